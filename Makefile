@@ -1,0 +1,40 @@
+# make demo    choose training images from scikit-learn's digits, and a report about it
+# make test    everything that has to hold
+# make lint    style and types
+# make bench   speed and memory, against the limit of the machine (and peers, if PEERS is given)
+
+PYTHON ?= python3
+VENV   := .venv
+RUN    := $(VENV)/bin/python
+PIP    := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/.demo
+	$(RUN) -m sightline.experiments.digits --out demo
+
+test: lint
+	$(RUN) -m pytest
+	$(RUN) -m pytest --shapes
+
+lint: $(VENV)/.test
+	$(RUN) -m ruff format --check .
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+
+bench: $(VENV)/.demo
+	$(RUN) benchmarks/speed.py --out benchmarks/results $(if $(PEERS),--peers $(PEERS))
+
+clean:
+	rm -rf $(VENV) demo
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) -e ".[demo]"
+	touch $@
+
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) -e ".[test]"
+	touch $@

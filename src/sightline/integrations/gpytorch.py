@@ -1,0 +1,39 @@
+"""Kernels of GPyTorch (extra ``bo``)."""
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sightline.kernels.kernel import Points
+from sightline.shapes import Float
+
+
+class GPyTorchKernel:
+    """A gpytorch kernel with the methods of a Sightline kernel.
+
+    Works on a float64 copy: the caller's kernel keeps its dtype and is not changed.
+    """
+
+    def __init__(self, kernel: Any) -> None:
+        if tuple(kernel.batch_shape):
+            raise ValueError(
+                f"a batch of gpytorch kernels is not one kernel; got batch_shape "
+                f"{tuple(kernel.batch_shape)}."
+            )
+        self._kernel = deepcopy(kernel).double().eval()
+
+    @torch.no_grad()
+    def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
+        return self._kernel.to(x.device)(x, z).to_dense()
+
+    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
+        return self.block(x, z.reshape(1, -1))[:, 0]
+
+    @torch.no_grad()
+    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
+        return self._kernel.to(x.device)(x, diag=True)
+
+    def __repr__(self) -> str:
+        return f"GPyTorchKernel({type(self._kernel).__name__})"

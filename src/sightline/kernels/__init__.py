@@ -1,0 +1,22 @@
+"""Prior covariances k(x, z) of the unknown function."""
+
+from sightline.kernels.algebra import Product, Scaled, Sum, feature_form
+from sightline.kernels.kernel import FeatureKernel, Kernel
+from sightline.kernels.linear import FeatureMap, Linear
+from sightline.kernels.precomputed import Precomputed
+from sightline.kernels.stationary import Gaussian, Laplace, Matern
+
+__all__ = [
+    "FeatureKernel",
+    "FeatureMap",
+    "Gaussian",
+    "Kernel",
+    "Laplace",
+    "Linear",
+    "Matern",
+    "Precomputed",
+    "Product",
+    "Scaled",
+    "Sum",
+    "feature_form",
+]

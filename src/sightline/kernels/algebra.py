@@ -1,0 +1,71 @@
+"""Kernels made of kernels."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from sightline.kernels.kernel import FeatureKernel, Kernel, Points
+from sightline.shapes import Float
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """factor * k(x, z); the factor is a variance. Scaling a linear kernel leaves it linear."""
+
+    kernel: Kernel
+    factor: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.factor < float("inf"):
+            raise ValueError(f"Scaled(factor) must be a positive number; got {self.factor}.")
+
+    def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
+        return self.kernel.block(x, z) * self.factor
+
+    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
+        return self.kernel.column(x, z) * self.factor
+
+    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
+        return self.kernel.diagonal(x) * self.factor
+
+
+@dataclass(frozen=True)
+class Sum:
+    """first(x, z) + second(x, z): the sum of two independent functions."""
+
+    first: Kernel
+    second: Kernel
+
+    def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
+        return self.first.block(x, z) + self.second.block(x, z)
+
+    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
+        return self.first.column(x, z) + self.second.column(x, z)
+
+    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
+        return self.first.diagonal(x) + self.second.diagonal(x)
+
+
+@dataclass(frozen=True)
+class Product:
+    """first(x, z) * second(x, z)."""
+
+    first: Kernel
+    second: Kernel
+
+    def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
+        return self.first.block(x, z) * self.second.block(x, z)
+
+    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
+        return self.first.column(x, z) * self.second.column(x, z)
+
+    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
+        return self.first.diagonal(x) * self.second.diagonal(x)
+
+
+def feature_form(kernel: Kernel) -> tuple[FeatureKernel, float] | None:
+    """The inner product behind a kernel and the factor before it; None if there is none."""
+    if isinstance(kernel, Scaled):
+        form = feature_form(kernel.kernel)
+        return None if form is None else (form[0], form[1] * kernel.factor)
+    return (kernel, 1.0) if isinstance(kernel, FeatureKernel) else None

@@ -1,0 +1,68 @@
+"""Every tolerance and every size limit, by name, with its reason."""
+
+from torch import Tensor
+
+TIE_TOLERANCE = 1e-9
+"""Gains within this relative distance of the best are ties and go to the lowest index.
+Float64 gains computed in another order differ by about 1e-12, so no such order changes a pick."""
+
+TIE_FLOOR = 1e-13
+"""Gains that differ by less than this share of the first gain are ties too: down there a gain is
+rounding, and rounding must not choose."""
+
+RANK_TOLERANCE = 1e-10
+"""Eigenvalues below this share of the largest count as zero, in pseudo-inverses and in floors.
+Part of the definition of ITL about f_A when the targets' covariance is singular."""
+
+ZERO_VARIANCE = 1e-12
+"""A variance below this share of its prior value is rounding: correlations with it are 0."""
+
+DETERMINED = 1e-9
+"""A variance below this share of what it was before the targets were seen is settled by them."""
+
+SMALLEST_REMAINING = 1e-15
+"""The least share of a variance that one observation can leave. Exact arithmetic leaves
+noise / (variance + noise) > 0; rounding may leave a negative share, whose logarithm is NaN."""
+
+LEADERS = 64
+"""How many of the best rows are scored afresh from the posterior before one is chosen."""
+
+LEADER_BAND = 1e-5
+"""Rows whose running gain is within this relative distance of the best are leaders."""
+
+DRIFT_TOLERANCE = 1e-7
+"""Relative distance between running and fresh gains of the leaders above which the running values
+are rebuilt. A hundredth of LEADER_BAND, so the true best stays among the leaders."""
+
+BLOCK_BYTES = 8 * 2**20
+"""Size of a float64 block of rows: small enough for the caches, large enough to hide the calls."""
+
+CHUNK_BYTES = 64 * 2**20
+"""Size of a block of rows x targets: bounds the temporaries of rules that score it."""
+
+KEEP_BYTES = 4 * 2**30
+"""Rows x targets covariances up to this size are kept and updated; larger ones are recomputed."""
+
+FLOOR_EXACT_ROWS = 2_000
+"""Up to so many candidates the floor is exact for every kernel; the work grows with the cube."""
+
+FLOOR_RANK = 1_000
+"""Size of the pivoted-Cholesky subset that bounds the floor for larger pools."""
+
+EFFECTIVE_RANK_ROWS = 1_024
+"""Evenly spaced candidates from which the effective rank of a pool is estimated."""
+
+FINGERPRINT_ROWS = 256
+"""Evenly spaced rows that identify a pool."""
+
+DEFAULT_NOISE_RATIO = 1.0
+"""Noise variance over mean prior variance, unless the caller says; see docs/noise.md."""
+
+
+def nonnegative(variance: Tensor) -> Tensor:
+    """Cut a variance at zero, in place.
+
+    A posterior variance is a difference of equal-sized numbers, so rounding can leave it
+    a few 1e-16 of the prior variance below zero, never more.
+    """
+    return variance.clamp_(min=0.0)

@@ -1,0 +1,180 @@
+"""Rows of numbers behind one small interface: arrays, tensors, memory maps and files.
+
+A pool stays where it is, in its own dtype. Arithmetic sees float64 blocks of it, converted
+(and normalised, if asked) on the fly.
+"""
+
+import hashlib
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sightline import numerics
+from sightline.shapes import Float, Int
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """x -> (x - mean) / |x - mean|, either part of it, or nothing. A zero row stays zero."""
+
+    mean: Float[Tensor, " d"] | None = None
+    to_unit_length: bool = False
+
+    def apply(self, rows: Tensor) -> Tensor:
+        if self.mean is not None:
+            rows = rows - self.mean.to(rows.device)
+        if self.to_unit_length:
+            length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+            rows = rows / torch.where(length > 0, length, 1.0)
+        return rows
+
+
+@dataclass(frozen=True)
+class Pool:
+    """All rows of an (n, d) array, or of an (n,) vector of row numbers."""
+
+    data: Tensor
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    normalization: Normalization = field(default_factory=Normalization)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    @property
+    def dimension(self) -> int:
+        return self.data.shape[1] if self.data.ndim == 2 else 1
+
+    def blocks(self) -> Iterator[tuple[int, int, Tensor]]:
+        """Pieces of the pool in order: (first row, one past the last, float64 rows)."""
+        for start, stop in spans(len(self), rows_per_block(self.dimension)):
+            yield start, stop, self.block(start, stop)
+
+    def block(self, start: int, stop: int) -> Tensor:
+        return self._converted(self.data[start:stop])
+
+    def rows(self, indices: Int[Tensor, " b"]) -> Tensor:
+        """Some rows, in the order asked for."""
+        return self._converted(self.data[indices.to(self.data.device)])
+
+    def take(self, indices: Int[Tensor, " b"] | None) -> "Pool | Rows":
+        """The pool cut down to some rows, without a copy; all of it for None."""
+        return self if indices is None else Rows(self, indices)
+
+    def fingerprint(self) -> str:
+        """A short name for the pool's content: its shape and evenly spaced rows of it."""
+        count = min(len(self), numerics.FINGERPRINT_ROWS)
+        spaced = torch.linspace(0, len(self) - 1, count, dtype=torch.float64).round().long()
+        rows = self.data[spaced.to(self.data.device)].to(torch.float64).cpu().contiguous()
+        digest = hashlib.blake2b(rows.numpy().tobytes(), digest_size=8)
+        digest.update(repr(tuple(self.data.shape)).encode())
+        return digest.hexdigest()
+
+    def _converted(self, rows: Tensor) -> Tensor:
+        if rows.ndim == 1:
+            return rows.to(device=self.device, dtype=torch.int64)
+        return self.normalization.apply(rows.to(device=self.device, dtype=torch.float64))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows of a pool, seen as a pool."""
+
+    pool: Pool
+    indices: Int[Tensor, " n"]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def device(self) -> torch.device:
+        return self.pool.device
+
+    @property
+    def dimension(self) -> int:
+        return self.pool.dimension
+
+    def blocks(self) -> Iterator[tuple[int, int, Tensor]]:
+        for start, stop in spans(len(self), rows_per_block(self.dimension)):
+            yield start, stop, self.block(start, stop)
+
+    def block(self, start: int, stop: int) -> Tensor:
+        return self.pool.rows(self.indices[start:stop])
+
+    def rows(self, indices: Int[Tensor, " b"]) -> Tensor:
+        return self.pool.rows(self.indices[indices.to(self.indices.device)])
+
+
+def spans(count: int, step: int) -> Iterator[tuple[int, int]]:
+    """(0, step), (step, 2 step), ... up to count."""
+    for start in range(0, count, step):
+        yield start, min(start + step, count)
+
+
+def rows_per_block(dimension: int) -> int:
+    """A power of two, so that products of full blocks take the same path at every size."""
+    fitting = max(numerics.BLOCK_BYTES // (8 * max(dimension, 1)), 1)
+    return max(2 ** (fitting.bit_length() - 1), 64)
+
+
+def normalized(pool: Pool, normalize: str | None) -> Pool:
+    """The pool under ``normalize``; the mean is taken over all its rows."""
+    if normalize is None:
+        return pool
+    mean = column_mean(pool) if "center" in normalize else None
+    return replace(pool, normalization=Normalization(mean, to_unit_length="unit" in normalize))
+
+
+def column_mean(pool: Pool) -> Float[Tensor, " d"]:
+    total = torch.zeros(pool.dimension, dtype=torch.float64, device=pool.device)
+    for _, _, block in pool.blocks():
+        total += block.sum(dim=0)
+    return total / len(pool)
+
+
+def first_bad_row(data: Tensor) -> int | None:
+    """The first row with a NaN or an infinity. Row sums find suspects; only those are searched."""
+    if not data.is_floating_point():
+        return None
+    for start, stop in spans(len(data), rows_per_block(data.shape[1])):
+        block = data[start:stop]
+        suspects = (~torch.isfinite(block.sum(dim=1))).nonzero()[:, 0]
+        bad = suspects[~torch.isfinite(block[suspects]).all(dim=1)]
+        if len(bad):
+            return start + int(bad[0])
+    return None
+
+
+def as_tensor(array: object, name: str) -> Tensor:
+    """A numeric array as a tensor that shares its memory where that is possible."""
+    if isinstance(array, Tensor):
+        if array.layout != torch.strided:
+            raise TypeError(f"{name} must be a dense tensor; got layout {array.layout}.")
+        tensor = array.detach()
+    else:
+        tensor = _from_numpy(array, name)
+    if tensor.is_complex():
+        raise TypeError(f"{name} must hold real numbers; got {tensor.dtype}.")
+    return tensor
+
+
+def _from_numpy(array: object, name: str) -> Tensor:
+    try:
+        values = np.asarray(array)
+    except ValueError as error:  # ragged nested lists
+        raise ValueError(f"{name} must be a rectangular array of numbers: {error}.") from error
+    if values.dtype.kind not in "fiub":
+        raise TypeError(
+            f"{name} must be a numeric array; got dtype {values.dtype}. Convert it first, for "
+            f"example with np.stack(rows).astype(np.float32)."
+        )
+    if values.dtype == np.longdouble and values.dtype.itemsize > 8:
+        values = values.astype(np.float64)
+    if not values.dtype.isnative or any(stride < 0 for stride in values.strides):
+        values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
+    with warnings.catch_warnings():  # torch warns of read-only memory; nothing here writes to it
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(values)

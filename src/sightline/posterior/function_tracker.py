@@ -1,0 +1,267 @@
+"""What is known about every row, in function space: a column of the kernel per observation.
+
+Each observation costs O(n (d + t)) for the column, and O(n m) more for rules that read the
+covariances with the targets; memory is O(n t), and O(n m) where those are kept.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from sightline.kernels.kernel import Points
+from sightline.numerics import nonnegative
+from sightline.pools import spans
+from sightline.posterior.functions import FunctionPosterior, GrowingMatrix
+from sightline.posterior.problem import Problem, State, TargetState, prior_correlation
+from sightline.posterior.targets import TargetSummary, standardizing_weights
+from sightline.shapes import Float, Int
+
+FROM_COVARIANCE = frozenset({"covariance", "squared_covariance", "standardized_covariance"})
+
+
+class RunningRows:
+    """Variance and whitened vectors of all rows under one posterior."""
+
+    def __init__(self, problem: Problem, posterior: FunctionPosterior) -> None:
+        n, device = len(problem.rows), problem.device
+        self.posterior = posterior
+        self.variance = torch.empty(n, dtype=torch.float64, device=device)
+        self.whitened = GrowingMatrix(n, device)
+        self._fill(problem)
+
+    def _fill(self, problem: Problem) -> None:
+        pieces = []
+        for start, stop, block in problem.rows.blocks():
+            F = self.posterior.whiten(block)
+            prior = problem.kernel.diagonal(block)
+            self.variance[start:stop] = nonnegative(prior - F.square().sum(dim=0))
+            pieces.append(F)
+        self.whitened.append(torch.cat(pieces, dim=1))
+
+    def update(
+        self, prior_column: Float[Tensor, " n"], F: Float[Tensor, " t"], s: float
+    ) -> Float[Tensor, " n"]:
+        """Take in an observation; returns its posterior column."""
+        column = prior_column - F @ self.whitened.rows
+        self.whitened.append(column[None] / s**0.5)
+        nonnegative(self.variance.addcmul_(column, column, value=-1.0 / s))
+        return column
+
+
+class FunctionTracker:
+    """Posterior of the function, and the running values that the rule needs, for all rows."""
+
+    form = "function space"
+
+    def __init__(self, problem: Problem) -> None:
+        self.passes = 0
+        self._problem = problem
+        self._rows = problem.rows
+        self._row_numbers = torch.arange(len(problem.rows), device=problem.device)
+        self._step = 0
+        self._pending: list[tuple[int, Tensor, float]] = []
+        self._posterior = FunctionPosterior(problem.kernel, problem.device)
+        self._given_targets = self._see_targets()
+        self._condition_on_observed()
+        self.targets = TargetSummary(problem, self._variance_of_targets())
+        self._whitened_targets = self._set_up_targets()
+        self._running = self._set_up_running()
+        self._covariance = self._keep_covariance()
+
+    # ---- what the loop asks
+
+    def states(self) -> Iterator[tuple[int, int, State]]:
+        """The state of all rows from the running values, in as few pieces as memory allows."""
+        self._catch_up()
+        for start, stop in spans(len(self._rows), self._problem.rows_per_chunk):
+            yield start, stop, self._running_state(slice(start, stop))
+
+    def state(self, rows: Int[Tensor, " b"]) -> State:
+        """The state of some rows, current even where the running values are not."""
+        if not self._pending and self._running:
+            return self._running_state(rows)
+        points = self._rows.rows(rows)
+        fields = {}
+        if self._running:
+            fields["variance"] = self._posterior.variance(points)
+        if self._given_targets is not None:
+            fields["variance_given_targets"] = self._given_targets.variance(points)
+        if self._problem.needs & FROM_COVARIANCE:
+            fields |= self._summaries(self._fresh_covariance(points))
+        return self._state(rows, fields | self._prior_fields(points))
+
+    def observe(self, row: int, *, update_rows: bool = True) -> None:
+        """Condition on an observation of a row; see WeightTracker.observe."""
+        point = self._rows.rows(torch.tensor([row]))
+        noise_variance = float(self._problem.noise_variance[row])
+        steps = {
+            name: posterior.observe(point, noise_variance)
+            for name, posterior in self._posteriors().items()
+        }
+        covariance = self._observe_targets(point, *steps["variance"])
+        self._step += 1
+        if not update_rows:
+            self._pending.append((row, *steps["variance"]))
+        elif self._running:
+            self._update_rows(point, steps, covariance)
+
+    def refresh(self) -> bool:
+        return False  # nothing here is a long recursion: covariances are kept, not their squares
+
+    def mean_variance(self) -> float:
+        """The mean over the rows: the uncertainty where there are no targets."""
+        self._catch_up()
+        return float(self._running["variance"].variance.mean())
+
+    # ---- set-up
+
+    def _see_targets(self) -> FunctionPosterior | None:
+        if not self._problem.sees_targets:
+            return None
+        posterior = FunctionPosterior(self._problem.kernel, self._problem.device)
+        posterior.see_targets(self._problem.known_targets, self._problem.target_noise_variance)
+        return posterior
+
+    def _posteriors(self) -> dict[str, FunctionPosterior]:
+        posteriors = {"variance": self._posterior}
+        if self._given_targets is not None:
+            posteriors["variance_given_targets"] = self._given_targets
+        return posteriors
+
+    def _condition_on_observed(self) -> None:
+        for observation in self._problem.observed:
+            for posterior in self._posteriors().values():
+                posterior.observe(observation.point, observation.noise_variance)
+
+    def _variance_of_targets(self) -> Tensor | None:
+        targets = self._problem.targets
+        return None if targets is None else self._posterior.variance(targets)
+
+    def _set_up_targets(self) -> GrowingMatrix:
+        whitened = GrowingMatrix(self._problem.target_count, self._problem.device)
+        if self._problem.targets is not None:
+            whitened.append(self._posterior.whiten(self._problem.known_targets))
+        return whitened
+
+    def _set_up_running(self) -> dict[str, RunningRows]:
+        if not self._problem.tracks_rows:
+            return {}
+        self.passes += 1
+        return {
+            name: RunningRows(self._problem, posterior)
+            for name, posterior in self._posteriors().items()
+        }
+
+    def _keep_covariance(self) -> Tensor | None:
+        if not self._problem.needs & FROM_COVARIANCE or not self._problem.keeps_covariance:
+            return None
+        covariance = torch.empty(
+            len(self._rows),
+            self._problem.target_count,
+            dtype=torch.float64,
+            device=self._problem.device,
+        )
+        for start, stop, block in self._rows.blocks():
+            covariance[start:stop] = self._fresh_covariance(block)
+        return covariance
+
+    # ---- one observation
+
+    def _observe_targets(self, point: Points, F: Tensor, s: float) -> Tensor | None:
+        if self._problem.targets is None:
+            return None
+        covariance = self._problem.kernel.column(self._problem.known_targets, point)
+        covariance = covariance - F @ self._whitened_targets.rows
+        self._whitened_targets.append(covariance[None] / s**0.5)
+        self.targets.observe(covariance, s)
+        return covariance
+
+    def _update_rows(
+        self, point: Points, steps: dict[str, tuple[Tensor, float]], covariance: Tensor | None
+    ) -> None:
+        prior_column = self._prior_column(point)
+        columns = {
+            name: rows.update(prior_column, *steps[name]) for name, rows in self._running.items()
+        }
+        if self._covariance is not None and covariance is not None:
+            s = steps["variance"][1]
+            self._covariance.addr_(columns["variance"], covariance, alpha=-1.0 / s)
+
+    def _prior_column(self, point: Points) -> Float[Tensor, " n"]:
+        self.passes += 1
+        column = torch.empty(len(self._rows), dtype=torch.float64, device=self._problem.device)
+        for start, stop, block in self._rows.blocks():
+            column[start:stop] = self._problem.kernel.column(block, point)
+        return column
+
+    def _catch_up(self) -> None:
+        """Take the postponed observations into the rows' variances."""
+        for row, F, s in self._pending if self._running else ():
+            point = self._rows.rows(torch.tensor([row]))
+            self._running["variance"].update(self._prior_column(point), F, s)
+        self._pending.clear()
+
+    # ---- fields of a state
+
+    def _running_state(self, rows: Int[Tensor, " b"] | slice) -> State:
+        fields = {name: running.variance[rows] for name, running in self._running.items()}
+        if self._problem.needs & FROM_COVARIANCE:
+            if self._covariance is not None:
+                covariance = self._covariance[rows]
+            else:
+                points = self._points(rows)
+                prior = self._problem.kernel.block(points, self._problem.known_targets)
+                F = self._running["variance"].whitened.rows[:, rows]
+                covariance = prior - F.T @ self._whitened_targets.rows
+            fields |= self._summaries(covariance)
+        if self._problem.needs & {"correlation", "prior_variance"}:
+            fields |= self._prior_fields(self._points(rows))
+        return self._state(rows, fields)
+
+    def _points(self, rows: Int[Tensor, " b"] | slice) -> Points:
+        if isinstance(rows, slice):
+            return self._rows.block(rows.start, rows.stop)
+        return self._rows.rows(rows)
+
+    def _fresh_covariance(self, points: Points) -> Float[Tensor, "b m"]:
+        prior = self._problem.kernel.block(points, self._problem.known_targets)
+        return prior - self._posterior.whiten(points).T @ self._whitened_targets.rows
+
+    @property
+    def _target_state(self) -> TargetState:
+        assert self.targets.state is not None
+        return self.targets.state
+
+    def _summaries(self, covariance: Float[Tensor, "b m"]) -> dict[str, Tensor]:
+        fields, needs = {}, self._problem.needs
+        if "covariance" in needs:
+            fields["covariance"] = covariance
+        if "squared_covariance" in needs:
+            fields["squared_covariance"] = covariance.square() @ self._target_state.weights
+        if "standardized_covariance" in needs:
+            fields["standardized_covariance"] = covariance @ standardizing_weights(
+                self._target_state
+            )
+        return fields
+
+    def _prior_fields(self, points: Points) -> dict[str, Tensor]:
+        fields, problem = {}, self._problem
+        if "prior_variance" in problem.needs:
+            fields["prior_variance"] = problem.kernel.diagonal(points)
+        if "correlation" in problem.needs:
+            fields["correlation"] = prior_correlation(
+                problem.kernel.block(points, problem.known_targets),
+                problem.kernel.diagonal(points),
+                self._target_state.prior_variance,
+            )
+        return fields
+
+    def _state(self, rows: Int[Tensor, " b"] | slice, fields: dict[str, Tensor]) -> State:
+        return State(
+            self._row_numbers[rows],
+            self._step,
+            self._problem.noise_variance[rows],
+            fields,
+            self.targets.state,
+        )

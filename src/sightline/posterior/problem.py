@@ -1,0 +1,192 @@
+"""What is to be learned, from what, under which assumptions: all fixed before the first pick."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from sightline import numerics
+from sightline.kernels import Kernel
+from sightline.kernels.kernel import Points
+from sightline.pools import Pool, Rows
+from sightline.shapes import Float, Int
+
+NOTHING: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A point already observed, in the pool or outside it, and its noise variance."""
+
+    point: Points
+    noise_variance: float
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A prior, candidates to choose from, targets to learn about, and what is known already.
+
+    ``needs`` names the fields of a State that the rule reads; nothing else is kept up to date.
+    """
+
+    kernel: Kernel
+    rows: Pool | Rows
+    noise_variance: Float[Tensor, " n"]  # one entry per row; a scalar is an expanded view
+    targets: Points | None = None
+    target_weights: Float[Tensor, " m"] | None = None
+    target_noise_variance: float = 0.0  # how f_A is seen when conditioning on it: 0 is f_A itself
+    observed: tuple[Observation, ...] = ()
+    needs: frozenset[str] = field(default=NOTHING)
+
+    @property
+    def device(self) -> torch.device:
+        return self.rows.device
+
+    @property
+    def sees_targets(self) -> bool:
+        return "variance_given_targets" in self.needs
+
+    @property
+    def tracks_rows(self) -> bool:
+        """Whether anything that the rule reads changes with an observation."""
+        return bool(self.needs - {"correlation", "prior_variance"})
+
+    @property
+    def keeps_covariance(self) -> bool:
+        """Whether rows x targets covariances are kept, or recomputed whenever they are read."""
+        return 8 * len(self.rows) * self.target_count <= numerics.KEEP_BYTES
+
+    @property
+    def known_targets(self) -> Points:
+        """The targets, where a rule that reads them has made sure that there are some."""
+        assert self.targets is not None
+        return self.targets
+
+    @property
+    def target_count(self) -> int:
+        return 0 if self.targets is None else len(self.targets)
+
+    @property
+    def rows_per_chunk(self) -> int:
+        """How many rows a State of the whole pool is cut into, to bound rows x targets values."""
+        if not self.needs & {"covariance", "correlation"}:
+            return len(self.rows)
+        return max(numerics.CHUNK_BYTES // (8 * max(self.target_count, self.rows.dimension)), 1)
+
+
+@dataclass(frozen=True)
+class TargetState:
+    """What is known about the targets, the same for every row."""
+
+    variance: Float[Tensor, " m"]  # k_t(a, a)
+    prior_variance: Float[Tensor, " m"]  # k(a, a)
+    weights: Float[Tensor, " m"]  # with sum 1
+
+
+@dataclass(frozen=True)
+class State:
+    """What a rule sees: an entry per row, given everything observed so far.
+
+    Rows are independent of each other: a state of some rows has the same entries as one of all.
+    """
+
+    rows: Int[Tensor, " n"]  # numbers of the candidates
+    step: int  # observations chosen so far
+    noise_variance: Float[Tensor, " n"]
+    fields: Mapping[str, Tensor]  # what the rule named in its ``needs``
+    targets: TargetState | None = None
+
+    @property
+    def variance(self) -> Float[Tensor, " n"]:
+        """k_t(x, x)."""
+        return self._field("variance")
+
+    @property
+    def variance_given_targets(self) -> Float[Tensor, " n"]:
+        """The variance had the targets been seen as well."""
+        return self._field("variance_given_targets")
+
+    @property
+    def squared_covariance(self) -> Float[Tensor, " n"]:
+        """sum_a w_a k_t(x, a)^2."""
+        return self._field("squared_covariance")
+
+    @property
+    def standardized_covariance(self) -> Float[Tensor, " n"]:
+        """sum_a w_a k_t(x, a) / sd_t(a)."""
+        return self._field("standardized_covariance")
+
+    @property
+    def covariance(self) -> Float[Tensor, "n m"]:
+        """k_t(x, a)."""
+        return self._field("covariance")
+
+    @property
+    def correlation(self) -> Float[Tensor, "n m"]:
+        """Of f(x) and f(a), before any observation."""
+        return self._field("correlation")
+
+    @property
+    def prior_variance(self) -> Float[Tensor, " n"]:
+        """k(x, x)."""
+        return self._field("prior_variance")
+
+    @property
+    def target_variance(self) -> Float[Tensor, " m"]:
+        """k_t(a, a)."""
+        return self._targets().variance
+
+    @property
+    def prior_target_variance(self) -> Float[Tensor, " m"]:
+        """k(a, a)."""
+        return self._targets().prior_variance
+
+    @property
+    def target_weights(self) -> Float[Tensor, " m"]:
+        """w_a, with sum 1."""
+        return self._targets().weights
+
+    def restrict(self, some: Int[Tensor, " b"]) -> "State":
+        """The same state for some of its rows."""
+        fields = {name: values[some] for name, values in self.fields.items()}
+        return State(self.rows[some], self.step, self.noise_variance[some], fields, self.targets)
+
+    def _field(self, name: str) -> Tensor:
+        if name not in self.fields:
+            raise AttributeError(
+                f"this state has no {name}: a rule names in its ``needs`` what its gain reads."
+            )
+        return self.fields[name]
+
+    def _targets(self) -> TargetState:
+        if self.targets is None:
+            raise AttributeError("this state has no targets: the rule says it needs none.")
+        return self.targets
+
+
+STATE_FIELDS = frozenset(
+    {
+        "variance",
+        "variance_given_targets",
+        "squared_covariance",
+        "standardized_covariance",
+        "covariance",
+        "correlation",
+        "prior_variance",
+    }
+)
+"""What a rule may name in its ``needs``; the remaining fields are always there."""
+
+TARGET_FIELDS = STATE_FIELDS - {"variance", "prior_variance"}
+"""Those that make no sense without targets."""
+
+
+def prior_correlation(
+    covariance: Float[Tensor, "n m"],
+    variance: Float[Tensor, " n"],
+    of_targets: Float[Tensor, " m"],
+) -> Float[Tensor, "n m"]:
+    """k(x, a) / (sd(x) sd(a)), and 0 where either has no variance."""
+    scale = variance.sqrt()[:, None] * of_targets.sqrt()
+    return torch.where(scale > 0, covariance / scale, 0.0)

@@ -1,0 +1,85 @@
+"""Which form of the posterior a problem gets."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from sightline.kernels import FeatureKernel, Linear, feature_form
+from sightline.pools import Pool
+from sightline.posterior.function_tracker import FunctionTracker
+from sightline.posterior.problem import Observation, Problem, State
+from sightline.posterior.targets import TargetSummary
+from sightline.posterior.weight_tracker import WeightTracker
+from sightline.shapes import Int
+
+
+class Tracker(Protocol):
+    """What is known about every row of a problem, kept current while rows are observed."""
+
+    form: str
+    passes: int
+    targets: TargetSummary
+
+    def states(self) -> Iterator[tuple[int, int, State]]:
+        """The state of all rows, in pieces: (first row, one past the last, state)."""
+
+    def state(self, rows: Int[Tensor, " b"]) -> State:
+        """The state of some rows."""
+
+    def observe(self, row: int, *, update_rows: bool = True) -> None:
+        """Condition on an observation of a row."""
+
+    def refresh(self) -> bool:
+        """Rebuild running values that have lost digits; whether there were any."""
+
+    def mean_variance(self) -> float:
+        """Mean variance of the rows."""
+
+
+def track(problem: Problem) -> Tracker:
+    """The cheaper exact form: weights for inner products, functions for everything else."""
+    form = weight_form(problem)
+    return FunctionTracker(problem) if form is None else WeightTracker(*form)
+
+
+def weight_form(problem: Problem) -> tuple[Problem, Tensor | None] | None:
+    """The problem in terms of features, and the weights' prior covariance (None: the identity).
+
+    None if the kernel is no inner product, or one of so many features that the state is smaller
+    in function space.
+    """
+    form = feature_form(problem.kernel)
+    if form is None:
+        return None
+    kernel, factor = form
+    if not isinstance(kernel, Linear):
+        problem = in_feature_space(problem, kernel, factor)
+    elif problem.rows.dimension > len(problem.rows) + problem.target_count:
+        return None
+    return problem, prior_of(kernel, factor, problem.rows.dimension)
+
+
+def prior_of(kernel: FeatureKernel, factor: float, dimension: int) -> Tensor | None:
+    """The prior covariance of the weights; None for the identity."""
+    prior = kernel.weight_covariance(dimension)
+    if factor == 1.0:
+        return prior
+    return factor * (torch.eye(dimension, dtype=torch.float64) if prior is None else prior)
+
+
+def in_feature_space(problem: Problem, kernel: FeatureKernel, factor: float) -> Problem:
+    """The same problem with features in the place of points, computed once and kept."""
+    pieces = [kernel.features(block) for _, _, block in problem.rows.blocks()]
+    targets = problem.targets
+    return replace(
+        problem,
+        kernel=Linear(prior_of(kernel, factor, pieces[0].shape[1])),
+        rows=Pool(torch.cat(pieces), problem.device),
+        targets=None if targets is None else kernel.features(targets),
+        observed=tuple(
+            Observation(kernel.features(o.point), o.noise_variance) for o in problem.observed
+        ),
+    )

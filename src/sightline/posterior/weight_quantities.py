@@ -1,0 +1,124 @@
+r"""Running values over the rows, each with its start, its update and its fresh form.
+
+Row j is observed with :math:`u = \Sigma\phi_j` and :math:`s = \phi_j^\top u + \rho_j^2`. Each
+value names the vector whose product with the rows it needs; the tracker makes one pass for all.
+"""
+
+import torch
+from torch import Tensor
+
+from sightline.numerics import nonnegative
+from sightline.posterior.problem import Problem
+from sightline.posterior.targets import TargetSummary, standardizing_weights
+from sightline.posterior.weights import Step, WeightPosterior
+from sightline.shapes import Float
+
+
+class RunningVariance:
+    r"""The variance given D: :math:`v \leftarrow v - c^2 / s`, with the column :math:`c = \Phi u`.
+
+    With ``given_targets`` the same in a posterior that saw the targets first. Conditioning
+    commutes, so no inverse of the targets' covariance is needed after the first.
+    """
+
+    def __init__(
+        self, posterior: WeightPosterior, values: Tensor, *, given_targets: bool = False
+    ) -> None:
+        self.values = values
+        self._posterior = posterior
+        self._given_targets = given_targets
+
+    def first(self, block: Float[Tensor, "b d"]) -> Tensor:
+        return nonnegative(self._posterior.first_variance(block))
+
+    def before(self, step: Step, step_given_targets: Step | None) -> None:
+        if self._given_targets:
+            assert step_given_targets is not None
+            step = step_given_targets
+        self._step = step
+
+    def vector(self) -> Float[Tensor, " d"]:
+        return self._step.u
+
+    def update(self, values: Tensor, column: Tensor, own: Tensor) -> None:
+        nonnegative(values.addcmul_(own, own, value=-1.0 / self._step.s))
+
+    def fresh(self, block: Float[Tensor, "b d"]) -> Tensor:
+        return nonnegative(self._posterior.variance(block))
+
+
+class RunningSquaredCovariance:
+    r""":math:`q = \sum_a w_a k_t(x, a)^2 = \phi^\top \Sigma M \Sigma \phi`, with
+    :math:`M = \sum_a w_a \phi_a\phi_a^\top = R R^\top`:
+
+    .. math:: q \leftarrow q - 2\, c\, (\Phi h)/s + c^2\, (u^\top M u)/s^2, \qquad h = \Sigma M u.
+
+    At small noise q falls by many orders and the recursion loses digits; ``first`` rebuilds it.
+    """
+
+    def __init__(self, problem: Problem, posterior: WeightPosterior, values: Tensor) -> None:
+        self.values = values
+        self._posterior = posterior
+        self._root = root_of_targets(problem)
+
+    def first(self, block: Float[Tensor, "b d"]) -> Tensor:
+        return (block @ (self._posterior.covariance @ self._root)).square_().sum(dim=1)
+
+    def before(self, step: Step, step_given_targets: Step | None) -> None:
+        projected = self._root.T @ step.u
+        self._h = self._posterior.covariance @ (self._root @ projected)
+        self._uMu, self._s = float(projected @ projected), step.s
+
+    def vector(self) -> Float[Tensor, " d"]:
+        return self._h
+
+    def update(self, values: Tensor, column: Tensor, own: Tensor) -> None:
+        change = column * (self._uMu / self._s**2)
+        change.add_(own, alpha=-2.0 / self._s).mul_(column)
+        nonnegative(values.add_(change))
+
+    def fresh(self, block: Float[Tensor, "b d"]) -> Tensor:
+        return (block @ self._posterior.covariance @ self._root).square_().sum(dim=1)
+
+
+class RunningStandardizedCovariance:
+    r""":math:`\sum_a w_a k_t(x, a)/\mathrm{sd}_t(a) = \phi^\top g`, with
+    :math:`g = \Sigma_t \sum_a w_a \phi_a / \mathrm{sd}_t(a)`: no recursion, one product."""
+
+    def __init__(
+        self, problem: Problem, posterior: WeightPosterior, targets: TargetSummary, values: Tensor
+    ) -> None:
+        self.values = values
+        self._posterior = posterior
+        self._features = problem.known_targets
+        self._targets = targets
+
+    def first(self, block: Float[Tensor, "b d"]) -> Tensor:
+        return block @ self.vector()
+
+    def before(self, step: Step, step_given_targets: Step | None) -> None:
+        """Nothing to keep: the vector comes from the posterior after the observation."""
+
+    def vector(self) -> Float[Tensor, " d"]:
+        assert self._targets.state is not None
+        weights = standardizing_weights(self._targets.state)
+        return self._posterior.covariance @ (self._features.T @ weights)
+
+    def update(self, values: Tensor, column: Tensor, own: Tensor) -> None:
+        values.copy_(own)
+
+    def fresh(self, block: Float[Tensor, "b d"]) -> Tensor:
+        return block @ self.vector()
+
+
+Running = RunningVariance | RunningSquaredCovariance | RunningStandardizedCovariance
+
+
+def root_of_targets(problem: Problem) -> Float[Tensor, "d r"]:
+    """R with R R' = sum_a w_a phi_a phi_a', and at most d columns."""
+    assert problem.target_weights is not None
+    root = problem.known_targets.T * problem.target_weights.sqrt()
+    if root.shape[1] <= root.shape[0]:
+        return root.contiguous()
+    values, vectors = torch.linalg.eigh(root @ root.T)
+    return vectors * values.clamp(min=0.0).sqrt()

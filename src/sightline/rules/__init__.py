@@ -1,0 +1,42 @@
+"""Decision rules: a gain for each candidate, one rule per file."""
+
+from collections.abc import Callable
+
+from sightline.rules.cosine import CosineSimilarity
+from sightline.rules.ctl import CTL
+from sightline.rules.itl import ITL
+from sightline.rules.mm_itl import MMITL
+from sightline.rules.random import Random
+from sightline.rules.rule import Rule
+from sightline.rules.top_k import TopK
+from sightline.rules.uncertainty import UncertaintySampling
+from sightline.rules.undirected_itl import UndirectedITL
+from sightline.rules.vtl import VTL
+
+BY_NAME: dict[str, Callable[[], Rule]] = {
+    "vtl": VTL,
+    "itl": ITL,
+    "itl-y": lambda: ITL(about="y"),
+    "mm-itl": MMITL,
+    "ctl": CTL,
+    "uncertainty": UncertaintySampling,
+    "undirected-itl": UndirectedITL,
+    "random": Random,
+    "cosine": CosineSimilarity,
+    "top-k": TopK,
+}
+"""The rules that ``select(rule=...)`` knows by name."""
+
+__all__ = [
+    "BY_NAME",
+    "CTL",
+    "ITL",
+    "MMITL",
+    "VTL",
+    "CosineSimilarity",
+    "Random",
+    "Rule",
+    "TopK",
+    "UncertaintySampling",
+    "UndirectedITL",
+]

@@ -1,0 +1,46 @@
+"""What a decision rule is."""
+
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor
+
+from sightline.posterior import State
+from sightline.shapes import Float
+
+
+@runtime_checkable
+class Rule(Protocol):
+    """A gain for each candidate: larger teaches more.
+
+    ``needs`` names the fields of the State that ``gain`` reads. A gain is a function of each row
+    by itself: scoring some rows equals scoring all and taking some.
+    ``sightline.testing.check_rule`` checks a rule of your own.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def unit(self) -> str:
+        """What one unit of gain is, in words."""
+
+    @property
+    def needs(self) -> frozenset[str]: ...
+
+    @property
+    def needs_targets(self) -> bool: ...
+
+    @property
+    def weighs_targets(self) -> bool:
+        """Whether target_weights have a meaning."""
+
+    @property
+    def gains_only_shrink(self) -> bool:
+        """Whether an observation can never raise the gain of another row: allows lazy scoring."""
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether a gain may be negative, so that gain per cost and a least gain mean nothing."""
+
+    def gain(self, state: State) -> Float[Tensor, " n"]:
+        """The gain of each row of the state."""

@@ -1,0 +1,110 @@
+"""What select works on, once checked: pool, candidates, targets, and what is known already."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sightline.kernels import Kernel
+from sightline.pools import Pool, Rows
+from sightline.posterior import Observation, Problem
+from sightline.rules import ITL, Rule
+from sightline.shapes import Float, Int, Shaped
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was observed before: numbers of pool rows, and points outside the pool."""
+
+    indices: Int[Tensor, " o"]
+    points: Float[Tensor, "p d"] | None = None  # as given, to be kept with the result
+    features: Float[Tensor, "p d"] | None = None  # the same, normalised as the pool is
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The observation noise, resolved to variances."""
+
+    of_pool: Float[Tensor, " n"]  # an expanded view where it is the same for all rows
+    of_rows: Float[Tensor, " c"]  # the candidates' part of it
+    scalar: float | None  # None: it differs between points
+    ratio: float  # mean noise variance over mean prior variance of the candidates
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A pool, the rows of it that may be picked, the targets, and what was observed before."""
+
+    pool: Pool
+    kernel: Kernel
+    candidates: Int[Tensor, " c"] | None
+    targets: Tensor | None
+    target_weights: Float[Tensor, " m"] | None
+    is_weighted: bool
+    observed: Observed
+
+    @property
+    def rows(self) -> Pool | Rows:
+        return self.pool.take(self.candidates)
+
+    def cut(self, values: Shaped[Tensor, " n"]) -> Shaped[Tensor, " c"]:
+        """The candidates' part of a vector over the pool, where the arithmetic is done."""
+        cut = values if self.candidates is None else values[self.candidates.to(values.device)]
+        return cut.to(self.pool.device)
+
+    def problem(self, rule: Rule, noise: Noise) -> Problem:
+        """The problem that a rule poses here."""
+        seen = rule.target_noise_variance(noise.scalar) if isinstance(rule, ITL) else 0.0
+        return Problem(
+            kernel=self.kernel,
+            rows=self.rows,
+            noise_variance=noise.of_rows,
+            targets=self.targets,
+            target_weights=self.target_weights,
+            target_noise_variance=seen,
+            observed=self._observations(noise),
+            needs=rule.needs if self.targets is not None else rule.needs | {"variance"},
+        )
+
+    def _observations(self, noise: Noise) -> tuple[Observation, ...]:
+        indices, outside = self.observed.indices, self.observed.features
+        points = self.pool.rows(indices)
+        variances = noise.of_pool[indices.to(noise.of_pool.device)].tolist()
+        inside = [Observation(points[i : i + 1], v) for i, v in enumerate(variances)]
+        if outside is None:
+            return tuple(inside)
+        if noise.scalar is None:
+            raise ValueError(
+                "observed points outside the pool take the scalar noise; noise_std is per pool "
+                "row here. Give one noise_std, or put the points into the pool."
+            )
+        rows = [outside[i : i + 1] for i in range(len(outside))]
+        return (*inside, *(Observation(row, noise.scalar) for row in rows))
+
+
+def resolve_noise(scene: Scene, ratio: float | None, noise_std: float | Tensor | None) -> Noise:
+    """The noise variance of every row; a ratio is relative to the candidates' mean variance."""
+    prior = mean_prior_variance(scene)
+    n, device = len(scene.pool), scene.pool.device
+    if isinstance(noise_std, Tensor):
+        of_pool = noise_std.to(device).square()
+        of_rows = scene.cut(of_pool)
+        return Noise(of_pool, of_rows, None, _ratio(float(of_rows.mean()), prior))
+    if noise_std is not None:
+        scalar = noise_std**2
+    else:
+        assert ratio is not None
+        scalar = ratio * (prior if prior > 0 else 1.0)  # nothing to learn: any noise will do
+    value = torch.tensor(scalar, dtype=torch.float64, device=device)
+    return Noise(value.expand(n), value.expand(len(scene.rows)), scalar, _ratio(scalar, prior))
+
+
+def mean_prior_variance(scene: Scene) -> float:
+    rows, total = scene.rows, 0.0
+    for _, _, block in rows.blocks():
+        total += float(scene.kernel.diagonal(block).sum())
+    return total / len(rows)
+
+
+def _ratio(noise: float, prior: float) -> float:
+    return noise / prior if prior > 0 else float("inf")

@@ -1,0 +1,201 @@
+"""select(): check the arguments, build what is known, run the loop, return a Selection."""
+
+import os
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sightline import checking
+from sightline.eligibility import Eligibility
+from sightline.greedy import Chooser, Eager, Lazy, Once, Stop, Trace, run
+from sightline.posterior import Floor, Problem, Tracker, compute_floor, track
+from sightline.progress import ProgressLine
+from sightline.rules import Rule
+from sightline.scene import Noise, Scene, resolve_noise
+from sightline.selection import Selection
+from sightline.warning import warn_of_determined_targets, warn_of_small_noise
+
+ArrayLike = np.ndarray | Tensor | str | os.PathLike[str] | list[Any]
+
+
+@torch.no_grad()
+def select(
+    pool: ArrayLike,
+    targets: ArrayLike | None = None,
+    k: int | None = None,
+    *,
+    rule: str | Rule = "vtl",
+    kernel: Any = None,
+    noise_ratio: float | None = None,
+    noise_std: float | np.ndarray | Tensor | None = None,
+    normalize: str | None = None,
+    observed: Any = None,
+    candidates: Any = None,
+    target_weights: Any = None,
+    cost: Any = None,
+    budget: float | None = None,
+    groups: Any = None,
+    max_per_group: int | None = None,
+    replace: bool = False,
+    conditional: bool = True,
+    min_gain: float | None = None,
+    min_gain_share: float | None = None,
+    floor: bool = False,
+    device: str | torch.device | None = None,
+    progress: bool | None = None,
+) -> Selection:
+    """Choose the rows of ``pool`` that tell most about ``targets``.
+
+    Args:
+        pool: (n, d) rows to choose from: an array, a tensor, a memory map, or the path of an
+            .npy, .safetensors or .parquet file. Stays where it is, in its own dtype.
+        targets: (m, d) or (d,) points to learn about. None only for rules without targets.
+        k: how many rows. At least one of k, budget, min_gain and min_gain_share is given.
+        rule: a name (vtl, itl, itl-y, mm-itl, ctl, uncertainty, undirected-itl, random, cosine,
+            top-k) or an object from ``sl.rules``.
+        kernel: None for inner products of the given rows; or from ``sl.kernels``; or any gpytorch
+            kernel.
+        noise_ratio: noise variance over the candidates' mean prior variance. The one knob: small
+            spreads the picks, large concentrates them near the targets.
+        noise_std: instead of the ratio a standard deviation in the unit of y, one number or one
+            per row.
+        normalize: None, "unit", "center" or "center+unit", for pool, targets and observed alike.
+        observed: what is known already: numbers of pool rows, (o, d) points, or an earlier
+            Selection from this pool. Conditioned on first, never picked again unless ``replace``.
+        candidates: mask or row numbers: which rows may be picked.
+        target_weights: (m,) importance of each target.
+        cost, budget: (n,) positive costs; ranks by gain per cost, skips what no longer fits.
+        groups, max_per_group: (n,) labels; at most so many picks per label.
+        replace: whether a row may be picked again, as a repeated measurement.
+        conditional: False ranks once by the first gain (top-b), for comparison.
+        min_gain, min_gain_share: stop below an absolute gain, or below a share of the first.
+        floor: also compute ``floor`` and ``whole_pool``.
+        device: where to compute; None for where the pool is.
+        progress: a line on stderr; None shows it on a terminal after a second.
+    """
+    rule = checking.check_rule(rule)
+    checking.check_combination(rule, targets is not None, replace, conditional, floor)
+    bounds = checking.check_bounds(k, budget, min_gain, min_gain_share, rule, conditional)
+    scene = checking.check_scene(
+        pool,
+        targets,
+        checking.check_kernel(kernel),
+        normalize=normalize,
+        observed=observed,
+        candidates=candidates,
+        target_weights=target_weights,
+        rule=rule,
+        replace=replace,
+        device=device,
+    )
+    ratio, std = checking.check_noise(noise_ratio, noise_std, len(scene.pool))
+    limits = checking.check_limits(
+        scene,
+        rule,
+        cost=cost,
+        budget=budget,
+        groups=groups,
+        max_per_group=max_per_group,
+        replace=replace,
+    )
+    most = checking.check_enough(bounds, limits)
+    noise = resolve_noise(scene, ratio, std)
+    problem = scene.problem(rule, noise)
+    notes = warn_of_small_noise(problem, most, noise)
+    tracker = track(problem)
+    notes += warn_of_determined_targets(tracker, rule)
+    before = tracker.targets.copy_of_variance()
+    eligibility = Eligibility(limits)
+    with ProgressLine(progress) as line:
+        chooser = choose_chooser(tracker, rule, eligibility, problem, conditional, replace)
+        trace = run(
+            chooser,
+            tracker,
+            eligibility,
+            Stop(most, bounds.min_gain, bounds.min_gain_share),
+            line,
+        )
+    least = compute_floor(problem, trace.rows) if floor else None
+    settings = describe(scene, rule, noise, tracker, least, notes, normalize, conditional)
+    return summarize(scene, trace, before, tracker.targets.copy_of_variance(), least, settings)
+
+
+def choose_chooser(
+    tracker: Tracker,
+    rule: Rule,
+    eligibility: Eligibility,
+    problem: Problem,
+    conditional: bool,
+    replace: bool,
+) -> Chooser:
+    """How the best row is found: scoring all rows each time, once, or only the promising ones."""
+    changes = bool(rule.needs - {"correlation", "prior_variance"}) or replace
+    if not conditional or not changes:
+        return Once(tracker, rule, eligibility, marginal=changes)
+    if rule.gains_only_shrink and problem.targets is not None:
+        rows_per_pass = len(problem.rows) // max(problem.rows.dimension, 1)
+        return Lazy(tracker, rule, eligibility, rows_per_pass)
+    return Eager(tracker, rule, eligibility)
+
+
+def describe(
+    scene: Scene,
+    rule: Rule,
+    noise: Noise,
+    tracker: Tracker,
+    least: Floor | None,
+    notes: list[str],
+    normalize: str | None,
+    conditional: bool,
+) -> dict[str, Any]:
+    """What was actually used, in terms that can be written down."""
+    weights = scene.target_weights
+    return {
+        "rule": rule.name,
+        "unit": rule.unit,
+        "kernel": repr(scene.kernel),
+        "form": tracker.form,
+        "conditional": conditional,
+        "noise_variance": noise.scalar if noise.scalar is not None else "per point",
+        "noise_ratio": noise.ratio,
+        "normalize": normalize,
+        "dtype": str(scene.pool.data.dtype).removeprefix("torch."),
+        "device": str(scene.pool.device),
+        "rows": len(scene.pool),
+        "features": scene.pool.dimension,
+        "candidates": len(scene.rows),
+        "targets": 0 if scene.targets is None else len(scene.targets),
+        "target_weights": weights.tolist() if weights is not None and scene.is_weighted else None,
+        "passes": tracker.passes,
+        "floor": None if least is None else least.description,
+        "floor_is_exact": None if least is None else least.is_exact,
+        "notes": notes,
+    }
+
+
+def summarize(
+    scene: Scene,
+    trace: Trace,
+    before: Tensor,
+    after: Tensor,
+    least: Floor | None,
+    settings: dict[str, Any],
+) -> Selection:
+    rows = torch.tensor(trace.rows, dtype=torch.int64)
+    indices = rows if scene.candidates is None else scene.candidates[rows]
+    points = scene.observed.points
+    return Selection(
+        indices=indices.numpy(),
+        gains=np.array(trace.gains, dtype=np.float64),
+        uncertainty=np.array(trace.uncertainty, dtype=np.float64),
+        target_variance=torch.stack([before, after]).cpu().numpy(),
+        floor=None if least is None else least.floor.cpu().numpy(),
+        whole_pool=None if least is None else least.whole_pool.cpu().numpy(),
+        stop_reason=trace.stop_reason,
+        settings=settings,
+        fingerprint=scene.pool.fingerprint(),
+        observed_indices=scene.observed.indices.numpy(),
+        observed_points=None if points is None else points.numpy(),
+    )

@@ -1,0 +1,56 @@
+"""What a careful colleague would mention before the picks are used."""
+
+import warnings
+
+import torch
+
+from sightline import numerics
+from sightline.posterior import Problem, Tracker
+from sightline.rules import Rule
+from sightline.scene import Noise
+
+STACK_LEVEL = 4  # from here to the line that called select, through torch's no_grad wrapper
+
+
+def warn_of_small_noise(problem: Problem, picks: int, noise: Noise) -> list[str]:
+    """Small noise spreads picks over everything once they outnumber the pool's directions."""
+    if noise.ratio >= 1.0 or problem.targets is None or not problem.tracks_rows:
+        return []
+    rank = effective_rank(problem)
+    if picks <= rank:
+        return []
+    return _warn(
+        f"{picks} picks exceed the effective rank of the candidates (about {rank:.0f}) at a noise "
+        f"ratio of {noise.ratio:.3g}: once the targets are known that well, picks spread over "
+        f"everything. A noise_ratio of 1 or more keeps them near the targets."
+    )
+
+
+def effective_rank(problem: Problem) -> float:
+    """(tr K)^2 / |K|_F^2 of evenly spaced candidates: d for isotropic rows, 1 for equal ones."""
+    n = len(problem.rows)
+    count = min(n, numerics.EFFECTIVE_RANK_ROWS)
+    spaced = torch.linspace(0, n - 1, count, dtype=torch.float64).round().long()
+    points = problem.rows.rows(spaced)
+    K = problem.kernel.block(points, points)
+    squares = float(K.square().sum())
+    return float(K.diagonal().sum()) ** 2 / squares if squares > 0 else 0.0
+
+
+def warn_of_determined_targets(tracker: Tracker, rule: Rule) -> list[str]:
+    """ITL about f_A is undirected where f_A determines every candidate."""
+    if rule.name != "itl":
+        return []
+    for _, _, state in tracker.states():
+        left = state.variance_given_targets > numerics.DETERMINED * state.variance
+        if bool(left.any()):
+            return []
+    return _warn(
+        "the targets determine f at every candidate, so ITL about f_A is uncertainty sampling "
+        "here and no longer directed. Use rule='vtl' or rule='itl-y', which stay directed."
+    )
+
+
+def _warn(message: str) -> list[str]:
+    warnings.warn(message, UserWarning, stacklevel=STACK_LEVEL)
+    return [message]
