@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sightline import numerics
 from sightline.shapes import Bool, Float, Int
 
 
@@ -26,52 +27,56 @@ class Eligibility:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._open = ~limits.blocked
-        self._budget = limits.budget
+        self._left = ~limits.blocked  # not taken, and not of a full group
+        self._spent = 0.0
+        self._relative_cost = self._cost_to_rank_by()
         if limits.group is not None:
             self._taken_of_group = torch.zeros(int(limits.group.max()) + 1, dtype=torch.int64)
-        self._close_unaffordable()
+        self._open = self._that_fit()
 
     def score(self, gains: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """What the candidates are ranked by: gain, or gain per cost; -inf for closed ones."""
-        return self._per_cost(gains, self._limits.cost).masked_fill(~self._open, -torch.inf)
+        return self._per_cost(gains, self._relative_cost).masked_fill(~self._open, -torch.inf)
 
     def score_some(
         self, gains: Float[Tensor, " b"], rows: Int[Tensor, " b"]
     ) -> Float[Tensor, " b"]:
         """The same for some rows, all of them open."""
-        cost = self._limits.cost
+        cost = self._relative_cost
         return self._per_cost(gains, None if cost is None else cost[rows])
 
     def _per_cost(self, gains: Tensor, cost: Tensor | None) -> Tensor:
-        return gains / cost if cost is not None and self._limits.ranks_per_cost else gains
+        return gains if cost is None else gains / cost
+
+    def _cost_to_rank_by(self) -> Float[Tensor, " n"] | None:
+        """Relative to the mean cost, so that scores, like ties between them, are gains."""
+        cost = self._limits.cost
+        return None if cost is None or not self._limits.ranks_per_cost else cost / cost.mean()
 
     def take(self, row: int) -> None:
         limits = self._limits
         if not limits.replace:
-            self._open[row] = False
+            self._left[row] = False
         if limits.group is not None and limits.max_per_group is not None:
             group = int(limits.group[row])
             self._taken_of_group[group] += 1
             if self._taken_of_group[group] >= limits.max_per_group:
-                self._open &= limits.group != group
-        if self._budget is not None and limits.cost is not None:
-            self._budget -= float(limits.cost[row])
-            self._close_unaffordable()
+                self._left &= limits.group != group
+        if limits.cost is not None:
+            self._spent += float(limits.cost[row])
+        self._open = self._that_fit()
 
     def why_none(self) -> str:
         """Why no candidate is left."""
-        limits = self._limits
-        if self._budget is not None and limits.cost is not None:
-            is_short = bool((limits.cost > self._budget).any())
-        else:
-            is_short = False
-        if is_short:
+        if self._limits.budget is not None and bool(self._left.any()):
             return "budget spent: nothing that is left fits"
-        if limits.max_per_group is not None:
+        if self._limits.max_per_group is not None:
             return "no candidate left: every group is full or used up"
         return "no candidate left"
 
-    def _close_unaffordable(self) -> None:
-        if self._budget is not None and self._limits.cost is not None:
-            self._open &= self._limits.cost <= self._budget
+    def _that_fit(self) -> Bool[Tensor, " n"]:
+        """Those left whose cost fits into the rest of the budget."""
+        cost, budget = self._limits.cost, self._limits.budget
+        if cost is None or budget is None:
+            return self._left
+        return self._left & (cost <= budget * (1.0 + numerics.BUDGET_TOLERANCE) - self._spent)

@@ -1,7 +1,9 @@
 """Embeddings in files: .npy (memory-mapped), .safetensors (memory-mapped), .parquet."""
 
 import json
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,12 +29,14 @@ SAFETENSORS_TYPES = {
 
 def load_array(path: Path, name: str) -> Tensor:
     """The one array in a file; large files are mapped, not read."""
+    if path.is_dir():
+        raise ValueError(f"{name}: {str(path)!r} is a folder. Name one file in it.")
     if not path.is_file():
         raise FileNotFoundError(f"{name}: there is no file {str(path)!r}.")
     if path.suffix not in FORMATS:
         raise ValueError(
-            f"{name}: cannot read {path.suffix or 'a file without a suffix'!r} ({path.name}); "
-            f"the formats are {', '.join(FORMATS)}. Load it yourself and pass the array."
+            f"{name}: cannot read {path.name}; the formats are {', '.join(FORMATS)}. Load it "
+            f"yourself and pass the array."
         )
     if path.stat().st_size == 0:
         raise ValueError(f"{name}: {path.name} is empty.")
@@ -41,42 +45,64 @@ def load_array(path: Path, name: str) -> Tensor:
 
 
 def _load_npy(path: Path, name: str) -> Tensor:
+    with path.open("rb") as file:
+        start = file.read(6)
+    if start.startswith(b"PK"):
+        raise ValueError(
+            f"{name}: {path.name} is an .npz archive, not an .npy array. Load it yourself and "
+            f"pass the array you want."
+        )
+    if start != b"\x93NUMPY":  # np.load would take it for a pickle
+        raise ValueError(f"{name}: {path.name} is not an .npy file. Save one with np.save.")
     try:
         values = np.load(path, mmap_mode="c", allow_pickle=False)  # "c": private, never written
-    except ValueError as error:
-        if "pickle" in str(error) or "object" in str(error).lower():
+    except (ValueError, EOFError, OSError) as error:
+        if "Python objects" in str(error):
             raise ValueError(
                 f"{name}: {path.name} holds pickled Python objects, which can run code when "
                 f"loaded, and is refused. Save a numeric array with np.save."
             ) from error
-        raise ValueError(f"{name}: {path.name} is not a readable .npy file: {error}.") from error
-    except (EOFError, OSError) as error:
-        raise ValueError(f"{name}: {path.name} is not a readable .npy file: {error}.") from error
-    if not isinstance(values, np.ndarray):
-        raise ValueError(f"{name}: {path.name} is an .npz archive, not an .npy array.")
+        raise ValueError(f"{name}: {path.name} is damaged: {_brief(error)}.") from error
     return as_tensor(values, name)
 
 
 def _load_safetensors(path: Path, name: str) -> Tensor:
+    header, offset = _safetensors_header(path, name)
+    key = _the_only_one([key for key in header if key != "__metadata__"], "tensor", path, name)
     try:
-        with path.open("rb") as file:
-            size = int.from_bytes(file.read(8), "little")
-            if size > path.stat().st_size:
-                raise ValueError("its header is longer than the file")
-            header = json.loads(file.read(size))
-    except ValueError as error:
-        raise ValueError(f"{name}: {path.name} is not a .safetensors file: {error}.") from error
-    tensors = {key: value for key, value in header.items() if key != "__metadata__"}
-    entry = tensors[_the_only_one(list(tensors), "tensor", path, name)]
-    if entry["dtype"] not in SAFETENSORS_TYPES:
+        dtype, shape = header[key]["dtype"], tuple(map(int, header[key]["shape"]))
+        start, stop = map(int, header[key]["data_offsets"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{name}: the header of {path.name} is damaged.") from error
+    if dtype not in SAFETENSORS_TYPES:
         raise ValueError(
-            f"{name}: {path.name} has dtype {entry['dtype']}, which is not supported."
+            f"{name}: {path.name} has dtype {dtype}; the types are {', '.join(SAFETENSORS_TYPES)}."
         )
-    start, stop = entry["data_offsets"]
-    mapped = np.memmap(path, np.uint8, mode="c", offset=8 + size + start, shape=(stop - start,))
-    is_aligned = (8 + size + start) % 8 == 0  # torch views need aligned memory
+    element = SAFETENSORS_TYPES[dtype]
+    if min(start, *shape) < 0 or stop - start != math.prod(shape) * element.itemsize:
+        raise ValueError(f"{name}: the header of {path.name} is damaged: sizes do not agree.")
+    if offset + stop > path.stat().st_size:
+        raise ValueError(f"{name}: {path.name} is cut short; {key!r} lies behind its end.")
+    if start == stop:
+        return torch.empty(shape, dtype=element)
+    mapped = np.memmap(path, np.uint8, mode="c", offset=offset + start, shape=(stop - start,))
+    is_aligned = (offset + start) % 8 == 0  # torch views need aligned memory
     raw = torch.from_numpy(mapped if is_aligned else np.array(mapped))
-    return raw.view(SAFETENSORS_TYPES[entry["dtype"]]).reshape(entry["shape"])
+    return raw.view(element).reshape(shape)
+
+
+def _safetensors_header(path: Path, name: str) -> tuple[dict[str, Any], int]:
+    """What the file says it holds, and where the data starts."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        text = file.read(size) if 8 + size <= path.stat().st_size else b""
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict):
+        raise ValueError(f"{name}: {path.name} is not a whole .safetensors file.")
+    return header, 8 + size
 
 
 def _load_parquet(path: Path, name: str) -> Tensor:
@@ -88,17 +114,27 @@ def _load_parquet(path: Path, name: str) -> Tensor:
             f"{name}: reading {path.name} needs pyarrow; pip install 'sightline[parquet]'."
         ) from error
     try:
-        schema = parquet.read_schema(path)
-    except arrow.ArrowInvalid as error:
-        raise ValueError(f"{name}: {path.name} is not a .parquet file: {error}.") from error
-    vectors = [entry.name for entry in schema if _is_vector(arrow, entry.type)]
-    column = _the_only_one(vectors, "column of vectors", path, name)
-    values = parquet.read_table(path, columns=[column]).column(column).combine_chunks()
-    lengths = np.unique(values.value_lengths().to_numpy(zero_copy_only=False))
-    if values.null_count or len(lengths) != 1:
+        with parquet.ParquetFile(path) as file:
+            vectors = [entry.name for entry in file.schema_arrow if _is_vector(arrow, entry.type)]
+            column = _the_only_one(vectors, "column of vectors", path, name)
+            values = file.read(columns=[column]).column(column).combine_chunks()
+    except (arrow.ArrowException, OSError) as error:
+        raise ValueError(
+            f"{name}: {path.name} is no readable .parquet file: {_brief(error)}."
+        ) from error
+    if len(values) == 0:
+        raise ValueError(f"{name}: {path.name} has no rows.")
+    if values.null_count:
+        row = int(np.flatnonzero(values.is_null())[0])
+        raise ValueError(
+            f"{name}: column {column!r} of {path.name} must have a vector in every row; row {row} "
+            f"has none. Drop such rows first."
+        )
+    lengths = np.unique(values.value_lengths())
+    if len(lengths) != 1:
         raise ValueError(
             f"{name}: every vector in column {column!r} of {path.name} must have the same length; "
-            f"got lengths {lengths[:5].tolist()} and {values.null_count} missing."
+            f"got lengths {', '.join(map(str, lengths[:5]))}."
         )
     flat = values.flatten().to_numpy(zero_copy_only=False)
     return as_tensor(flat.reshape(len(values), int(lengths[0])), name)
@@ -108,6 +144,10 @@ def _is_vector(arrow, kind) -> bool:  # type: ignore[no-untyped-def]
     types = arrow.types
     is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     return is_list and (types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
+
+
+def _brief(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def _the_only_one(found: list[str], what: str, path: Path, name: str) -> str:

@@ -6,7 +6,7 @@ that go to the lowest index, so the order of the arithmetic never changes a pick
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -17,15 +17,15 @@ from sightline.posterior import Tracker
 from sightline.rules import Rule
 from sightline.shapes import Float, Int
 
-Progress = Callable[[int, int, float], None]
-"""Called after each pick with picks so far, picks at most, and the gain."""
+Progress = Callable[[int, int | None, float], None]
+"""Called after each pick with picks so far, picks at most (None: not known), and the gain."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """When to end."""
+    """When to end; ``picks`` None: only when the gains or the candidates say so."""
 
-    picks: int
+    picks: int | None
     min_gain: float | None = None
     min_gain_share: float | None = None
 
@@ -53,7 +53,7 @@ def run(
 ) -> Trace:
     """Pick until the stop says so or no candidate is left."""
     trace = Trace(uncertainty=[_uncertainty(tracker)])
-    while len(trace.rows) < stop.picks:
+    while stop.picks is None or len(trace.rows) < stop.picks:
         best = chooser.best(first=trace.gains[0] if trace.gains else None)
         if best is None:
             trace.stop_reason = eligibility.why_none()
@@ -64,7 +64,7 @@ def run(
             trace.stop_reason = reason
             return trace
         eligibility.take(row)
-        is_last = len(trace.rows) + 1 == stop.picks
+        is_last = len(trace.rows) + 1 == stop.picks  # nobody reads the rows after it
         tracker.observe(row, update_rows=chooser.reads_all_rows and not is_last)
         trace.rows.append(row)
         trace.gains.append(gain)
@@ -79,6 +79,7 @@ def _uncertainty(tracker: Tracker) -> float:
     return tracker.mean_variance() if of_targets is None else of_targets
 
 
+@runtime_checkable
 class Chooser(Protocol):
     """Finds the best eligible row."""
 
@@ -199,6 +200,10 @@ def leading(scores: Float[Tensor, " n"], first: float | None) -> Int[Tensor, " b
     best = float(scores.max())
     if best == -torch.inf:
         return torch.empty(0, dtype=torch.int64, device=scores.device)
+    if best != best:
+        raise ValueError(
+            "the rule gave NaN as the gain of a candidate; sl.testing.check_rule helps."
+        )
     band = numerics.LEADER_BAND * abs(best) + tie_width(best, first)
     leaders = (scores >= best - band).nonzero()[:, 0]
     if len(leaders) <= numerics.LEADERS:

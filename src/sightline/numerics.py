@@ -17,6 +17,9 @@ Part of the definition of ITL about f_A when the targets' covariance is singular
 ZERO_VARIANCE = 1e-12
 """A variance below this share of its prior value is rounding: correlations with it are 0."""
 
+UNINFORMATIVE = 1e-9
+"""A floor below this share of the uncertainty is zero: the candidates span the targets."""
+
 DETERMINED = 1e-9
 """A variance below this share of what it was before the targets were seen is settled by them."""
 
@@ -51,6 +54,9 @@ FLOOR_RANK = 1_000
 
 EFFECTIVE_RANK_ROWS = 1_024
 """Evenly spaced candidates from which the effective rank of a pool is estimated."""
+
+BUDGET_TOLERANCE = 1e-12
+"""Share of a budget that rounding may add: ten costs of 0.07 are to fit into 0.7."""
 
 FINGERPRINT_ROWS = 256
 """Evenly spaced rows that identify a pool."""

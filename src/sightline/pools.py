@@ -33,6 +33,18 @@ class Normalization:
         return rows
 
 
+class Scratch:
+    """Memory for one float64 block, kept between passes: fresh memory costs more than products."""
+
+    def __init__(self) -> None:
+        self._memory = torch.empty(0, dtype=torch.float64)
+
+    def copy(self, rows: Tensor, device: torch.device) -> Float[Tensor, "b d"]:
+        if self._memory.numel() < rows.numel() or self._memory.device != device:
+            self._memory = torch.empty(rows.numel(), dtype=torch.float64, device=device)
+        return self._memory[: rows.numel()].view(rows.shape).copy_(rows)
+
+
 @dataclass(frozen=True)
 class Pool:
     """All rows of an (n, d) array, or of an (n,) vector of row numbers."""
@@ -40,6 +52,7 @@ class Pool:
     data: Tensor
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     normalization: Normalization = field(default_factory=Normalization)
+    scratch: Scratch = field(default_factory=Scratch, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.data)
@@ -49,12 +62,20 @@ class Pool:
         return self.data.shape[1] if self.data.ndim == 2 else 1
 
     def blocks(self) -> Iterator[tuple[int, int, Tensor]]:
-        """Pieces of the pool in order: (first row, one past the last, float64 rows)."""
+        """Pieces of the pool in order: (first row, one past the last, float64 rows).
+
+        A piece is good until the next one is asked for, and not to be changed.
+        """
         for start, stop in spans(len(self), rows_per_block(self.dimension)):
-            yield start, stop, self.block(start, stop)
+            yield start, stop, self._converted(self.data[start:stop], self.scratch)
 
     def block(self, start: int, stop: int) -> Tensor:
+        """Consecutive rows, to keep."""
         return self._converted(self.data[start:stop])
+
+    def whole(self) -> Tensor:
+        """All rows, to keep; for pools that are known to be small."""
+        return self._converted(self.data)
 
     def rows(self, indices: Int[Tensor, " b"]) -> Tensor:
         """Some rows, in the order asked for."""
@@ -73,10 +94,16 @@ class Pool:
         digest.update(repr(tuple(self.data.shape)).encode())
         return digest.hexdigest()
 
-    def _converted(self, rows: Tensor) -> Tensor:
+    def _converted(self, rows: Tensor, scratch: Scratch | None = None) -> Tensor:
         if rows.ndim == 1:
             return rows.to(device=self.device, dtype=torch.int64)
-        return self.normalization.apply(rows.to(device=self.device, dtype=torch.float64))
+        if rows.dtype == torch.float64 and rows.device == self.device:
+            converted = rows
+        elif scratch is not None:
+            converted = scratch.copy(rows, self.device)
+        else:
+            converted = rows.to(device=self.device, dtype=torch.float64)
+        return self.normalization.apply(converted)
 
 
 @dataclass(frozen=True)
@@ -103,6 +130,9 @@ class Rows:
 
     def block(self, start: int, stop: int) -> Tensor:
         return self.pool.rows(self.indices[start:stop])
+
+    def whole(self) -> Tensor:
+        return self.pool.rows(self.indices)
 
     def rows(self, indices: Int[Tensor, " b"]) -> Tensor:
         return self.pool.rows(self.indices[indices.to(self.indices.device)])
@@ -141,6 +171,8 @@ def first_bad_row(data: Tensor) -> int | None:
         return None
     for start, stop in spans(len(data), rows_per_block(data.shape[1])):
         block = data[start:stop]
+        if block.itemsize == 1:
+            block = block.to(torch.float32)  # torch has no sums of float8
         suspects = (~torch.isfinite(block.sum(dim=1))).nonzero()[:, 0]
         bad = suspects[~torch.isfinite(block[suspects]).all(dim=1)]
         if len(bad):
@@ -151,29 +183,41 @@ def first_bad_row(data: Tensor) -> int | None:
 def as_tensor(array: object, name: str) -> Tensor:
     """A numeric array as a tensor that shares its memory where that is possible."""
     if isinstance(array, Tensor):
-        if array.layout != torch.strided:
-            raise TypeError(f"{name} must be a dense tensor; got layout {array.layout}.")
+        if array.layout != torch.strided or array.is_nested:
+            layout = "nested" if array.is_nested else str(array.layout).removeprefix("torch.")
+            raise TypeError(
+                f"{name} must be a dense tensor; got a {layout} one. Densify it first."
+            )
         tensor = array.detach()
     else:
         tensor = _from_numpy(array, name)
     if tensor.is_complex():
-        raise TypeError(f"{name} must hold real numbers; got {tensor.dtype}.")
+        raise TypeError(
+            f"{name} must hold real numbers; got {tensor.dtype}. Pass the real and the imaginary "
+            f"part as features, or one of them."
+        )
     return tensor
 
 
 def _from_numpy(array: object, name: str) -> Tensor:
+    if np.ma.is_masked(array):
+        raise TypeError(f"{name} must not have masked entries. Fill or drop them first.")
     try:
         values = np.asarray(array)
     except ValueError as error:  # ragged nested lists
-        raise ValueError(f"{name} must be a rectangular array of numbers: {error}.") from error
-    if values.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{name} must be a rectangular array of numbers, all rows of one length; numpy says: "
+            f"{str(error).rstrip('.')}."
+        ) from error
+    if values.dtype.kind not in "fiubc":
         raise TypeError(
             f"{name} must be a numeric array; got dtype {values.dtype}. Convert it first, for "
             f"example with np.stack(rows).astype(np.float32)."
         )
-    if values.dtype == np.longdouble and values.dtype.itemsize > 8:
-        values = values.astype(np.float64)
-    if not values.dtype.isnative or any(stride < 0 for stride in values.strides):
+    if values.dtype.char in "gG":  # long double, which torch does not have
+        values = values.astype(np.float64 if values.dtype.kind == "f" else np.complex128)
+    size = values.itemsize
+    if not values.dtype.isnative or any(step < 0 or step % size for step in values.strides):
         values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
     with warnings.catch_warnings():  # torch warns of read-only memory; nothing here writes to it
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")

@@ -20,13 +20,15 @@ class ProgressLine:
     def __enter__(self) -> "ProgressLine":
         return self
 
-    def __call__(self, picks: int, most: int, gain: float) -> None:
+    def __call__(self, picks: int, most: int | None, gain: float) -> None:
         now = time.monotonic()
         if not self._is_on or now - self._started < self._quiet or now - self._last < 0.1:
             return
         self._last = now
-        left = (now - self._started) / picks * (most - picks)
-        text = f"sightline: {picks:,} of {most:,} picks, gain {gain:.3g}, {left:.0f} s left"
+        text = f"sightline: {picks:,} picks, gain {gain:.3g}"
+        if most is not None:
+            left = (now - self._started) / picks * (most - picks)
+            text = f"sightline: {picks:,} of {most:,} picks, gain {gain:.3g}, {left:.0f} s left"
         self._width = max(self._width, len(text))
         print(f"\r{text:<{self._width}}", end="", file=sys.stderr, flush=True)
 

@@ -73,17 +73,18 @@ class Scene:
         inside = [Observation(points[i : i + 1], v) for i, v in enumerate(variances)]
         if outside is None:
             return tuple(inside)
-        if noise.scalar is None:
-            raise ValueError(
-                "observed points outside the pool take the scalar noise; noise_std is per pool "
-                "row here. Give one noise_std, or put the points into the pool."
-            )
+        assert noise.scalar is not None  # resolve_noise sees to it
         rows = [outside[i : i + 1] for i in range(len(outside))]
         return (*inside, *(Observation(row, noise.scalar) for row in rows))
 
 
 def resolve_noise(scene: Scene, ratio: float | None, noise_std: float | Tensor | None) -> Noise:
     """The noise variance of every row; a ratio is relative to the candidates' mean variance."""
+    if isinstance(noise_std, Tensor) and scene.observed.features is not None:
+        raise ValueError(
+            "observed points outside the pool take the scalar noise; noise_std is per pool "
+            "row here. Give one noise_std, or put the points into the pool."
+        )
     prior = mean_prior_variance(scene)
     n, device = len(scene.pool), scene.pool.device
     if isinstance(noise_std, Tensor):
@@ -102,8 +103,23 @@ def resolve_noise(scene: Scene, ratio: float | None, noise_std: float | Tensor |
 def mean_prior_variance(scene: Scene) -> float:
     rows, total = scene.rows, 0.0
     for _, _, block in rows.blocks():
-        total += float(scene.kernel.diagonal(block).sum())
+        total += float(checked_variance(scene.kernel, block, "pool").sum())
+    if scene.targets is not None:
+        checked_variance(scene.kernel, scene.targets, "targets")
     return total / len(rows)
+
+
+def checked_variance(kernel: Kernel, points: Tensor, name: str) -> Float[Tensor, " b"]:
+    """The prior variances of some points; rules square them, so the squares have to be finite."""
+    variance = kernel.diagonal(points)
+    is_bad = ~torch.isfinite(variance.square()) | (variance < 0)
+    if bool(is_bad.any()):
+        raise ValueError(
+            f"the prior variances of {name} must be finite and not negative, and so must their "
+            f"squares; {kernel!r} gives {float(variance[is_bad][0]):g}. Scale the features down, "
+            f"or repair the kernel."
+        )
+    return variance
 
 
 def _ratio(noise: float, prior: float) -> float:

@@ -100,10 +100,10 @@ def select(
         max_per_group=max_per_group,
         replace=replace,
     )
-    most = checking.check_enough(bounds, limits)
+    open_rows = checking.check_enough(bounds, limits)
     noise = resolve_noise(scene, ratio, std)
     problem = scene.problem(rule, noise)
-    notes = warn_of_small_noise(problem, most, noise)
+    notes = warn_of_small_noise(problem, bounds.k or open_rows, noise)
     tracker = track(problem)
     notes += warn_of_determined_targets(tracker, rule)
     before = tracker.targets.copy_of_variance()
@@ -114,7 +114,7 @@ def select(
             chooser,
             tracker,
             eligibility,
-            Stop(most, bounds.min_gain, bounds.min_gain_share),
+            Stop(bounds.k, bounds.min_gain, bounds.min_gain_share),
             line,
         )
     least = compute_floor(problem, trace.rows) if floor else None
@@ -134,7 +134,8 @@ def choose_chooser(
     changes = bool(rule.needs - {"correlation", "prior_variance"}) or replace
     if not conditional or not changes:
         return Once(tracker, rule, eligibility, marginal=changes)
-    if rule.gains_only_shrink and problem.targets is not None:
+    can_wait = rule.needs <= {"variance"}  # other running values are brought up to date each time
+    if rule.gains_only_shrink and can_wait and problem.targets is not None:
         rows_per_pass = len(problem.rows) // max(problem.rows.dimension, 1)
         return Lazy(tracker, rule, eligibility, rows_per_pass)
     return Eager(tracker, rule, eligibility)
@@ -159,7 +160,7 @@ def describe(
         "form": tracker.form,
         "conditional": conditional,
         "noise_variance": noise.scalar if noise.scalar is not None else "per point",
-        "noise_ratio": noise.ratio,
+        "noise_ratio": noise.ratio if noise.ratio < float("inf") else None,
         "normalize": normalize,
         "dtype": str(scene.pool.data.dtype).removeprefix("torch."),
         "device": str(scene.pool.device),

@@ -3,6 +3,7 @@
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sightline.numerics import UNINFORMATIVE
 from sightline.shapes import Float, Int
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ class Selection:
             return ""
         weights = np.asarray(self.settings["target_weights"] or 1 / len(self.floor))
         floor = float((weights * self.floor).sum())
-        if floor <= 1e-9 * self.uncertainty[0]:
+        if floor <= UNINFORMATIVE * self.uncertainty[0]:
             return ", floor 0 (uninformative: the candidates span the targets)"
         bound = "" if self.settings["floor_is_exact"] else "at most "
         return f", floor {bound}{floor:.4g}"
@@ -102,14 +104,22 @@ class Selection:
         if not path.is_file():
             raise FileNotFoundError(f"there is no file {str(path)!r}.")
         try:
+            if not zipfile.is_zipfile(path):  # np.load would take it for an array or a pickle
+                raise zipfile.BadZipFile(path.name)
             with np.load(path, allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in _ARRAYS if name in stored}
                 about = json.loads(str(stored["about"]))
-        except (ValueError, KeyError, OSError, zipfile.BadZipFile, AttributeError) as error:
-            raise ValueError(f"{path.name} is not a saved Selection.") from error
-        if about.pop("format") != FORMAT:
-            raise ValueError(f"{path.name} was saved by another version of Sightline.")
-        return cls(**{"floor": None, "whole_pool": None, **arrays, **about})
+            version = about.pop("format")
+            if version == FORMAT:
+                return cls(**{"floor": None, "whole_pool": None, **arrays, **about})
+        except _DAMAGE as error:
+            raise ValueError(
+                f"{path.name} is not a saved Selection, or is damaged. Selection.save writes one."
+            ) from error
+        raise ValueError(
+            f"{path.name} was saved by another version of Sightline (format {version}, this one "
+            f"reads {FORMAT})."
+        )
 
     def plot(self) -> "Figure":
         """Uncertainty after each pick, down to the floor, and the gains. Needs matplotlib."""
@@ -128,6 +138,16 @@ class Selection:
 
         write_page(self, Path(path), pool, targets, items)
 
+
+_DAMAGE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OSError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 _ARRAYS = (
     "indices",

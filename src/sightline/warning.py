@@ -9,7 +9,7 @@ from sightline.posterior import Problem, Tracker
 from sightline.rules import Rule
 from sightline.scene import Noise
 
-STACK_LEVEL = 4  # from here to the line that called select, through torch's no_grad wrapper
+STACK_LEVEL = 5  # from here to the line that called select, through the no_grad wrapper
 
 
 def warn_of_small_noise(problem: Problem, picks: int, noise: Noise) -> list[str]:

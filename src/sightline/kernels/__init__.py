@@ -1,6 +1,6 @@
 """Prior covariances k(x, z) of the unknown function."""
 
-from sightline.kernels.algebra import Product, Scaled, Sum, feature_form
+from sightline.kernels.algebra import Product, Scaled, Sum, feature_form, matrix_size
 from sightline.kernels.kernel import FeatureKernel, Kernel
 from sightline.kernels.linear import FeatureMap, Linear
 from sightline.kernels.precomputed import Precomputed
@@ -19,4 +19,5 @@ __all__ = [
     "Scaled",
     "Sum",
     "feature_form",
+    "matrix_size",
 ]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from sightline.kernels.kernel import FeatureKernel, Kernel, Points
+from sightline.kernels.precomputed import Precomputed
 from sightline.shapes import Float
 
 
@@ -61,6 +62,23 @@ class Product:
 
     def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
         return self.first.diagonal(x) * self.second.diagonal(x)
+
+
+def matrix_size(kernel: Kernel) -> int | None:
+    """How many rows the matrix behind a kernel has; None if its points are features, not rows."""
+    if isinstance(kernel, Precomputed):
+        return len(kernel.matrix)
+    if isinstance(kernel, Scaled):
+        return matrix_size(kernel.kernel)
+    if not isinstance(kernel, Sum | Product):
+        return None
+    first, second = matrix_size(kernel.first), matrix_size(kernel.second)
+    if first != second:
+        raise ValueError(
+            f"{type(kernel).__name__} of {kernel.first!r} and {kernel.second!r}: both must take "
+            f"features, or both row numbers of matrices of the same size."
+        )
+    return first
 
 
 def feature_form(kernel: Kernel) -> tuple[FeatureKernel, float] | None:

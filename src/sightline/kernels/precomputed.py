@@ -2,18 +2,21 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from sightline.kernels.kernel import Points
 from sightline.shapes import Float
 
+CHECKED_SIZE = 1_000  # larger matrices are taken on trust: the check costs the cube of the size
+
 
 @dataclass(frozen=True, eq=False)
 class Precomputed:
     """k(i, j) = matrix[i, j]; points, pool and targets are numbers of rows of the matrix."""
 
-    matrix: Float[Tensor, "N N"]
+    matrix: Float[Tensor, "N N"] | np.ndarray
 
     def __post_init__(self) -> None:
         K = torch.as_tensor(self.matrix)
@@ -26,6 +29,14 @@ class Precomputed:
                 "Precomputed(matrix) must be symmetric with a non-negative diagonal, as every "
                 "covariance is."
             )
+        if len(K) <= CHECKED_SIZE:
+            values = torch.linalg.eigvalsh(K.to(torch.float64))
+            rounding = len(K) * torch.finfo(K.dtype).eps * float(values[-1])
+            if float(values[0]) < -10 * rounding:
+                raise ValueError(
+                    f"Precomputed(matrix) must be positive semi-definite, as every covariance is; "
+                    f"its least eigenvalue is {float(values[0]):.3g}."
+                )
         object.__setattr__(self, "matrix", K)
 
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:

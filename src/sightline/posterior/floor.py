@@ -80,18 +80,20 @@ def _outside_span(gram: Float[Tensor, "d d"], Z: Float[Tensor, "m d"]) -> Float[
 
 def _after_observing(gram: Float[Tensor, "d d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, " m"]:
     values, vectors = torch.linalg.eigh(gram)
-    return ((Z @ vectors).square() / (1.0 + values.clamp(min=0.0))).sum(dim=1)
+    rounding = len(gram) * torch.finfo(gram.dtype).eps * values.max().clamp(min=0.0)
+    values = torch.where(values > rounding, values, 0.0)  # at tiny noise rounding would explain
+    return ((Z @ vectors).square() / (1.0 + values)).sum(dim=1)
 
 
 def _by_solving(problem: Problem) -> Floor:
     posterior = _given_observed(problem)
-    points = torch.cat([block for _, _, block in problem.rows.blocks()])
+    points = problem.rows.whole()
     K = posterior.covariance(points, points)
     cross = posterior.covariance(points, problem.known_targets)
     variance = posterior.variance(problem.known_targets)
     return Floor(
         floor=nonnegative(variance - _explained_exactly(K, cross)),
-        whole_pool=nonnegative(variance - _explained(K + problem.noise_variance.diag(), cross)),
+        whole_pool=nonnegative(variance - _explained(K, problem.noise_variance, cross)),
         is_exact=True,
         description="exact, by solving for all candidates",
     )
@@ -104,9 +106,14 @@ def _given_observed(problem: Problem) -> FunctionPosterior:
     return posterior
 
 
-def _explained(K: Float[Tensor, "n n"], cross: Float[Tensor, "n m"]) -> Float[Tensor, " m"]:
-    L = torch.linalg.cholesky(K)
-    return torch.linalg.solve_triangular(L, cross, upper=False).square().sum(dim=0)
+def _explained(
+    K: Float[Tensor, "n n"], noise_variance: Float[Tensor, " n"], cross: Float[Tensor, "n m"]
+) -> Float[Tensor, " m"]:
+    """diag(C' (K + N)^-1 C), by eigenvalues in units of the noise, so none is too small."""
+    scale = noise_variance.rsqrt()
+    values, vectors = torch.linalg.eigh(scale[:, None] * K * scale)
+    projected = (vectors.T @ (scale[:, None] * cross)).square()
+    return (projected / (1.0 + values.clamp(min=0.0))[:, None]).sum(dim=0)
 
 
 def _explained_exactly(
@@ -121,10 +128,15 @@ def _explained_exactly(
 def _by_subset(problem: Problem, picks: list[int]) -> Floor:
     """Upper bounds: a pivoted-Cholesky subset that contains the picks leaves more variance."""
     posterior = _given_observed(problem)
-    subset, floor, is_complete = _pivoted_cholesky(problem, posterior, picks)
+    pivots, floor, is_complete = _pivoted_cholesky(problem, posterior, picks)
+    # a pick that repeats a pivot says nothing without noise, but something with it
+    subset = torch.tensor(sorted({*pivots, *picks}), dtype=torch.int64)
     points = problem.rows.rows(subset)
-    K = posterior.covariance(points, points) + problem.noise_variance[subset].diag()
-    explained = _explained(K, posterior.covariance(points, problem.known_targets))
+    explained = _explained(
+        posterior.covariance(points, points),
+        problem.noise_variance[subset],
+        posterior.covariance(points, problem.known_targets),
+    )
     size = f"{len(subset):,} of {len(problem.rows):,} candidates"
     return Floor(
         floor=floor,
@@ -140,7 +152,7 @@ def _by_subset(problem: Problem, picks: list[int]) -> Floor:
 
 def _pivoted_cholesky(
     problem: Problem, posterior: FunctionPosterior, picks: list[int]
-) -> tuple[Tensor, Tensor, bool]:
+) -> tuple[list[int], Tensor, bool]:
     """Pivots, the variance they leave at the targets, and whether nothing is left elsewhere."""
     factor = _PivotedFactor(problem, posterior)
     for pick in dict.fromkeys(picks):
@@ -149,7 +161,7 @@ def _pivoted_cholesky(
     while len(factor.pivots) < limit and factor.add(int(factor.residual.argmax())):
         pass
     is_complete = float(factor.residual.max()) <= factor.enough
-    return torch.tensor(factor.pivots), nonnegative(factor.left), is_complete
+    return factor.pivots, nonnegative(factor.left), is_complete
 
 
 class _PivotedFactor:

@@ -24,7 +24,11 @@ class TargetSummary:
 
     def copy_of_variance(self) -> Float[Tensor, " m"]:
         """As it is now; empty where there are no targets."""
-        return torch.empty(0) if self.state is None else self.state.variance.clone()
+        return (
+            torch.empty(0, dtype=torch.float64)
+            if self.state is None
+            else self.state.variance.clone()
+        )
 
     def uncertainty(self) -> float | None:
         """Weighted mean variance; None where there are no targets."""

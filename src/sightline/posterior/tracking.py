@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from sightline.kernels import FeatureKernel, Linear, feature_form
-from sightline.pools import Pool
+from sightline.pools import Pool, rows_per_block, spans
 from sightline.posterior.function_tracker import FunctionTracker
 from sightline.posterior.problem import Observation, Problem, State
 from sightline.posterior.targets import TargetSummary
@@ -16,6 +16,7 @@ from sightline.posterior.weight_tracker import WeightTracker
 from sightline.shapes import Int
 
 
+@runtime_checkable
 class Tracker(Protocol):
     """What is known about every row of a problem, kept current while rows are observed."""
 
@@ -72,7 +73,11 @@ def prior_of(kernel: FeatureKernel, factor: float, dimension: int) -> Tensor | N
 
 def in_feature_space(problem: Problem, kernel: FeatureKernel, factor: float) -> Problem:
     """The same problem with features in the place of points, computed once and kept."""
-    pieces = [kernel.features(block) for _, _, block in problem.rows.blocks()]
+    step = rows_per_block(problem.rows.dimension)
+    pieces = [
+        kernel.features(problem.rows.block(start, stop))
+        for start, stop in spans(len(problem.rows), step)
+    ]
     targets = problem.targets
     return replace(
         problem,

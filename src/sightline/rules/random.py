@@ -20,6 +20,12 @@ class Random:
 
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**62:
+            raise ValueError(
+                f"Random(seed) must be a whole number of 0 to 2^62; got {self.seed!r}."
+            )
+
     name: ClassVar[str] = "random"
     unit: ClassVar[str] = "none (a random key)"
     needs: ClassVar[frozenset[str]] = frozenset()

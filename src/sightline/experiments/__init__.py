@@ -1,0 +1,1 @@
+"""Experiments as code, each run as a module."""

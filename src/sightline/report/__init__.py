@@ -1,0 +1,1 @@
+"""What a selection looks like: a figure, and a page that stands alone."""

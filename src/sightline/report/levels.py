@@ -1,0 +1,58 @@
+"""What a selection is measured against: its uncertainty, and how far that could fall."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from sightline.numerics import UNINFORMATIVE
+from sightline.selection import Selection
+from sightline.shapes import Float
+
+
+@dataclass(frozen=True)
+class Level:
+    """An uncertainty that more observations would reach."""
+
+    name: Literal["floor", "whole pool"]
+    value: float
+    shown: str
+    remark: Literal["", "at most", "uninformative"]
+
+    @property
+    def text(self) -> str:
+        """The value, and how to take it."""
+        if self.remark == "at most":
+            return f"at most {self.shown}"
+        return f"{self.shown}, {self.remark}" if self.remark else self.shown
+
+
+def find_levels(chosen: Selection) -> list[Level]:
+    """The whole pool, observed once with noise, and the floor, as far as they were computed."""
+    if chosen.floor is None or chosen.whole_pool is None:
+        return []
+    bound: Literal["", "at most"] = "" if chosen.settings["floor_is_exact"] else "at most"
+    whole, floor = weigh(chosen, chosen.whole_pool), weigh(chosen, chosen.floor)
+    of_pool = Level("whole pool", whole, f"{whole:.4g}", bound)
+    if is_uninformative(chosen, floor):
+        return [of_pool, Level("floor", floor, "0", "uninformative")]
+    return [of_pool, Level("floor", floor, f"{floor:.4g}", bound)]
+
+
+def is_uninformative(chosen: Selection, floor: float) -> bool:
+    """Whether a floor is zero: the candidates span the targets, and it says nothing more."""
+    return bool(floor <= UNINFORMATIVE * chosen.uncertainty[0])
+
+
+def weigh(chosen: Selection, values: Float[np.ndarray, " m"]) -> float:
+    """The mean over the targets, weighted as the selection was."""
+    weights = chosen.settings["target_weights"]
+    return float(np.average(values, weights=weights))
+
+
+def name_uncertainty(chosen: Selection) -> str:
+    """What ``chosen.uncertainty`` is, in words."""
+    if not chosen.settings["targets"]:
+        return "mean variance of the candidates"
+    is_weighted = chosen.settings["target_weights"] is not None
+    return "weighted mean target variance" if is_weighted else "mean target variance"

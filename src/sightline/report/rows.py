@@ -1,0 +1,86 @@
+"""The rows behind a selection: the same pool and targets again, and what lies near each pick."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sightline import numerics
+from sightline.checking import check_points, read_array
+from sightline.kernels import Linear
+from sightline.pools import Normalization, Pool, normalized, spans
+from sightline.selection import Selection
+from sightline.shapes import Float, Int
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """For each pick the target nearest in angle, and the cosine similarity to it."""
+
+    targets: Int[np.ndarray, " k"]
+    cosines: Float[np.ndarray, " k"]
+
+
+def check_same_pool(chosen: Selection, pool: Any) -> Pool:
+    """The pool that the selection came from, normalised as it was then."""
+    data = read_array(pool, "pool")
+    given = Pool(data, data.device)
+    if data.ndim not in (1, 2) or given.fingerprint() != chosen.fingerprint:
+        raise ValueError(
+            f"pool is not the one that this selection was made from: its fingerprint differs; got "
+            f"shape {tuple(data.shape)}, the selection had {chosen.settings['rows']:,} rows. Row "
+            f"numbers would mean other points; pass the same rows in the same order."
+        )
+    return normalized(given, chosen.settings["normalize"])
+
+
+def check_same_targets(chosen: Selection, targets: Any, pool: Pool) -> Tensor | None:
+    """The selection's targets, as rows normalised as the pool is; None if it had none."""
+    expected = chosen.settings["targets"]
+    if targets is None:
+        if expected:
+            raise ValueError(f"the selection had {expected} targets; got None. Pass them again.")
+        return None
+    is_rows = pool.data.ndim == 2  # a vector holds row numbers of a Precomputed kernel
+    points = (
+        check_points(targets, "targets", pool, Linear())
+        if is_rows
+        else read_array(targets, "targets")
+    )
+    if len(points) != expected:
+        raise ValueError(
+            f"targets must be those of the selection, {expected} of them; got {len(points)}."
+        )
+    return points
+
+
+def check_items(items: Any, n: int) -> None:
+    if items is not None and len(items) != n:
+        raise ValueError(
+            f"items must have one entry per pool row, {n}; got {len(items)}. An entry may be None."
+        )
+
+
+def take_item(items: Any, index: int) -> Any:
+    """By position, also from a pandas Series with an index of its own."""
+    return getattr(items, "iloc", items)[index]
+
+
+def find_nearest(
+    pool: Pool, targets: Tensor | None, indices: Int[np.ndarray, " k"]
+) -> Nearest | None:
+    """In float64, whatever the kernel; None where there are no rows or no targets to compare."""
+    if targets is None or pool.data.ndim == 1:
+        return None
+    unit = Normalization(to_unit_length=True)
+    directions = unit.apply(targets)
+    best, where = [torch.empty(0, dtype=torch.float64)], [torch.empty(0, dtype=torch.int64)]
+    step = max(numerics.CHUNK_BYTES // (8 * len(targets)), 1)
+    for start, stop in spans(len(indices), step):
+        rows = unit.apply(pool.rows(torch.from_numpy(indices[start:stop])))
+        values, numbers = (rows @ directions.T).max(dim=1)
+        best.append(values.cpu())
+        where.append(numbers.cpu())
+    return Nearest(torch.cat(where).numpy(), torch.cat(best).numpy())

@@ -1,0 +1,255 @@
+"""The slow, obvious float64 version of everything, straight from the paper's definitions.
+
+Dense joint covariances, a fresh solve for every question, no recursion. Nothing here imports
+Sightline, so that a mistake cannot be made twice.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+RANK_TOLERANCE = 1e-10
+ZERO_VARIANCE = 1e-12
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A joint Gaussian over pool, targets and points observed outside the pool, in this order."""
+
+    K: np.ndarray
+    n: int
+    m: int
+    noise: np.ndarray  # noise variance of each pool row
+    outside_noise: float = 0.0
+    weights: np.ndarray | None = None
+    target_noise: float = 0.0
+    observed: tuple[int, ...] = ()  # rows of K: pool rows, or n + m + i for outside points
+    candidates: np.ndarray | None = None
+    cost: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    max_per_group: int | None = None
+    budget: float | None = None
+    replace: bool = False
+
+    @property
+    def A(self) -> np.ndarray:
+        return np.arange(self.n, self.n + self.m)
+
+    @property
+    def w(self) -> np.ndarray:
+        return np.full(self.m, 1 / self.m) if self.weights is None else self.weights
+
+    def noise_of(self, observed: list[int]) -> np.ndarray:
+        return np.array([self.noise[i] if i < self.n else self.outside_noise for i in observed])
+
+
+def condition(K: np.ndarray, observed: list[int], noise: np.ndarray) -> np.ndarray:
+    """Covariance given noisy observations (a multiset of rows)."""
+    if len(observed) == 0:
+        return K
+    K_D = K[np.ix_(observed, observed)] + np.diag(noise)
+    cross = K[:, observed]
+    return K - cross @ np.linalg.solve(K_D, cross.T)
+
+
+def condition_exactly(K: np.ndarray, rows: np.ndarray, noise: float = 0.0) -> np.ndarray:
+    """Covariance given f (or y) at some rows, with the pseudo-inverse at the stated tolerance."""
+    values, U = np.linalg.eigh(K[np.ix_(rows, rows)])
+    kept = values > RANK_TOLERANCE * values.max()
+    half = (U[:, kept] / np.sqrt(values[kept] + noise)).T @ K[rows]
+    return K - half.T @ half
+
+
+def posterior(problem: Problem, picks: list[int]) -> np.ndarray:
+    observed = [*problem.observed, *picks]
+    return condition(problem.K, observed, problem.noise_of(observed))
+
+
+def itl(problem: Problem, picks: list[int]) -> np.ndarray:
+    """1/2 log Var(y_x | D) / Var(y_x | f_A, D)."""
+    observed = [*problem.observed, *picks]
+    noise = problem.noise_of(observed)
+    given_A = condition_exactly(problem.K, problem.A, problem.target_noise)
+    v1 = np.diag(condition(problem.K, observed, noise))[: problem.n]
+    v2 = np.diag(condition(given_A, observed, noise))[: problem.n]
+    return 0.5 * np.log((v1 + problem.noise) / (v2 + problem.noise))
+
+
+def vtl(problem: Problem, picks: list[int]) -> np.ndarray:
+    """The fall of each target's variance, Cov(f_a, y_x)^2 / Var(y_x), in the weighted mean."""
+    K = posterior(problem, picks)
+    covariance = K[: problem.n, problem.A]
+    return covariance**2 @ problem.w / (np.diag(K)[: problem.n] + problem.noise)
+
+
+def vtl_by_traces(problem: Problem, picks: list[int]) -> np.ndarray:
+    """The same as a difference of traces, conditioning on each candidate: fewer digits."""
+    before = posterior(problem, picks)
+    gains = np.empty(problem.n)
+    for x in range(problem.n):
+        after = condition(before, [x], problem.noise[[x]])
+        gains[x] = problem.w @ (np.diag(before) - np.diag(after))[problem.A]
+    return gains
+
+
+def mm_itl(problem: Problem, picks: list[int]) -> np.ndarray:
+    """-1/2 log(1 - Cor(f_a, y_x)^2) for each target, in the weighted mean."""
+    K = posterior(problem, picks)
+    v = np.diag(K)[problem.A]
+    known = v <= ZERO_VARIANCE * np.diag(problem.K)[problem.A]
+    y = (np.diag(K)[: problem.n] + problem.noise)[:, None]
+    squared = K[: problem.n, problem.A] ** 2 / (np.where(known, np.inf, v) * y)
+    return -0.5 * np.log1p(-squared) @ problem.w
+
+
+def ctl(problem: Problem, picks: list[int]) -> np.ndarray:
+    K, prior = posterior(problem, picks), np.diag(problem.K)
+    v = np.diag(K)
+    known = v <= ZERO_VARIANCE * prior
+    sd = np.where(known, np.inf, np.sqrt(np.where(known, 1.0, v)))
+    correlation = K / np.outer(sd, sd)
+    return correlation[: problem.n, problem.A] @ problem.w
+
+
+def uncertainty(problem: Problem, picks: list[int]) -> np.ndarray:
+    return np.diag(posterior(problem, picks))[: problem.n].copy()
+
+
+def undirected_itl(problem: Problem, picks: list[int]) -> np.ndarray:
+    return 0.5 * np.log1p(uncertainty(problem, picks) / problem.noise)
+
+
+def correlation_with_targets(problem: Problem) -> np.ndarray:
+    scale = np.sqrt(np.outer(np.diag(problem.K)[: problem.n], np.diag(problem.K)[problem.A]))
+    covariance = problem.K[: problem.n, problem.A]
+    return np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
+
+
+def cosine(problem: Problem, picks: list[int]) -> np.ndarray:
+    return correlation_with_targets(problem) @ problem.w
+
+
+def top_k(problem: Problem, picks: list[int]) -> np.ndarray:
+    return correlation_with_targets(problem).max(axis=1)
+
+
+RULES = {
+    "vtl": vtl,
+    "itl": itl,
+    "itl-y": itl,  # with problem.target_noise
+    "mm-itl": mm_itl,
+    "ctl": ctl,
+    "uncertainty": uncertainty,
+    "undirected-itl": undirected_itl,
+    "cosine": cosine,
+    "top-k": top_k,
+}
+
+
+@dataclass
+class Eligible:
+    """Which rows may be picked, by the plain reading of each option."""
+
+    problem: Problem
+    picks: list[int] = field(default_factory=list)
+
+    def mask(self) -> np.ndarray:
+        problem = self.problem
+        open_ = np.zeros(problem.n, dtype=bool)
+        open_[np.arange(problem.n) if problem.candidates is None else problem.candidates] = True
+        if not problem.replace:
+            open_[[i for i in (*problem.observed, *self.picks) if i < problem.n]] = False
+        if problem.groups is not None:
+            for label in np.unique(problem.groups):
+                if sum(problem.groups[i] == label for i in self.picks) >= problem.max_per_group:
+                    open_[problem.groups == label] = False
+        if problem.budget is not None:
+            left = problem.budget - sum(problem.cost[i] for i in self.picks)
+            open_ &= problem.cost <= left
+        return open_
+
+
+def weighted_uncertainty(problem: Problem, picks: list[int]) -> float:
+    return float(problem.w @ np.diag(posterior(problem, picks))[problem.A])
+
+
+def mutual_information(problem: Problem, picks: list[int]) -> float:
+    """I(f_A; y_picks) by log-determinants."""
+    noise = np.diag(problem.noise_of(picks))
+    given_A = condition_exactly(problem.K, problem.A)
+    block = np.ix_(picks, picks)
+    _, before = np.linalg.slogdet(problem.K[block] + noise)
+    _, after = np.linalg.slogdet(given_A[block] + noise)
+    return 0.5 * (before - after)
+
+
+def forward_itl(problem: Problem, picks: list[int]) -> np.ndarray:
+    """1/2 log det Var(f_A | D) / det Var(f_A | D, y_x)."""
+    before = posterior(problem, picks)
+    block = np.ix_(problem.A, problem.A)
+    _, first = np.linalg.slogdet(before[block])
+    gains = np.empty(problem.n)
+    for x in range(problem.n):
+        _, second = np.linalg.slogdet(condition(before, [x], problem.noise[[x]])[block])
+        gains[x] = 0.5 * (first - second)
+    return gains
+
+
+def floor(problem: Problem) -> np.ndarray:
+    """Variance of each target given what was observed and f at every candidate."""
+    start = posterior(problem, [])
+    rows = np.arange(problem.n) if problem.candidates is None else problem.candidates
+    return np.diag(condition_exactly(start, rows))[problem.A]
+
+
+def whole_pool(problem: Problem) -> np.ndarray:
+    start = posterior(problem, [])
+    rows = np.arange(problem.n) if problem.candidates is None else problem.candidates
+    return np.diag(condition(start, list(rows), problem.noise[rows]))[problem.A]
+
+
+def greedy(problem: Problem, rule: str, k: int) -> list[int]:
+    """Picks of the rule without ties in mind; for problems that have none."""
+    picks: list[int] = []
+    for _ in range(k):
+        scores = RULES[rule](problem, picks)
+        scores = scores if problem.cost is None else scores / problem.cost
+        picks.append(int(np.where(Eligible(problem, picks).mask(), scores, -np.inf).argmax()))
+    return picks
+
+
+def without_options(problem: Problem) -> Problem:
+    return replace(problem, cost=None, budget=None, groups=None, max_per_group=None)
+
+
+# ---- kernels, written out pair by pair
+
+
+def linear(x: np.ndarray, z: np.ndarray, covariance: np.ndarray | None = None) -> float:
+    return float(x @ (z if covariance is None else covariance @ z))
+
+
+def gaussian(x: np.ndarray, z: np.ndarray, lengthscale: float | np.ndarray = 1.0) -> float:
+    return float(np.exp(-0.5 * np.sum(((x - z) / lengthscale) ** 2)))
+
+
+def laplace(x: np.ndarray, z: np.ndarray, lengthscale: float | np.ndarray = 1.0) -> float:
+    return float(np.exp(-np.sum(np.abs(x - z) / lengthscale)))
+
+
+def matern(
+    x: np.ndarray, z: np.ndarray, nu: float, lengthscale: float | np.ndarray = 1.0
+) -> float:
+    """The three forms everybody knows (Rasmussen and Williams 2006, eq. 4.17)."""
+    r = np.sqrt(np.sum(((x - z) / lengthscale) ** 2))
+    if nu == 0.5:
+        return float(np.exp(-r))
+    if nu == 1.5:
+        return float((1 + np.sqrt(3) * r) * np.exp(-np.sqrt(3) * r))
+    if nu == 2.5:
+        return float((1 + np.sqrt(5) * r + 5 * r**2 / 3) * np.exp(-np.sqrt(5) * r))
+    raise NotImplementedError(nu)
+
+
+def matrix(k, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    return np.array([[k(x, z) for z in Z] for x in X])

@@ -1,0 +1,147 @@
+"""Every rule, kernel and option against the dense float64 definitions."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import oracle
+from problems import (
+    KERNELS,
+    Case,
+    for_rule,
+    has_clear_rank,
+    make_case,
+    picks_as_a_list,
+    rule_object,
+    seeds,
+)
+
+RULES = list(oracle.RULES)
+CONDITIONING = [rule for rule in RULES if rule not in ("cosine", "top-k")]
+
+
+def check_against_oracle(case: Case, rule: str, k: int | None, **more) -> None:
+    """Each pick is the oracle's best given the picks before it, and its gain is the oracle's."""
+    chosen = case.select(k, rule_object(case, rule), **more)
+    relative = 1e-9 if case.noise_share >= 0.05 else 1e-6
+    eligible = oracle.Eligible(case.oracle)
+    first = None
+    for index, gain in zip(chosen.indices, chosen.gains, strict=True):
+        gains = oracle.RULES[rule](case.oracle, eligible.picks)
+        mask = eligible.mask()
+        assert mask[index], "a row was picked that no option allows"
+        scores = gains if case.oracle.cost is None else gains / case.oracle.cost
+        first = abs(gains[index]) if first is None else first
+        slack = relative * abs(gains[index]) + 1e-12 * first
+        assert gain == pytest.approx(gains[index], abs=slack)
+        assert scores[index] >= scores[mask].max() - relative * abs(scores[index]) - 1e-12 * first
+        eligible.picks.append(int(index))
+    scale = chosen.uncertainty[0]
+    for t in range(len(chosen) + 1):
+        expected = oracle.weighted_uncertainty(case.oracle, eligible.picks[:t])
+        assert chosen.uncertainty[t] == pytest.approx(expected, rel=relative, abs=1e-12 * scale)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(
+    seed=seeds,
+    kernel=st.sampled_from(KERNELS),
+    noise_share=st.sampled_from([0.05, 0.3, 1.0, 10.0]),
+    d=st.sampled_from([2, 6, 40]),
+    m=st.sampled_from([1, 4, 9]),
+    per_point_noise=st.booleans(),
+    observed=st.sampled_from([0, 3]),
+    some_candidates=st.booleans(),
+    weighted=st.booleans(),
+)
+@settings(max_examples=40, deadline=None)
+def test_picks_and_gains_are_the_oracles(rule, **options):
+    case = for_rule(make_case(**options), rule)
+    assume(has_clear_rank(case))
+    check_against_oracle(case, rule, 7)
+
+
+@pytest.mark.parametrize("rule", CONDITIONING)
+@given(seed=seeds, kernel=st.sampled_from(KERNELS), noise_share=st.sampled_from([1e-3, 0.01]))
+@settings(max_examples=20, deadline=None)
+def test_small_noise_keeps_six_digits(rule, **options):
+    case = for_rule(make_case(m=3, **options), rule)
+    assume(has_clear_rank(case))
+    check_against_oracle(case, rule, 8)
+
+
+@pytest.mark.parametrize("rule", CONDITIONING)
+@given(seed=seeds, kernel=st.sampled_from(KERNELS), outside=st.integers(1, 4))
+@settings(max_examples=15, deadline=None)
+def test_points_observed_outside_the_pool_are_conditioned_on(rule, **options):
+    check_against_oracle(for_rule(make_case(**options), rule), rule, 5)
+
+
+@pytest.mark.parametrize("rule", CONDITIONING)
+@given(seed=seeds, kernel=st.sampled_from(KERNELS), per_point_noise=st.booleans())
+@settings(max_examples=15, deadline=None)
+def test_repeats_are_a_multiset(rule, **options):
+    case = for_rule(make_case(n=6, **options), rule)
+    case = replace(case, oracle=replace(case.oracle, replace=True))
+    check_against_oracle(case, rule, 15, replace=True)
+
+
+@pytest.mark.parametrize(
+    "rule", ["vtl", "itl", "itl-y", "mm-itl", "uncertainty", "undirected-itl"]
+)
+@given(seed=seeds, kernel=st.sampled_from(KERNELS), some_candidates=st.booleans())
+@settings(max_examples=15, deadline=None)
+def test_costs_rank_by_gain_per_cost_within_the_budget(rule, seed, **options):
+    case = for_rule(make_case(seed, **options), rule)
+    cost = np.random.default_rng(seed).uniform(0.2, 3.0, size=case.oracle.n)
+    case = replace(case, oracle=replace(case.oracle, cost=cost, budget=6.0))
+    check_against_oracle(case, rule, None, cost=cost, budget=6.0)
+
+
+@pytest.mark.parametrize("rule", CONDITIONING)
+@given(seed=seeds, kernel=st.sampled_from(KERNELS))
+@settings(max_examples=15, deadline=None)
+def test_groups_are_capped(rule, seed, **options):
+    case = for_rule(make_case(seed, **options), rule)
+    groups = np.random.default_rng(seed).integers(0, 5, size=case.oracle.n)
+    case = replace(case, oracle=replace(case.oracle, groups=groups, max_per_group=2))
+    check_against_oracle(case, rule, 8, groups=groups, max_per_group=2)
+
+
+@pytest.mark.parametrize("rule", CONDITIONING)
+@given(
+    seed=seeds,
+    noise_ratio=st.sampled_from([0.01, 0.1, 1.0]),
+    kernel=st.sampled_from(KERNELS),
+)
+@settings(max_examples=15, deadline=None)
+def test_float32_pools_are_picked_from_as_float64_ones(rule, seed, noise_ratio, kernel):
+    case = make_case(seed, kernel=kernel, noise_share=noise_ratio**0.5, dtype=np.float32, n=40)
+    case = for_rule(case, rule)
+    assume(has_clear_rank(case))
+    chosen = case.select(12, rule_object(case, rule))
+    first = None
+    for t, index in enumerate(chosen.indices):
+        gains = oracle.RULES[rule](case.oracle, picks_as_a_list(chosen)[:t])
+        gains[chosen.indices[:t]] = -np.inf
+        first = gains.max() if first is None else first
+        if gains.max() < 1e-3 * first:
+            break
+        assert gains[index] >= gains.max() - 1e-5 * abs(gains.max())
+
+
+@given(seed=seeds, kernel=st.sampled_from(KERNELS), observed=st.sampled_from([0, 3]))
+@settings(max_examples=15, deadline=None)
+def test_top_b_picks_by_first_score_and_reports_marginal_gains(seed, kernel, observed):
+    for rule in ("vtl", "itl", "mm-itl", "ctl"):
+        case = for_rule(make_case(seed, kernel=kernel, observed=observed), rule)
+        chosen = case.select(5, rule, conditional=False)
+        scores = oracle.RULES[rule](case.oracle, [])
+        scores[list(case.oracle.observed)] = -np.inf
+        np.testing.assert_array_equal(chosen.indices, np.argsort(-scores)[:5])
+        for t, index in enumerate(chosen.indices):
+            expected = oracle.RULES[rule](case.oracle, picks_as_a_list(chosen)[:t])[index]
+            assert chosen.gains[t] == pytest.approx(expected, rel=1e-8, abs=1e-12)

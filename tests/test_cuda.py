@@ -1,0 +1,42 @@
+"""A GPU picks what the CPU picks."""
+
+import numpy as np
+import pytest
+import torch
+
+import sightline as sl
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+
+
+def problem(n: int = 20_000, d: int = 64, m: int = 20):
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.randn(10, d, generator=generator)
+    noise = torch.randn(n + m, d, generator=generator)
+    rows = centres[torch.randint(10, (n + m,), generator=generator)] + 0.7 * noise
+    return rows[:n], rows[n:]
+
+
+@pytest.mark.parametrize("rule", list(sl.rules.BY_NAME))
+@pytest.mark.parametrize("kernel", [None, sl.kernels.Gaussian(8.0), sl.kernels.Laplace(30.0)])
+def test_picks_on_the_gpu_equal_picks_on_the_cpu(rule, kernel):
+    pool, targets = problem()
+    cpu = sl.select(pool, targets, 40, rule=rule, kernel=kernel, noise_ratio=0.1)
+    gpu = sl.select(pool.cuda(), targets.cuda(), 40, rule=rule, kernel=kernel, noise_ratio=0.1)
+    np.testing.assert_array_equal(cpu.indices, gpu.indices)
+    np.testing.assert_allclose(cpu.gains, gpu.gains, rtol=1e-8)
+
+
+def test_device_moves_the_work():
+    pool, targets = problem()
+    chosen = sl.select(pool, targets, 5, device="cuda", floor=True)
+    assert chosen.settings["device"].startswith("cuda")
+    np.testing.assert_array_equal(chosen.indices, sl.select(pool, targets, 5).indices)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_pools_are_picked_from_as_their_float64_values(dtype):
+    pool, targets = (rows.to(dtype) for rows in problem())
+    half = sl.select(pool.cuda(), targets.cuda(), 20)
+    full = sl.select(pool.double(), targets.double(), 20)
+    np.testing.assert_array_equal(half.indices, full.indices)

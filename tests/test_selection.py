@@ -1,0 +1,564 @@
+"""What select returns: a value that unpacks, prints, saves, loads and can be continued."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+
+import sightline as sl
+from sightline.rules import BY_NAME
+
+N, D, M = 40, 8, 5
+POOL = np.random.default_rng(0).normal(size=(N, D))
+TARGETS = np.random.default_rng(1).normal(size=(M, D))
+COST = np.random.default_rng(2).uniform(0.5, 2.0, N)
+GROUPS = np.arange(N) % 4
+
+CONDITIONING = ("vtl", "itl", "itl-y", "mm-itl", "ctl", "uncertainty", "undirected-itl")
+KERNELS = {"linear": None, "gaussian": sl.kernels.Gaussian(3.0)}
+FIELDS = [field.name for field in dataclasses.fields(sl.Selection)]
+
+
+@pytest.fixture
+def chosen():
+    return sl.select(POOL, TARGETS, k=6, observed=[3, 4], floor=True)
+
+
+def assert_same(first, second):
+    for name in FIELDS:
+        one, other = getattr(first, name), getattr(second, name)
+        if isinstance(one, np.ndarray):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
+        else:
+            assert one == other
+
+
+# ---- shapes, types, unpacking
+
+
+@pytest.mark.parametrize("rule", BY_NAME)
+def test_results_have_their_shapes_and_types(rule):
+    chosen = sl.select(POOL.astype(np.float32), TARGETS, k=6, rule=rule, floor=True)
+    assert chosen.indices.shape == (6,) and chosen.indices.dtype == np.int64
+    for values, shape in (
+        (chosen.gains, (6,)),
+        (chosen.uncertainty, (7,)),
+        (chosen.target_variance, (2, M)),
+        (chosen.floor, (M,)),
+        (chosen.whole_pool, (M,)),
+    ):
+        assert isinstance(values, np.ndarray)
+        assert values.shape == shape and values.dtype == np.float64
+    assert isinstance(chosen.stop_reason, str) and isinstance(chosen.settings, dict)
+
+
+def test_results_without_targets_have_the_same_types():
+    chosen = sl.select(POOL, k=6, rule="uncertainty")
+    assert chosen.target_variance.shape == (2, 0) and chosen.target_variance.dtype == np.float64
+    assert chosen.uncertainty.shape == (7,) and chosen.settings["targets"] == 0
+
+
+def test_uncertainty_is_the_mean_target_variance_before_and_after(chosen):
+    before, after = chosen.target_variance.mean(axis=1)
+    assert chosen.uncertainty[[0, -1]] == pytest.approx([before, after], rel=1e-12)
+
+
+def test_uncertainty_uses_the_target_weights():
+    weights = np.array([1.0, 2.0, 3.0, 0.0, 4.0])
+    chosen = sl.select(POOL, TARGETS, k=4, target_weights=weights)
+    expected = chosen.target_variance @ (weights / weights.sum())
+    assert chosen.uncertainty[[0, -1]] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_gains_of_vtl_are_the_falls_of_uncertainty(kernel):
+    chosen = sl.select(POOL, TARGETS, k=10, kernel=kernel)
+    np.testing.assert_allclose(chosen.gains, -np.diff(chosen.uncertainty), rtol=1e-9)
+
+
+def test_gains_are_not_divided_by_cost():
+    chosen = sl.select(POOL, TARGETS, k=5, cost=COST)
+    np.testing.assert_allclose(chosen.gains, -np.diff(chosen.uncertainty), rtol=1e-9)
+
+
+def test_no_floor_is_computed_unless_asked_for():
+    chosen = sl.select(POOL, TARGETS, k=2)
+    assert chosen.floor is None and chosen.whole_pool is None
+
+
+def test_a_selection_unpacks_into_indices_and_gains(chosen):
+    indices, gains = chosen
+    assert indices is chosen.indices and gains is chosen.gains
+
+
+def test_the_length_is_the_number_of_picks(chosen):
+    assert len(chosen) == 6
+
+
+def test_a_selection_is_frozen(chosen):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        chosen.stop_reason = "because"
+
+
+def test_indices_index_arrays_tensors_lists_and_subsets(chosen):
+    labels = [f"row {i}" for i in range(N)]
+    tensor = torch.from_numpy(POOL)
+    subset = torch.utils.data.Subset(labels, chosen.indices)
+    expected = POOL[chosen.indices.tolist()]
+    np.testing.assert_array_equal(POOL[chosen.indices], expected)
+    np.testing.assert_array_equal(tensor[chosen.indices].numpy(), expected)
+    np.testing.assert_array_equal(tensor[torch.from_numpy(chosen.indices)].numpy(), expected)
+    assert [labels[i] for i in chosen.indices] == [subset[i] for i in range(6)]
+
+
+# ---- printing
+
+
+@pytest.mark.parametrize("rule", BY_NAME)
+def test_printing_takes_one_line_that_says_what_happened(rule):
+    chosen = sl.select(POOL, TARGETS, k=6, rule=rule, floor=True)
+    text = str(chosen)
+    assert text == repr(chosen) and "\n" not in text
+    for part in ("6 of 40", f"by {rule}", "uncertainty", "->", "%", "floor", "k reached"):
+        assert part in text
+    assert "nan" not in text and len(text) < 200
+
+
+def test_printing_states_the_candidates_not_the_pool():
+    chosen = sl.select(POOL, TARGETS, k=2, candidates=[1, 2, 3])
+    assert "2 of 3" in str(chosen)
+
+
+def test_printing_an_empty_selection_works():
+    chosen = sl.select(POOL, TARGETS, k=2, cost=np.full(N, 5.0), budget=1.0)
+    assert len(chosen) == 0 and "0 of 40" in str(chosen) and "budget" in str(chosen)
+
+
+def test_a_floor_of_zero_is_called_uninformative():
+    assert "uninformative" in str(sl.select(POOL, TARGETS, k=2, floor=True))
+    short = sl.select(POOL[:3], TARGETS, k=2, floor=True)
+    assert "uninformative" not in str(short) and "floor" in str(short)
+
+
+# ---- settings
+
+
+EVERYTHING = {
+    "plain": {},
+    "per-point noise": {"noise_std": np.full(N, 0.5)},
+    "weights": {"target_weights": [1.0, 2.0, 3.0, 4.0, 5.0]},
+    "kernel with a tensor": {"kernel": sl.kernels.Gaussian(torch.full((D,), 2.0))},
+    "feature map": {"kernel": sl.kernels.FeatureMap(lambda x: x[:, :3])},
+    "floor": {"floor": True, "normalize": "center+unit"},
+    "limits": {"cost": COST, "budget": 5.0, "groups": GROUPS, "max_per_group": 2},
+    "observed": {"observed": POOL[:2], "candidates": np.arange(5, 20)},
+}
+
+
+@pytest.mark.parametrize("options", EVERYTHING.values(), ids=EVERYTHING)
+def test_settings_can_be_written_as_json(options):
+    settings = sl.select(POOL, TARGETS, k=3, **options).settings
+    assert json.loads(json.dumps(settings, allow_nan=False)) == settings
+
+
+def test_settings_of_a_pool_without_variance_can_be_written_as_json():
+    settings = sl.select(np.zeros((4, 3)), np.ones(3), k=2).settings
+    assert json.loads(json.dumps(settings, allow_nan=False)) == settings
+
+
+def test_settings_record_what_was_used():
+    pool = POOL.astype(np.float32)
+    settings = sl.select(pool, TARGETS, k=3, normalize="unit", noise_ratio=2.0).settings
+    assert settings["rule"] == "vtl" and settings["normalize"] == "unit"
+    assert settings["dtype"] == "float32" and settings["device"] == "cpu"
+    assert settings["noise_ratio"] == pytest.approx(2.0)
+    assert settings["noise_variance"] == pytest.approx(2.0)  # unit rows have unit variance
+    assert (settings["rows"], settings["features"], settings["targets"]) == (N, D, M)
+
+
+# ---- saving and loading
+
+
+@pytest.mark.parametrize("options", EVERYTHING.values(), ids=EVERYTHING)
+def test_what_was_saved_is_loaded(options, tmp_path):
+    chosen = sl.select(POOL, TARGETS, k=3, **options)
+    chosen.save(tmp_path / "picks.sightline")
+    assert_same(sl.Selection.load(tmp_path / "picks.sightline"), chosen)
+
+
+def test_an_empty_selection_is_saved_and_loaded(tmp_path):
+    chosen = sl.select(POOL, TARGETS, k=2, cost=np.full(N, 5.0), budget=1.0)
+    chosen.save(str(tmp_path / "picks"))
+    assert_same(sl.Selection.load(str(tmp_path / "picks")), chosen)
+
+
+def test_saving_replaces_an_earlier_file_and_leaves_no_other(chosen, tmp_path):
+    path = tmp_path / "picks.sightline"
+    sl.select(POOL, TARGETS, k=1).save(path)
+    chosen.save(path)
+    assert len(sl.Selection.load(path)) == 6
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_saved_selection_holds_no_pickle(chosen, tmp_path):
+    chosen.save(tmp_path / "picks.npz")
+    with np.load(tmp_path / "picks.npz", allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    assert all(array.dtype.kind in "fiU" for array in arrays.values())
+    np.testing.assert_array_equal(arrays["indices"], chosen.indices)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_an_interrupted_save_leaves_no_half_file(exists, chosen, tmp_path, monkeypatch):
+    path = tmp_path / "picks.sightline"
+    if exists:
+        chosen.save(path)
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+
+    def write_half(file, **arrays):
+        file.write(b"PK and then")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez_compressed", write_half)
+    with pytest.raises(KeyboardInterrupt):
+        chosen.save(path)
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_saving_into_a_missing_folder_names_it(chosen, tmp_path):
+    with pytest.raises(FileNotFoundError, match="gone"):
+        chosen.save(tmp_path / "gone" / "picks")
+
+
+def test_loading_a_missing_file_or_a_folder_names_it(tmp_path):
+    for path in (tmp_path / "gone", tmp_path):
+        with pytest.raises(FileNotFoundError, match=f"there is no file .*{path.name}"):
+            sl.Selection.load(path)
+
+
+def write_array(path):
+    with path.open("wb") as file:
+        np.save(file, POOL)
+
+
+def write_archive(path, **arrays):
+    with path.open("wb") as file:
+        np.savez(file, **arrays)
+
+
+def write_zip(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("about.npy", "no array")
+
+
+def write_cut_short(path):
+    sl.select(POOL, TARGETS, k=5).save(path)
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+def write_flipped_bytes(path):
+    sl.select(POOL, TARGETS, k=5).save(path)
+    content = bytearray(path.read_bytes())
+    for i in range(60, len(content) // 2, 7):
+        content[i] ^= 0xFF
+    path.write_bytes(bytes(content))
+
+
+WRONG = {
+    "nothing": lambda path: path.touch(),
+    "words": lambda path: path.write_text("rank,index\n1,2\n"),
+    "an array": write_array,
+    "another archive": lambda path: write_archive(path, pool=POOL),
+    "no archive of arrays": write_zip,
+    "about a number": lambda path: write_archive(path, about=np.array("3")),
+    "about without a format": lambda path: write_archive(path, about=np.array("{}")),
+    "arrays missing": lambda path: write_archive(path, about=np.array('{"format": 1}')),
+    "pickled objects": lambda path: write_archive(path, about=np.array([{}], dtype=object)),
+    "cut short": write_cut_short,
+    "flipped bytes": write_flipped_bytes,
+}
+
+
+@pytest.mark.parametrize("write", WRONG.values(), ids=WRONG)
+def test_loading_anything_else_is_refused_by_name(write, tmp_path):
+    write(tmp_path / "picks")
+    with pytest.raises(ValueError, match=r"^picks is not a saved Selection.*Selection\.save"):
+        sl.Selection.load(tmp_path / "picks")
+
+
+def test_loading_another_format_says_so(tmp_path):
+    write_archive(tmp_path / "picks", about=np.array('{"format": 99}'))
+    with pytest.raises(ValueError, match=r"picks was saved by another version.*format 99"):
+        sl.Selection.load(tmp_path / "picks")
+
+
+# ---- continuing
+
+
+def problem(rule):
+    """Targets for rules that use them, and few enough that ITL stays directed."""
+    return TARGETS if BY_NAME[rule]().needs_targets else None
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("rule", CONDITIONING)
+def test_a_selection_continues_exactly_where_it_ended(rule, kernel):
+    options = {"targets": problem(rule), "rule": rule, "kernel": kernel}
+    whole = sl.select(POOL, k=15, **options)
+    first = sl.select(POOL, k=10, **options)
+    rest = sl.select(POOL, k=5, observed=first, **options)
+    np.testing.assert_array_equal(first.indices, whole.indices[:10])
+    np.testing.assert_array_equal(rest.indices, whole.indices[10:])
+    np.testing.assert_allclose(rest.gains, whole.gains[10:], rtol=1e-8)
+    np.testing.assert_allclose(rest.uncertainty, whole.uncertainty[10:], rtol=1e-8)
+    np.testing.assert_array_equal(rest.observed_indices, first.indices)
+
+
+@pytest.mark.parametrize("rule", ["uncertainty", "undirected-itl"])
+def test_undirected_rules_continue_exactly_when_there_are_targets(rule):
+    whole = sl.select(POOL, TARGETS, k=15, rule=rule)
+    first = sl.select(POOL, TARGETS, k=10, rule=rule)
+    rest = sl.select(POOL, TARGETS, k=5, rule=rule, observed=first)
+    np.testing.assert_array_equal(np.r_[first.indices, rest.indices], whole.indices)
+
+
+@pytest.mark.parametrize("rule", ["random", "cosine", "top-k"])
+def test_rules_that_do_not_condition_continue_in_their_order(rule):
+    whole = sl.select(POOL, TARGETS, k=15, rule=rule)
+    first = sl.select(POOL, TARGETS, k=10, rule=rule)
+    rest = sl.select(POOL, TARGETS, k=5, rule=rule, observed=first)
+    np.testing.assert_array_equal(np.r_[first.indices, rest.indices], whole.indices)
+
+
+CONTINUED = {
+    "plain": {},
+    "normalised": {"normalize": "center+unit"},
+    "per-point noise": {"noise_std": np.random.default_rng(3).uniform(0.5, 2.0, N)},
+    "candidates": {"candidates": np.arange(1, N, 2)},
+    "weights": {"target_weights": [1.0, 2.0, 3.0, 4.0, 5.0]},
+    "cost": {"cost": COST},
+}
+
+
+@pytest.mark.parametrize("options", CONTINUED.values(), ids=CONTINUED)
+def test_a_selection_continues_three_times_through_files(options, tmp_path):
+    whole = sl.select(POOL, TARGETS, k=12, **options)
+    picks, earlier = [], None
+    for part in range(4):
+        chosen = sl.select(POOL, TARGETS, k=3, observed=earlier, **options)
+        picks.append(chosen.indices)
+        chosen.save(tmp_path / f"part {part}")
+        earlier = sl.Selection.load(tmp_path / f"part {part}")
+    np.testing.assert_array_equal(np.concatenate(picks), whole.indices)
+    np.testing.assert_array_equal(earlier.observed_indices, whole.indices[:9])
+    assert earlier.uncertainty[-1] == pytest.approx(whole.uncertainty[-1], rel=1e-10)
+
+
+@pytest.mark.parametrize("normalize", [None, "center+unit"])
+@pytest.mark.parametrize("rule", CONDITIONING)
+def test_a_selection_continues_with_points_observed_outside_the_pool(rule, normalize, tmp_path):
+    points = np.random.default_rng(4).normal(size=(3, D))
+    options = {"targets": problem(rule), "rule": rule, "normalize": normalize}
+    whole = sl.select(POOL, k=9, observed=points, **options)
+    earlier = sl.select(POOL, k=3, observed=points, **options)
+    for _ in range(2):
+        earlier.save(tmp_path / "part")
+        earlier = sl.Selection.load(tmp_path / "part")
+        np.testing.assert_array_equal(earlier.observed_points, points)
+        earlier = sl.select(POOL, k=3, observed=earlier, **options)
+    np.testing.assert_array_equal(earlier.observed_indices, whole.indices[:6])
+    np.testing.assert_array_equal(earlier.indices, whole.indices[6:])
+
+
+def test_observed_rows_equal_the_selection_that_named_them():
+    first = sl.select(POOL, TARGETS, k=4)
+    by_selection = sl.select(POOL, TARGETS, k=4, observed=first)
+    by_rows = sl.select(POOL, TARGETS, k=4, observed=first.indices)
+    np.testing.assert_array_equal(by_rows.indices, by_selection.indices)
+    assert not set(by_rows.indices) & set(first.indices)
+
+
+def test_points_given_as_rows_or_as_points_say_the_same():
+    by_rows = sl.select(POOL, TARGETS, k=1, observed=[3, 7], candidates=np.arange(10, N))
+    by_points = sl.select(POOL, TARGETS, k=1, observed=POOL[[3, 7]], candidates=np.arange(10, N))
+    np.testing.assert_array_equal(by_rows.indices, by_points.indices)
+    np.testing.assert_allclose(by_rows.uncertainty, by_points.uncertainty, rtol=1e-12)
+
+
+def test_a_selection_with_repeats_continues():
+    options = {"replace": True, "noise_std": 5.0}
+    whole = sl.select(POOL, TARGETS, k=12, **options)
+    first = sl.select(POOL, TARGETS, k=8, **options)
+    rest = sl.select(POOL, TARGETS, k=4, observed=first, **options)
+    assert len(set(first.indices.tolist())) < 8
+    np.testing.assert_array_equal(np.r_[first.indices, rest.indices], whole.indices)
+
+
+@pytest.mark.parametrize("rule", BY_NAME)
+def test_a_prefix_is_the_selection_for_a_smaller_k(rule):
+    whole = sl.select(POOL, TARGETS, k=15, rule=rule)
+    for k in (1, 4, 9):
+        part = sl.select(POOL, TARGETS, k=k, rule=rule)
+        np.testing.assert_array_equal(part.indices, whole.indices[:k])
+        np.testing.assert_array_equal(part.gains, whole.gains[:k])
+        np.testing.assert_allclose(part.uncertainty, whole.uncertainty[: k + 1], rtol=1e-12)
+
+
+# ---- frames
+
+
+def test_a_frame_has_a_row_per_pick(chosen):
+    pytest.importorskip("pandas")
+    frame = chosen.to_frame()
+    assert frame.columns.tolist() == ["rank", "index", "gain", "uncertainty"]
+    assert frame["rank"].tolist() == [1, 2, 3, 4, 5, 6]
+    np.testing.assert_array_equal(frame["index"], chosen.indices)
+    np.testing.assert_array_equal(frame["gain"], chosen.gains)
+    np.testing.assert_array_equal(frame["uncertainty"], chosen.uncertainty[1:])
+
+
+# ---- why it ended
+
+
+def test_exactly_k_picks_are_made_even_at_zero_gain():
+    chosen = sl.select(np.zeros((5, 3)), np.ones(3), k=5)
+    assert len(chosen) == 5 and chosen.stop_reason == "k reached"
+
+
+def test_a_budget_ends_a_selection_and_says_so():
+    chosen = sl.select(POOL, TARGETS, cost=COST, budget=6.0)
+    assert "budget" in chosen.stop_reason
+    spent = COST[chosen.indices].sum()
+    left = np.delete(COST, chosen.indices)
+    assert spent <= 6.0 < spent + left.min()
+
+
+@pytest.mark.parametrize("rule", ["vtl", "itl", "mm-itl", "uncertainty", "random"])
+@pytest.mark.parametrize("budget", [0.6, 2.0, 7.3, 20.0])
+def test_a_budget_is_never_exceeded(budget, rule):
+    chosen = sl.select(POOL, TARGETS, cost=COST, budget=budget, rule=rule)
+    assert COST[chosen.indices].sum() <= budget
+
+
+@pytest.mark.parametrize("count", [3, 7, 10, 20])
+@pytest.mark.parametrize("each", [0.01, 0.07, 0.1, 0.3, 1.1])
+def test_equal_costs_fill_a_budget_to_the_last_place(each, count):
+    budget = round(100 * each * count) / 100
+    chosen = sl.select(POOL, TARGETS, cost=np.full(N, each), budget=budget)
+    assert len(chosen) == count
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-3, 1e6, 1e12])
+def test_the_unit_of_cost_changes_no_pick(scale):
+    expected = sl.select(POOL, TARGETS, k=10, cost=COST)
+    chosen = sl.select(POOL, TARGETS, k=10, cost=scale * COST)
+    np.testing.assert_array_equal(chosen.indices, expected.indices)
+
+
+def test_picks_are_ranked_by_gain_per_cost():
+    gains = sl.select(POOL, TARGETS, k=N, conditional=False)
+    first_gain = np.array(
+        [sl.select(POOL, TARGETS, k=1, candidates=[i]).gains[0] for i in range(N)]
+    )
+    chosen = sl.select(POOL, TARGETS, k=1, cost=COST)
+    assert chosen.indices[0] == (first_gain / COST).argmax()
+    assert gains.indices[0] == first_gain.argmax()
+
+
+def test_what_no_longer_fits_is_skipped_for_what_does():
+    cost = np.full(N, 2.0)
+    cost[-3:] = 0.5
+    chosen = sl.select(POOL, TARGETS, cost=cost, budget=3.0)
+    assert len(chosen) >= 3 and cost[chosen.indices].sum() in (2.5, 3.0)
+
+
+def test_a_least_gain_ends_a_selection_and_says_so():
+    whole = sl.select(POOL, TARGETS, k=10)
+    bound = whole.gains[5] * (1 + 1e-9)
+    chosen = sl.select(POOL, TARGETS, min_gain=bound)
+    expected = int((whole.gains < bound).argmax())
+    assert len(chosen) == expected and (chosen.gains >= bound).all()
+    assert "min_gain" in chosen.stop_reason
+
+
+def test_a_least_share_of_the_first_gain_ends_a_selection_and_says_so():
+    whole = sl.select(POOL, TARGETS, k=20)
+    chosen = sl.select(POOL, TARGETS, min_gain_share=0.1)
+    expected = int((whole.gains < 0.1 * whole.gains[0]).argmax())
+    assert len(chosen) == expected > 1
+    assert "0.1 of the first" in chosen.stop_reason
+
+
+def test_k_ends_a_selection_before_the_other_bounds():
+    chosen = sl.select(POOL, TARGETS, k=2, min_gain=1e-12, cost=COST, budget=30.0)
+    assert len(chosen) == 2 and chosen.stop_reason == "k reached"
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.parametrize("rule", ["vtl", "random", "cosine", "uncertainty"])
+def test_no_group_gives_more_than_its_share(rule, most):
+    labels = np.array(["a", "b", "c", "d"])[GROUPS]
+    chosen = sl.select(POOL, TARGETS, k=4 * most, groups=labels, max_per_group=most, rule=rule)
+    _, counts = np.unique(labels[chosen.indices], return_counts=True)
+    assert counts.tolist() == [most] * 4
+
+
+def test_exhausted_groups_end_a_selection_and_say_so():
+    chosen = sl.select(POOL, TARGETS, k=9, groups=GROUPS, max_per_group=2)
+    assert len(chosen) == 8 and "group" in chosen.stop_reason
+
+
+def test_exhausted_groups_are_not_mistaken_for_a_spent_budget():
+    chosen = sl.select(POOL, TARGETS, groups=GROUPS, max_per_group=1, cost=np.ones(N), budget=4.5)
+    assert len(chosen) == 4 and "group" in chosen.stop_reason
+
+
+def test_a_budget_that_runs_out_before_the_groups_is_named():
+    chosen = sl.select(POOL, TARGETS, groups=GROUPS, max_per_group=5, cost=np.ones(N), budget=3.5)
+    assert len(chosen) == 3 and "budget" in chosen.stop_reason
+
+
+ROOMY = {
+    "budget": {"cost": np.ones(N), "budget": 1000.0},
+    "min_gain": {"min_gain": 1e-300},
+    "min_gain_share": {"min_gain_share": 1e-300},
+}
+
+
+@pytest.mark.parametrize("options", ROOMY.values(), ids=ROOMY)
+def test_a_pool_that_is_used_up_is_not_mistaken_for_k(options):
+    chosen = sl.select(POOL, TARGETS, **options)
+    assert len(chosen) == N
+    assert chosen.stop_reason == "no candidate left"
+
+
+# ---- progress
+
+
+def test_progress_goes_to_stderr_only(capfd):
+    sl.select(POOL, TARGETS, k=5, progress=True)
+    out, err = capfd.readouterr()
+    assert out == "" and "picks" in err
+    assert err.endswith("\r")  # the line is cleared
+
+
+@pytest.mark.parametrize("progress", [False, None])
+def test_nothing_is_printed_unless_asked_for_or_on_a_terminal(progress, capfd):
+    sl.select(POOL, TARGETS, k=5, progress=progress)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_progress_without_k_names_no_impossible_number():
+    shown = io.StringIO()
+    with contextlib.redirect_stderr(shown):
+        sl.select(
+            POOL, TARGETS, cost=np.ones(N), budget=3.0, replace=True, noise_std=5.0, progress=True
+        )
+    assert f"{sys.maxsize:,}" not in shown.getvalue()
