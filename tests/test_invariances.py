@@ -88,9 +88,10 @@ def test_block_size_and_threads_never_change_the_picks(rule, kernel, monkeypatch
     pool, targets = clustered(3_000, 24, 10)
     threads = torch.get_num_threads()
     picks = []
-    for block_bytes, count in ((8 * 2**20, 2), (2**15, 1), (3 * 2**14, 2)):
-        monkeypatch.setattr(numerics, "BLOCK_BYTES", block_bytes)
-        monkeypatch.setattr(numerics, "CHUNK_BYTES", block_bytes)
+    for size, count in ((2**23, 2), (2**15, 1), (3 * 2**14, 2)):
+        monkeypatch.setattr(numerics, "BLOCK_BYTES", (size, size))
+        monkeypatch.setattr(numerics, "CHUNK_BYTES", size)
+        monkeypatch.setattr(numerics, "SMALL_POOL_BYTES", 0)
         torch.set_num_threads(count)
         chosen = sl.select(pool, targets, 12, rule=rule, kernel=KERNELS[kernel], noise_ratio=0.1)
         picks.append(chosen.indices.tolist())

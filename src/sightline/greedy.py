@@ -157,10 +157,10 @@ class Lazy:
 
     def best(self, first: float | None) -> tuple[int, float] | None:
         if self._bounds is None:
-            self._bounds = score_all(self.tracker, self.rule)
+            self._bounds = score_all(self.tracker, self.rule).clone()  # written to below
         current = self._score_rivals(self._bounds, first)
         if current is None:  # too many rivals: one pass settles them all
-            self._bounds = score_all(self.tracker, self.rule)
+            self._bounds = score_all(self.tracker, self.rule).clone()
             current = leading(self.eligibility.score(self._bounds), first)
         if len(current) == 0:
             return None
@@ -201,9 +201,7 @@ def leading(scores: Float[Tensor, " n"], first: float | None) -> Int[Tensor, " b
     if best == -torch.inf:
         return torch.empty(0, dtype=torch.int64, device=scores.device)
     if best != best:
-        raise ValueError(
-            "the rule gave NaN as the gain of a candidate; sl.testing.check_rule helps."
-        )
+        raise ValueError("the rule gave NaN as a gain; sightline.testing.check_rule says where.")
     band = numerics.LEADER_BAND * abs(best) + tie_width(best, first)
     leaders = (scores >= best - band).nonzero()[:, 0]
     if len(leaders) <= numerics.LEADERS:

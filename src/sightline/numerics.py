@@ -37,8 +37,14 @@ DRIFT_TOLERANCE = 1e-7
 """Relative distance between running and fresh gains of the leaders above which the running values
 are rebuilt. A hundredth of LEADER_BAND, so the true best stays among the leaders."""
 
-BLOCK_BYTES = 8 * 2**20
-"""Size of a float64 block of rows: small enough for the caches, large enough to hide the calls."""
+BLOCK_ROWS = 1_024
+BLOCK_BYTES = 2 * 2**20, 8 * 2**20
+"""A float64 block of a pool has BLOCK_ROWS rows, but is no smaller and no larger than BLOCK_BYTES:
+in the caches, yet large enough to hide the calls. Measured on CPUs; see benchmarks/speed.py."""
+
+SMALL_POOL_BYTES = 4 * 2**20
+"""A pool up to this size in float64 stays in the caches and is converted once; larger ones are
+converted block by block in every pass, which costs less than reading twice the bytes."""
 
 CHUNK_BYTES = 64 * 2**20
 """Size of a block of rows x targets: bounds the temporaries of rules that score it."""

@@ -53,6 +53,7 @@ class Pool:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     normalization: Normalization = field(default_factory=Normalization)
     scratch: Scratch = field(default_factory=Scratch, repr=False, compare=False)
+    ready: Tensor | None = field(default=None, repr=False)  # all of a small pool, converted once
 
     def __len__(self) -> int:
         return len(self.data)
@@ -67,19 +68,20 @@ class Pool:
         A piece is good until the next one is asked for, and not to be changed.
         """
         for start, stop in spans(len(self), rows_per_block(self.dimension)):
-            yield start, stop, self._converted(self.data[start:stop], self.scratch)
+            rows = self._source[start:stop]
+            yield start, stop, self._converted(rows, self.scratch)
 
     def block(self, start: int, stop: int) -> Tensor:
         """Consecutive rows, to keep."""
-        return self._converted(self.data[start:stop])
+        return self._converted(self._source[start:stop])
 
     def whole(self) -> Tensor:
         """All rows, to keep; for pools that are known to be small."""
-        return self._converted(self.data)
+        return self._converted(self._source)
 
     def rows(self, indices: Int[Tensor, " b"]) -> Tensor:
         """Some rows, in the order asked for."""
-        return self._converted(self.data[indices.to(self.data.device)])
+        return self._converted(self._source[indices.to(self._source.device)])
 
     def take(self, indices: Int[Tensor, " b"] | None) -> "Pool | Rows":
         """The pool cut down to some rows, without a copy; all of it for None."""
@@ -94,7 +96,13 @@ class Pool:
         digest.update(repr(tuple(self.data.shape)).encode())
         return digest.hexdigest()
 
+    @property
+    def _source(self) -> Tensor:
+        return self.data if self.ready is None else self.ready
+
     def _converted(self, rows: Tensor, scratch: Scratch | None = None) -> Tensor:
+        if self.ready is not None:
+            return rows
         if rows.ndim == 1:
             return rows.to(device=self.device, dtype=torch.int64)
         if rows.dtype == torch.float64 and rows.device == self.device:
@@ -146,16 +154,19 @@ def spans(count: int, step: int) -> Iterator[tuple[int, int]]:
 
 def rows_per_block(dimension: int) -> int:
     """A power of two, so that products of full blocks take the same path at every size."""
-    fitting = max(numerics.BLOCK_BYTES // (8 * max(dimension, 1)), 1)
-    return max(2 ** (fitting.bit_length() - 1), 64)
+    least, most = (size // (8 * max(dimension, 1)) for size in numerics.BLOCK_BYTES)
+    rows = max(min(numerics.BLOCK_ROWS, most), least, 1)
+    return max(2 ** (rows.bit_length() - 1), 16)
 
 
 def normalized(pool: Pool, normalize: str | None) -> Pool:
     """The pool under ``normalize``; the mean is taken over all its rows."""
-    if normalize is None:
-        return pool
-    mean = column_mean(pool) if "center" in normalize else None
-    return replace(pool, normalization=Normalization(mean, to_unit_length="unit" in normalize))
+    if normalize is not None:
+        mean = column_mean(pool) if "center" in normalize else None
+        unit = "unit" in normalize
+        pool = replace(pool, normalization=Normalization(mean, to_unit_length=unit))
+    is_small = pool.data.ndim == 2 and 8 * pool.data.numel() <= numerics.SMALL_POOL_BYTES
+    return replace(pool, ready=pool.whole()) if is_small else pool
 
 
 def column_mean(pool: Pool) -> Float[Tensor, " d"]:

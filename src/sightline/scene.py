@@ -8,7 +8,7 @@ from torch import Tensor
 from sightline.kernels import Kernel
 from sightline.pools import Pool, Rows
 from sightline.posterior import Observation, Problem
-from sightline.rules import ITL, Rule
+from sightline.rules import Rule
 from sightline.shapes import Float, Int, Shaped
 
 
@@ -54,7 +54,8 @@ class Scene:
 
     def problem(self, rule: Rule, noise: Noise) -> Problem:
         """The problem that a rule poses here."""
-        seen = rule.target_noise_variance(noise.scalar) if isinstance(rule, ITL) else 0.0
+        noise_of_targets = getattr(rule, "target_noise_variance", None)  # of rules about y_A
+        seen = noise_of_targets(noise.scalar) if noise_of_targets is not None else 0.0
         return Problem(
             kernel=self.kernel,
             rows=self.rows,

@@ -15,13 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import factorial, sqrt
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from sightline.kernels.kernel import Points
 from sightline.shapes import Float
 
-Lengthscale = float | Sequence[float] | Tensor
+Lengthscale = float | Sequence[float] | np.ndarray | Tensor
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,8 +40,8 @@ class RunningVariance:
     def vector(self) -> Float[Tensor, " d"]:
         return self._step.u
 
-    def update(self, values: Tensor, column: Tensor, own: Tensor) -> None:
-        nonnegative(values.addcmul_(own, own, value=-1.0 / self._step.s))
+    def update(self, column: Float[Tensor, " n"], own: Float[Tensor, " n"]) -> None:
+        nonnegative(self.values.addcmul_(own, own, value=-1.0 / self._step.s))
 
     def fresh(self, block: Float[Tensor, "b d"]) -> Tensor:
         return nonnegative(self._posterior.variance(block))
@@ -72,10 +72,9 @@ class RunningSquaredCovariance:
     def vector(self) -> Float[Tensor, " d"]:
         return self._h
 
-    def update(self, values: Tensor, column: Tensor, own: Tensor) -> None:
-        change = column * (self._uMu / self._s**2)
-        change.add_(own, alpha=-2.0 / self._s).mul_(column)
-        nonnegative(values.add_(change))
+    def update(self, column: Float[Tensor, " n"], own: Float[Tensor, " n"]) -> None:
+        own.mul_(-2.0 / self._s).add_(column, alpha=self._uMu / self._s**2)
+        nonnegative(self.values.addcmul_(own, column))
 
     def fresh(self, block: Float[Tensor, "b d"]) -> Tensor:
         return (block @ self._posterior.covariance @ self._root).square_().sum(dim=1)
@@ -104,8 +103,8 @@ class RunningStandardizedCovariance:
         weights = standardizing_weights(self._targets.state)
         return self._posterior.covariance @ (self._features.T @ weights)
 
-    def update(self, values: Tensor, column: Tensor, own: Tensor) -> None:
-        values.copy_(own)
+    def update(self, column: Float[Tensor, " n"], own: Float[Tensor, " n"]) -> None:
+        self.values.copy_(own)
 
     def fresh(self, block: Float[Tensor, "b d"]) -> Tensor:
         return block @ self.vector()

@@ -35,6 +35,7 @@ class WeightTracker:
         self._row_numbers = torch.arange(len(problem.rows), device=problem.device)
         self._step = 0
         self._pending: list[Step] = []
+        self._columns: Tensor | None = None
         self._prior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
         self._posterior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
         self._given_targets = self._see_targets()
@@ -181,14 +182,23 @@ class WeightTracker:
     def _pass(self, step: Step, covariance: Tensor | None) -> None:
         if not self._running:
             return
+        columns = self._products(torch.stack([run.vector() for run in self._running.values()]))
+        for run, own in zip(self._running.values(), columns, strict=True):
+            run.update(columns[0], own)  # columns[0] is the variance's
+        if self._covariance is not None and covariance is not None:
+            self._covariance.addr_(columns[0], covariance, alpha=-1.0 / step.s)
+
+    def _products(self, vectors: Float[Tensor, "r d"]) -> Float[Tensor, "r n"]:
+        """Inner products with all rows, in one pass; good until the next pass."""
         self.passes += 1
-        vectors = torch.stack([run.vector() for run in self._running.values()])
+        if self._columns is None or len(self._columns) < len(vectors):
+            self._columns = torch.empty(
+                len(vectors), len(self._rows), dtype=torch.float64, device=vectors.device
+            )
+        columns = self._columns[: len(vectors)]
         for start, stop, block in self._rows.blocks():
-            columns = vectors @ block.T
-            for run, own in zip(self._running.values(), columns, strict=True):
-                run.update(run.values[start:stop], columns[0], own)  # columns[0] is the variance's
-            if self._covariance is not None and covariance is not None:
-                self._covariance[start:stop].addr_(columns[0], covariance, alpha=-1.0 / step.s)
+            torch.mm(vectors, block.T, out=columns[:, start:stop])
+        return columns
 
     def _catch_up(self) -> None:
         """Take the postponed observations into the rows' variances, all in one pass."""

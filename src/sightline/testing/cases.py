@@ -57,7 +57,7 @@ class Case:
 
 def cases(rule: Rule, seed: int) -> Iterator[Case]:
     for number in range(PROBLEMS):
-        generator = torch.Generator().manual_seed(seed + number)
+        generator = torch.Generator().manual_seed(PROBLEMS * seed + number)
         points = torch.randn(ROWS + TARGETS, FEATURES, dtype=torch.float64, generator=generator)
         weights = torch.rand(TARGETS, dtype=torch.float64, generator=generator) + 0.1
         if not rule.weighs_targets:

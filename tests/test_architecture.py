@@ -1,0 +1,148 @@
+"""Imports point inward, the public names are a contract, and importing is cheap."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sightline as sl
+
+SOURCE = Path(sl.__file__).parent
+
+LAYERS = [
+    {"shapes", "numerics"},
+    {"pools"},
+    {"files"},
+    {"kernels"},
+    {"posterior"},
+    {"rules"},
+    {"eligibility", "selection", "progress"},
+    {"greedy", "scene"},
+    {"checking", "warning"},
+    {"selecting"},
+    {"integrations", "testing", "report"},
+    {"experiments"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+OUTWARD_AND_LAZY = {
+    ("selection", "report"),  # chosen.plot() and chosen.report()
+    ("checking", "integrations"),  # a gpytorch kernel finds its adapter
+}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path) -> list[tuple[str, bool]]:
+    """(room, whether the import is inside a function) for each import from sightline."""
+    tree = ast.parse(path.read_text())
+    inside = {
+        node
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+    }
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sightline"):
+            parts = node.module.split(".")
+            rooms = [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
+            found += [(room, node in inside) for room in rooms]
+    return found
+
+
+FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_inward(path):
+    here = room_of(path)
+    assert here in LEVEL, f"{here} has no place in the layers"
+    for there, is_lazy in imports_of(path):
+        if (here, there) in OUTWARD_AND_LAZY:
+            assert is_lazy
+        elif there in LEVEL:  # else a public name of the package, in the outermost rooms
+            assert LEVEL[there] <= LEVEL[here], f"{here} must not import {there}"
+        else:
+            assert LEVEL[here] > LEVEL["selecting"]
+
+
+def test_rooms_of_one_layer_do_not_import_each_other():
+    for path in FILES:
+        here = room_of(path)
+        for there, _ in imports_of(path):
+            if there in LEVEL and LEVEL[there] == LEVEL[here]:
+                assert there == here, f"{here} and {there} share a layer"
+
+
+def test_the_public_names_are_these():
+    assert sorted(sl.__all__) == ["Selection", "__version__", "kernels", "rules", "select"]
+    assert sorted(sl.rules.__all__) == [
+        "BY_NAME",
+        "CTL",
+        "CosineSimilarity",
+        "ITL",
+        "MMITL",
+        "Random",
+        "Rule",
+        "TopK",
+        "UncertaintySampling",
+        "UndirectedITL",
+        "VTL",
+    ]
+    assert sorted(sl.kernels.__all__) == [
+        "FeatureKernel",
+        "FeatureMap",
+        "Gaussian",
+        "Kernel",
+        "Laplace",
+        "Linear",
+        "Matern",
+        "Precomputed",
+        "Product",
+        "Scaled",
+        "Sum",
+        "feature_form",
+        "matrix_size",
+    ]
+
+
+def test_select_keeps_its_arguments():
+    import inspect
+
+    parameters = inspect.signature(sl.select).parameters
+    assert list(parameters) == [
+        *("pool", "targets", "k", "rule", "kernel", "noise_ratio", "noise_std", "normalize"),
+        *("observed", "candidates", "target_weights", "cost", "budget", "groups"),
+        *("max_per_group", "replace", "conditional", "min_gain", "min_gain_share", "floor"),
+        *("device", "progress"),
+    ]
+    defaults = {name: p.default for name, p in parameters.items() if name != "pool"}
+    assert defaults.pop("rule") == "vtl"
+    assert defaults.pop("conditional") is True
+    assert all(value in (None, False) for value in defaults.values())
+
+
+@pytest.mark.process
+def test_importing_loads_nothing_beyond_torch_and_numpy():
+    code = (
+        "import json, sys, torch, numpy\n"
+        "before = set(sys.modules)\n"
+        "import sightline\n"
+        "print(json.dumps(sorted({m.split('.')[0] for m in set(sys.modules) - before})))"
+    )
+    loaded = json.loads(subprocess.check_output([sys.executable, "-c", code], text=True))
+    allowed = {"sightline", "jaxtyping", "wadler_lindig", "typeguard"}  # shapes, where installed
+    third_party = {name for name in loaded if name not in sys.stdlib_module_names} - allowed
+    assert not {name for name in third_party if not name.startswith("_")}
+
+
+def test_no_file_is_too_long():
+    for path in FILES:
+        lines = len(path.read_text().splitlines())
+        assert lines <= 550, f"{path.name} has {lines} lines: split it"

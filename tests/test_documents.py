@@ -1,0 +1,45 @@
+"""What is shown runs: the code blocks of README and docs, one file after the other."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks_of(path: Path) -> list[str]:
+    return BLOCK.findall(path.read_text())
+
+
+WITH_CODE = [path for path in DOCUMENTS if blocks_of(path)]
+
+
+@pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_code_blocks_run(path, tmp_path, monkeypatch):
+    """The blocks of a document share their names, as a reader would type them."""
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for number, block in enumerate(blocks_of(path)):
+        exec(compile(block, f"{path.name}, block {number + 1}", "exec"), names)
+    assert names
+
+
+def test_the_readme_shows_code():
+    assert ROOT / "README.md" in WITH_CODE
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_to_files_of_the_project_exist(path):
+    for link in re.findall(r"\]\((?!https?://|#)([^)#]+)", path.read_text()):
+        assert (path.parent / link).exists(), f"{path.name} links to {link}, which is not there"
+
+
+def test_every_rule_is_in_the_readme():
+    import sightline as sl
+
+    text = (ROOT / "README.md").read_text()
+    for name in sl.rules.BY_NAME:
+        assert f"`{name}`" in text, f"the README does not mention rule {name}"
