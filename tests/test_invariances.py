@@ -89,7 +89,7 @@ def test_block_size_and_threads_never_change_the_picks(rule, kernel, monkeypatch
     threads = torch.get_num_threads()
     picks = []
     for size, count in ((2**23, 2), (2**15, 1), (3 * 2**14, 2)):
-        monkeypatch.setattr(numerics, "BLOCK_BYTES", (size, size))
+        monkeypatch.setattr(numerics, "BLOCK_BYTES", size)
         monkeypatch.setattr(numerics, "CHUNK_BYTES", size)
         monkeypatch.setattr(numerics, "SMALL_POOL_BYTES", 0)
         torch.set_num_threads(count)

@@ -215,10 +215,12 @@ def best_of(
     rows: Int[Tensor, " b"], gains: Tensor, scores: Tensor, first: float | None
 ) -> tuple[int, float]:
     """The first of the rows whose scores are the best up to ties, and its gain."""
-    best = float(scores.max())
-    tied = (scores >= best - tie_width(best, first)).nonzero()[:, 0]
-    winner = tied[rows[tied].argmin()]
-    return int(rows[winner]), float(gains[winner])
+    scored = scores.tolist()  # a few numbers: plain Python is faster here
+    best = max(scored)
+    least = best - tie_width(best, first)
+    numbers = rows.tolist()
+    winner = min((n, i) for i, n in enumerate(numbers) if scored[i] >= least)[1]
+    return numbers[winner], float(gains[winner])
 
 
 def tie_width(best: float, first: float | None) -> float:
@@ -230,5 +232,6 @@ def tie_width(best: float, first: float | None) -> float:
 
 def relative_drift(running: Float[Tensor, " b"], fresh: Float[Tensor, " b"]) -> float:
     """How far the running gains of the leaders are from the fresh ones."""
-    scale = float(fresh.abs().max())
-    return float((running - fresh).abs().max()) / scale if scale > 0 else 0.0
+    pairs = list(zip(running.tolist(), fresh.tolist(), strict=True))
+    scale = max(abs(value) for _, value in pairs)
+    return max(abs(old - new) for old, new in pairs) / scale if scale > 0 else 0.0

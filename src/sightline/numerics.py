@@ -37,10 +37,12 @@ DRIFT_TOLERANCE = 1e-7
 """Relative distance between running and fresh gains of the leaders above which the running values
 are rebuilt. A hundredth of LEADER_BAND, so the true best stays among the leaders."""
 
-BLOCK_ROWS = 1_024
-BLOCK_BYTES = 2 * 2**20, 8 * 2**20
-"""A float64 block of a pool has BLOCK_ROWS rows, but is no smaller and no larger than BLOCK_BYTES:
-in the caches, yet large enough to hide the calls. Measured on CPUs; see benchmarks/speed.py."""
+BLOCK_BYTES = 6 * 2**20
+"""Size of a float64 block of rows: in the caches of a CPU, yet large enough to hide the calls.
+A quarter of it makes a pass over 768 features twice as slow, four times as much about as slow."""
+
+GPU_BLOCK_BYTES = 512 * 2**20
+"""The same on a GPU, where nothing is gained by staying small."""
 
 SMALL_POOL_BYTES = 4 * 2**20
 """A pool up to this size in float64 stays in the caches and is converted once; larger ones are
@@ -58,7 +60,7 @@ FLOOR_EXACT_ROWS = 2_000
 FLOOR_RANK = 1_000
 """Size of the pivoted-Cholesky subset that bounds the floor for larger pools."""
 
-EFFECTIVE_RANK_ROWS = 1_024
+EFFECTIVE_RANK_ROWS = 256
 """Evenly spaced candidates from which the effective rank of a pool is estimated."""
 
 BUDGET_TOLERANCE = 1e-12

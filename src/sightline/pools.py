@@ -67,7 +67,7 @@ class Pool:
 
         A piece is good until the next one is asked for, and not to be changed.
         """
-        for start, stop in spans(len(self), rows_per_block(self.dimension)):
+        for start, stop in spans(len(self), rows_per_block(self.dimension, self.device)):
             rows = self._source[start:stop]
             yield start, stop, self._converted(rows, self.scratch)
 
@@ -133,7 +133,7 @@ class Rows:
         return self.pool.dimension
 
     def blocks(self) -> Iterator[tuple[int, int, Tensor]]:
-        for start, stop in spans(len(self), rows_per_block(self.dimension)):
+        for start, stop in spans(len(self), rows_per_block(self.dimension, self.device)):
             yield start, stop, self.block(start, stop)
 
     def block(self, start: int, stop: int) -> Tensor:
@@ -152,10 +152,11 @@ def spans(count: int, step: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + step, count)
 
 
-def rows_per_block(dimension: int) -> int:
+def rows_per_block(dimension: int, device: torch.device) -> int:
     """A power of two, so that products of full blocks take the same path at every size."""
-    least, most = (size // (8 * max(dimension, 1)) for size in numerics.BLOCK_BYTES)
-    rows = max(min(numerics.BLOCK_ROWS, most), least, 1)
+    is_cpu = device.type == "cpu"
+    size = numerics.BLOCK_BYTES if is_cpu else numerics.GPU_BLOCK_BYTES
+    rows = max(size // (8 * max(dimension, 1)), 1)
     return max(2 ** (rows.bit_length() - 1), 16)
 
 
@@ -180,7 +181,7 @@ def first_bad_row(data: Tensor) -> int | None:
     """The first row with a NaN or an infinity. Row sums find suspects; only those are searched."""
     if not data.is_floating_point():
         return None
-    for start, stop in spans(len(data), rows_per_block(data.shape[1])):
+    for start, stop in spans(len(data), rows_per_block(data.shape[1], data.device)):
         block = data[start:stop]
         if block.itemsize == 1:
             block = block.to(torch.float32)  # torch has no sums of float8

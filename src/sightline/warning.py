@@ -27,14 +27,20 @@ def warn_of_small_noise(problem: Problem, picks: int, noise: Noise) -> list[str]
 
 
 def effective_rank(problem: Problem) -> float:
-    """(tr K)^2 / |K|_F^2 of evenly spaced candidates: d for isotropic rows, 1 for equal ones."""
+    """(E k(x, x))^2 / E k(x, z)^2 over pairs of candidates: d for isotropic rows, 1 for equal ones.
+
+    The same as (tr K)^2 / |K|_F^2 of the whole pool, from pairs of a few evenly spaced rows.
+    """
     n = len(problem.rows)
     count = min(n, numerics.EFFECTIVE_RANK_ROWS)
     spaced = torch.linspace(0, n - 1, count, dtype=torch.float64).round().long()
     points = problem.rows.rows(spaced)
     K = problem.kernel.block(points, points)
-    squares = float(K.square().sum())
-    return float(K.diagonal().sum()) ** 2 / squares if squares > 0 else 0.0
+    if count == 1:
+        return 1.0
+    own = float(K.diagonal().mean()) ** 2
+    pairs = float(K.square().sum() - K.diagonal().square().sum()) / (count * (count - 1))
+    return float(n) if own >= n * pairs else own / pairs
 
 
 def warn_of_determined_targets(tracker: Tracker, rule: Rule) -> list[str]:

@@ -73,7 +73,7 @@ def prior_of(kernel: FeatureKernel, factor: float, dimension: int) -> Tensor | N
 
 def in_feature_space(problem: Problem, kernel: FeatureKernel, factor: float) -> Problem:
     """The same problem with features in the place of points, computed once and kept."""
-    step = rows_per_block(problem.rows.dimension)
+    step = rows_per_block(problem.rows.dimension, problem.device)
     pieces = [
         kernel.features(problem.rows.block(start, stop))
         for start, stop in spans(len(problem.rows), step)

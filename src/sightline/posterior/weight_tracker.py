@@ -191,6 +191,9 @@ class WeightTracker:
     def _products(self, vectors: Float[Tensor, "r d"]) -> Float[Tensor, "r n"]:
         """Inner products with all rows, in one pass; good until the next pass."""
         self.passes += 1
+        count = len(vectors)
+        if count == 1:  # a product of a single row takes a path that is several times slower
+            vectors = vectors.expand(2, -1)
         if self._columns is None or len(self._columns) < len(vectors):
             self._columns = torch.empty(
                 len(vectors), len(self._rows), dtype=torch.float64, device=vectors.device
@@ -198,7 +201,7 @@ class WeightTracker:
         columns = self._columns[: len(vectors)]
         for start, stop, block in self._rows.blocks():
             torch.mm(vectors, block.T, out=columns[:, start:stop])
-        return columns
+        return columns[:count]
 
     def _catch_up(self) -> None:
         """Take the postponed observations into the rows' variances, all in one pass."""
