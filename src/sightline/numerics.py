@@ -48,6 +48,10 @@ SMALL_POOL_BYTES = 4 * 2**20
 """A pool up to this size in float64 stays in the caches and is converted once; larger ones are
 converted block by block in every pass, which costs less than reading twice the bytes."""
 
+TRANSPOSED_BYTES = 64 * 2**20
+"""Rows up to this size in float64 are kept transposed as well: the product of two vectors with
+them then takes about half the time."""
+
 CHUNK_BYTES = 64 * 2**20
 """Size of a block of rows x targets: bounds the temporaries of rules that score it."""
 

@@ -20,7 +20,7 @@ from sightline.warning import warn_of_determined_targets, warn_of_small_noise
 ArrayLike = np.ndarray | Tensor | str | os.PathLike[str] | list[Any]
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def select(
     pool: ArrayLike,
     targets: ArrayLike | None = None,

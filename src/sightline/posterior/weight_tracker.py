@@ -36,6 +36,7 @@ class WeightTracker:
         self._step = 0
         self._pending: list[Step] = []
         self._columns: Tensor | None = None
+        self._transposed: Tensor | None = None
         self._prior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
         self._posterior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
         self._given_targets = self._see_targets()
@@ -162,7 +163,12 @@ class WeightTracker:
         if not self._running and self._prior_variance is None:
             return
         self.passes += 1
+        n, d = len(self._rows), self._rows.dimension
+        if self._running and 8 * n * d <= numerics.TRANSPOSED_BYTES:
+            self._transposed = torch.empty(d, n, dtype=torch.float64, device=self._problem.device)
         for start, stop, block in self._rows.blocks():
+            if self._transposed is not None:
+                self._transposed[:, start:stop] = block.T
             for run in self._running.values():
                 run.values[start:stop] = run.first(block)
             if self._prior_variance is not None:
@@ -199,6 +205,8 @@ class WeightTracker:
                 len(vectors), len(self._rows), dtype=torch.float64, device=vectors.device
             )
         columns = self._columns[: len(vectors)]
+        if self._transposed is not None:
+            return torch.mm(vectors, self._transposed, out=columns)[:count]
         for start, stop, block in self._rows.blocks():
             torch.mm(vectors, block.T, out=columns[:, start:stop])
         return columns[:count]
