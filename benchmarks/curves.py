@@ -65,7 +65,10 @@ def plot() -> None:
             sizes = [row[name] for row in rows]
             key = "seconds" if name == "k" else "per_pick"
             axes.loglog(sizes, [row[key] for row in rows], "o-", label=rule, markersize=4)
-        slope_one(axes, sizes, [row[key] for row in rows])
+        if name != "m":  # flat: there is nothing to be proportional to
+            slope_one(axes, sizes, [row[key] for row in rows])
+        else:
+            axes.set_ylim(1e-4, 1e-1)
         axes.set(xlabel=name, title=title, ylabel="seconds" if name == "k" else "seconds per pick")
     figure.axes[0].legend(frameon=False)
     figure.savefig(RESULTS / "curves.svg")

@@ -25,12 +25,28 @@ Scores = dict[tuple, list[float]]  # (method, rows, noise_ratio) -> accuracy per
 
 
 def scores_by_panel(cells: list[dict]) -> dict[str, dict[int, Scores]]:
+    """Accuracies less how easy their seed was: some draws of target classes are harder for all."""
     panels: dict = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    ease = ease_of_seeds(cells)
     for cell in cells:
         key = (cell["method"], cell["rows"], cell["noise_ratio"])
         for k, judged in cell["by_k"].items():
-            panels[cell["dataset"]][int(k)][key].append(judged["accuracy"])
+            easier = ease[cell["dataset"], k, cell["seed"]]
+            panels[cell["dataset"]][int(k)][key].append(judged["accuracy"] - easier)
     return panels
+
+
+def ease_of_seeds(cells: list[dict]) -> dict[tuple, float]:
+    """How far the mean accuracy of a seed, over all methods, lies above the mean of all seeds."""
+    by_seed = defaultdict(list)
+    for cell in cells:
+        for k, judged in cell["by_k"].items():
+            by_seed[cell["dataset"], k, cell["seed"]].append(judged["accuracy"])
+    means = {key: float(np.mean(values)) for key, values in by_seed.items()}
+    whole = defaultdict(list)
+    for (dataset, k, _), mean in means.items():
+        whole[dataset, k].append(mean)
+    return {key: mean - float(np.mean(whole[key[:2]])) for key, mean in means.items()}
 
 
 def mean_and_error(values: list[float]) -> tuple[float, float]:

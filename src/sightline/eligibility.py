@@ -32,11 +32,11 @@ class Eligibility:
         self._relative_cost = self._cost_to_rank_by()
         if limits.group is not None:
             self._taken_of_group = torch.zeros(int(limits.group.max()) + 1, dtype=torch.int64)
-        self._open = self._that_fit()
+        self._closed = ~self._that_fit()
 
     def score(self, gains: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """What the candidates are ranked by: gain, or gain per cost; -inf for closed ones."""
-        return self._per_cost(gains, self._relative_cost).masked_fill(~self._open, -torch.inf)
+        return self._per_cost(gains, self._relative_cost).masked_fill(self._closed, -torch.inf)
 
     def score_some(
         self, gains: Float[Tensor, " b"], rows: Int[Tensor, " b"]
@@ -64,7 +64,7 @@ class Eligibility:
                 self._left &= limits.group != group
         if limits.cost is not None:
             self._spent += float(limits.cost[row])
-        self._open = self._that_fit()
+        self._closed = ~self._that_fit()
 
     def why_none(self) -> str:
         """Why no candidate is left."""

@@ -27,7 +27,7 @@ def warn_of_small_noise(problem: Problem, picks: int, noise: Noise) -> list[str]
 
 
 def effective_rank(problem: Problem) -> float:
-    """(E k(x, x))^2 / E k(x, z)^2 over pairs of candidates: d for isotropic rows, 1 for equal ones.
+    """(E k(x, x))^2 / E k(x, z)^2 over pairs: d for isotropic candidates, 1 for equal ones.
 
     The same as (tr K)^2 / |K|_F^2 of the whole pool, from pairs of a few evenly spaced rows.
     """

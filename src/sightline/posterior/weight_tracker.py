@@ -168,7 +168,8 @@ class WeightTracker:
             self._transposed = torch.empty(d, n, dtype=torch.float64, device=self._problem.device)
         for start, stop, block in self._rows.blocks():
             if self._transposed is not None:
-                self._transposed[:, start:stop] = block.T
+                for first, last in spans(stop - start, 1_024):  # small pieces are copied faster
+                    self._transposed[:, start + first : start + last] = block[first:last].T
             for run in self._running.values():
                 run.values[start:stop] = run.first(block)
             if self._prior_variance is not None:

@@ -49,17 +49,22 @@ class WeightPosterior:
         The pseudo-inverse of K_AA with relative rank tolerance RANK_TOLERANCE, by the singular
         values of the targets' features, so that a noiseless view leaves an exact projection.
         """
-        root = symmetric_root(self.prior, self.covariance)
-        _, singular, V = torch.linalg.svd(targets @ root, full_matrices=False)
+        root = None if self._is_identity else symmetric_root(self.covariance)
+        features = targets if root is None else targets @ root
+        _, singular, V = torch.linalg.svd(features, full_matrices=False)
         squared = singular.square()
         kept = squared > RANK_TOLERANCE * squared.max()
         shrinkage = squared[kept] / (squared[kept] + noise_variance)
-        F = root @ V[kept].T * shrinkage.sqrt()
-        if noise_variance == 0.0 and int(kept.sum()) == len(root):
+        F = (V[kept].T if root is None else root @ V[kept].T) * shrinkage.sqrt()
+        if noise_variance == 0.0 and int(kept.sum()) == len(self.covariance):
             covariance = torch.zeros_like(self.covariance)  # the targets determine every weight
         else:
             covariance = self.covariance - F @ F.T
         return WeightPosterior(covariance, self.prior, [*self.factors, F])
+
+    @property
+    def _is_identity(self) -> bool:
+        return self.prior is None and not self.factors
 
     def step(self, phi: Float[Tensor, " d"], noise_variance: float) -> "Step":
         """What an observation at phi would do; nothing is changed yet."""
@@ -91,9 +96,7 @@ class WeightPosterior:
         return variance
 
 
-def symmetric_root(prior: Tensor | None, covariance: Tensor) -> Float[Tensor, "d d"]:
+def symmetric_root(covariance: Float[Tensor, "d d"]) -> Float[Tensor, "d d"]:
     """R with R R' = covariance."""
-    if prior is None and torch.equal(covariance, torch.eye(len(covariance)).to(covariance)):
-        return covariance
     values, vectors = torch.linalg.eigh(covariance)
     return vectors * values.clamp(min=0.0).sqrt()

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import torch
 from torch import Tensor
 
 from sightline.posterior import State
@@ -53,7 +52,8 @@ class ITL:
 
     def gain(self, state: State) -> Float[Tensor, " n"]:
         explained = (state.variance - state.variance_given_targets).clamp_(min=0.0)  # rounding
-        return torch.log1p(explained / (state.variance_given_targets + state.noise_variance)) / 2
+        explained /= state.variance_given_targets + state.noise_variance
+        return explained.log1p_().mul_(0.5)
 
     def target_noise_variance(self, noise_variance: float | None) -> float:
         """The noise with which the targets are seen; None for candidates of unequal noise."""
