@@ -23,7 +23,10 @@ lint: $(VENV)/.test
 	$(RUN) -m mypy
 
 bench: $(VENV)/.demo
-	$(RUN) benchmarks/speed.py --out benchmarks/results $(if $(PEERS),--peers $(PEERS))
+	$(RUN) benchmarks/limit.py
+	$(RUN) benchmarks/million.py
+	$(RUN) benchmarks/curves.py
+	$(if $(PEERS),$(RUN) benchmarks/against_peers.py --peers $(PEERS))
 
 clean:
 	rm -rf $(VENV) demo
