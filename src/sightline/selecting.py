@@ -1,6 +1,7 @@
 """select(): check the arguments, build what is known, run the loop, return a Selection."""
 
 import os
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sightline import checking
-from sightline.eligibility import Eligibility
+from sightline.eligibility import Eligibility, Limits
 from sightline.greedy import Chooser, Eager, Lazy, Once, Stop, Trace, run
 from sightline.posterior import Floor, Problem, Tracker, compute_floor, track
 from sightline.progress import ProgressLine
@@ -101,38 +102,59 @@ def select(
         replace=replace,
     )
     open_rows = checking.check_enough(bounds, limits)
-    noise = resolve_noise(scene, ratio, std)
-    problem = scene.problem(rule, noise)
-    notes = warn_of_small_noise(problem, bounds.k or open_rows, noise)
+    task = Task(
+        scene=scene,
+        rule=rule,
+        noise=resolve_noise(scene, ratio, std),
+        limits=limits,
+        stop=Stop(bounds.k, bounds.min_gain, bounds.min_gain_share),
+        most=bounds.k or open_rows,
+        normalize=normalize,
+        conditional=conditional,
+        floor=floor,
+    )
+    return carry_out(task, progress)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A selection to make, every argument checked."""
+
+    scene: Scene
+    rule: Rule
+    noise: Noise
+    limits: Limits
+    stop: Stop
+    most: int  # picks there will be at most, as far as is known
+    normalize: str | None
+    conditional: bool
+    floor: bool
+
+
+def carry_out(task: Task, progress: bool | None) -> Selection:
+    """Build what is known, run the loop, sum up."""
+    problem = task.scene.problem(task.rule, task.noise)
+    notes = warn_of_small_noise(problem, task.most, task.noise)
     tracker = track(problem)
-    notes += warn_of_determined_targets(tracker, rule)
+    notes += warn_of_determined_targets(tracker, task.rule)
     before = tracker.targets.copy_of_variance()
-    eligibility = Eligibility(limits)
+    eligibility = Eligibility(task.limits)
+    chooser = choose_chooser(task, problem, tracker, eligibility)
     with ProgressLine(progress) as line:
-        chooser = choose_chooser(tracker, rule, eligibility, problem, conditional, replace)
-        trace = run(
-            chooser,
-            tracker,
-            eligibility,
-            Stop(bounds.k, bounds.min_gain, bounds.min_gain_share),
-            line,
-        )
-    least = compute_floor(problem, trace.rows) if floor else None
-    settings = describe(scene, rule, noise, tracker, least, notes, normalize, conditional)
-    return summarize(scene, trace, before, tracker.targets.copy_of_variance(), least, settings)
+        trace = run(chooser, tracker, eligibility, task.stop, line)
+    after = tracker.targets.copy_of_variance()
+    least = compute_floor(problem, trace.rows) if task.floor else None
+    settings = describe(task, tracker, least, notes)
+    return summarize(task.scene, trace, before, after, least, settings)
 
 
 def choose_chooser(
-    tracker: Tracker,
-    rule: Rule,
-    eligibility: Eligibility,
-    problem: Problem,
-    conditional: bool,
-    replace: bool,
+    task: Task, problem: Problem, tracker: Tracker, eligibility: Eligibility
 ) -> Chooser:
     """How the best row is found: scoring all rows each time, once, or only the promising ones."""
-    changes = bool(rule.needs - {"correlation", "prior_variance"}) or replace
-    if not conditional or not changes:
+    rule = task.rule
+    changes = bool(rule.needs - {"correlation", "prior_variance"}) or task.limits.replace
+    if not task.conditional or not changes:
         return Once(tracker, rule, eligibility, marginal=changes)
     can_wait = rule.needs <= {"variance"}  # other running values are brought up to date each time
     if rule.gains_only_shrink and can_wait and problem.targets is not None:
@@ -142,26 +164,20 @@ def choose_chooser(
 
 
 def describe(
-    scene: Scene,
-    rule: Rule,
-    noise: Noise,
-    tracker: Tracker,
-    least: Floor | None,
-    notes: list[str],
-    normalize: str | None,
-    conditional: bool,
+    task: Task, tracker: Tracker, least: Floor | None, notes: list[str]
 ) -> dict[str, Any]:
     """What was actually used, in terms that can be written down."""
+    scene, rule, noise = task.scene, task.rule, task.noise
     weights = scene.target_weights
     return {
         "rule": rule.name,
         "unit": rule.unit,
         "kernel": repr(scene.kernel),
         "form": tracker.form,
-        "conditional": conditional,
+        "conditional": task.conditional,
         "noise_variance": noise.scalar if noise.scalar is not None else "per point",
         "noise_ratio": noise.ratio if noise.ratio < float("inf") else None,
-        "normalize": normalize,
+        "normalize": task.normalize,
         "dtype": str(scene.pool.data.dtype).removeprefix("torch."),
         "device": str(scene.pool.device),
         "rows": len(scene.pool),

@@ -9,7 +9,7 @@ from sightline.posterior import Problem, Tracker
 from sightline.rules import Rule
 from sightline.scene import Noise
 
-STACK_LEVEL = 5  # from here to the line that called select, through the no_grad wrapper
+STACK_LEVEL = 6  # from here to the line that called select, through torch's wrapper of it
 
 
 def warn_of_small_noise(problem: Problem, picks: int, noise: Noise) -> list[str]:
@@ -21,8 +21,8 @@ def warn_of_small_noise(problem: Problem, picks: int, noise: Noise) -> list[str]
         return []
     return _warn(
         f"{picks} picks exceed the effective rank of the candidates (about {rank:.0f}) at a noise "
-        f"ratio of {noise.ratio:.3g}: once the targets are known that well, picks spread over "
-        f"everything. A noise_ratio of 1 or more keeps them near the targets."
+        f"ratio of {noise.ratio:.3g}: observations this precise settle the targets early, and the "
+        f"later picks spread over everything. A noise_ratio of 1 or more keeps them together."
     )
 
 

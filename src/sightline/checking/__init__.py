@@ -1,0 +1,26 @@
+"""Arguments of select, checked before any long work: each error says what came and the way out."""
+
+from sightline.checking.amounts import (
+    Bounds,
+    check_bounds,
+    check_enough,
+    check_limits,
+    check_noise,
+)
+from sightline.checking.choices import check_combination, check_kernel, check_rule
+from sightline.checking.points import check_points, check_scene
+from sightline.checking.values import read_array
+
+__all__ = [
+    "Bounds",
+    "check_bounds",
+    "check_combination",
+    "check_enough",
+    "check_kernel",
+    "check_limits",
+    "check_noise",
+    "check_points",
+    "check_rule",
+    "check_scene",
+    "read_array",
+]
