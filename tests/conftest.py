@@ -17,7 +17,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--shapes"):
         from jaxtyping import install_import_hook
 
-        config.stash[HOOK] = install_import_hook("sightline", "beartype.beartype")
+        config.stash[HOOK] = install_import_hook("sightline", "shape_checking.check")
         config.stash[HOOK].__enter__()
 
 

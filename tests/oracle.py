@@ -4,12 +4,12 @@ Dense joint covariances, a fresh solve for every question, no recursion. Nothing
 Sightline, so that a mistake cannot be made twice.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 RANK_TOLERANCE = 1e-10
-ZERO_VARIANCE = 1e-12
+ZERO_VARIANCE = 1e-14
 
 
 @dataclass(frozen=True)
@@ -206,20 +206,6 @@ def whole_pool(problem: Problem) -> np.ndarray:
     start = posterior(problem, [])
     rows = np.arange(problem.n) if problem.candidates is None else problem.candidates
     return np.diag(condition(start, list(rows), problem.noise[rows]))[problem.A]
-
-
-def greedy(problem: Problem, rule: str, k: int) -> list[int]:
-    """Picks of the rule without ties in mind; for problems that have none."""
-    picks: list[int] = []
-    for _ in range(k):
-        scores = RULES[rule](problem, picks)
-        scores = scores if problem.cost is None else scores / problem.cost
-        picks.append(int(np.where(Eligible(problem, picks).mask(), scores, -np.inf).argmax()))
-    return picks
-
-
-def without_options(problem: Problem) -> Problem:
-    return replace(problem, cost=None, budget=None, groups=None, max_per_group=None)
 
 
 # ---- kernels, written out pair by pair

@@ -107,8 +107,6 @@ def test_the_public_names_are_these():
         "Product",
         "Scaled",
         "Sum",
-        "feature_form",
-        "matrix_size",
     ]
 
 

@@ -218,3 +218,13 @@ def test_random_is_uniform_and_seeded():
     np.testing.assert_array_equal(again, sl.select(pool, None, 9, rule=sl.rules.Random(3)).indices)
     repeated = sl.select(pool, None, 200, rule=sl.rules.Random(1), replace=True).indices
     assert len(set(repeated.tolist())) > 40
+
+
+@pytest.mark.parametrize("rule", [*RULES, "random"])
+@pytest.mark.parametrize("kernel", list(KERNELS))
+def test_the_callers_arrays_are_left_alone(rule, kernel):
+    pool, targets = clustered(150, 6, 4, dtype=np.float64)
+    before = pool.copy(), targets.copy()
+    sl.select(pool, targets, 8, rule=rule, kernel=KERNELS[kernel], observed=[1, 2], floor=True)
+    np.testing.assert_array_equal(pool, before[0])
+    np.testing.assert_array_equal(targets, before[1])

@@ -562,3 +562,77 @@ def test_progress_without_k_names_no_impossible_number():
             POOL, TARGETS, cost=np.ones(N), budget=3.0, replace=True, noise_std=5.0, progress=True
         )
     assert f"{sys.maxsize:,}" not in shown.getvalue()
+
+
+def test_costs_do_not_hide_gains_that_reach_min_gain():
+    """A cheap row of little gain ranks first, and must neither end nor open the selection."""
+    pool, targets = np.eye(4), np.ones((1, 4))
+    pool[3] *= 0.01
+    arguments = {"noise_std": 0.1, "cost": [1, 1, 1, 1e-6]}
+    chosen = sl.select(pool, targets, min_gain=0.1, **arguments)
+    assert sorted(chosen.indices) == [0, 1, 2]
+    assert "min_gain" in chosen.stop_reason
+    share = sl.select(pool, targets, min_gain_share=0.5, **arguments)
+    assert sorted(share.indices) == [0, 1, 2]
+
+
+def test_a_changed_row_makes_another_pool():
+    rng = np.random.default_rng(0)
+    pool, targets = rng.standard_normal((3_000, 8)), rng.standard_normal((4, 8))
+    first = sl.select(pool, targets, 5)
+    changed = pool.copy()
+    changed[1] += 1.0
+    with pytest.raises(ValueError, match="another pool"):
+        sl.select(changed, targets, 2, observed=first)
+
+
+def test_another_matrix_makes_another_pool():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((2, 20, 5))
+    arguments = {"noise_std": 0.3, "targets": np.arange(15, 20)}
+    first = sl.select(np.arange(15), k=3, kernel=sl.kernels.Precomputed(X @ X.T), **arguments)
+    with pytest.raises(ValueError, match="another pool"):
+        kernel = sl.kernels.Precomputed(Y @ Y.T)
+        sl.select(np.arange(15), k=3, kernel=kernel, observed=first, **arguments)
+
+
+def test_groups_go_on_counting_in_the_next_round():
+    rng = np.random.default_rng(1)
+    pool, targets = rng.standard_normal((300, 6)), rng.standard_normal((3, 6))
+    arguments = {"groups": rng.integers(0, 3, size=300), "max_per_group": 2}
+    whole = sl.select(pool, targets, 6, **arguments)
+    first = sl.select(pool, targets, 4, **arguments)
+    second = sl.select(pool, targets, 2, observed=first, **arguments)
+    np.testing.assert_array_equal(second.indices, whole.indices[4:])
+
+
+def test_a_rule_that_reads_what_changes_is_scored_every_time():
+    class Careful:
+        """Looks at nothing that is kept for the rows, but at the targets' variance."""
+
+        name, unit = "careful", "none"
+        needs = frozenset({"correlation"})
+        needs_targets, weighs_targets, gains_only_shrink, is_signed = True, False, False, False
+
+        def gain(self, state):
+            return state.correlation.square() @ state.target_variance
+
+    rng = np.random.default_rng(2)
+    pool, targets = rng.standard_normal((100, 4)), rng.standard_normal((3, 4))
+    chosen = sl.select(pool, targets, 6, rule=Careful(), noise_std=0.1)
+    after = sl.select(pool, targets, 1, rule=Careful(), noise_std=0.1, observed=chosen.indices[:5])
+    assert after.indices[0] == chosen.indices[5]
+    assert after.gains[0] == pytest.approx(chosen.gains[5])
+
+
+def test_a_map_to_more_features_than_points_needs_no_matrix_of_features():
+    rng = np.random.default_rng(3)
+    pool, targets = rng.standard_normal((30, 3)), rng.standard_normal((2, 3))
+    W = torch.from_numpy(rng.standard_normal((3, 20_000)))
+    kernel = sl.kernels.FeatureMap(lambda x: torch.tanh(x @ W))
+    chosen = sl.select(pool, targets, 4, kernel=kernel, floor=True)
+    assert chosen.settings["form"] == "function space"
+    as_rows = sl.select(
+        torch.tanh(torch.from_numpy(pool) @ W), torch.tanh(torch.from_numpy(targets) @ W), 4
+    )
+    np.testing.assert_array_equal(chosen.indices, as_rows.indices)

@@ -20,6 +20,7 @@ class Limits:
     budget: float | None = None
     group: Int[Tensor, " n"] | None = None  # numbers 0, 1, ...
     max_per_group: int | None = None
+    taken_of_group: Int[Tensor, " g"] | None = None  # rows of each group observed before
 
 
 class Eligibility:
@@ -31,22 +32,35 @@ class Eligibility:
         self._spent = 0.0
         self._relative_cost = self._cost_to_rank_by()
         if limits.group is not None:
-            self._taken_of_group = torch.zeros(int(limits.group.max()) + 1, dtype=torch.int64)
-        self._closed = ~self._that_fit()
+            assert limits.taken_of_group is not None and limits.max_per_group is not None
+            self._taken_of_group = limits.taken_of_group.clone()
+            self._left &= (self._taken_of_group < limits.max_per_group)[limits.group]
+        self.closed = ~self._that_fit()
 
-    def score(self, gains: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """What the candidates are ranked by: gain, or gain per cost; -inf for closed ones."""
-        return self._per_cost(gains, self._relative_cost).masked_fill(self._closed, -torch.inf)
+    def score(self, gains: Float[Tensor, " n"], least: float = -torch.inf) -> Float[Tensor, " n"]:
+        """What the candidates are ranked by: gain, or gain per cost.
+
+        -inf for closed ones, and for those whose gain is below ``least``.
+        """
+        return self._scored(gains, self._relative_cost, least).masked_fill_(
+            self.closed, -torch.inf
+        )
 
     def score_some(
-        self, gains: Float[Tensor, " b"], rows: Int[Tensor, " b"]
+        self, gains: Float[Tensor, " b"], rows: Int[Tensor, " b"], least: float = -torch.inf
     ) -> Float[Tensor, " b"]:
         """The same for some rows, all of them open."""
         cost = self._relative_cost
-        return self._per_cost(gains, None if cost is None else cost[rows])
+        return self._scored(gains, None if cost is None else cost[rows], least)
 
-    def _per_cost(self, gains: Tensor, cost: Tensor | None) -> Tensor:
-        return gains if cost is None else gains / cost
+    def _scored(self, gains: Tensor, cost: Tensor | None, least: float) -> Tensor:
+        scores = gains.clone() if cost is None else gains / cost
+        return scores if least == -torch.inf else scores.masked_fill_(gains < least, -torch.inf)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing may be picked any more."""
+        return bool(self.closed.all())
 
     def _cost_to_rank_by(self) -> Float[Tensor, " n"] | None:
         """Relative to the mean cost, so that scores, like ties between them, are gains."""
@@ -57,14 +71,19 @@ class Eligibility:
         limits = self._limits
         if not limits.replace:
             self._left[row] = False
-        if limits.group is not None and limits.max_per_group is not None:
-            group = int(limits.group[row])
-            self._taken_of_group[group] += 1
-            if self._taken_of_group[group] >= limits.max_per_group:
-                self._left &= limits.group != group
+        self._count_in_group(row)
         if limits.cost is not None:
             self._spent += float(limits.cost[row])
-        self._closed = ~self._that_fit()
+        self.closed = ~self._that_fit()
+
+    def _count_in_group(self, row: int) -> None:
+        labels, most = self._limits.group, self._limits.max_per_group
+        if labels is None or most is None:
+            return
+        group = int(labels[row])
+        self._taken_of_group[group] += 1
+        if self._taken_of_group[group] >= most:
+            self._left &= labels != group
 
     def why_none(self) -> str:
         """Why no candidate is left."""

@@ -17,6 +17,9 @@ from sightline.posterior import Tracker
 from sightline.rules import Rule
 from sightline.shapes import Float, Int
 
+LeastGain = Callable[[float | None], float]
+"""The smallest gain that is still picked, given the largest gain at the first step."""
+
 Progress = Callable[[int, int | None, float], None]
 """Called after each pick with picks so far, picks at most (None: not known), and the gain."""
 
@@ -29,13 +32,20 @@ class Stop:
     min_gain: float | None = None
     min_gain_share: float | None = None
 
-    def reason(self, gain: float, first: float) -> str | None:
-        """Why a best gain this small ends the selection; None if it does not."""
-        if self.min_gain is not None and gain < self.min_gain:
-            return f"best gain {gain:.3g} below min_gain {self.min_gain:.3g}"
-        if self.min_gain_share is not None and gain < self.min_gain_share * first:
-            return f"best gain below {self.min_gain_share:.3g} of the first"
-        return None
+    def least(self, first: float | None) -> float:
+        """The smallest gain that is still picked, given the largest gain at the first step."""
+        by_share = -torch.inf
+        if self.min_gain_share is not None and first is not None:
+            by_share = self.min_gain_share * first
+        return max(by_share, -torch.inf if self.min_gain is None else self.min_gain)
+
+    def reason(self, first: float | None) -> str:
+        """Why candidates are left that are not worth picking."""
+        if self.min_gain is not None and self.least(first) == self.min_gain:
+            return f"no gain is left that reaches min_gain {self.min_gain:.3g}"
+        return (
+            f"no gain is left that reaches {self.min_gain_share:.3g} of the first (min_gain_share)"
+        )
 
 
 @dataclass
@@ -54,15 +64,12 @@ def run(
     """Pick until the stop says so or no candidate is left."""
     trace = Trace(uncertainty=[_uncertainty(tracker)])
     while stop.picks is None or len(trace.rows) < stop.picks:
-        best = chooser.best(first=trace.gains[0] if trace.gains else None)
+        best = chooser.best(stop.least)
         if best is None:
-            trace.stop_reason = eligibility.why_none()
+            is_out = eligibility.is_empty
+            trace.stop_reason = eligibility.why_none() if is_out else stop.reason(chooser.first)
             return trace
         row, gain = best
-        reason = stop.reason(gain, trace.gains[0] if trace.gains else gain)
-        if reason is not None:
-            trace.stop_reason = reason
-            return trace
         eligibility.take(row)
         is_last = len(trace.rows) + 1 == stop.picks  # nobody reads the rows after it
         tracker.observe(row, update_rows=chooser.reads_all_rows and not is_last)
@@ -84,9 +91,10 @@ class Chooser(Protocol):
     """Finds the best eligible row."""
 
     reads_all_rows: bool  # whether the running values of all rows must be current for it
+    first: float | None  # the largest gain at the first step: the scale of all gains
 
-    def best(self, first: float | None) -> tuple[int, float] | None:
-        """The best row and its gain, given the first pick's gain; None if no row is eligible."""
+    def best(self, least_of: LeastGain) -> tuple[int, float] | None:
+        """The best eligible row and its gain; None if no gain reaches the least."""
 
 
 @dataclass
@@ -97,23 +105,27 @@ class Eager:
     rule: Rule
     eligibility: Eligibility
     reads_all_rows: bool = True
+    first: float | None = None
     _drift_allowed: float = numerics.DRIFT_TOLERANCE
 
-    def best(self, first: float | None) -> tuple[int, float] | None:
-        leaders, running, fresh = self._leaders(first)
+    def best(self, least_of: LeastGain) -> tuple[int, float] | None:
+        leaders, running, fresh = self._leaders(least_of)
         if len(leaders) == 0:
             return None
-        if relative_drift(running, fresh) > self._drift_allowed and self.tracker.refresh():
-            leaders, running, fresh = self._leaders(first)
+        drift = relative_drift(running, fresh)
+        if drift > self._drift_allowed and self.tracker.refresh():
+            leaders, running, fresh = self._leaders(least_of)
             # what a refresh cannot repair is no drift: the next one has to be well above it
-            self._drift_allowed = max(self._drift_allowed, 10 * relative_drift(running, fresh))
-        scores = self.eligibility.score_some(fresh, leaders)
-        return best_of(leaders, fresh, scores, first)
+            beyond = numerics.DRIFT_MARGIN * relative_drift(running, fresh)
+            self._drift_allowed = max(self._drift_allowed, beyond)
+        return best_of(leaders, fresh, self.eligibility.score_some(fresh, leaders), self.first)
 
-    def _leaders(self, first: float | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _leaders(self, least_of: LeastGain) -> tuple[Tensor, Tensor, Tensor]:
         """The best rows by their running gains, those gains, and the same computed afresh."""
         gains = score_all(self.tracker, self.rule)
-        leaders = leading(self.eligibility.score(gains), first)
+        if self.first is None:
+            self.first = largest_open(gains, self.eligibility)
+        leaders = leading(self.eligibility.score(gains, least_of(self.first)), self.first)
         fresh = self.rule.gain(self.tracker.state(leaders)) if len(leaders) else gains[leaders]
         return leaders, gains[leaders], fresh
 
@@ -128,16 +140,18 @@ class Once:
     eligibility: Eligibility
     marginal: bool
     reads_all_rows: bool = False
+    first: float | None = None
     _gains: Tensor | None = None
 
-    def best(self, first: float | None) -> tuple[int, float] | None:
+    def best(self, least_of: LeastGain) -> tuple[int, float] | None:
         if self._gains is None:
             self._gains = score_all(self.tracker, self.rule)
-        scores = self.eligibility.score(self._gains)
-        leaders = leading(scores, first)
+            self.first = largest_open(self._gains, self.eligibility)
+        scores = self.eligibility.score(self._gains, least_of(self.first))
+        leaders = leading(scores, self.first)
         if len(leaders) == 0:
             return None
-        row, gain = best_of(leaders, self._gains[leaders], scores[leaders], first)
+        row, gain = best_of(leaders, self._gains[leaders], scores[leaders], self.first)
         if not self.marginal:
             return row, gain
         state = self.tracker.state(torch.tensor([row], device=leaders.device))
@@ -153,38 +167,42 @@ class Lazy:
     eligibility: Eligibility
     rows_per_pass: int  # scoring so many rows afresh costs as much as a pass over all
     reads_all_rows: bool = False
+    first: float | None = None
     _bounds: Tensor | None = None
 
-    def best(self, first: float | None) -> tuple[int, float] | None:
+    def best(self, least_of: LeastGain) -> tuple[int, float] | None:
         if self._bounds is None:
             self._bounds = score_all(self.tracker, self.rule).clone()  # written to below
-        current = self._score_rivals(self._bounds, first)
+            self.first = largest_open(self._bounds, self.eligibility)
+        least = least_of(self.first)
+        current = self._score_rivals(self._bounds, least)
         if current is None:  # too many rivals: one pass settles them all
             self._bounds = score_all(self.tracker, self.rule).clone()
-            current = leading(self.eligibility.score(self._bounds), first)
-        if len(current) == 0:
-            return None
+            current = leading(self.eligibility.score(self._bounds, least), self.first)
         gains = self._bounds[current]
-        return best_of(current, gains, self.eligibility.score_some(gains, current), first)
+        scores = self.eligibility.score_some(gains, current, least)
+        if len(current) == 0 or float(scores.max()) == -torch.inf:
+            return None
+        return best_of(current, gains, scores, self.first)
 
-    def _score_rivals(self, bounds: Tensor, first: float | None) -> Int[Tensor, " c"] | None:
+    def _score_rivals(self, bounds: Tensor, least: float) -> Int[Tensor, " c"] | None:
         """Rows scored afresh until no other can reach the best of them; None if that is dearer
         than a pass."""
         current = torch.empty(0, dtype=torch.int64, device=bounds.device)
         best, batch = -torch.inf, max(self.rows_per_pass // 8, 4)
         while True:
-            waiting = self.eligibility.score(bounds)
+            waiting = self.eligibility.score(bounds, least)
             waiting[current] = -torch.inf
             top = waiting.topk(min(batch, len(waiting)))
             rivals = top.indices[
-                (top.values > -torch.inf) & (top.values >= best - tie_width(best, first))
+                (top.values > -torch.inf) & (top.values >= best - tie_width(best, self.first))
             ]
             if len(rivals) == 0:
                 return current
             if len(current) + len(rivals) > self.rows_per_pass:
                 return None
             bounds[rivals] = self.rule.gain(self.tracker.state(rivals))
-            scores = self.eligibility.score_some(bounds[rivals], rivals)
+            scores = self.eligibility.score_some(bounds[rivals], rivals, least)
             best, batch = max(best, float(scores.max())), 2 * batch
             current = torch.cat([current, rivals])
 
@@ -193,6 +211,12 @@ def score_all(tracker: Tracker, rule: Rule) -> Float[Tensor, " n"]:
     """The gain of every row, from the running values."""
     pieces = [rule.gain(state) for _, _, state in tracker.states()]
     return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+
+
+def largest_open(gains: Float[Tensor, " n"], eligibility: Eligibility) -> float | None:
+    """The largest gain of an eligible row, whatever it costs; None if there is none."""
+    largest = float(gains.masked_fill(eligibility.closed, -torch.inf).max())
+    return None if largest == -torch.inf else largest
 
 
 def leading(scores: Float[Tensor, " n"], first: float | None) -> Int[Tensor, " b"]:

@@ -14,7 +14,7 @@ RANK_TOLERANCE = 1e-10
 """Eigenvalues below this share of the largest count as zero, in pseudo-inverses and in floors.
 Part of the definition of ITL about f_A when the targets' covariance is singular."""
 
-ZERO_VARIANCE = 1e-12
+ZERO_VARIANCE = 1e-14
 """A variance below this share of its prior value is rounding: correlations with it are 0."""
 
 UNINFORMATIVE = 1e-9
@@ -36,6 +36,9 @@ LEADER_BAND = 1e-5
 DRIFT_TOLERANCE = 1e-7
 """Relative distance between running and fresh gains of the leaders above which the running values
 are rebuilt. A hundredth of LEADER_BAND, so the true best stays among the leaders."""
+
+DRIFT_MARGIN = 10.0
+"""How far above the drift that a rebuild leaves the next one has to be."""
 
 BLOCK_BYTES = 6 * 2**20
 """Size of a float64 block of rows: in the caches of a CPU, yet large enough to hide the calls.
@@ -70,8 +73,15 @@ EFFECTIVE_RANK_ROWS = 256
 BUDGET_TOLERANCE = 1e-12
 """Share of a budget that rounding may add: ten costs of 0.07 are to fit into 0.7."""
 
-FINGERPRINT_ROWS = 256
-"""Evenly spaced rows that identify a pool."""
+FINGERPRINT_COLUMNS = 16
+"""Columns of a precomputed matrix that identify it, beside its diagonal."""
+
+CHECKED_MATRIX = 1_000
+"""Precomputed matrices up to this size are checked for negative eigenvalues; larger ones are taken
+on trust, as the check costs the cube of the size."""
+
+MATRIX_ROUNDING = 10.0
+"""How far below 0 a least eigenvalue may be, in size x precision x largest eigenvalue."""
 
 DEFAULT_NOISE_RATIO = 1.0
 """Noise variance over mean prior variance, unless the caller says; see docs/noise.md."""

@@ -1,11 +1,14 @@
 """What select works on, once checked: pool, candidates, targets, and what is known already."""
 
+import hashlib
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from sightline import numerics
 from sightline.kernels import Kernel
+from sightline.kernels.algebra import matrix_size
 from sightline.pools import Pool, Rows
 from sightline.posterior import Observation, Problem
 from sightline.rules import Rule
@@ -52,6 +55,10 @@ class Scene:
         cut = values if self.candidates is None else values[self.candidates.to(values.device)]
         return cut.to(self.pool.device)
 
+    def fingerprint(self) -> str:
+        """A short name for the content of the pool; row numbers are told apart by their matrix."""
+        return fingerprint(self.pool, self.kernel)
+
     def problem(self, rule: Rule, noise: Noise) -> Problem:
         """The problem that a rule poses here."""
         noise_of_targets = getattr(rule, "target_noise_variance", None)  # of rules about y_A
@@ -77,6 +84,18 @@ class Scene:
         assert noise.scalar is not None  # resolve_noise sees to it
         rows = [outside[i : i + 1] for i in range(len(outside))]
         return (*inside, *(Observation(row, noise.scalar) for row in rows))
+
+
+def fingerprint(pool: Pool, kernel: Kernel) -> str:
+    """Of the pool and, where its rows are numbers of a matrix, of what they stand for."""
+    if matrix_size(kernel) is None:
+        return pool.fingerprint()
+    rows = pool.whole()
+    spaced = rows[:: max(len(rows) // numerics.FINGERPRINT_COLUMNS, 1)]
+    digest = hashlib.blake2b(digest_size=8)
+    for values in (kernel.diagonal(rows), kernel.block(rows, spaced)):
+        digest.update(values.cpu().numpy().tobytes())
+    return f"{pool.fingerprint()}+{digest.hexdigest()}"
 
 
 def resolve_noise(scene: Scene, ratio: float | None, noise_std: float | Tensor | None) -> Noise:

@@ -13,7 +13,7 @@ from sightline.eligibility import Eligibility, Limits
 from sightline.greedy import Chooser, Eager, Lazy, Once, Stop, Trace, run
 from sightline.posterior import Floor, Problem, Tracker, compute_floor, track
 from sightline.progress import ProgressLine
-from sightline.rules import Rule
+from sightline.rules import CosineSimilarity, Random, Rule, TopK
 from sightline.scene import Noise, Scene, resolve_noise
 from sightline.selection import Selection
 from sightline.warning import warn_of_determined_targets, warn_of_small_noise
@@ -68,7 +68,7 @@ def select(
         candidates: mask or row numbers: which rows may be picked.
         target_weights: (m,) importance of each target.
         cost, budget: (n,) positive costs; ranks by gain per cost, skips what no longer fits.
-        groups, max_per_group: (n,) labels; at most so many picks per label.
+        groups, max_per_group: (n,) labels; at most so many per label, observed rows included.
         replace: whether a row may be picked again, as a repeated measurement.
         conditional: False ranks once by the first gain (top-b), for comparison.
         min_gain, min_gain_share: stop below an absolute gain, or below a share of the first.
@@ -101,19 +101,22 @@ def select(
         max_per_group=max_per_group,
         replace=replace,
     )
-    open_rows = checking.check_enough(bounds, limits)
+    checking.check_enough(bounds, limits)
     task = Task(
         scene=scene,
         rule=rule,
         noise=resolve_noise(scene, ratio, std),
         limits=limits,
         stop=Stop(bounds.k, bounds.min_gain, bounds.min_gain_share),
-        most=bounds.k or open_rows,
         normalize=normalize,
         conditional=conditional,
         floor=floor,
     )
     return carry_out(task, progress)
+
+
+FIXED = (CosineSimilarity, Random, TopK)
+"""Rules whose gains no observation changes, so that they are scored once."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,6 @@ class Task:
     noise: Noise
     limits: Limits
     stop: Stop
-    most: int  # picks there will be at most, as far as is known
     normalize: str | None
     conditional: bool
     floor: bool
@@ -134,7 +136,7 @@ class Task:
 def carry_out(task: Task, progress: bool | None) -> Selection:
     """Build what is known, run the loop, sum up."""
     problem = task.scene.problem(task.rule, task.noise)
-    notes = warn_of_small_noise(problem, task.most, task.noise)
+    notes = warn_of_small_noise(problem, task.stop.picks, task.noise)
     tracker = track(problem)
     notes += warn_of_determined_targets(tracker, task.rule)
     before = tracker.targets.copy_of_variance()
@@ -153,7 +155,7 @@ def choose_chooser(
 ) -> Chooser:
     """How the best row is found: scoring all rows each time, once, or only the promising ones."""
     rule = task.rule
-    changes = bool(rule.needs - {"correlation", "prior_variance"}) or task.limits.replace
+    changes = not isinstance(rule, FIXED) or task.limits.replace
     if not task.conditional or not changes:
         return Once(tracker, rule, eligibility, marginal=changes)
     can_wait = rule.needs <= {"variance"}  # other running values are brought up to date each time
@@ -212,7 +214,7 @@ def summarize(
         whole_pool=None if least is None else least.whole_pool.cpu().numpy(),
         stop_reason=trace.stop_reason,
         settings=settings,
-        fingerprint=scene.pool.fingerprint(),
+        fingerprint=scene.fingerprint(),
         observed_indices=scene.observed.indices.numpy(),
         observed_points=None if points is None else points.numpy(),
     )

@@ -12,9 +12,9 @@ from sightline.scene import Noise
 STACK_LEVEL = 6  # from here to the line that called select, through torch's wrapper of it
 
 
-def warn_of_small_noise(problem: Problem, picks: int, noise: Noise) -> list[str]:
+def warn_of_small_noise(problem: Problem, picks: int | None, noise: Noise) -> list[str]:
     """Small noise spreads picks over everything once they outnumber the pool's directions."""
-    if noise.ratio >= 1.0 or problem.targets is None or not problem.tracks_rows:
+    if picks is None or noise.ratio >= 1.0 or problem.targets is None or not problem.tracks_rows:
         return []
     rank = effective_rank(problem)
     if picks <= rank:

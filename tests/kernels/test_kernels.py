@@ -18,8 +18,8 @@ from sightline.kernels import (
     Product,
     Scaled,
     Sum,
-    feature_form,
 )
+from sightline.kernels.algebra import feature_form
 
 STATIONARY = {
     "gaussian": (Gaussian, oracle.gaussian),

@@ -112,6 +112,10 @@ def check_limits(
     n = len(scene.pool)
     costs = check_cost(cost, budget, rule, n)
     labels, most = check_groups(groups, max_per_group, n)
+    taken = None
+    if labels is not None:
+        groups_of_observed = labels[scene.observed.indices]
+        taken = torch.bincount(groups_of_observed, minlength=int(labels.max()) + 1)
     blocked = torch.zeros(n, dtype=torch.bool)
     if not replace:
         blocked[scene.observed.indices] = True
@@ -123,6 +127,7 @@ def check_limits(
         budget=None if budget is None else check_positive(budget, "budget"),
         group=None if labels is None else scene.cut(labels),
         max_per_group=most,
+        taken_of_group=None if taken is None else taken.to(scene.pool.device),
     )
 
 
@@ -167,19 +172,18 @@ def check_groups(
     return torch.from_numpy(numbers.astype(np.int64)), most
 
 
-def check_enough(bounds: Bounds, limits: Limits) -> int:
-    """How many rows may be picked, and whether k of them can be."""
+def check_enough(bounds: Bounds, limits: Limits) -> None:
+    """Whether there are k rows to pick, or anything that ends a selection with repeats."""
     if limits.replace:
         if bounds.k is None and bounds.budget is None and bounds.min_gain is None:
             raise ValueError(
                 "replace=True needs k, a budget or min_gain; got only min_gain_share, which never "
                 "ends a selection whose first gain is 0."
             )
-        return len(limits.blocked)
+        return
     open_rows = int((~limits.blocked).sum())
     if bounds.k is not None and bounds.k > open_rows:
         raise ValueError(
             f"k = {bounds.k} is larger than the {open_rows} candidates that may be picked. "
             f"Ask for fewer, or pass replace=True to allow repeats."
         )
-    return open_rows

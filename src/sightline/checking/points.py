@@ -16,10 +16,11 @@ from sightline.checking.values import (
     kind_of,
     read_array,
 )
-from sightline.kernels import Kernel, matrix_size
+from sightline.kernels import Kernel
+from sightline.kernels.algebra import matrix_size
 from sightline.pools import Pool, as_tensor, normalized
 from sightline.rules import Rule
-from sightline.scene import Observed, Scene
+from sightline.scene import Observed, Scene, fingerprint
 from sightline.selection import Selection
 from sightline.shapes import Float, Int
 
@@ -116,6 +117,8 @@ def check_candidates(candidates: Any, n: int) -> Int[Tensor, " c"] | None:
         indices = check_indices(values, "candidates", n)
         check_distinct(indices, "candidates", "Name each row once.")
         indices = indices.sort().values
+    if len(indices) == n:
+        return None
     if len(indices) == 0:
         raise ValueError("candidates must name at least one row; the mask is False everywhere.")
     return indices
@@ -151,7 +154,7 @@ def check_observed(observed: Any, pool: Pool, kernel: Kernel, replace: bool) -> 
 
 
 def _observed_selection(earlier: Selection, pool: Pool, kernel: Kernel) -> Observed:
-    if earlier.fingerprint != pool.fingerprint():
+    if earlier.fingerprint != fingerprint(pool, kernel):
         raise ValueError(
             "observed is a Selection from another pool: its row numbers mean other points here. "
             "Pass the same pool, or the observed points themselves as an (o, d) array."

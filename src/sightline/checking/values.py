@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from sightline.files import load_array
-from sightline.kernels import Kernel, matrix_size
+from sightline.kernels import Kernel
+from sightline.kernels.algebra import matrix_size
 from sightline.pools import as_tensor, first_bad_row
 from sightline.shapes import Float, Int
 

@@ -1,6 +1,6 @@
 """Prior covariances k(x, z) of the unknown function."""
 
-from sightline.kernels.algebra import Product, Scaled, Sum, feature_form, matrix_size
+from sightline.kernels.algebra import Product, Scaled, Sum
 from sightline.kernels.kernel import FeatureKernel, Kernel
 from sightline.kernels.linear import FeatureMap, Linear
 from sightline.kernels.precomputed import Precomputed
@@ -18,6 +18,4 @@ __all__ = [
     "Product",
     "Scaled",
     "Sum",
-    "feature_form",
-    "matrix_size",
 ]

@@ -17,6 +17,7 @@ class Scaled:
     factor: float
 
     def __post_init__(self) -> None:
+        check_parts(self, self.kernel)
         if not 0 < self.factor < float("inf"):
             raise ValueError(f"Scaled(factor) must be a positive number; got {self.factor}.")
 
@@ -37,6 +38,9 @@ class Sum:
     first: Kernel
     second: Kernel
 
+    def __post_init__(self) -> None:
+        check_parts(self, self.first, self.second)
+
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         return self.first.block(x, z) + self.second.block(x, z)
 
@@ -54,6 +58,9 @@ class Product:
     first: Kernel
     second: Kernel
 
+    def __post_init__(self) -> None:
+        check_parts(self, self.first, self.second)
+
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         return self.first.block(x, z) * self.second.block(x, z)
 
@@ -62,6 +69,16 @@ class Product:
 
     def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
         return self.first.diagonal(x) * self.second.diagonal(x)
+
+
+def check_parts(whole: object, *parts: object) -> None:
+    for part in parts:
+        if isinstance(part, type) or not isinstance(part, Kernel):
+            raise TypeError(
+                f"{type(whole).__name__} must be made of kernels with block, column and diagonal; "
+                f"got {part!r}. A gpytorch kernel is wrapped by "
+                f"sightline.integrations.gpytorch.GPyTorchKernel."
+            )
 
 
 def matrix_size(kernel: Kernel) -> int | None:

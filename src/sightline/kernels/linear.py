@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from sightline.kernels.kernel import Points
+from sightline.numerics import RANK_TOLERANCE
 from sightline.shapes import Float
 
 
@@ -93,7 +94,7 @@ def checked_covariance(covariance: Tensor) -> Tensor:
     if not torch.isfinite(C).all() or not torch.allclose(C, C.T):
         raise ValueError("Linear(covariance) must be finite and symmetric.")
     least, largest = torch.linalg.eigvalsh(C)[[0, -1]].tolist()
-    if least < -1e-10 * max(largest, 0.0) or largest < 0:
+    if least < -RANK_TOLERANCE * max(largest, 0.0) or largest < 0:
         raise ValueError(
             f"Linear(covariance) must be positive semi-definite; its least eigenvalue is "
             f"{least:.3g}, its largest {largest:.3g}."

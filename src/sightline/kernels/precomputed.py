@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from sightline.kernels.kernel import Points
+from sightline.numerics import CHECKED_MATRIX, MATRIX_ROUNDING
 from sightline.shapes import Float
-
-CHECKED_SIZE = 1_000  # larger matrices are taken on trust: the check costs the cube of the size
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +18,8 @@ class Precomputed:
     matrix: Float[Tensor, "N N"] | np.ndarray
 
     def __post_init__(self) -> None:
-        K = torch.as_tensor(self.matrix)
+        is_array = isinstance(self.matrix, Tensor | np.ndarray)
+        K = torch.as_tensor(self.matrix if is_array else np.asarray(self.matrix))
         if K.ndim != 2 or K.shape[0] != K.shape[1]:
             raise ValueError(f"Precomputed(matrix) must be square; got {tuple(K.shape)}.")
         if not K.is_floating_point() or not bool(torch.isfinite(K).all()):
@@ -29,10 +29,10 @@ class Precomputed:
                 "Precomputed(matrix) must be symmetric with a non-negative diagonal, as every "
                 "covariance is."
             )
-        if len(K) <= CHECKED_SIZE:
+        if len(K) <= CHECKED_MATRIX:
             values = torch.linalg.eigvalsh(K.to(torch.float64))
             rounding = len(K) * torch.finfo(K.dtype).eps * float(values[-1])
-            if float(values[0]) < -10 * rounding:
+            if float(values[0]) < -MATRIX_ROUNDING * rounding:
                 raise ValueError(
                     f"Precomputed(matrix) must be positive semi-definite, as every covariance is; "
                     f"its least eigenvalue is {float(values[0]):.3g}."

@@ -9,18 +9,18 @@ outside the span of the candidates' features.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from sightline import numerics
-from sightline.kernels import feature_form
+from sightline.kernels.algebra import feature_form
 from sightline.numerics import RANK_TOLERANCE, nonnegative
 from sightline.posterior.functions import FunctionPosterior, GrowingMatrix
 from sightline.posterior.problem import Problem
-from sightline.posterior.tracking import weight_form
-from sightline.posterior.weights import WeightPosterior
+from sightline.posterior.tracking import in_terms_of_features, weight_form
+from sightline.posterior.weights import WeightPosterior, symmetric_root
 from sightline.shapes import Float
 
 
@@ -33,9 +33,14 @@ class Floor:
     is_exact: bool
     description: str
 
+    def ordered(self) -> "Floor":
+        """With the floor cut at ``whole_pool``: small noise may see below the rank tolerance."""
+        return replace(self, floor=torch.minimum(self.floor, self.whole_pool))
+
 
 def compute_floor(problem: Problem, picks: list[int]) -> Floor:
     """Exact for inner products and for small pools; otherwise an upper bound, flagged."""
+    problem = in_terms_of_features(problem)
     form = weight_form(problem)
     if form is not None:
         return _by_projection(*form)
@@ -49,16 +54,15 @@ def _by_projection(problem: Problem, prior: Tensor | None) -> Floor:
     posterior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
     for observation in problem.observed:
         posterior.condition(observation.point.reshape(-1), observation.noise_variance)
-    values, vectors = torch.linalg.eigh(posterior.covariance)
-    root = vectors * values.clamp(min=0.0).sqrt()
+    root = symmetric_root(posterior.covariance)
     plain, by_noise = _grams(problem)
     Z = problem.known_targets @ root
     return Floor(
         floor=_outside_span(root.T @ plain @ root, Z),
         whole_pool=_after_observing(root.T @ by_noise @ root, Z),
         is_exact=True,
-        description="exact, by projection on the candidates' span",
-    )
+        description="exact up to rank tolerance, by projection on the candidates' span",
+    ).ordered()
 
 
 def _grams(problem: Problem) -> tuple[Float[Tensor, "d d"], Float[Tensor, "d d"]]:
@@ -95,8 +99,8 @@ def _by_solving(problem: Problem) -> Floor:
         floor=nonnegative(variance - _explained_exactly(K, cross)),
         whole_pool=nonnegative(variance - _explained(K, problem.noise_variance, cross)),
         is_exact=True,
-        description="exact, by solving for all candidates",
-    )
+        description="exact up to rank tolerance, by solving for all candidates",
+    ).ordered()
 
 
 def _given_observed(problem: Problem) -> FunctionPosterior:
@@ -147,7 +151,7 @@ def _by_subset(problem: Problem, picks: list[int]) -> Floor:
             if is_complete
             else f"upper bounds from {size}, chosen by pivoted Cholesky and containing the picks"
         ),
-    )
+    ).ordered()
 
 
 def _pivoted_cholesky(

@@ -7,7 +7,8 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from sightline.kernels import FeatureKernel, Linear, feature_form
+from sightline.kernels import FeatureKernel, Linear
+from sightline.kernels.algebra import feature_form
 from sightline.pools import Pool, rows_per_block, spans
 from sightline.posterior.function_tracker import FunctionTracker
 from sightline.posterior.problem import Observation, Problem, State
@@ -42,25 +43,31 @@ class Tracker(Protocol):
 
 def track(problem: Problem) -> Tracker:
     """The cheaper exact form: weights for inner products, functions for everything else."""
+    problem = in_terms_of_features(problem)
     form = weight_form(problem)
     return FunctionTracker(problem) if form is None else WeightTracker(*form)
 
 
 def weight_form(problem: Problem) -> tuple[Problem, Tensor | None] | None:
-    """The problem in terms of features, and the weights' prior covariance (None: the identity).
+    """The problem with the weights' prior covariance (None: the identity).
 
-    None if the kernel is no inner product, or one of so many features that the state is smaller
-    in function space.
+    None if the kernel is no inner product of the rows, or one of so many features that the state
+    is smaller in function space.
     """
     form = feature_form(problem.kernel)
-    if form is None:
+    if form is None or not isinstance(form[0], Linear):
         return None
-    kernel, factor = form
-    if not isinstance(kernel, Linear):
-        problem = in_feature_space(problem, kernel, factor)
-    elif problem.rows.dimension > len(problem.rows) + problem.target_count:
+    if problem.rows.dimension > len(problem.rows) + problem.target_count:
         return None
-    return problem, prior_of(kernel, factor, problem.rows.dimension)
+    return problem, prior_of(*form, problem.rows.dimension)
+
+
+def in_terms_of_features(problem: Problem) -> Problem:
+    """The problem with features in the place of points, where the kernel has a map to them."""
+    form = feature_form(problem.kernel)
+    if form is None or isinstance(form[0], Linear):
+        return problem
+    return in_feature_space(problem, *form)
 
 
 def prior_of(kernel: FeatureKernel, factor: float, dimension: int) -> Tensor | None:

@@ -4,13 +4,12 @@ Row j is observed with :math:`u = \Sigma\phi_j` and :math:`s = \phi_j^\top u + \
 value names the vector whose product with the rows it needs; the tracker makes one pass for all.
 """
 
-import torch
 from torch import Tensor
 
 from sightline.numerics import nonnegative
 from sightline.posterior.problem import Problem
 from sightline.posterior.targets import TargetSummary, standardizing_weights
-from sightline.posterior.weights import Step, WeightPosterior
+from sightline.posterior.weights import Step, WeightPosterior, symmetric_root
 from sightline.shapes import Float
 
 
@@ -119,5 +118,4 @@ def root_of_targets(problem: Problem) -> Float[Tensor, "d r"]:
     root = problem.known_targets.T * problem.target_weights.sqrt()
     if root.shape[1] <= root.shape[0]:
         return root.contiguous()
-    values, vectors = torch.linalg.eigh(root @ root.T)
-    return vectors * values.clamp(min=0.0).sqrt()
+    return symmetric_root(root @ root.T)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from sightline.numerics import RANK_TOLERANCE
+from sightline.numerics import RANK_TOLERANCE, nonnegative
 from sightline.shapes import Float
 
 
@@ -99,4 +99,4 @@ class WeightPosterior:
 def symmetric_root(covariance: Float[Tensor, "d d"]) -> Float[Tensor, "d d"]:
     """R with R R' = covariance."""
     values, vectors = torch.linalg.eigh(covariance)
-    return vectors * values.clamp(min=0.0).sqrt()
+    return vectors * nonnegative(values).sqrt()

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from sightline.kernels import feature_form
+from sightline.kernels.algebra import feature_form
 from sightline.numerics import RANK_TOLERANCE
 from sightline.testing.contracts import fail, gap, require_methods
 
