@@ -92,6 +92,7 @@ def test_block_size_and_threads_never_change_the_picks(rule, kernel, monkeypatch
         monkeypatch.setattr(numerics, "BLOCK_BYTES", size)
         monkeypatch.setattr(numerics, "CHUNK_BYTES", size)
         monkeypatch.setattr(numerics, "SMALL_POOL_BYTES", 0)
+        monkeypatch.setattr(numerics, "TRANSPOSED_BYTES", 2**30 if size == 2**23 else 0)
         torch.set_num_threads(count)
         chosen = sl.select(pool, targets, 12, rule=rule, kernel=KERNELS[kernel], noise_ratio=0.1)
         picks.append(chosen.indices.tolist())
@@ -188,7 +189,14 @@ def test_vtl_rebuilds_its_running_values_before_they_mislead():
 
 
 @pytest.mark.parametrize("normalize", ["unit", "center", "center+unit"])
-def test_normalising_on_the_fly_equals_normalising_first(normalize):
+@pytest.mark.parametrize("candidates", [None, np.arange(20, 280)])
+@pytest.mark.parametrize("is_large", [False, True])
+def test_normalising_on_the_fly_equals_normalising_first(
+    normalize, candidates, is_large, monkeypatch
+):
+    if is_large:
+        monkeypatch.setattr(numerics, "SMALL_POOL_BYTES", 0)
+        monkeypatch.setattr(numerics, "TRANSPOSED_BYTES", 0)
     pool, targets = clustered(300, 9, 5, dtype=np.float64)
     pool[7] = 0.0
     outside = pool[:3] + 0.1
@@ -199,8 +207,9 @@ def test_normalising_on_the_fly_equals_normalising_first(normalize):
         length = np.linalg.norm(rows, axis=1, keepdims=True)
         return rows / np.where(length > 0, length, 1.0) if "unit" in normalize else rows
 
-    ours = sl.select(pool, targets, 8, normalize=normalize, observed=outside)
-    plain = sl.select(by_hand(pool), by_hand(targets), 8, observed=by_hand(outside))
+    some = {"candidates": candidates, "k": 8}
+    ours = sl.select(pool, targets, normalize=normalize, observed=outside, **some)
+    plain = sl.select(by_hand(pool), by_hand(targets), observed=by_hand(outside), **some)
     np.testing.assert_array_equal(ours.indices, plain.indices)
     np.testing.assert_allclose(ours.gains, plain.gains, rtol=1e-9)
 

@@ -591,8 +591,8 @@ def test_another_matrix_makes_another_pool():
     X, Y = rng.standard_normal((2, 20, 5))
     arguments = {"noise_std": 0.3, "targets": np.arange(15, 20)}
     first = sl.select(np.arange(15), k=3, kernel=sl.kernels.Precomputed(X @ X.T), **arguments)
+    kernel = sl.kernels.Precomputed(Y @ Y.T)
     with pytest.raises(ValueError, match="another pool"):
-        kernel = sl.kernels.Precomputed(Y @ Y.T)
         sl.select(np.arange(15), k=3, kernel=kernel, observed=first, **arguments)
 
 

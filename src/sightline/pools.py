@@ -54,6 +54,7 @@ class Pool:
     normalization: Normalization = field(default_factory=Normalization)
     scratch: Scratch = field(default_factory=Scratch, repr=False, compare=False)
     ready: Tensor | None = field(default=None, repr=False)  # all of a small pool, converted once
+    inverse_length: Tensor | None = field(default=None, repr=False)  # of rows made unit
 
     def __len__(self) -> int:
         return len(self.data)
@@ -70,6 +71,13 @@ class Pool:
         for start, stop in spans(len(self), rows_per_block(self.dimension, self.device)):
             rows = self._source[start:stop]
             yield start, stop, self._converted(rows, self.scratch)
+
+    def products(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, "r n"]) -> None:
+        """Inner products of vectors with all rows, in one pass; normalised afterwards."""
+        for start, stop in spans(len(self), rows_per_block(self.dimension, self.device)):
+            rows = self._plain(self._source[start:stop], self.scratch)
+            torch.mm(vectors, rows.T, out=out[:, start:stop])
+        self._normalize_products(vectors, out, self.inverse_length)
 
     def block(self, start: int, stop: int) -> Tensor:
         """Consecutive rows, to keep."""
@@ -104,17 +112,30 @@ class Pool:
         return self.data if self.ready is None else self.ready
 
     def _converted(self, rows: Tensor, scratch: Scratch | None = None) -> Tensor:
-        if self.ready is not None:
-            return rows
+        plain = self._plain(rows, scratch)
+        is_final = self.ready is not None or plain.ndim == 1
+        return plain if is_final else self.normalization.apply(plain)
+
+    def _plain(self, rows: Tensor, scratch: Scratch | None) -> Tensor:
+        """Rows as float64 (row numbers as int64) where the arithmetic is done."""
         if rows.ndim == 1:
             return rows.to(device=self.device, dtype=torch.int64)
         if rows.dtype == torch.float64 and rows.device == self.device:
-            converted = rows
-        elif scratch is not None:
-            converted = scratch.copy(rows, self.device)
-        else:
-            converted = rows.to(device=self.device, dtype=torch.float64)
-        return self.normalization.apply(converted)
+            return rows
+        if scratch is not None:
+            return scratch.copy(rows, self.device)
+        return rows.to(device=self.device, dtype=torch.float64)
+
+    def _normalize_products(
+        self, vectors: Tensor, out: Tensor, inverse_length: Tensor | None
+    ) -> None:
+        """<v, (x - mean) / |x - mean|> from <v, x>: far cheaper than normalising every row."""
+        if self.ready is not None:
+            return
+        if self.normalization.mean is not None:
+            out -= (vectors @ self.normalization.mean.to(out.device))[:, None]
+        if inverse_length is not None:
+            out *= inverse_length
 
 
 @dataclass(frozen=True)
@@ -138,6 +159,15 @@ class Rows:
     def blocks(self) -> Iterator[tuple[int, int, Tensor]]:
         for start, stop in spans(len(self), rows_per_block(self.dimension, self.device)):
             yield start, stop, self.block(start, stop)
+
+    def products(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, "r n"]) -> None:
+        pool = self.pool
+        for start, stop in spans(len(self), rows_per_block(self.dimension, self.device)):
+            chosen = self.indices[start:stop].to(pool._source.device)
+            torch.mm(vectors, pool._plain(pool._source[chosen], None).T, out=out[:, start:stop])
+        lengths = pool.inverse_length
+        some = None if lengths is None else lengths[self.indices.to(lengths.device)]
+        pool._normalize_products(vectors, out, some)
 
     def block(self, start: int, stop: int) -> Tensor:
         return self.pool.rows(self.indices[start:stop])
@@ -169,8 +199,20 @@ def normalized(pool: Pool, normalize: str | None) -> Pool:
         mean = column_mean(pool) if "center" in normalize else None
         unit = "unit" in normalize
         pool = replace(pool, normalization=Normalization(mean, to_unit_length=unit))
-    is_small = pool.data.ndim == 2 and 8 * pool.data.numel() <= numerics.SMALL_POOL_BYTES
-    return replace(pool, ready=pool.whole()) if is_small else pool
+    if pool.data.ndim == 2 and 8 * pool.data.numel() <= numerics.SMALL_POOL_BYTES:
+        return replace(pool, ready=pool.whole())
+    is_unit = pool.normalization.to_unit_length
+    return replace(pool, inverse_length=inverse_lengths(pool)) if is_unit else pool
+
+
+def inverse_lengths(pool: Pool) -> Float[Tensor, " n"]:
+    """1 / |x - mean| of every row, and 1 for a row of length zero."""
+    inverse = torch.empty(len(pool), dtype=torch.float64, device=pool.device)
+    centred = replace(pool, normalization=Normalization(pool.normalization.mean))
+    for start, stop, block in centred.blocks():
+        length = torch.linalg.vector_norm(block, dim=1)
+        inverse[start:stop] = torch.where(length > 0, length, 1.0).reciprocal()
+    return inverse
 
 
 def column_mean(pool: Pool) -> Float[Tensor, " d"]:

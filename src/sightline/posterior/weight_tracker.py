@@ -208,8 +208,7 @@ class WeightTracker:
         columns = self._columns[: len(vectors)]
         if self._transposed is not None:
             return torch.mm(vectors, self._transposed, out=columns)[:count]
-        for start, stop, block in self._rows.blocks():
-            torch.mm(vectors, block.T, out=columns[:, start:stop])
+        self._rows.products(vectors, columns)
         return columns[:count]
 
     def _catch_up(self) -> None:
