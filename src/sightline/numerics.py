@@ -55,8 +55,8 @@ TRANSPOSED_BYTES = 64 * 2**20
 """Rows up to this size in float64 are kept transposed as well: the product of two vectors with
 them then takes about half the time."""
 
-CHUNK_BYTES = 64 * 2**20
-"""Size of a block of rows x targets: bounds the temporaries of rules that score it."""
+CHUNK_BYTES = 4 * 2**20
+"""Size of a block of rows x targets values: bounds the temporaries made of it, in the caches."""
 
 KEEP_BYTES = 4 * 2**30
 """Rows x targets covariances up to this size are kept and updated; larger ones are recomputed."""

@@ -18,6 +18,8 @@ from sightline.posterior.targets import TargetSummary, standardizing_weights
 from sightline.shapes import Float, Int
 
 FROM_COVARIANCE = frozenset({"covariance", "squared_covariance", "standardized_covariance"})
+WIDE = FROM_COVARIANCE | {"correlation"}
+"""Fields that are made of rows x targets values."""
 
 
 class RunningRows:
@@ -74,7 +76,7 @@ class FunctionTracker:
     def states(self) -> Iterator[tuple[int, int, State]]:
         """The state of all rows from the running values, in as few pieces as memory allows."""
         self._catch_up()
-        for start, stop in spans(len(self._rows), self._problem.rows_per_chunk):
+        for start, stop in spans(len(self._rows), self._problem.rows_per_chunk(WIDE)):
             yield start, stop, self._running_state(slice(start, stop))
 
     def state(self, rows: Int[Tensor, " b"]) -> State:

@@ -1,6 +1,6 @@
 """What is to be learned, from what, under which assumptions: all fixed before the first pick."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 import torch
@@ -67,10 +67,9 @@ class Problem:
     def target_count(self) -> int:
         return 0 if self.targets is None else len(self.targets)
 
-    @property
-    def rows_per_chunk(self) -> int:
-        """How many rows a State of the whole pool is cut into, to bound rows x targets values."""
-        if not self.needs & {"covariance", "correlation"}:
+    def rows_per_chunk(self, wide: Set[str]) -> int:
+        """Rows of each piece of a state of all; few where it has some of these wide fields."""
+        if not self.needs & wide:
             return len(self.rows)
         return max(numerics.CHUNK_BYTES // (8 * max(self.target_count, self.rows.dimension)), 1)
 

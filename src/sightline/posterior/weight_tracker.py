@@ -22,6 +22,9 @@ from sightline.posterior.weight_quantities import (
 from sightline.posterior.weights import Step, WeightPosterior
 from sightline.shapes import Float, Int
 
+WIDE = frozenset({"covariance", "correlation"})
+"""Fields that are made of rows x targets values."""
+
 
 class WeightTracker:
     """Posterior of the weights, and the running values that the rule needs, for all rows."""
@@ -52,13 +55,13 @@ class WeightTracker:
     def states(self) -> Iterator[tuple[int, int, State]]:
         """The state of all rows from the running values, in as few pieces as memory allows."""
         self._catch_up()
-        for start, stop in spans(len(self._rows), self._problem.rows_per_chunk):
+        for start, stop in spans(len(self._rows), self._problem.rows_per_chunk(WIDE)):
             fields = {name: run.values[start:stop] for name, run in self._running.items()}
             if self._prior_variance is not None:
                 fields["prior_variance"] = self._prior_variance[start:stop]
             if self._covariance is not None:
                 fields["covariance"] = self._covariance[start:stop]
-            if self._problem.needs & {"covariance", "correlation"} - fields.keys():
+            if self._problem.needs & WIDE - fields.keys():
                 fields = self._wide_fields(self._rows.block(start, stop)) | fields
             yield start, stop, self._state(slice(start, stop), fields)
 
