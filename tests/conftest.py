@@ -3,8 +3,15 @@
 ``--shapes`` is the second pass: every annotated shape in ``sightline`` is checked at run time.
 """
 
+import os
+
 import pytest
 import torch
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True)
+if os.environ.get("CI"):  # elsewhere every run tries new problems
+    settings.load_profile("repeatable")
 
 torch.set_num_threads(1)  # the problems are small, and threads that wait for each other are slow
 

@@ -65,7 +65,9 @@ def test_picks_and_gains_are_the_oracles(rule, **options):
 
 
 @pytest.mark.parametrize("rule", CONDITIONING)
-@given(seed=seeds, kernel=st.sampled_from(KERNELS), noise_share=st.sampled_from([1e-3, 0.01]))
+@given(
+    seed=seeds, kernel=st.sampled_from(KERNELS), noise_share=st.sampled_from([1e-4, 1e-3, 0.01])
+)
 @settings(max_examples=20, deadline=None)
 def test_small_noise_keeps_six_digits(rule, **options):
     case = for_rule(make_case(m=3, **options), rule)
