@@ -22,6 +22,14 @@ def kernel_pair(name: str, d: int):
     }[name]
 
 
+def clustered(n: int, d: int, m: int, seed: int = 0, dtype=np.float32):
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((6, d))
+    pool = centres[rng.integers(6, size=n)] + 0.6 * rng.standard_normal((n, d))
+    targets = centres[rng.integers(2, size=m)] + 0.6 * rng.standard_normal((m, d))
+    return pool.astype(dtype), targets.astype(dtype)
+
+
 @dataclass(frozen=True)
 class Case:
     """Arguments of select, and the oracle's view of them."""

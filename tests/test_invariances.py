@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sightline as sl
-from problems import make_case, seeds, tensor
+from problems import clustered, make_case, seeds, tensor
 from sightline import numerics
 
 RULES = [
@@ -22,14 +22,6 @@ RULES = [
     "top-k",
 ]
 KERNELS = {"linear": None, "gaussian": sl.kernels.Gaussian(3.0)}
-
-
-def clustered(n: int, d: int, m: int, seed: int = 0, dtype=np.float32):
-    rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((6, d))
-    pool = centres[rng.integers(6, size=n)] + 0.6 * rng.standard_normal((n, d))
-    targets = centres[rng.integers(2, size=m)] + 0.6 * rng.standard_normal((m, d))
-    return pool.astype(dtype), targets.astype(dtype)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -92,7 +84,6 @@ def test_block_size_and_threads_never_change_the_picks(rule, kernel, monkeypatch
         monkeypatch.setattr(numerics, "BLOCK_BYTES", size)
         monkeypatch.setattr(numerics, "CHUNK_BYTES", size)
         monkeypatch.setattr(numerics, "SMALL_POOL_BYTES", 0)
-        monkeypatch.setattr(numerics, "TRANSPOSED_BYTES", 2**30 if size == 2**23 else 0)
         torch.set_num_threads(count)
         chosen = sl.select(pool, targets, 12, rule=rule, kernel=KERNELS[kernel], noise_ratio=0.1)
         picks.append(chosen.indices.tolist())
@@ -164,7 +155,7 @@ def test_lazy_and_full_scoring_pick_the_same(rule, kernel):
     pool, targets = clustered(2_000, 12, 4)
     arguments = {"rule": rule, "kernel": KERNELS[kernel], "noise_std": 0.5}
     lazy = sl.select(pool, targets, 40, **arguments)
-    full = sl.select(pool, None, 40, **arguments)
+    full = sl.select(pool, None, 40, columns_ahead=1, **arguments)
     np.testing.assert_array_equal(lazy.indices, full.indices)
     np.testing.assert_allclose(lazy.gains, full.gains, rtol=1e-9)
     assert lazy.settings["passes"] < full.settings["passes"]
@@ -173,7 +164,7 @@ def test_lazy_and_full_scoring_pick_the_same(rule, kernel):
 def test_vtl_rebuilds_its_running_values_before_they_mislead():
     """At small noise the squared covariances fall by many orders; picks stay the best ones."""
     pool, targets = clustered(400, 20, 5, dtype=np.float64)
-    chosen = sl.select(pool, targets, 60, rule="vtl", noise_std=1e-4)
+    chosen = sl.select(pool, targets, 60, rule="vtl", noise_std=1e-4, columns_ahead=1)
     assert chosen.settings["passes"] > 61
     both = tensor(np.concatenate([pool, targets]))
     dense = sl.select(
@@ -196,7 +187,6 @@ def test_normalising_on_the_fly_equals_normalising_first(
 ):
     if is_large:
         monkeypatch.setattr(numerics, "SMALL_POOL_BYTES", 0)
-        monkeypatch.setattr(numerics, "TRANSPOSED_BYTES", 0)
     pool, targets = clustered(300, 9, 5, dtype=np.float64)
     pool[7] = 0.0
     outside = pool[:3] + 0.1

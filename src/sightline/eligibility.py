@@ -58,6 +58,11 @@ class Eligibility:
         return scores if least == -torch.inf else scores.masked_fill_(gains < least, -torch.inf)
 
     @property
+    def repeats(self) -> bool:
+        """Whether a row may be taken again."""
+        return self._limits.replace
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing may be picked any more."""
         return bool(self.closed.all())

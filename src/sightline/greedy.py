@@ -72,7 +72,11 @@ def run(
         row, gain = best
         eligibility.take(row)
         is_last = len(trace.rows) + 1 == stop.picks  # nobody reads the rows after it
-        tracker.observe(row, update_rows=chooser.reads_all_rows and not is_last)
+        is_read = chooser.reads_all_rows and not is_last
+        if is_read and not tracker.is_at_hand(row):
+            left = None if stop.picks is None else stop.picks - len(trace.rows) - 1
+            tracker.look_ahead(chooser.expected(row, left))
+        tracker.observe(row, update_rows=is_read)
         trace.rows.append(row)
         trace.gains.append(gain)
         trace.uncertainty.append(_uncertainty(tracker))
@@ -96,6 +100,9 @@ class Chooser(Protocol):
     def best(self, least_of: LeastGain) -> tuple[int, float] | None:
         """The best eligible row and its gain; None if no gain reaches the least."""
 
+    def expected(self, row: int, left: int | None) -> list[int]:
+        """The row just chosen and those likely to be chosen next, at most ``left`` in all."""
+
 
 @dataclass
 class Eager:
@@ -104,9 +111,11 @@ class Eager:
     tracker: Tracker
     rule: Rule
     eligibility: Eligibility
+    shortlist: int  # rows that a forecast looks at
     reads_all_rows: bool = True
     first: float | None = None
     _drift_allowed: float = numerics.DRIFT_TOLERANCE
+    _scores: Tensor = field(default_factory=lambda: torch.empty(0))  # of the last step
 
     def best(self, least_of: LeastGain) -> tuple[int, float] | None:
         leaders, running, fresh = self._leaders(least_of)
@@ -120,12 +129,21 @@ class Eager:
             self._drift_allowed = max(self._drift_allowed, beyond)
         return best_of(leaders, fresh, self.eligibility.score_some(fresh, leaders), self.first)
 
+    def expected(self, row: int, left: int | None) -> list[int]:
+        width = self.tracker.width
+        count = width if left is None else min(width, left)
+        if count <= 1:
+            return [row]
+        shortlist = self._scores.topk(min(self.shortlist, len(self._scores))).indices
+        return forecast(self.tracker, self.rule, self.eligibility, row, shortlist, count)
+
     def _leaders(self, least_of: LeastGain) -> tuple[Tensor, Tensor, Tensor]:
         """The best rows by their running gains, those gains, and the same computed afresh."""
         gains = score_all(self.tracker, self.rule)
         if self.first is None:
             self.first = largest_open(gains, self.eligibility)
-        leaders = leading(self.eligibility.score(gains, least_of(self.first)), self.first)
+        self._scores = self.eligibility.score(gains, least_of(self.first))
+        leaders = leading(self._scores, self.first)
         fresh = self.rule.gain(self.tracker.state(leaders)) if len(leaders) else gains[leaders]
         return leaders, gains[leaders], fresh
 
@@ -157,6 +175,9 @@ class Once:
         state = self.tracker.state(torch.tensor([row], device=leaders.device))
         return row, float(self.rule.gain(state))
 
+    def expected(self, row: int, left: int | None) -> list[int]:
+        return [row]
+
 
 @dataclass
 class Lazy:
@@ -185,6 +206,9 @@ class Lazy:
             return None
         return best_of(current, gains, scores, self.first)
 
+    def expected(self, row: int, left: int | None) -> list[int]:
+        return [row]
+
     def _score_rivals(self, bounds: Tensor, least: float) -> Int[Tensor, " c"] | None:
         """Rows scored afresh until no other can reach the best of them; None if that is dearer
         than a pass."""
@@ -205,6 +229,31 @@ class Lazy:
             scores = self.eligibility.score_some(bounds[rivals], rivals, least)
             best, batch = max(best, float(scores.max())), 2 * batch
             current = torch.cat([current, rivals])
+
+
+def forecast(
+    tracker: Tracker,
+    rule: Rule,
+    eligibility: Eligibility,
+    row: int,
+    shortlist: Int[Tensor, " b"],
+    count: int,
+) -> list[int]:
+    """The row and the next picks, were the shortlist all there is; budget and groups apart."""
+    others = shortlist[shortlist != row]
+    rows = torch.cat([torch.tensor([row], device=others.device), others])
+    draft, expected = tracker.draft(rows), [0]
+    is_open = ~eligibility.closed[rows]
+    while len(expected) < count:
+        draft.observe(expected[-1])
+        scores = eligibility.score_some(rule.gain(draft.state), rows)
+        is_open[expected[-1]] &= eligibility.repeats
+        scores = scores.masked_fill(~is_open, -torch.inf)
+        best = int(scores.argmax())
+        if float(scores[best]) == -torch.inf:
+            break
+        expected.append(best)
+    return rows[expected].tolist()
 
 
 def score_all(tracker: Tracker, rule: Rule) -> Float[Tensor, " n"]:

@@ -51,9 +51,21 @@ SMALL_POOL_BYTES = 4 * 2**20
 """A pool up to this size in float64 stays in the caches and is converted once; larger ones are
 converted block by block in every pass, which costs less than reading twice the bytes."""
 
-TRANSPOSED_BYTES = 64 * 2**20
-"""Rows up to this size in float64 are kept transposed as well: the product of two vectors with
-them then takes about half the time."""
+BALANCE = {"cpu": 4.0, "cuda": 32.0}
+"""How many products with a vector cost as much arithmetic as reading the rows once costs time."""
+
+STREAMED_BALANCE = 40.0
+"""The same for rows that come from a file: about 1.5 GB/s against 30 GFLOP/s on two CPU cores."""
+
+FORECAST_REACH = 96.0
+"""How far a forecast of the next picks holds: of T columns made ahead, about T / (1 + T / reach)
+are used before a pick comes that was not foreseen. From 7 to 9 passes per 100 picks at T = 16."""
+
+MOST_COLUMNS_AHEAD = 64
+"""More columns ahead than this are never made: the forecast seldom holds so long."""
+
+SHORTLIST = 512
+"""The forecast looks at so many of the best rows, at most."""
 
 CHUNK_BYTES = 4 * 2**20
 """Size of a block of rows x targets values: bounds the temporaries made of it, in the caches."""

@@ -59,7 +59,7 @@ class Scene:
         """A short name for the content of the pool; row numbers are told apart by their matrix."""
         return fingerprint(self.pool, self.kernel)
 
-    def problem(self, rule: Rule, noise: Noise) -> Problem:
+    def problem(self, rule: Rule, noise: Noise, columns_ahead: int | None = None) -> Problem:
         """The problem that a rule poses here."""
         noise_of_targets = getattr(rule, "target_noise_variance", None)  # of rules about y_A
         seen = noise_of_targets(noise.scalar) if noise_of_targets is not None else 0.0
@@ -72,6 +72,7 @@ class Scene:
             target_noise_variance=seen,
             observed=self._observations(noise),
             needs=rule.needs if self.targets is not None else rule.needs | {"variance"},
+            columns_ahead=columns_ahead,
         )
 
     def _observations(self, noise: Noise) -> tuple[Observation, ...]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from sightline import checking
 from sightline.eligibility import Eligibility, Limits
 from sightline.greedy import Chooser, Eager, Lazy, Once, Stop, Trace, run
-from sightline.posterior import Floor, Problem, Tracker, compute_floor, track
+from sightline.posterior import Floor, Problem, Tracker, compute_floor, shortlist_length, track
 from sightline.progress import ProgressLine
 from sightline.rules import CosineSimilarity, Random, Rule, TopK
 from sightline.scene import Noise, Scene, resolve_noise
@@ -44,6 +44,7 @@ def select(
     min_gain: float | None = None,
     min_gain_share: float | None = None,
     floor: bool = False,
+    columns_ahead: int | None = None,
     device: str | torch.device | None = None,
     progress: bool | None = None,
 ) -> Selection:
@@ -73,6 +74,8 @@ def select(
         conditional: False ranks once by the first gain (top-b), for comparison.
         min_gain, min_gain_share: stop below an absolute gain, or below a share of the first.
         floor: also compute ``floor`` and ``whole_pool``.
+        columns_ahead: how many picks one pass over the pool prepares; None: as the costs of the
+            machine say; 1 makes a pass for every pick. Never changes the picks.
         device: where to compute; None for where the pool is.
         progress: a line on stderr; None shows it on a terminal after a second.
     """
@@ -111,6 +114,7 @@ def select(
         normalize=normalize,
         conditional=conditional,
         floor=floor,
+        columns_ahead=checking.check_columns_ahead(columns_ahead),
     )
     return carry_out(task, progress)
 
@@ -131,11 +135,12 @@ class Task:
     normalize: str | None
     conditional: bool
     floor: bool
+    columns_ahead: int | None
 
 
 def carry_out(task: Task, progress: bool | None) -> Selection:
     """Build what is known, run the loop, sum up."""
-    problem = task.scene.problem(task.rule, task.noise)
+    problem = task.scene.problem(task.rule, task.noise, task.columns_ahead)
     notes = warn_of_small_noise(problem, task.stop.picks, task.noise)
     tracker = track(problem)
     notes += warn_of_determined_targets(tracker, task.rule)
@@ -162,7 +167,7 @@ def choose_chooser(
     if rule.gains_only_shrink and can_wait and problem.targets is not None:
         rows_per_pass = len(problem.rows) // max(problem.rows.dimension, 1)
         return Lazy(tracker, rule, eligibility, rows_per_pass)
-    return Eager(tracker, rule, eligibility)
+    return Eager(tracker, rule, eligibility, shortlist_length(problem, tracker.width))
 
 
 def describe(
@@ -188,6 +193,7 @@ def describe(
         "targets": 0 if scene.targets is None else len(scene.targets),
         "target_weights": weights.tolist() if weights is not None and scene.is_weighted else None,
         "passes": tracker.passes,
+        "columns_ahead": tracker.width,
         "floor": None if least is None else least.description,
         "floor_is_exact": None if least is None else least.is_exact,
         "notes": notes,

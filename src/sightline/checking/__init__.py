@@ -3,6 +3,7 @@
 from sightline.checking.amounts import (
     Bounds,
     check_bounds,
+    check_columns_ahead,
     check_enough,
     check_limits,
     check_noise,
@@ -14,6 +15,7 @@ from sightline.checking.values import read_array
 __all__ = [
     "Bounds",
     "check_bounds",
+    "check_columns_ahead",
     "check_combination",
     "check_enough",
     "check_kernel",

@@ -187,3 +187,7 @@ def check_enough(bounds: Bounds, limits: Limits) -> None:
             f"k = {bounds.k} is larger than the {open_rows} candidates that may be picked. "
             f"Ask for fewer, or pass replace=True to allow repeats."
         )
+
+
+def check_columns_ahead(columns_ahead: Any) -> int | None:
+    return None if columns_ahead is None else check_whole(columns_ahead, "columns_ahead")

@@ -2,6 +2,7 @@
 
 from sightline.posterior.floor import Floor, compute_floor
 from sightline.posterior.problem import STATE_FIELDS, TARGET_FIELDS, Observation, Problem, State
+from sightline.posterior.reach import shortlist_length
 from sightline.posterior.tracking import Tracker, track
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "State",
     "Tracker",
     "compute_floor",
+    "shortlist_length",
     "track",
 ]

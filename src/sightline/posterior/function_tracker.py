@@ -12,12 +12,13 @@ from torch import Tensor
 from sightline.kernels.kernel import Points
 from sightline.numerics import nonnegative
 from sightline.pools import spans
+from sightline.posterior.draft import Draft
 from sightline.posterior.functions import FunctionPosterior, GrowingMatrix
-from sightline.posterior.problem import Problem, State, TargetState, prior_correlation
-from sightline.posterior.targets import TargetSummary, standardizing_weights
+from sightline.posterior.problem import Problem, State, prior_correlation
+from sightline.posterior.reach import columns_ahead
+from sightline.posterior.targets import FROM_COVARIANCE, TargetSummary, covariance_fields
 from sightline.shapes import Float, Int
 
-FROM_COVARIANCE = frozenset({"covariance", "squared_covariance", "standardized_covariance"})
 WIDE = FROM_COVARIANCE | {"correlation"}
 """Fields that are made of rows x targets values."""
 
@@ -63,6 +64,7 @@ class FunctionTracker:
         self._row_numbers = torch.arange(len(problem.rows), device=problem.device)
         self._step = 0
         self._pending: list[tuple[int, Tensor, float]] = []
+        self._prior_columns: dict[int, Tensor] = {}  # of rows that may be observed soon
         self._posterior = FunctionPosterior(problem.kernel, problem.device)
         self._given_targets = self._see_targets()
         self._condition_on_observed()
@@ -70,6 +72,7 @@ class FunctionTracker:
         self._whitened_targets = self._set_up_targets()
         self._running = self._set_up_running()
         self._covariance = self._keep_covariance()
+        self.width = columns_ahead(problem, 1)
 
     # ---- what the loop asks
 
@@ -106,7 +109,41 @@ class FunctionTracker:
         if not update_rows:
             self._pending.append((row, *steps["variance"]))
         elif self._running:
-            self._update_rows(point, steps, covariance)
+            self._update_rows(row, point, steps, covariance)
+
+    def is_at_hand(self, row: int) -> bool:
+        """Whether observing the row next needs no ``look_ahead`` before it."""
+        return row in self._prior_columns or not self._running
+
+    def look_ahead(self, rows: list[int]) -> None:
+        """Make the kernel's columns of these rows in one pass; no observation changes those."""
+        if not self._running:
+            return
+        self.passes += 1
+        self._prior_columns.clear()
+        points = self._rows.rows(torch.tensor(rows))
+        size = len(rows), len(self._rows)
+        columns = torch.empty(size, dtype=torch.float64, device=self._problem.device)
+        for start, stop, block in self._rows.blocks():
+            columns[:, start:stop] = self._problem.kernel.block(block, points).T
+        self._prior_columns = dict(zip(rows, columns, strict=True))
+
+    def draft(self, rows: Int[Tensor, " b"]) -> Draft:
+        """A small dense copy of what is known about some rows, to try observations on."""
+        points = self._rows.rows(rows)
+        prior = self._problem.kernel.block(points, points)
+        joint = {
+            name: prior - (F := running.whitened.rows[:, rows]).T @ F
+            for name, running in self._running.items()
+        }
+        reads_targets = bool(self._problem.needs & FROM_COVARIANCE)
+        return Draft(
+            state=self._state(rows, self._prior_fields(points)),
+            needs=self._problem.needs,
+            variance=joint["variance"],
+            given_targets=joint.get("variance_given_targets"),
+            covariance=self._covariance_of(rows).clone() if reads_targets else None,
+        )
 
     def refresh(self) -> bool:
         return False  # nothing here is a long recursion: covariances are kept, not their squares
@@ -180,9 +217,15 @@ class FunctionTracker:
         return covariance
 
     def _update_rows(
-        self, point: Points, steps: dict[str, tuple[Tensor, float]], covariance: Tensor | None
+        self,
+        row: int,
+        point: Points,
+        steps: dict[str, tuple[Tensor, float]],
+        covariance: Tensor | None,
     ) -> None:
-        prior_column = self._prior_column(point)
+        prior_column = self._prior_columns.get(row)
+        if prior_column is None:
+            prior_column = self._prior_column(point)
         columns = {
             name: rows.update(prior_column, *steps[name]) for name, rows in self._running.items()
         }
@@ -198,10 +241,12 @@ class FunctionTracker:
         return column
 
     def _catch_up(self) -> None:
-        """Take the postponed observations into the rows' variances."""
-        for row, F, s in self._pending if self._running else ():
-            point = self._rows.rows(torch.tensor([row]))
-            self._running["variance"].update(self._prior_column(point), F, s)
+        """Take the postponed observations into the rows' variances, several in one pass."""
+        for start, stop in spans(len(self._pending) if self._running else 0, self.width):
+            some = self._pending[start:stop]
+            self.look_ahead([row for row, _, _ in some])
+            for row, F, s in some:
+                self._running["variance"].update(self._prior_columns[row], F, s)
         self._pending.clear()
 
     # ---- fields of a state
@@ -209,17 +254,17 @@ class FunctionTracker:
     def _running_state(self, rows: Int[Tensor, " b"] | slice) -> State:
         fields = {name: running.variance[rows] for name, running in self._running.items()}
         if self._problem.needs & FROM_COVARIANCE:
-            if self._covariance is not None:
-                covariance = self._covariance[rows]
-            else:
-                points = self._points(rows)
-                prior = self._problem.kernel.block(points, self._problem.known_targets)
-                F = self._running["variance"].whitened.rows[:, rows]
-                covariance = prior - F.T @ self._whitened_targets.rows
-            fields |= self._summaries(covariance)
+            fields |= self._summaries(self._covariance_of(rows))
         if self._problem.needs & {"correlation", "prior_variance"}:
             fields |= self._prior_fields(self._points(rows))
         return self._state(rows, fields)
+
+    def _covariance_of(self, rows: Int[Tensor, " b"] | slice) -> Float[Tensor, "b m"]:
+        if self._covariance is not None:
+            return self._covariance[rows]
+        prior = self._problem.kernel.block(self._points(rows), self._problem.known_targets)
+        F = self._running["variance"].whitened.rows[:, rows]
+        return prior - F.T @ self._whitened_targets.rows
 
     def _points(self, rows: Int[Tensor, " b"] | slice) -> Points:
         if isinstance(rows, slice):
@@ -230,22 +275,8 @@ class FunctionTracker:
         prior = self._problem.kernel.block(points, self._problem.known_targets)
         return prior - self._posterior.whiten(points).T @ self._whitened_targets.rows
 
-    @property
-    def _target_state(self) -> TargetState:
-        assert self.targets.state is not None
-        return self.targets.state
-
     def _summaries(self, covariance: Float[Tensor, "b m"]) -> dict[str, Tensor]:
-        fields, needs = {}, self._problem.needs
-        if "covariance" in needs:
-            fields["covariance"] = covariance
-        if "squared_covariance" in needs:
-            fields["squared_covariance"] = covariance.square() @ self._target_state.weights
-        if "standardized_covariance" in needs:
-            fields["standardized_covariance"] = covariance @ standardizing_weights(
-                self._target_state
-            )
-        return fields
+        return covariance_fields(covariance, self.targets.known, self._problem.needs)
 
     def _prior_fields(self, points: Points) -> dict[str, Tensor]:
         fields, problem = {}, self._problem
@@ -255,7 +286,7 @@ class FunctionTracker:
             fields["correlation"] = prior_correlation(
                 problem.kernel.block(points, problem.known_targets),
                 problem.kernel.diagonal(points),
-                self._target_state.prior_variance,
+                self.targets.known.prior_variance,
             )
         return fields
 

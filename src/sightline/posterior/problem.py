@@ -38,6 +38,7 @@ class Problem:
     target_noise_variance: float = 0.0  # how f_A is seen when conditioning on it: 0 is f_A itself
     observed: tuple[Observation, ...] = ()
     needs: frozenset[str] = field(default=NOTHING)
+    columns_ahead: int | None = None  # how many are made in one pass; None: as the costs say
 
     @property
     def device(self) -> torch.device:

@@ -10,6 +10,7 @@ from torch import Tensor
 from sightline.kernels import FeatureKernel, Linear
 from sightline.kernels.algebra import feature_form
 from sightline.pools import Pool, rows_per_block, spans
+from sightline.posterior.draft import Draft
 from sightline.posterior.function_tracker import FunctionTracker
 from sightline.posterior.problem import Observation, Problem, State
 from sightline.posterior.targets import TargetSummary
@@ -23,6 +24,7 @@ class Tracker(Protocol):
 
     form: str
     passes: int
+    width: int
     targets: TargetSummary
 
     def states(self) -> Iterator[tuple[int, int, State]]:
@@ -33,6 +35,15 @@ class Tracker(Protocol):
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
         """Condition on an observation of a row."""
+
+    def is_at_hand(self, row: int) -> bool:
+        """Whether the row can be observed without a pass, or no pass could be spared."""
+
+    def look_ahead(self, rows: list[int]) -> None:
+        """Prepare the observation of these rows, in one pass; ``width`` of them at most."""
+
+    def draft(self, rows: Int[Tensor, " b"]) -> Draft:
+        """A copy of what is known about some rows, to try observations on."""
 
     def refresh(self) -> bool:
         """Rebuild running values that have lost digits; whether there were any."""

@@ -2,7 +2,12 @@ r"""Running values over the rows, each with its start, its update and its fresh 
 
 Row j is observed with :math:`u = \Sigma\phi_j` and :math:`s = \phi_j^\top u + \rho_j^2`. Each
 value names the vector whose product with the rows it needs; the tracker makes one pass for all.
+``vectors`` are those of several rows before any of them is observed, and ``carry`` brings a
+product with one of them up to date after an observation.
 """
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -11,6 +16,14 @@ from sightline.posterior.problem import Problem
 from sightline.posterior.targets import TargetSummary, standardizing_weights
 from sightline.posterior.weights import Step, WeightPosterior, symmetric_root
 from sightline.shapes import Float
+
+
+@dataclass(frozen=True)
+class Taken:
+    """An observation: the products of all rows with its vectors, and the scale of each update."""
+
+    columns: Mapping[str, Float[Tensor, " n"]]
+    scales: Mapping[str, float]
 
 
 class RunningVariance:
@@ -23,6 +36,7 @@ class RunningVariance:
     def __init__(
         self, posterior: WeightPosterior, values: Tensor, *, given_targets: bool = False
     ) -> None:
+        self.name = "variance_given_targets" if given_targets else "variance"
         self.values = values
         self._posterior = posterior
         self._given_targets = given_targets
@@ -36,8 +50,19 @@ class RunningVariance:
             step = step_given_targets
         self._step = step
 
+    @property
+    def scale(self) -> float:
+        return self._step.s
+
     def vector(self) -> Float[Tensor, " d"]:
         return self._step.u
+
+    def vectors(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+        return block @ self._posterior.covariance
+
+    def carry(self, own: Float[Tensor, " n"], taken: Taken, row: int) -> None:
+        column = taken.columns[self.name]
+        own.addcmul_(column, column[row], value=-1.0 / taken.scales[self.name])
 
     def update(self, column: Float[Tensor, " n"], own: Float[Tensor, " n"]) -> None:
         nonnegative(self.values.addcmul_(own, own, value=-1.0 / self._step.s))
@@ -53,35 +78,53 @@ class RunningSquaredCovariance:
     .. math:: q \leftarrow q - 2\, c\, (\Phi h)/s + c^2\, (u^\top M u)/s^2, \qquad h = \Sigma M u.
 
     At small noise q falls by many orders and the recursion loses digits; ``first`` rebuilds it.
+    The product of the rows with another row's h changes by the same terms.
     """
 
     def __init__(self, problem: Problem, posterior: WeightPosterior, values: Tensor) -> None:
         self.values = values
         self._posterior = posterior
-        self._root = root_of_targets(problem)
+        self.root = root_of_targets(problem)
 
     def first(self, block: Float[Tensor, "b d"]) -> Tensor:
-        return (block @ (self._posterior.covariance @ self._root)).square_().sum(dim=1)
+        return (block @ (self._posterior.covariance @ self.root)).square_().sum(dim=1)
 
     def before(self, step: Step, step_given_targets: Step | None) -> None:
-        projected = self._root.T @ step.u
-        self._h = self._posterior.covariance @ (self._root @ projected)
+        projected = self.root.T @ step.u
+        self._h = self._posterior.covariance @ (self.root @ projected)
         self._uMu, self._s = float(projected @ projected), step.s
+
+    @property
+    def scale(self) -> float:
+        return self._uMu
 
     def vector(self) -> Float[Tensor, " d"]:
         return self._h
 
+    def vectors(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+        covariance = self._posterior.covariance
+        return ((block @ covariance) @ self.root) @ (self.root.T @ covariance)
+
+    def carry(self, own: Float[Tensor, " n"], taken: Taken, row: int) -> None:
+        c, h = taken.columns["variance"], taken.columns["squared_covariance"]
+        s, uMu = taken.scales["variance"], taken.scales["squared_covariance"]
+        own.addcmul_(h, c[row], value=-1.0 / s)
+        own.addcmul_(c, h[row] - c[row] * (uMu / s), value=-1.0 / s)
+
     def update(self, column: Float[Tensor, " n"], own: Float[Tensor, " n"]) -> None:
-        own.mul_(-2.0 / self._s).add_(column, alpha=self._uMu / self._s**2)
-        nonnegative(self.values.addcmul_(own, column))
+        change = own.mul(-2.0 / self._s).add_(column, alpha=self._uMu / self._s**2)
+        nonnegative(self.values.addcmul_(change, column))
 
     def fresh(self, block: Float[Tensor, "b d"]) -> Tensor:
-        return (block @ self._posterior.covariance @ self._root).square_().sum(dim=1)
+        return (block @ self._posterior.covariance @ self.root).square_().sum(dim=1)
 
 
 class RunningStandardizedCovariance:
     r""":math:`\sum_a w_a k_t(x, a)/\mathrm{sd}_t(a) = \phi^\top g`, with
-    :math:`g = \Sigma_t \sum_a w_a \phi_a / \mathrm{sd}_t(a)`: no recursion, one product."""
+    :math:`g = \Sigma_t \sum_a w_a \phi_a / \mathrm{sd}_t(a)`: no recursion, one product.
+
+    Every observation changes every weight, so no product can be made ahead of it.
+    """
 
     def __init__(
         self, problem: Problem, posterior: WeightPosterior, targets: TargetSummary, values: Tensor
@@ -109,7 +152,10 @@ class RunningStandardizedCovariance:
         return block @ self.vector()
 
 
-Running = RunningVariance | RunningSquaredCovariance | RunningStandardizedCovariance
+Predictable = RunningVariance | RunningSquaredCovariance
+"""Values whose products can be made before the observation."""
+
+Running = Predictable | RunningStandardizedCovariance
 
 
 def root_of_targets(problem: Problem) -> Float[Tensor, "d r"]:

@@ -1,4 +1,4 @@
-"""What is known about every row, in weight space: one pass over the rows per observation.
+"""What is known about every row, in weight space: at most one pass over the rows per observation.
 
 All products are float64 whatever the pool's dtype; a block is converted while it is in the cache,
 which on a CPU is faster than a plain float32 product over the whole pool.
@@ -11,9 +11,13 @@ from torch import Tensor
 
 from sightline import numerics
 from sightline.pools import spans
+from sightline.posterior.columns_ahead import ColumnsAhead
+from sightline.posterior.draft import Draft
 from sightline.posterior.problem import Problem, State, prior_correlation
-from sightline.posterior.targets import TargetSummary
+from sightline.posterior.reach import columns_ahead
+from sightline.posterior.targets import FROM_COVARIANCE, TargetSummary, covariance_fields
 from sightline.posterior.weight_quantities import (
+    Predictable,
     Running,
     RunningSquaredCovariance,
     RunningStandardizedCovariance,
@@ -38,16 +42,17 @@ class WeightTracker:
         self._row_numbers = torch.arange(len(problem.rows), device=problem.device)
         self._step = 0
         self._pending: list[Step] = []
-        self._columns: Tensor | None = None
-        self._transposed: Tensor | None = None
+        self._products_memory = torch.empty(0, dtype=torch.float64)
         self._prior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
         self._posterior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
         self._given_targets = self._see_targets()
         self._condition_on_observed()
         self.targets = TargetSummary(problem, self._variance_of_targets())
+        self._covariance = self._keep_covariance()
         self._running = self._set_up_running()
         self._prior_variance = self._empty() if "prior_variance" in problem.needs else None
-        self._covariance = self._keep_covariance()
+        self._ahead = self._set_up_columns_ahead()
+        self.width = 1 if self._ahead is None else columns_ahead(problem, len(self._running))
         self._first_pass()
 
     # ---- what the loop asks
@@ -60,7 +65,7 @@ class WeightTracker:
             if self._prior_variance is not None:
                 fields["prior_variance"] = self._prior_variance[start:stop]
             if self._covariance is not None:
-                fields["covariance"] = self._covariance[start:stop]
+                fields |= self._of_covariance(self._covariance[start:stop])
             if self._problem.needs & WIDE - fields.keys():
                 fields = self._wide_fields(self._rows.block(start, stop)) | fields
             yield start, stop, self._state(slice(start, stop), fields)
@@ -69,9 +74,7 @@ class WeightTracker:
         """The state of some rows, computed afresh from the posterior."""
         block = self._rows.rows(rows)
         fields = {name: run.fresh(block) for name, run in self._running.items()}
-        if self._prior_variance is not None:
-            fields["prior_variance"] = self._prior.first_variance(block)
-        return self._state(rows, fields | self._wide_fields(block))
+        return self._state(rows, fields | self._prior_fields(block) | self._wide_fields(block))
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
         """Condition on an observation of a row.
@@ -93,13 +96,41 @@ class WeightTracker:
         covariance = self._observe_targets(step)
         self._step += 1
         if update_rows:
-            self._pass(step, covariance)
+            self._update_rows(row, step, covariance)
         else:
             self._pending.append(step)
+            self._forget_columns()
+
+    def is_at_hand(self, row: int) -> bool:
+        """Whether observing the row next needs no ``look_ahead`` before it."""
+        return self._ahead is None or self._ahead.has(row)
+
+    def look_ahead(self, rows: list[int]) -> None:
+        """Make the columns of these rows in one pass; they are to be observed soon, if at all."""
+        if self._ahead is None:
+            return
+        block = self._rows.rows(torch.tensor(rows))
+        vectors = torch.cat([run.vectors(block) for run in self._ahead.running.values()])
+        self._multiply(vectors, self._ahead.room(rows))
+
+    def draft(self, rows: Int[Tensor, " b"]) -> Draft:
+        """A small dense copy of what is known about some rows, to try observations on."""
+        block, seen = self._rows.rows(rows), self._given_targets
+        against = block @ self._posterior.covariance
+        squares = self._squares()
+        is_wide = bool(self._problem.needs & FROM_COVARIANCE - {"squared_covariance"})
+        return Draft(
+            state=self._state(rows, self._prior_fields(block) | self._correlations(block)),
+            needs=self._problem.needs - {"squared_covariance"},
+            variance=against @ block.T,
+            given_targets=None if seen is None else block @ seen.covariance @ block.T,
+            covariance=against @ self._problem.known_targets.T if is_wide else None,
+            projected=None if squares is None else against @ squares.root,
+        )
 
     def refresh(self) -> bool:
         """Rebuild the running values that lose digits over many updates; whether there are any."""
-        run = self._running.get("squared_covariance")
+        run = self._squares()
         if run is None:
             return False
         self.passes += 1
@@ -146,33 +177,49 @@ class WeightTracker:
             running["squared_covariance"] = RunningSquaredCovariance(
                 problem, posterior, self._empty()
             )
-        if "standardized_covariance" in problem.needs:
+        if "standardized_covariance" in problem.needs and self._covariance is None:
             running["standardized_covariance"] = RunningStandardizedCovariance(
                 problem, posterior, self.targets, self._empty()
             )
         return running
 
+    def _squares(self) -> RunningSquaredCovariance | None:
+        run = self._running.get("squared_covariance")
+        return run if isinstance(run, RunningSquaredCovariance) else None
+
     def _empty(self) -> Tensor:
         return torch.empty(len(self._rows), dtype=torch.float64, device=self._problem.device)
 
     def _keep_covariance(self) -> Tensor | None:
-        if "covariance" not in self._problem.needs or not self._problem.keeps_covariance:
+        needs = self._problem.needs
+        is_needed = "covariance" in needs
+        may_help = "standardized_covariance" in needs and self._pays_to_keep()
+        if not (is_needed or may_help) or not self._problem.keeps_covariance:
             return None
         size = len(self._rows), len(self._problem.known_targets)
         return torch.empty(size, dtype=torch.float64, device=self._problem.device)
+
+    def _pays_to_keep(self) -> bool:
+        """Whether updating rows x targets covariances costs less than a pass over the rows.
+
+        They are read, written and read again, in float64; the rows are read once, in float32.
+        """
+        return 6 * self._problem.target_count <= self._rows.dimension
+
+    def _set_up_columns_ahead(self) -> ColumnsAhead | None:
+        predictable = {
+            name: run for name, run in self._running.items() if isinstance(run, Predictable)
+        }
+        if len(predictable) < len(self._running) or not predictable:
+            return None
+        return ColumnsAhead(predictable, len(self._rows), self._problem.device)
 
     def _first_pass(self) -> None:
         """Fill the running values: the only pass whose cost depends on the number of targets."""
         if not self._running and self._prior_variance is None:
             return
         self.passes += 1
-        n, d = len(self._rows), self._rows.dimension
-        if self._running and 8 * n * d <= numerics.TRANSPOSED_BYTES:
-            self._transposed = torch.empty(d, n, dtype=torch.float64, device=self._problem.device)
         for start, stop, block in self._rows.blocks():
-            if self._transposed is not None:
-                for first, last in spans(stop - start, 1_024):  # small pieces are copied faster
-                    self._transposed[:, start + first : start + last] = block[first:last].T
             for run in self._running.values():
                 run.values[start:stop] = run.first(block)
             if self._prior_variance is not None:
@@ -189,30 +236,45 @@ class WeightTracker:
         self.targets.observe(covariance, step.s)
         return covariance
 
-    def _pass(self, step: Step, covariance: Tensor | None) -> None:
+    def _update_rows(self, row: int, step: Step, covariance: Tensor | None) -> None:
         if not self._running:
             return
-        columns = self._products(torch.stack([run.vector() for run in self._running.values()]))
-        for run, own in zip(self._running.values(), columns, strict=True):
-            run.update(columns[0], own)  # columns[0] is the variance's
+        columns = self._columns_of(row)
+        for name, run in self._running.items():
+            run.update(columns["variance"], columns[name])
         if self._covariance is not None and covariance is not None:
-            self._covariance.addr_(columns[0], covariance, alpha=-1.0 / step.s)
+            self._covariance.addr_(columns["variance"], covariance, alpha=-1.0 / step.s)
 
-    def _products(self, vectors: Float[Tensor, "r d"]) -> Float[Tensor, "r n"]:
-        """Inner products with all rows, in one pass; good until the next pass."""
-        self.passes += 1
-        count = len(vectors)
-        if count == 1:  # a product of a single row takes a path that is several times slower
-            vectors = vectors.expand(2, -1)
-        if self._columns is None or len(self._columns) < len(vectors):
-            self._columns = torch.empty(
-                len(vectors), len(self._rows), dtype=torch.float64, device=vectors.device
+    def _columns_of(self, row: int) -> dict[str, Float[Tensor, " n"]]:
+        """The products that the running values need; good until the next pass."""
+        if self._ahead is not None and self._ahead.has(row):
+            columns = self._ahead.take(row)
+            self._ahead.keep(columns)
+            return columns
+        self._forget_columns()
+        vectors = torch.stack([run.vector() for run in self._running.values()])
+        size = len(vectors) * len(self._rows)
+        if self._products_memory.numel() < size:
+            self._products_memory = torch.empty(
+                size, dtype=torch.float64, device=self._problem.device
             )
-        columns = self._columns[: len(vectors)]
-        if self._transposed is not None:
-            return torch.mm(vectors, self._transposed, out=columns)[:count]
-        self._rows.products(vectors, columns)
-        return columns[:count]
+        products = self._products_memory[:size].view(len(vectors), -1)
+        self._multiply(vectors, products)
+        return dict(zip(self._running, products, strict=True))
+
+    def _forget_columns(self) -> None:
+        if self._ahead is not None:
+            self._ahead.forget()
+
+    def _multiply(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, "r n"]) -> None:
+        """Inner products with all rows, in one pass."""
+        self.passes += 1
+        if len(vectors) > 1:
+            self._rows.products(vectors, out)
+        else:  # a product of a single row takes a path that is several times slower
+            pair = out.new_empty(2, len(self._rows))
+            self._rows.products(vectors.expand(2, -1), pair)
+            out.copy_(pair[:1])
 
     def _catch_up(self) -> None:
         """Take the postponed observations into the rows' variances, all in one pass."""
@@ -231,17 +293,30 @@ class WeightTracker:
     def _against_targets(self, posterior: WeightPosterior) -> Float[Tensor, "d m"]:
         return posterior.covariance @ self._problem.known_targets.T
 
+    def _of_covariance(self, covariance: Float[Tensor, "b m"]) -> dict[str, Tensor]:
+        needs = self._problem.needs - self._running.keys()
+        return covariance_fields(covariance, self.targets.known, needs)
+
     def _wide_fields(self, block: Float[Tensor, "b d"]) -> dict[str, Tensor]:
         fields = {}
-        if "covariance" in self._problem.needs:
-            fields["covariance"] = block @ self._against_targets(self._posterior)
-        if "correlation" in self._problem.needs:
-            fields["correlation"] = prior_correlation(
-                block @ self._against_targets(self._prior),
-                self._prior.first_variance(block),
-                self._prior.first_variance(self._problem.known_targets),
-            )
-        return fields
+        if self._problem.needs & FROM_COVARIANCE - self._running.keys():
+            fields = self._of_covariance(block @ self._against_targets(self._posterior))
+        return fields | self._correlations(block)
+
+    def _correlations(self, block: Float[Tensor, "b d"]) -> dict[str, Tensor]:
+        if "correlation" not in self._problem.needs:
+            return {}
+        correlation = prior_correlation(
+            block @ self._against_targets(self._prior),
+            self._prior.first_variance(block),
+            self._prior.first_variance(self._problem.known_targets),
+        )
+        return {"correlation": correlation}
+
+    def _prior_fields(self, block: Float[Tensor, "b d"]) -> dict[str, Tensor]:
+        if "prior_variance" not in self._problem.needs:
+            return {}
+        return {"prior_variance": self._prior.first_variance(block)}
 
     def _state(self, rows: Int[Tensor, " b"] | slice, fields: dict[str, Tensor]) -> State:
         return State(

@@ -1,0 +1,61 @@
+"""A small dense copy of what is known about a few rows, to try observations on.
+
+It forecasts which rows will be observed next, so that their columns can be made in one pass. A
+wrong forecast costs a pass, never a pick.
+"""
+
+from collections.abc import Set
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from sightline.numerics import nonnegative
+from sightline.posterior.problem import State
+from sightline.posterior.targets import covariance_fields
+from sightline.shapes import Float
+
+
+@dataclass
+class Draft:
+    """A joint posterior of some rows and the targets; ``observe`` conditions it in place."""
+
+    state: State  # of the rows: first without, then with the fields that are made of these
+    needs: Set[str]
+    variance: Float[Tensor, "b b"]
+    given_targets: Float[Tensor, "b b"] | None = None
+    covariance: Float[Tensor, "b m"] | None = None  # with the targets
+    projected: Float[Tensor, "b r"] | None = None  # squares add up to the squared covariance
+
+    def __post_init__(self) -> None:
+        targets = self.state.targets
+        if targets is not None:  # the tracker's own are updated in place
+            targets = replace(targets, variance=targets.variance.clone())
+        self.state = replace(self.state, fields=self._fields(), targets=targets)
+
+    def observe(self, place: int) -> None:
+        """Condition on an observation of one of the rows, by its place among them."""
+        noise = self.state.noise_variance[place]
+        column = self.variance[:, place].clone()
+        s = column[place] + noise
+        if self.covariance is not None and self.state.targets is not None:
+            of_targets = self.covariance[place].square() / s
+            nonnegative(self.state.targets.variance.sub_(of_targets))
+        for against in (self.covariance, self.projected, self.variance):
+            if against is not None:
+                against.sub_(column[:, None] * (against[place] / s))
+        if self.given_targets is not None:
+            seen = self.given_targets[:, place].clone()
+            self.given_targets.sub_(seen[:, None] * (seen / (seen[place] + noise)))
+        self.state = replace(self.state, step=self.state.step + 1, fields=self._fields())
+
+    def _fields(self) -> dict[str, Tensor]:
+        fields = dict(self.state.fields)
+        if "variance" in self.needs:
+            fields["variance"] = nonnegative(self.variance.diagonal().clone())
+        if self.given_targets is not None:
+            fields["variance_given_targets"] = nonnegative(self.given_targets.diagonal().clone())
+        if self.covariance is not None and self.state.targets is not None:
+            fields |= covariance_fields(self.covariance, self.state.targets, self.needs)
+        if self.projected is not None:
+            fields["squared_covariance"] = self.projected.square().sum(dim=1)
+        return fields

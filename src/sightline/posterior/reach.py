@@ -1,0 +1,32 @@
+r"""How many columns to make in one pass: a model of what a pick costs.
+
+A pass reads the rows once and multiplies them with r vectors for each of T columns. In units of
+the reading time it costs :math:`1 + rT/B`, with the machine's balance B (``numerics.BALANCE``).
+Of the T columns about :math:`T / (1 + T/R)` are used before the forecast fails, with its reach R
+(``numerics.FORECAST_REACH``). The cost of a pick,
+
+.. math:: \Big(1 + \frac{rT}{B}\Big) \Big(\frac1T + \frac1R\Big), \qquad
+    \text{is least at} \quad T = \sqrt{B R / r}.
+"""
+
+from math import sqrt
+
+from sightline import numerics
+from sightline.posterior.problem import Problem
+
+
+def columns_ahead(problem: Problem, per_column: int) -> int:
+    """T for a problem whose columns take so many products each; the caller's choice goes first."""
+    if problem.columns_ahead is not None:
+        return problem.columns_ahead
+    balance = numerics.BALANCE.get(problem.device.type, numerics.BALANCE["cuda"])
+    best = round(sqrt(balance * numerics.FORECAST_REACH / per_column))
+    room = numerics.KEEP_BYTES // (8 * per_column * len(problem.rows))
+    return max(1, min(best, room, numerics.MOST_COLUMNS_AHEAD, len(problem.rows)))
+
+
+def shortlist_length(problem: Problem, width: int) -> int:
+    """Rows that a forecast looks at: as many as cost a quarter of a pass, if that is enough."""
+    n, d = len(problem.rows), problem.rows.dimension
+    affordable = n * width // (4 * max(d, 1))
+    return min(max(affordable, 4 * width), numerics.SHORTLIST, n)

@@ -1,0 +1,100 @@
+"""Columns made ahead save passes and never change a pick."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sightline as sl
+from problems import clustered, seeds
+
+RULES = ["vtl", "itl", "itl-y", "mm-itl", "ctl", "undirected-itl", "uncertainty"]
+KERNELS = {
+    "linear": None,
+    "covariance": sl.kernels.Linear(torch.diag(torch.linspace(0.2, 3.0, 24))),
+    "gaussian": sl.kernels.Gaussian(4.0),
+}
+
+
+def assert_same(one: sl.Selection, other: sl.Selection) -> None:
+    np.testing.assert_array_equal(one.indices, other.indices)
+    np.testing.assert_allclose(one.gains, other.gains, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(one.uncertainty, other.uncertainty, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("rule", RULES)
+def test_any_number_of_columns_ahead_gives_the_same_picks(rule, kernel):
+    pool, targets = clustered(800, 24, 9)
+
+    def choose(width: int | None) -> sl.Selection:
+        return sl.select(
+            pool, targets, 60, rule=rule, kernel=KERNELS[kernel], noise_ratio=0.1,
+            columns_ahead=width,
+        )  # fmt: skip
+
+    plain = choose(1)
+    for width in (2, 7, 100, None):
+        assert_same(choose(width), plain)
+
+
+@given(
+    seed=seeds,
+    width=st.integers(2, 30),
+    rule=st.sampled_from(RULES),
+    ratio=st.sampled_from([1e-3, 0.1, 10.0]),
+    replace=st.booleans(),
+    is_wide=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_random_problems_are_picked_from_alike(seed, width, rule, ratio, replace, is_wide):
+    rng = np.random.default_rng(seed)
+    n, d, m = int(rng.integers(20, 60)), int(rng.integers(2, 12)), int(rng.integers(1, 20))
+    pool, targets = rng.standard_normal((n, d)), rng.standard_normal((m, d))
+    if is_wide:  # near duplicates: the forecast has to expect that they fall together
+        pool = np.repeat(pool[: n // 2], 2, axis=0) + 1e-3 * rng.standard_normal((n // 2 * 2, d))
+    options = {
+        "rule": rule,
+        "noise_ratio": ratio,
+        "replace": replace,
+        "groups": np.arange(len(pool)) % 7,
+        "max_per_group": 3,
+    }
+    if rule != "ctl":
+        options |= {"cost": rng.uniform(0.5, 2.0, len(pool)), "budget": 9.0}
+    else:
+        options |= {"k": 12}
+    plain = sl.select(pool, targets, columns_ahead=1, **options)
+    assert_same(sl.select(pool, targets, columns_ahead=width, **options), plain)
+
+
+@pytest.mark.parametrize("rule", ["vtl", "itl", "mm-itl"])
+@pytest.mark.parametrize("kernel", [None, sl.kernels.Gaussian(4.0)])
+@pytest.mark.parametrize("ratio", [0.01, 1.0])
+def test_passes_are_at_most_a_third_of_the_picks(rule, kernel, ratio):
+    pool, targets = clustered(4_000, 64, 30)
+    chosen = sl.select(
+        pool, targets, 200, rule=rule, kernel=kernel, noise_ratio=ratio, columns_ahead=16
+    )
+    assert chosen.settings["passes"] <= 200 / 3
+    assert chosen.settings["columns_ahead"] == 16
+
+
+def test_without_columns_ahead_every_pick_is_a_pass():
+    pool, targets = clustered(300, 8, 5)
+    chosen = sl.select(pool, targets, 20, columns_ahead=1)
+    assert chosen.settings["passes"] == 20  # the first fills the values, the last pick needs none
+
+
+def test_the_default_looks_ahead():
+    pool, targets = clustered(2_000, 32, 10)
+    chosen = sl.select(pool, targets, 100)
+    assert chosen.settings["columns_ahead"] > 1
+    assert chosen.settings["passes"] < 50
+
+
+@pytest.mark.parametrize("bad", [0, -3, 2.5, "many", True])
+def test_columns_ahead_is_a_whole_number(bad):
+    with pytest.raises((TypeError, ValueError), match="columns_ahead must be a"):
+        sl.select(np.eye(3), np.eye(3), 1, columns_ahead=bad)
