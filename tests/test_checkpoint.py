@@ -14,7 +14,7 @@ import torch
 
 import sightline as sl
 from sightline import checkpoint as checkpoints
-from sightline import selecting
+from sightline import progress, selecting
 from sightline.rules import BY_NAME
 
 N, D, M, K = 40, 8, 5, 12
@@ -215,6 +215,15 @@ def test_rounding_makes_no_other_run(path):
     assert chosen.settings["resumed_picks"] == 5
 
 
+def test_the_time_left_is_that_of_new_picks(capfd, monkeypatch):
+    seconds = iter([0.0, 10.0, 20.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(seconds))
+    with progress.ProgressLine(True) as line:
+        line(901, 1_000, 0.5)
+        line(902, 1_000, 0.5)
+    assert "902 of 1,000 picks, gain 0.5, 980 s left" in capfd.readouterr().err
+
+
 @pytest.mark.process
 @pytest.mark.parametrize("rule", ["vtl", "uncertainty", "random"])
 def test_a_killed_process_loses_nothing(rule, path):
@@ -392,6 +401,7 @@ def test_another_first_pick_is_refused(path):
     chosen = sl.select(POOL, TARGETS, 5, checkpoint=path)
     other = next(row for row in range(N) if row not in chosen.indices)
     replace_line(path, 2, b'{"row": %d, "gain": 0.1, "uncertainty": 0.1}' % other)
+    path.write_bytes(path.read_bytes()[:-3])  # nor is a torn line touched then
     refuse(r"its pick 1 is not one", path, POOL, TARGETS, k=5)
 
 

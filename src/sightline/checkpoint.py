@@ -66,7 +66,6 @@ class Checkpoint:
         if self._size == 0:
             self._size = _begin(self._path, self._identity)
         self._file = self._path.open("r+b")
-        self._file.truncate(self._size)  # a torn last line is written anew
         self._file.seek(self._size)
         self._synced = time.monotonic()
         return self
@@ -84,6 +83,7 @@ class Checkpoint:
     def add(self, pick: Pick) -> None:
         row = pick.row if self._candidates is None else int(self._candidates[pick.row])
         line = json.dumps({**asdict(pick), "row": row})  # floats as their repr: exact
+        self._file.truncate()  # a torn last line, which is written anew
         self._file.write(f"{line}\n".encode())
         self._file.flush()
         if time.monotonic() - self._synced >= SECONDS_BETWEEN_SYNCS:
