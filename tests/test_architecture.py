@@ -21,7 +21,8 @@ LAYERS = [
     {"rules"},
     {"eligibility", "selection", "progress"},
     {"greedy", "scene"},
-    {"checking", "warning"},
+    {"identity"},
+    {"checking", "checkpoint", "warning"},
     {"selecting"},
     {"integrations", "testing", "report"},
     {"experiments"},
@@ -117,16 +118,8 @@ def test_select_keeps_its_arguments():
     assert list(parameters) == [
         *("pool", "targets", "k", "rule", "kernel", "noise_ratio", "noise_std", "normalize"),
         *("observed", "candidates", "target_weights", "cost", "budget", "groups"),
-        *(
-            "max_per_group",
-            "replace",
-            "conditional",
-            "min_gain",
-            "min_gain_share",
-            "floor",
-            "columns_ahead",
-        ),
-        *("device", "progress"),
+        *("max_per_group", "replace", "conditional", "min_gain", "min_gain_share", "floor"),
+        *("columns_ahead", "checkpoint", "device", "progress"),
     ]
     defaults = {name: p.default for name, p in parameters.items() if name != "pool"}
     assert defaults.pop("rule") == "vtl"

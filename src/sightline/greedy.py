@@ -4,9 +4,9 @@ Leaders are scored afresh before one is chosen, and gains within TIE_TOLERANCE o
 that go to the lowest index, so the order of the arithmetic never changes a pick.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import NoReturn, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -56,13 +56,49 @@ class Trace:
     gains: list[float] = field(default_factory=list)
     uncertainty: list[float] = field(default_factory=list)
     stop_reason: str = ""
+    resumed: int = 0  # how many picks came from the log
+
+    def add(self, pick: "Pick") -> None:
+        self.rows.append(pick.row)
+        self.gains.append(pick.gain)
+        self.uncertainty.append(pick.uncertainty)
+
+
+@dataclass(frozen=True)
+class Pick:
+    """A candidate that was picked, what it was worth, and how uncertain the targets are then."""
+
+    row: int
+    gain: float
+    uncertainty: float
+
+
+@runtime_checkable
+class Log(Protocol):
+    """Remembers picks, so that an interrupted run goes on where it was."""
+
+    made: Sequence[Pick]  # by the run that is resumed
+
+    def add(self, pick: Pick) -> None:
+        """Take down a new pick."""
+
+    def contradict(self, number: int) -> NoReturn:
+        """Refuse the log: its pick of this number, from 1, cannot have been made here."""
 
 
 def run(
-    chooser: "Chooser", tracker: Tracker, eligibility: Eligibility, stop: Stop, progress: Progress
+    chooser: "Chooser",
+    tracker: Tracker,
+    eligibility: Eligibility,
+    stop: Stop,
+    progress: Progress,
+    log: Log,
 ) -> Trace:
     """Pick until the stop says so or no candidate is left."""
     trace = Trace(uncertainty=[_uncertainty(tracker)])
+    if log.made and not repeat(log, chooser, tracker, eligibility, stop, trace):
+        trace.stop_reason = stop.reason(chooser.first)
+        return trace
     while stop.picks is None or len(trace.rows) < stop.picks:
         best = chooser.best(stop.least)
         if best is None:
@@ -77,12 +113,43 @@ def run(
             left = None if stop.picks is None else stop.picks - len(trace.rows) - 1
             tracker.look_ahead(chooser.expected(row, left))
         tracker.observe(row, update_rows=is_read)
-        trace.rows.append(row)
-        trace.gains.append(gain)
-        trace.uncertainty.append(_uncertainty(tracker))
+        pick = Pick(row, gain, _uncertainty(tracker))
+        trace.add(pick)
+        log.add(pick)
         progress(len(trace.rows), stop.picks, gain)
     trace.stop_reason = "k reached"
     return trace
+
+
+def repeat(
+    log: Log,
+    chooser: "Chooser",
+    tracker: Tracker,
+    eligibility: Eligibility,
+    stop: Stop,
+    trace: Trace,
+) -> bool:
+    """Condition on the picks made before, without choosing; whether all reach the least gain."""
+    best = chooser.best(stop.least)  # the scale of all gains comes from the first step
+    if best is not None and best[0] != log.made[0].row:
+        log.contradict(1)
+    least = stop.least(chooser.first)
+    goes_on = stop.picks is None or len(log.made) < stop.picks
+    reads = chooser.reads_all_rows and goes_on
+    for number, pick in enumerate(log.made[: stop.picks]):
+        if pick.gain < least - numerics.DRIFT_TOLERANCE * abs(least):  # chosen by running gains
+            return False
+        if bool(eligibility.closed[pick.row]):
+            log.contradict(len(trace.rows) + 1)
+        eligibility.take(pick.row)
+        if reads and not tracker.is_at_hand(pick.row):
+            tracker.look_ahead([p.row for p in log.made[number : number + tracker.width]])
+        tracker.observe(pick.row, update_rows=reads)
+        trace.add(pick)
+        trace.resumed += 1
+    if goes_on:
+        tracker.refresh()  # no choice has looked at the running values on the way
+    return True
 
 
 def _uncertainty(tracker: Tracker) -> float:

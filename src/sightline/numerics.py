@@ -88,6 +88,13 @@ BUDGET_TOLERANCE = 1e-12
 FINGERPRINT_COLUMNS = 16
 """Columns of a precomputed matrix that identify it, beside its diagonal."""
 
+PROBES = 16
+"""So many evenly spaced rows, and as many targets, tell a kernel by its values there."""
+
+SAME_VALUES = 1e-9
+"""Sums of values within this share of the largest value are the same: another device or another
+number of threads rounds them differently, and no such difference changes a pick."""
+
 CHECKED_MATRIX = 1_000
 """Precomputed matrices up to this size are checked for negative eigenvalues; larger ones are taken
 on trust, as the check costs the cube of the size."""

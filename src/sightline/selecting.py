@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ import torch
 from torch import Tensor
 
 from sightline import checking
+from sightline.checkpoint import Checkpoint, NoCheckpoint
 from sightline.eligibility import Eligibility, Limits
 from sightline.greedy import Chooser, Eager, Lazy, Once, Stop, Trace, run
+from sightline.identity import identify
 from sightline.posterior import Floor, Problem, Tracker, compute_floor, shortlist_length, track
 from sightline.progress import ProgressLine
 from sightline.rules import CosineSimilarity, Random, Rule, TopK
@@ -45,6 +48,7 @@ def select(
     min_gain_share: float | None = None,
     floor: bool = False,
     columns_ahead: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     device: str | torch.device | None = None,
     progress: bool | None = None,
 ) -> Selection:
@@ -76,10 +80,13 @@ def select(
         floor: also compute ``floor`` and ``whole_pool``.
         columns_ahead: how many picks one pass over the pool prepares; None: as the costs of the
             machine say; 1 makes a pass for every pick. Never changes the picks.
+        checkpoint: the path of a file that takes down each pick as it is made. A run that was
+            interrupted, called again, goes on from there; the file of another run is refused.
         device: where to compute; None for where the pool is.
         progress: a line on stderr; None shows it on a terminal after a second.
     """
     rule = checking.check_rule(rule)
+    log_path = checking.check_checkpoint(checkpoint)
     checking.check_combination(rule, targets is not None, replace, conditional, floor)
     bounds = checking.check_bounds(k, budget, min_gain, min_gain_share, rule, conditional)
     scene = checking.check_scene(
@@ -115,6 +122,7 @@ def select(
         conditional=conditional,
         floor=floor,
         columns_ahead=checking.check_columns_ahead(columns_ahead),
+        checkpoint=log_path,
     )
     return carry_out(task, progress)
 
@@ -136,23 +144,41 @@ class Task:
     conditional: bool
     floor: bool
     columns_ahead: int | None
+    checkpoint: Path | None
 
 
 def carry_out(task: Task, progress: bool | None) -> Selection:
     """Build what is known, run the loop, sum up."""
     problem = task.scene.problem(task.rule, task.noise, task.columns_ahead)
+    log = open_log(task)  # before any long work, since it may refuse
     notes = warn_of_small_noise(problem, task.stop.picks, task.noise)
     tracker = track(problem)
     notes += warn_of_determined_targets(tracker, task.rule)
     before = tracker.targets.copy_of_variance()
     eligibility = Eligibility(task.limits)
     chooser = choose_chooser(task, problem, tracker, eligibility)
-    with ProgressLine(progress) as line:
-        trace = run(chooser, tracker, eligibility, task.stop, line)
+    with log, ProgressLine(progress) as line:
+        trace = run(chooser, tracker, eligibility, task.stop, line, log)
     after = tracker.targets.copy_of_variance()
     least = compute_floor(problem, trace.rows) if task.floor else None
-    settings = describe(task, tracker, least, notes)
+    settings = describe(task, tracker, least, notes) | {"resumed_picks": trace.resumed}
     return summarize(task.scene, trace, before, after, least, settings)
+
+
+def open_log(task: Task) -> Checkpoint | NoCheckpoint:
+    """Where the picks are taken down, and those of the same run before it was interrupted."""
+    if task.checkpoint is None:
+        return NoCheckpoint()
+    identity = identify(
+        task.scene,
+        task.rule,
+        task.noise,
+        task.limits,
+        normalize=task.normalize,
+        conditional=task.conditional,
+        least_gains=(task.stop.min_gain, task.stop.min_gain_share),
+    )
+    return Checkpoint(task.checkpoint, identity, len(task.scene.pool), task.scene.candidates)
 
 
 def choose_chooser(

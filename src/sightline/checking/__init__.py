@@ -8,13 +8,19 @@ from sightline.checking.amounts import (
     check_limits,
     check_noise,
 )
-from sightline.checking.choices import check_combination, check_kernel, check_rule
+from sightline.checking.choices import (
+    check_checkpoint,
+    check_combination,
+    check_kernel,
+    check_rule,
+)
 from sightline.checking.points import check_points, check_scene
 from sightline.checking.values import read_array
 
 __all__ = [
     "Bounds",
     "check_bounds",
+    "check_checkpoint",
     "check_columns_ahead",
     "check_combination",
     "check_enough",

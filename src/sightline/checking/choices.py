@@ -1,5 +1,7 @@
-"""Rule, kernel and device, and which options go together."""
+"""Rule, kernel, device and checkpoint, and which options go together."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -59,6 +61,27 @@ def check_device(device: Any) -> torch.device:
             f"device must be one that torch can use here, such as 'cpu'; got {device!r}: "
             f"{str(error).splitlines()[0].rstrip('.')}."
         ) from error
+
+
+def check_checkpoint(path: Any) -> Path | None:
+    """Where a checkpoint is, or may be written."""
+    if path is None:
+        return None
+    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
+        raise TypeError(f"checkpoint must be the path of a file; got {type(path).__name__}.")
+    checked = Path(path)
+    if checked.exists() and not checked.is_file():
+        kind = "folder" if checked.is_dir() else "device or pipe"
+        raise ValueError(
+            f"checkpoint must be the path of a file; {str(checked)!r} is a {kind}. Name a file in "
+            f"a folder that exists."
+        )
+    if not checked.parent.is_dir():
+        raise FileNotFoundError(
+            f"checkpoint must be a file in a folder that exists; there is no folder "
+            f"{str(checked.parent)!r}. Make it first."
+        )
+    return checked
 
 
 def check_combination(
