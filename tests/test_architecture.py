@@ -14,6 +14,7 @@ SOURCE = Path(sl.__file__).parent
 
 LAYERS = [
     {"shapes", "numerics"},
+    {"gpu"},
     {"pools"},
     {"files"},
     {"kernels"},
@@ -21,6 +22,7 @@ LAYERS = [
     {"rules"},
     {"eligibility", "selection", "progress"},
     {"greedy", "scene"},
+    {"rounds"},
     {"identity"},
     {"checking", "checkpoint", "warning"},
     {"selecting"},

@@ -81,6 +81,17 @@ class Eligibility:
             self._spent += float(limits.cost[row])
         self.closed = ~self._that_fit()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but being taken closes a row, and rows are ranked by their gain."""
+        limits = self._limits
+        return not limits.replace and limits.cost is None and limits.group is None
+
+    def take_where(self, rows: Int[Tensor, " b"], chosen: Bool[Tensor, " b"]) -> None:
+        """Take several rows at once, those that are chosen; only where the limits are plain."""
+        self._left[rows] &= ~chosen
+        self.closed = ~self._left
+
     def _count_in_group(self, row: int) -> None:
         labels, most = self._limits.group, self._limits.max_per_group
         if labels is None or most is None:

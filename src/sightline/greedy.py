@@ -86,6 +86,14 @@ class Log(Protocol):
         """Refuse the log: its pick of this number, from 1, cannot have been made here."""
 
 
+@runtime_checkable
+class Rounds(Protocol):
+    """Makes several picks at once, where that is possible."""
+
+    def advance(self, stop: Stop, most: int | None, first: float | None) -> list[Pick]:
+        """The next picks, ``most`` at most; none: the next one is to be chosen singly."""
+
+
 def run(
     chooser: "Chooser",
     tracker: Tracker,
@@ -93,6 +101,7 @@ def run(
     stop: Stop,
     progress: Progress,
     log: Log,
+    rounds: Rounds | None = None,
 ) -> Trace:
     """Pick until the stop says so or no candidate is left."""
     trace = Trace(uncertainty=[_uncertainty(tracker)])
@@ -100,6 +109,15 @@ def run(
         trace.stop_reason = stop.reason(chooser.first)
         return trace
     while stop.picks is None or len(trace.rows) < stop.picks:
+        left = None if stop.picks is None else stop.picks - len(trace.rows)
+        together = [] if rounds is None else rounds.advance(stop, left, chooser.first)
+        for pick in together:
+            chooser.first = pick.gain if chooser.first is None else chooser.first
+            trace.add(pick)
+            log.add(pick)
+            progress(len(trace.rows), stop.picks, pick.gain)
+        if together:
+            continue
         best = chooser.best(stop.least)
         if best is None:
             is_out = eligibility.is_empty
@@ -110,8 +128,7 @@ def run(
         is_last = len(trace.rows) + 1 == stop.picks  # nobody reads the rows after it
         is_read = chooser.reads_all_rows and not is_last
         if is_read and not tracker.is_at_hand(row):
-            left = None if stop.picks is None else stop.picks - len(trace.rows) - 1
-            tracker.look_ahead(chooser.expected(row, left))
+            tracker.look_ahead(chooser.expected(row, None if left is None else left - 1))
         tracker.observe(row, update_rows=is_read)
         pick = Pick(row, gain, _uncertainty(tracker))
         trace.add(pick)

@@ -64,6 +64,12 @@ are used before a pick comes that was not foreseen. From 7 to 9 passes per 100 p
 MOST_COLUMNS_AHEAD = 64
 """More columns ahead than this are never made: the forecast seldom holds so long."""
 
+DRAFTED_FROM = 1_024
+"""Rows of a shortlist on a GPU, a power of two: the picks of a round are drafted from these."""
+
+MOST_DRAFTED = 64
+"""Products per row and round on a GPU: as many accumulators as a tile has registers for."""
+
 SHORTLIST = 512
 """The forecast looks at so many of the best rows, at most."""
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from sightline import numerics
+from sightline.gpu import can_fuse
 from sightline.shapes import Float, Int
 
 
@@ -63,6 +64,11 @@ class Pool:
     def dimension(self) -> int:
         return self.data.shape[1] if self.data.ndim == 2 else 1
 
+    @property
+    def held(self) -> Tensor | None:
+        """All rows, unconverted, if they are where the arithmetic is done."""
+        return self._source if self._source.device == self.device else None
+
     def blocks(self) -> Iterator[tuple[int, int, Tensor]]:
         """Pieces of the pool in order: (first row, one past the last, float64 rows).
 
@@ -74,6 +80,8 @@ class Pool:
 
     def products(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, "r n"]) -> None:
         """Inner products of vectors with all rows, in one pass; normalised afterwards."""
+        if can_fuse(self.held):
+            return fused_products(self, vectors, out)
         for start, stop in spans(len(self), rows_per_block(self.dimension, self.device)):
             rows = self._plain(self._source[start:stop], self.scratch)
             torch.mm(vectors, rows.T, out=out[:, start:stop])
@@ -156,12 +164,18 @@ class Rows:
     def dimension(self) -> int:
         return self.pool.dimension
 
+    @property
+    def held(self) -> Tensor | None:
+        return self.pool.held
+
     def blocks(self) -> Iterator[tuple[int, int, Tensor]]:
         for start, stop in spans(len(self), rows_per_block(self.dimension, self.device)):
             yield start, stop, self.block(start, stop)
 
     def products(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, "r n"]) -> None:
         pool = self.pool
+        if can_fuse(self.held):
+            return fused_products(pool, vectors, out, self.indices)
         for start, stop in spans(len(self), rows_per_block(self.dimension, self.device)):
             chosen = self.indices[start:stop].to(pool._source.device)
             torch.mm(vectors, pool._plain(pool._source[chosen], None).T, out=out[:, start:stop])
@@ -177,6 +191,23 @@ class Rows:
 
     def rows(self, indices: Int[Tensor, " b"]) -> Tensor:
         return self.pool.rows(self.indices[indices.to(self.indices.device)])
+
+
+def fused_products(
+    pool: Pool, vectors: Tensor, out: Tensor, some: Int[Tensor, " n"] | None = None
+) -> None:
+    """The same on a GPU, without a float64 copy of the rows."""
+    from sightline.gpu.products import products
+
+    is_final, device = pool.ready is not None, pool.device
+    products(
+        pool._source,
+        vectors,
+        out,
+        some=None if some is None else some.to(device),
+        mean=None if is_final or (mean := pool.normalization.mean) is None else mean.to(device),
+        inverse_length=None if is_final else pool.inverse_length,
+    )
 
 
 def spans(count: int, step: int) -> Iterator[tuple[int, int]]:

@@ -16,6 +16,7 @@ from sightline.greedy import Chooser, Eager, Lazy, Once, Stop, Trace, run
 from sightline.identity import identify
 from sightline.posterior import Floor, Problem, Tracker, compute_floor, shortlist_length, track
 from sightline.progress import ProgressLine
+from sightline.rounds import FusedRounds, fused_rounds
 from sightline.rules import CosineSimilarity, Random, Rule, TopK
 from sightline.scene import Noise, Scene, resolve_noise
 from sightline.selection import Selection
@@ -156,9 +157,10 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     notes += warn_of_determined_targets(tracker, task.rule)
     before = tracker.targets.copy_of_variance()
     eligibility = Eligibility(task.limits)
-    chooser = choose_chooser(task, problem, tracker, eligibility)
+    rounds = fused_rounds(tracker, task.rule, eligibility) if task.conditional else None
+    chooser = choose_chooser(task, problem, tracker, eligibility, rounds)
     with log, ProgressLine(progress) as line:
-        trace = run(chooser, tracker, eligibility, task.stop, line, log)
+        trace = run(chooser, tracker, eligibility, task.stop, line, log, rounds)
     after = tracker.targets.copy_of_variance()
     least = compute_floor(problem, trace.rows) if task.floor else None
     settings = describe(task, tracker, least, notes) | {"resumed_picks": trace.resumed}
@@ -182,7 +184,11 @@ def open_log(task: Task) -> Checkpoint | NoCheckpoint:
 
 
 def choose_chooser(
-    task: Task, problem: Problem, tracker: Tracker, eligibility: Eligibility
+    task: Task,
+    problem: Problem,
+    tracker: Tracker,
+    eligibility: Eligibility,
+    rounds: FusedRounds | None,
 ) -> Chooser:
     """How the best row is found: scoring all rows each time, once, or only the promising ones."""
     rule = task.rule
@@ -190,7 +196,8 @@ def choose_chooser(
     if not task.conditional or not changes:
         return Once(tracker, rule, eligibility, marginal=changes)
     can_wait = rule.needs <= {"variance"}  # other running values are brought up to date each time
-    if rule.gains_only_shrink and can_wait and problem.targets is not None:
+    has_lazy = rule.gains_only_shrink and can_wait and problem.targets is not None
+    if has_lazy and rounds is None:
         rows_per_pass = len(problem.rows) // max(problem.rows.dimension, 1)
         return Lazy(tracker, rule, eligibility, rows_per_pass)
     return Eager(tracker, rule, eligibility, shortlist_length(problem, tracker.width))

@@ -37,22 +37,22 @@ class WeightTracker:
 
     def __init__(self, problem: Problem, prior: Float[Tensor, "d d"] | None) -> None:
         self.passes = 0
-        self._problem = problem
+        self.problem = problem
         self._rows = problem.rows
         self._row_numbers = torch.arange(len(problem.rows), device=problem.device)
-        self._step = 0
+        self.step = 0
         self._pending: list[Step] = []
         self._products_memory = torch.empty(0, dtype=torch.float64)
         self._prior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
-        self._posterior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
-        self._given_targets = self._see_targets()
+        self.posterior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
+        self.given_targets = self._see_targets()
         self._condition_on_observed()
         self.targets = TargetSummary(problem, self._variance_of_targets())
         self._covariance = self._keep_covariance()
-        self._running = self._set_up_running()
+        self.running = self._set_up_running()
         self._prior_variance = self._empty() if "prior_variance" in problem.needs else None
         self._ahead = self._set_up_columns_ahead()
-        self.width = 1 if self._ahead is None else columns_ahead(problem, len(self._running))
+        self.width = 1 if self._ahead is None else columns_ahead(problem, len(self.running))
         self._first_pass()
 
     # ---- what the loop asks
@@ -60,20 +60,20 @@ class WeightTracker:
     def states(self) -> Iterator[tuple[int, int, State]]:
         """The state of all rows from the running values, in as few pieces as memory allows."""
         self._catch_up()
-        for start, stop in spans(len(self._rows), self._problem.rows_per_chunk(WIDE)):
-            fields = {name: run.values[start:stop] for name, run in self._running.items()}
+        for start, stop in spans(len(self._rows), self.problem.rows_per_chunk(WIDE)):
+            fields = {name: run.values[start:stop] for name, run in self.running.items()}
             if self._prior_variance is not None:
                 fields["prior_variance"] = self._prior_variance[start:stop]
             if self._covariance is not None:
                 fields |= self._of_covariance(self._covariance[start:stop])
-            if self._problem.needs & WIDE - fields.keys():
+            if self.problem.needs & WIDE - fields.keys():
                 fields = self._wide_fields(self._rows.block(start, stop)) | fields
             yield start, stop, self._state(slice(start, stop), fields)
 
     def state(self, rows: Int[Tensor, " b"]) -> State:
         """The state of some rows, computed afresh from the posterior."""
         block = self._rows.rows(rows)
-        fields = {name: run.fresh(block) for name, run in self._running.items()}
+        fields = {name: run.fresh(block) for name, run in self.running.items()}
         return self._state(rows, fields | self._prior_fields(block) | self._wide_fields(block))
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
@@ -83,23 +83,29 @@ class WeightTracker:
         the plain variance can wait.
         """
         phi = self._rows.rows(torch.tensor([row]))[0]
-        noise_variance = float(self._problem.noise_variance[row])
-        step = self._posterior.step(phi, noise_variance)
+        noise_variance = float(self.problem.noise_variance[row])
+        step = self.posterior.step(phi, noise_variance)
         seen = None
-        if self._given_targets is not None:
-            seen = self._given_targets.step(phi, noise_variance)
-        for run in self._running.values():
+        if self.given_targets is not None:
+            seen = self.given_targets.step(phi, noise_variance)
+        for run in self.running.values():
             run.before(step, seen)
-        self._posterior.observe(step)
-        if self._given_targets is not None and seen is not None:
-            self._given_targets.observe(seen)
+        self.posterior.observe(step)
+        if self.given_targets is not None and seen is not None:
+            self.given_targets.observe(seen)
         covariance = self._observe_targets(step)
-        self._step += 1
+        self.step += 1
         if update_rows:
             self._update_rows(row, step, covariance)
         else:
             self._pending.append(step)
             self._forget_columns()
+
+    def took(self, count: int) -> None:
+        """Note that so many observations were made on the tracker's values directly."""
+        self.step += count
+        self.passes += 1
+        self._forget_columns()
 
     def is_at_hand(self, row: int) -> bool:
         """Whether observing the row next needs no ``look_ahead`` before it."""
@@ -115,22 +121,22 @@ class WeightTracker:
 
     def draft(self, rows: Int[Tensor, " b"]) -> Draft:
         """A small dense copy of what is known about some rows, to try observations on."""
-        block, seen = self._rows.rows(rows), self._given_targets
-        against = block @ self._posterior.covariance
-        squares = self._squares()
-        is_wide = bool(self._problem.needs & FROM_COVARIANCE - {"squared_covariance"})
+        block, seen = self._rows.rows(rows), self.given_targets
+        against = block @ self.posterior.covariance
+        squares = self.squares
+        is_wide = bool(self.problem.needs & FROM_COVARIANCE - {"squared_covariance"})
         return Draft(
             state=self._state(rows, self._prior_fields(block) | self._correlations(block)),
-            needs=self._problem.needs - {"squared_covariance"},
+            needs=self.problem.needs - {"squared_covariance"},
             variance=against @ block.T,
             given_targets=None if seen is None else block @ seen.covariance @ block.T,
-            covariance=against @ self._problem.known_targets.T if is_wide else None,
+            covariance=against @ self.problem.known_targets.T if is_wide else None,
             projected=None if squares is None else against @ squares.root,
         )
 
     def refresh(self) -> bool:
         """Rebuild the running values that lose digits over many updates; whether there are any."""
-        run = self._squares()
+        run = self.squares
         if run is None:
             return False
         self.passes += 1
@@ -141,37 +147,37 @@ class WeightTracker:
     def mean_variance(self) -> float:
         """The mean over the rows: the uncertainty where there are no targets."""
         self._catch_up()
-        return float(self._running["variance"].values.mean())
+        return float(self.running["variance"].values.mean())
 
     # ---- set-up
 
     def _see_targets(self) -> WeightPosterior | None:
-        if not self._problem.sees_targets:
+        if not self.problem.sees_targets:
             return None
-        return self._posterior.given_targets(
-            self._problem.known_targets, self._problem.target_noise_variance
+        return self.posterior.given_targets(
+            self.problem.known_targets, self.problem.target_noise_variance
         )
 
     def _condition_on_observed(self) -> None:
-        for observation in self._problem.observed:
+        for observation in self.problem.observed:
             phi = observation.point.reshape(-1)
-            for posterior in (self._posterior, self._given_targets):
+            for posterior in (self.posterior, self.given_targets):
                 if posterior is not None:
                     posterior.condition(phi, observation.noise_variance)
 
     def _variance_of_targets(self) -> Tensor | None:
-        targets = self._problem.targets
+        targets = self.problem.targets
         if targets is None:
             return None
-        return numerics.nonnegative(self._posterior.variance(targets))
+        return numerics.nonnegative(self.posterior.variance(targets))
 
     def _set_up_running(self) -> dict[str, Running]:
-        problem, posterior, running = self._problem, self._posterior, dict[str, Running]()
+        problem, posterior, running = self.problem, self.posterior, dict[str, Running]()
         if problem.tracks_rows:
             running["variance"] = RunningVariance(posterior, self._empty())
-        if self._given_targets is not None:
+        if self.given_targets is not None:
             running["variance_given_targets"] = RunningVariance(
-                self._given_targets, self._empty(), given_targets=True
+                self.given_targets, self._empty(), given_targets=True
             )
         if "squared_covariance" in problem.needs:
             running["squared_covariance"] = RunningSquaredCovariance(
@@ -183,64 +189,65 @@ class WeightTracker:
             )
         return running
 
-    def _squares(self) -> RunningSquaredCovariance | None:
-        run = self._running.get("squared_covariance")
+    @property
+    def squares(self) -> RunningSquaredCovariance | None:
+        run = self.running.get("squared_covariance")
         return run if isinstance(run, RunningSquaredCovariance) else None
 
     def _empty(self) -> Tensor:
-        return torch.empty(len(self._rows), dtype=torch.float64, device=self._problem.device)
+        return torch.empty(len(self._rows), dtype=torch.float64, device=self.problem.device)
 
     def _keep_covariance(self) -> Tensor | None:
-        needs = self._problem.needs
+        needs = self.problem.needs
         is_needed = "covariance" in needs
         may_help = "standardized_covariance" in needs and self._pays_to_keep()
-        if not (is_needed or may_help) or not self._problem.keeps_covariance:
+        if not (is_needed or may_help) or not self.problem.keeps_covariance:
             return None
-        size = len(self._rows), len(self._problem.known_targets)
-        return torch.empty(size, dtype=torch.float64, device=self._problem.device)
+        size = len(self._rows), len(self.problem.known_targets)
+        return torch.empty(size, dtype=torch.float64, device=self.problem.device)
 
     def _pays_to_keep(self) -> bool:
         """Whether updating rows x targets covariances costs less than a pass over the rows.
 
         They are read, written and read again, in float64; the rows are read once, in float32.
         """
-        return 6 * self._problem.target_count <= self._rows.dimension
+        return 6 * self.problem.target_count <= self._rows.dimension
 
     def _set_up_columns_ahead(self) -> ColumnsAhead | None:
         predictable = {
-            name: run for name, run in self._running.items() if isinstance(run, Predictable)
+            name: run for name, run in self.running.items() if isinstance(run, Predictable)
         }
-        if len(predictable) < len(self._running) or not predictable:
+        if len(predictable) < len(self.running) or not predictable:
             return None
-        return ColumnsAhead(predictable, len(self._rows), self._problem.device)
+        return ColumnsAhead(predictable, len(self._rows), self.problem.device)
 
     def _first_pass(self) -> None:
         """Fill the running values: the only pass whose cost depends on the number of targets."""
-        if not self._running and self._prior_variance is None:
+        if not self.running and self._prior_variance is None:
             return
         self.passes += 1
         for start, stop, block in self._rows.blocks():
-            for run in self._running.values():
+            for run in self.running.values():
                 run.values[start:stop] = run.first(block)
             if self._prior_variance is not None:
                 self._prior_variance[start:stop] = self._prior.first_variance(block)
             if self._covariance is not None:
-                self._covariance[start:stop] = block @ self._against_targets(self._posterior)
+                self._covariance[start:stop] = block @ self._against_targets(self.posterior)
 
     # ---- one observation
 
     def _observe_targets(self, step: Step) -> Tensor | None:
-        if self._problem.targets is None:
+        if self.problem.targets is None:
             return None
-        covariance = self._problem.targets @ step.u
+        covariance = self.problem.targets @ step.u
         self.targets.observe(covariance, step.s)
         return covariance
 
     def _update_rows(self, row: int, step: Step, covariance: Tensor | None) -> None:
-        if not self._running:
+        if not self.running:
             return
         columns = self._columns_of(row)
-        for name, run in self._running.items():
+        for name, run in self.running.items():
             run.update(columns["variance"], columns[name])
         if self._covariance is not None and covariance is not None:
             self._covariance.addr_(columns["variance"], covariance, alpha=-1.0 / step.s)
@@ -252,15 +259,15 @@ class WeightTracker:
             self._ahead.keep(columns)
             return columns
         self._forget_columns()
-        vectors = torch.stack([run.vector() for run in self._running.values()])
+        vectors = torch.stack([run.vector() for run in self.running.values()])
         size = len(vectors) * len(self._rows)
         if self._products_memory.numel() < size:
             self._products_memory = torch.empty(
-                size, dtype=torch.float64, device=self._problem.device
+                size, dtype=torch.float64, device=self.problem.device
             )
         products = self._products_memory[:size].view(len(vectors), -1)
         self._multiply(vectors, products)
-        return dict(zip(self._running, products, strict=True))
+        return dict(zip(self.running, products, strict=True))
 
     def _forget_columns(self) -> None:
         if self._ahead is not None:
@@ -278,11 +285,11 @@ class WeightTracker:
 
     def _catch_up(self) -> None:
         """Take the postponed observations into the rows' variances, all in one pass."""
-        if not self._pending or not self._running:
+        if not self._pending or not self.running:
             return
         self.passes += 1
         vectors = torch.stack([step.u / step.s**0.5 for step in self._pending])
-        variance = self._running["variance"].values
+        variance = self.running["variance"].values
         for start, stop, block in self._rows.blocks():
             change = (vectors @ block.T).square_().sum(dim=0)
             numerics.nonnegative(variance[start:stop].sub_(change))
@@ -291,38 +298,38 @@ class WeightTracker:
     # ---- fields of a state
 
     def _against_targets(self, posterior: WeightPosterior) -> Float[Tensor, "d m"]:
-        return posterior.covariance @ self._problem.known_targets.T
+        return posterior.covariance @ self.problem.known_targets.T
 
     def _of_covariance(self, covariance: Float[Tensor, "b m"]) -> dict[str, Tensor]:
-        needs = self._problem.needs - self._running.keys()
+        needs = self.problem.needs - self.running.keys()
         return covariance_fields(covariance, self.targets.known, needs)
 
     def _wide_fields(self, block: Float[Tensor, "b d"]) -> dict[str, Tensor]:
         fields = {}
-        if self._problem.needs & FROM_COVARIANCE - self._running.keys():
-            fields = self._of_covariance(block @ self._against_targets(self._posterior))
+        if self.problem.needs & FROM_COVARIANCE - self.running.keys():
+            fields = self._of_covariance(block @ self._against_targets(self.posterior))
         return fields | self._correlations(block)
 
     def _correlations(self, block: Float[Tensor, "b d"]) -> dict[str, Tensor]:
-        if "correlation" not in self._problem.needs:
+        if "correlation" not in self.problem.needs:
             return {}
         correlation = prior_correlation(
             block @ self._against_targets(self._prior),
             self._prior.first_variance(block),
-            self._prior.first_variance(self._problem.known_targets),
+            self._prior.first_variance(self.problem.known_targets),
         )
         return {"correlation": correlation}
 
     def _prior_fields(self, block: Float[Tensor, "b d"]) -> dict[str, Tensor]:
-        if "prior_variance" not in self._problem.needs:
+        if "prior_variance" not in self.problem.needs:
             return {}
         return {"prior_variance": self._prior.first_variance(block)}
 
     def _state(self, rows: Int[Tensor, " b"] | slice, fields: dict[str, Tensor]) -> State:
         return State(
             self._row_numbers[rows],
-            self._step,
-            self._problem.noise_variance[rows],
+            self.step,
+            self.problem.noise_variance[rows],
             fields,
             self.targets.state,
         )

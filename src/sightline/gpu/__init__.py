@@ -1,0 +1,26 @@
+"""Triton kernels: what a pass over the rows does, fused, with float64 accumulators.
+
+Each function takes tensors and fills tensors; nothing here knows about pools or posteriors. Where
+there is no Triton (it comes with torch's CUDA builds) the same is done in plain torch.
+"""
+
+import importlib.util
+
+from torch import Tensor
+
+
+def can_fuse(data: Tensor | None) -> bool:
+    """Whether the kernels can work on these rows."""
+    return (
+        data is not None
+        and data.is_cuda
+        and data.ndim == 2
+        and data.is_floating_point()
+        and data.itemsize > 1
+        and data.stride(1) == 1
+        and has_triton()
+    )
+
+
+def has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None

@@ -1,0 +1,142 @@
+"""Products of all rows with a few vectors, in float64, at about the speed of reading the rows.
+
+A row is converted in registers. On GPUs with float64 tensor cores (A100, H100, H200) sixteen
+vectors cost no more than the reading; on others float64 arithmetic is the limit.
+"""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from sightline.shapes import Float, Int
+
+ROWS = 64  # of a tile
+FEATURES = 32
+WIDEST = 64  # vectors of a tile: as many accumulators as fit into the registers
+
+
+@triton.jit
+def _row_numbers(some, start, n, HAS_SOME: tl.constexpr, ROWS: tl.constexpr):
+    """Where the rows of a tile lie, and which of them there are."""
+    rows = start * ROWS + tl.arange(0, ROWS)
+    inside = rows < n
+    if HAS_SOME:
+        return rows, tl.load(some + rows, mask=inside, other=0), inside
+    return rows, rows.to(tl.int64), inside
+
+
+@triton.jit
+def _product(
+    x, stride, v, where, inside, first, r, d,
+    ROWS: tl.constexpr, FEATURES: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Float64 products of a tile of rows with vectors first, first + 1, ..."""
+    features = tl.arange(0, FEATURES)
+    columns = first + tl.arange(0, WIDTH)
+    total = tl.zeros([ROWS, WIDTH], dtype=tl.float64)
+    for start in range(0, d, FEATURES):
+        at = start + features
+        rows = tl.load(
+            x + where[:, None] * stride + at[None, :],
+            mask=inside[:, None] & (at[None, :] < d),
+            other=0.0,
+        )
+        vectors = tl.load(
+            v + at[:, None] * r + columns[None, :],
+            mask=(at[:, None] < d) & (columns[None, :] < r),
+            other=0.0,
+        )
+        total = tl.dot(rows.to(tl.float64), vectors, total, out_dtype=tl.float64)
+    return columns, total
+
+
+@triton.jit
+def _products_kernel(
+    x, stride, v, out, some, inverse_length, offset, n, r, d,
+    HAS_SOME: tl.constexpr, HAS_LENGTH: tl.constexpr, HAS_OFFSET: tl.constexpr,
+    ROWS: tl.constexpr, FEATURES: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    rows, where, inside = _row_numbers(some, tl.program_id(0), n, HAS_SOME, ROWS)
+    for first in range(0, r, WIDTH):
+        columns, total = _product(x, stride, v, where, inside, first, r, d, ROWS, FEATURES, WIDTH)
+        if HAS_OFFSET:
+            total -= tl.load(offset + columns, mask=columns < r, other=0.0)[None, :]
+        if HAS_LENGTH:
+            total *= tl.load(inverse_length + where, mask=inside, other=0.0)[:, None]
+        tl.store(
+            out + columns[None, :].to(tl.int64) * n + rows[:, None],
+            total,
+            mask=inside[:, None] & (columns[None, :] < r),
+        )
+
+
+@triton.jit
+def _squares_kernel(
+    x, stride, v, out, some, inverse_length, offset, n, r, d,
+    HAS_SOME: tl.constexpr, HAS_LENGTH: tl.constexpr, HAS_OFFSET: tl.constexpr,
+    ROWS: tl.constexpr, FEATURES: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    rows, where, inside = _row_numbers(some, tl.program_id(0), n, HAS_SOME, ROWS)
+    squares = tl.zeros([ROWS], dtype=tl.float64)
+    for first in range(0, r, WIDTH):
+        columns, total = _product(x, stride, v, where, inside, first, r, d, ROWS, FEATURES, WIDTH)
+        if HAS_OFFSET:
+            total -= tl.load(offset + columns, mask=columns < r, other=0.0)[None, :]
+        squares += tl.sum(total * total, axis=1)
+    if HAS_LENGTH:
+        length = tl.load(inverse_length + where, mask=inside, other=0.0)
+        squares *= length * length
+    tl.store(out + rows, squares, mask=inside)
+
+
+def products(
+    data: Tensor,
+    vectors: Float[Tensor, "r d"],
+    out: Float[Tensor, "r n"],
+    *,
+    some: Int[Tensor, " n"] | None = None,
+    mean: Float[Tensor, " d"] | None = None,
+    inverse_length: Float[Tensor, " _"] | None = None,
+) -> None:
+    """<v, (x - mean) / |x - mean|> for every row x (or for some) and every vector v."""
+    _launch(_products_kernel, data, vectors, out, out.shape[1], some, mean, inverse_length)
+
+
+def squared_products(
+    data: Tensor,
+    vectors: Float[Tensor, "r d"],
+    out: Float[Tensor, " n"],
+    *,
+    some: Int[Tensor, " n"] | None = None,
+    mean: Float[Tensor, " d"] | None = None,
+    inverse_length: Float[Tensor, " _"] | None = None,
+) -> None:
+    """The squares of those products, added up over the vectors."""
+    _launch(_squares_kernel, data, vectors, out, len(out), some, mean, inverse_length)
+
+
+def _launch(kernel, data, vectors, out, n, some, mean, inverse_length) -> None:
+    r, d = vectors.shape
+    offset = None if mean is None else vectors @ mean
+    nothing = vectors = vectors.T.contiguous()
+    width = min(max(triton.next_power_of_2(r), 16), WIDEST)
+    kernel[(triton.cdiv(n, ROWS),)](
+        data,
+        data.stride(0),
+        vectors,
+        out,
+        nothing if some is None else some,
+        nothing if inverse_length is None else inverse_length,
+        nothing if offset is None else offset,
+        n,
+        r,
+        d,
+        HAS_SOME=some is not None,
+        HAS_LENGTH=inverse_length is not None,
+        HAS_OFFSET=offset is not None,
+        ROWS=ROWS,
+        FEATURES=FEATURES if width < WIDEST else FEATURES // 2,
+        WIDTH=width,
+        num_warps=4,
+        num_stages=4,
+    )
