@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from sightline import numerics
-from sightline.pools import spans
 from sightline.posterior.problem import Problem, State, prior_correlation
 from sightline.posterior.targets import TargetSummary
 from sightline.posterior.weight_quantities import (
@@ -21,6 +20,7 @@ from sightline.posterior.weight_quantities import (
 )
 from sightline.posterior.weights import Step, WeightPosterior
 from sightline.shapes import Float, Int
+from sightline.sources import spans
 
 WIDE = frozenset({"covariance", "correlation"})
 """Fields that are made of rows x targets values."""
@@ -46,7 +46,6 @@ class WeightTracker:
         self._condition_on_observed()
         self.targets = TargetSummary(problem, self._variance_of_targets())
         self._running = self._set_up_running()
-        self._prior_variance = self._empty() if "prior_variance" in problem.needs else None
         self._covariance = self._keep_covariance()
         self._first_pass()
 
@@ -55,22 +54,23 @@ class WeightTracker:
     def states(self) -> Iterator[tuple[int, int, State]]:
         """The state of all rows from the running values, in as few pieces as memory allows."""
         self._catch_up()
-        for start, stop in spans(len(self._rows), self._problem.rows_per_chunk(WIDE)):
-            fields = {name: run.values[start:stop] for name, run in self._running.items()}
-            if self._prior_variance is not None:
-                fields["prior_variance"] = self._prior_variance[start:stop]
-            if self._covariance is not None:
-                fields["covariance"] = self._covariance[start:stop]
-            if self._problem.needs & WIDE - fields.keys():
-                fields = self._wide_fields(self._rows.block(start, stop)) | fields
+        kept = {name: run.values for name, run in self._running.items()}
+        if "prior_variance" in self._problem.needs:
+            kept["prior_variance"] = self._problem.prior_variance
+        if self._covariance is not None:
+            kept["covariance"] = self._covariance
+        for start, stop, block in self._problem.pieces(WIDE, kept.keys()):
+            fields = {name: values[start:stop] for name, values in kept.items()}
+            if block is not None:
+                fields = self._wide_fields(block) | fields
             yield start, stop, self._state(slice(start, stop), fields)
 
     def state(self, rows: Int[Tensor, " b"]) -> State:
         """The state of some rows, computed afresh from the posterior."""
         block = self._rows.rows(rows)
         fields = {name: run.fresh(block) for name, run in self._running.items()}
-        if self._prior_variance is not None:
-            fields["prior_variance"] = self._prior.first_variance(block)
+        if "prior_variance" in self._problem.needs:
+            fields["prior_variance"] = self._problem.prior_variance[rows]
         return self._state(rows, fields | self._wide_fields(block))
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
@@ -163,22 +163,30 @@ class WeightTracker:
 
     def _first_pass(self) -> None:
         """Fill the running values: the only pass whose cost depends on the number of targets."""
-        if not self._running and self._prior_variance is None:
+        if not self._running:
+            return
+        n, d = len(self._rows), self._rows.dimension
+        if 8 * n * d <= min(numerics.TRANSPOSED_BYTES, self._problem.memory):
+            self._transposed = torch.empty(d, n, dtype=torch.float64, device=self._problem.device)
+        to_fill = self._fill_from_prior()
+        if not to_fill and self._transposed is None and self._covariance is None:
             return
         self.passes += 1
-        n, d = len(self._rows), self._rows.dimension
-        if self._running and 8 * n * d <= numerics.TRANSPOSED_BYTES:
-            self._transposed = torch.empty(d, n, dtype=torch.float64, device=self._problem.device)
         for start, stop, block in self._rows.blocks():
             if self._transposed is not None:
                 for first, last in spans(stop - start, 1_024):  # small pieces are copied faster
                     self._transposed[:, start + first : start + last] = block[first:last].T
-            for run in self._running.values():
+            for run in to_fill:
                 run.values[start:stop] = run.first(block)
-            if self._prior_variance is not None:
-                self._prior_variance[start:stop] = self._prior.first_variance(block)
             if self._covariance is not None:
                 self._covariance[start:stop] = block @ self._against_targets(self._posterior)
+
+    def _fill_from_prior(self) -> list[Running]:
+        """Where nothing was observed the variance is the prior one; returns what is left."""
+        if self._problem.observed:
+            return list(self._running.values())
+        self._running["variance"].values.copy_(self._problem.prior_variance)
+        return [run for name, run in self._running.items() if name != "variance"]
 
     # ---- one observation
 
