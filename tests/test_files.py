@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import sightline as sl
-from sightline.files import load_array
+from sightline.sources import load_array
 
 N, D = 20, 4
 POOL = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
@@ -71,17 +71,6 @@ def test_an_npy_file_is_read_as_it_was_saved(array, tmp_path):
     assert tuple(loaded.shape) == array.shape
     assert loaded.numpy().dtype == array.dtype.newbyteorder("=")
     np.testing.assert_array_equal(loaded.numpy(), array)
-
-
-@pytest.mark.parametrize("layout", ["float32", "float16", "int8", "Fortran order"])
-def test_an_npy_file_is_mapped_not_read(layout, tmp_path):
-    path = save_npy(tmp_path / "pool.npy", LAYOUTS[layout])
-    loaded = load_array(path, "pool")
-    assert loaded[-1, -1] != 7
-    with path.open("r+b") as file:  # the last element of the file, in either order
-        file.seek(-loaded.itemsize, 2)
-        file.write(np.array(7, loaded.numpy().dtype).tobytes())
-    assert loaded[-1, -1] == 7
 
 
 def test_writing_to_a_loaded_tensor_leaves_the_file_alone(tmp_path):
@@ -172,18 +161,6 @@ def test_the_tensor_of_a_safetensors_file_is_read_as_it_was_saved(dtype, tmp_pat
     loaded = load_array(path, "pool")
     assert loaded.dtype == dtype
     assert torch.equal(loaded, expected)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_safetensors_file_is_mapped_not_read(dtype, tmp_path):
-    stored = {"embeddings": torch.from_numpy(POOL).to(dtype)}
-    path = save_safetensors(tmp_path / "pool.safetensors", stored)
-    loaded = load_array(path, "pool")
-    assert loaded[-1, -1] != 0
-    with path.open("r+b") as file:
-        file.seek(-loaded.itemsize, 2)
-        file.write(bytes(loaded.itemsize))
-    assert loaded[-1, -1] == 0
 
 
 def test_metadata_in_a_safetensors_file_is_no_tensor(tmp_path):
@@ -320,7 +297,7 @@ def test_a_parquet_file_without_vectors_is_refused(tmp_path, pyarrow):
 
 def test_vectors_of_unequal_length_are_refused(tmp_path, pyarrow):
     path = save_parquet(pyarrow, tmp_path / "pool.parquet", v=[[1.0, 2.0], [1.0], [1.0, 2.0]])
-    assert "got lengths 1, 2" in refusal(path)
+    assert "the first has 2, row 1 has 1" in refusal(path)
 
 
 @pytest.mark.parametrize("size", [-1, 2])
@@ -371,7 +348,8 @@ def test_a_missing_file_is_named_with_its_argument(name, tmp_path):
 
 def test_a_folder_is_no_file(tmp_path):
     (tmp_path / "pool.npy").mkdir()
-    assert "is a folder" in refusal(tmp_path / "pool.npy")
+    message = refusal(tmp_path / "pool.npy")
+    assert "is a folder" in message and "list of the files in it" in message
 
 
 @pytest.mark.parametrize("file", ["pool.csv", "pool.pt", "pool.npz", "pool", "pool.npy.gz"])

@@ -46,7 +46,7 @@ def identify(
     """Of a run; ``least_gains`` count only where costs rank, as a dearer row is then next."""
     ranks_per_cost = limits.cost is not None and limits.ranks_per_cost
     return {
-        "pool": scene.fingerprint(),
+        "pool": scene.known.fingerprint,
         "rule": f"{rule.name}: {describe(rule)}",
         "kernel": describe(scene.kernel),
         "values of the kernel": sums_of(kernel_values(scene)),

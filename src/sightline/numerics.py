@@ -47,6 +47,28 @@ A quarter of it makes a pass over 768 features twice as slow, four times as much
 GPU_BLOCK_BYTES = 512 * 2**20
 """The same on a GPU, where nothing is gained by staying small."""
 
+BLOCK_SHARE = 16
+"""A block takes at most this part of the memory budget: small budgets have small blocks."""
+
+BLOCKS = 6
+"""Blocks that exist at the same time: two that are read in turn, one as float64, and up to three
+that a kernel or a checksum makes of it."""
+
+LEAST_BLOCK_ROWS = 16
+"""Rows of a block at least, however small the budget or wide the rows."""
+
+ROW_BYTES = 160
+"""Memory per row of the pool: up to twenty float64 values, of which six are kept between picks
+(prior variance, running values, columns, row numbers) and the others are gains, scores, masks
+and temporaries of a rule."""
+
+RECENT_BYTES = 2 * 2**20
+"""Rows kept of what was read last, where reading a row again may cost a pass: the leaders of a
+few picks (64 rows of 1,024 float32 features are 256 KiB)."""
+
+PARQUET_BUFFER_BYTES = 2**20
+"""Read at once of a column in a .parquet file; without, all of a row group's column is."""
+
 SMALL_POOL_BYTES = 4 * 2**20
 """A pool up to this size in float64 stays in the caches and is converted once; larger ones are
 converted block by block in every pass, which costs less than reading twice the bytes."""

@@ -1,18 +1,23 @@
 """What select works on, once checked: pool, candidates, targets, and what is known already."""
 
-import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from sightline import numerics
 from sightline.kernels import Kernel
-from sightline.kernels.algebra import matrix_size
+from sightline.memory import Plan
 from sightline.pools import Pool, Rows
 from sightline.posterior import Observation, Problem
 from sightline.rules import Rule
 from sightline.shapes import Float, Int, Shaped
+from sightline.survey import Survey, survey
+
+ANOTHER_POOL = (
+    "observed is a Selection from another pool: its row numbers mean other points here. Pass the "
+    "same pool, or the observed points themselves as an (o, d) array."
+)
 
 
 @dataclass(frozen=True)
@@ -21,7 +26,8 @@ class Observed:
 
     indices: Int[Tensor, " o"]
     points: Float[Tensor, "p d"] | None = None  # as given, to be kept with the result
-    features: Float[Tensor, "p d"] | None = None  # the same, normalised as the pool is
+    features: Float[Tensor, "p d"] | None = None  # the same, normalised once the pool was read
+    fingerprint: str | None = None  # of the pool of an earlier selection
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,10 @@ class Noise:
 
 @dataclass(frozen=True)
 class Scene:
-    """A pool, the rows of it that may be picked, the targets, and what was observed before."""
+    """A pool, the rows of it that may be picked, the targets, and what was observed before.
+
+    Made in two steps: first from arguments alone, then ``surveyed``, when the pool has been read.
+    """
 
     pool: Pool
     kernel: Kernel
@@ -45,6 +54,35 @@ class Scene:
     target_weights: Float[Tensor, " m"] | None
     is_weighted: bool
     observed: Observed
+    plan: Plan
+    survey: Survey | None = None
+
+    def surveyed(self, normalize: str | None) -> "Scene":
+        """The same with the pool read, brought to the device if it fits, and normalised; points
+        too."""
+        pool = self.pool.brought_here() if self.plan.holds_pool else self.pool
+        pool.remember(self._rows_to_come())
+        seen = survey(pool, self.kernel, normalize)
+        if self.observed.fingerprint not in (None, seen.fingerprint):
+            raise ValueError(ANOTHER_POOL)
+        apply = seen.pool.normalization.apply
+        features = self.observed.features
+        observed = replace(self.observed, features=None if features is None else apply(features))
+        targets = None if self.targets is None else apply(self.targets)
+        return replace(self, pool=seen.pool, survey=seen, targets=targets, observed=observed)
+
+    def _rows_to_come(self) -> Int[Tensor, " r"]:
+        """Rows that will be asked for before the first pick."""
+        spaced = evenly_spaced(len(self.rows))
+        if self.candidates is not None:
+            spaced = self.candidates[spaced]
+        return torch.cat([self.observed.indices, spaced])
+
+    @property
+    def known(self) -> Survey:
+        """What is known of the pool, once it was surveyed."""
+        assert self.survey is not None
+        return self.survey
 
     @property
     def rows(self) -> Pool | Rows:
@@ -54,10 +92,6 @@ class Scene:
         """The candidates' part of a vector over the pool, where the arithmetic is done."""
         cut = values if self.candidates is None else values[self.candidates.to(values.device)]
         return cut.to(self.pool.device)
-
-    def fingerprint(self) -> str:
-        """A short name for the content of the pool; row numbers are told apart by their matrix."""
-        return fingerprint(self.pool, self.kernel)
 
     def problem(self, rule: Rule, noise: Noise, columns_ahead: int | None = None) -> Problem:
         """The problem that a rule poses here."""
@@ -73,6 +107,8 @@ class Scene:
             observed=self._observations(noise),
             needs=rule.needs if self.targets is not None else rule.needs | {"variance"},
             columns_ahead=columns_ahead,
+            prior_variance=self.cut(self.known.prior_variance),
+            memory=self.plan.kept,
         )
 
     def _observations(self, noise: Noise) -> tuple[Observation, ...]:
@@ -82,30 +118,13 @@ class Scene:
         inside = [Observation(points[i : i + 1], v) for i, v in enumerate(variances)]
         if outside is None:
             return tuple(inside)
-        assert noise.scalar is not None  # resolve_noise sees to it
+        assert noise.scalar is not None  # check_noise sees to it
         rows = [outside[i : i + 1] for i in range(len(outside))]
         return (*inside, *(Observation(row, noise.scalar) for row in rows))
 
 
-def fingerprint(pool: Pool, kernel: Kernel) -> str:
-    """Of the pool and, where its rows are numbers of a matrix, of what they stand for."""
-    if matrix_size(kernel) is None:
-        return pool.fingerprint()
-    rows = pool.whole()
-    spaced = rows[:: max(len(rows) // numerics.FINGERPRINT_COLUMNS, 1)]
-    digest = hashlib.blake2b(digest_size=8)
-    for values in (kernel.diagonal(rows), kernel.block(rows, spaced)):
-        digest.update(values.cpu().numpy().tobytes())
-    return f"{pool.fingerprint()}+{digest.hexdigest()}"
-
-
 def resolve_noise(scene: Scene, ratio: float | None, noise_std: float | Tensor | None) -> Noise:
     """The noise variance of every row; a ratio is relative to the candidates' mean variance."""
-    if isinstance(noise_std, Tensor) and scene.observed.features is not None:
-        raise ValueError(
-            "observed points outside the pool take the scalar noise; noise_std is per pool "
-            "row here. Give one noise_std, or put the points into the pool."
-        )
     prior = mean_prior_variance(scene)
     n, device = len(scene.pool), scene.pool.device
     if isinstance(noise_std, Tensor):
@@ -122,17 +141,15 @@ def resolve_noise(scene: Scene, ratio: float | None, noise_std: float | Tensor |
 
 
 def mean_prior_variance(scene: Scene) -> float:
-    rows, total = scene.rows, 0.0
-    for _, _, block in rows.blocks():
-        total += float(checked_variance(scene.kernel, block, "pool").sum())
+    variance = scene.cut(scene.known.prior_variance)
+    check_variance(scene.kernel, variance, "pool")
     if scene.targets is not None:
-        checked_variance(scene.kernel, scene.targets, "targets")
-    return total / len(rows)
+        check_variance(scene.kernel, scene.kernel.diagonal(scene.targets), "targets")
+    return float(variance.mean())
 
 
-def checked_variance(kernel: Kernel, points: Tensor, name: str) -> Float[Tensor, " b"]:
-    """The prior variances of some points; rules square them, so the squares have to be finite."""
-    variance = kernel.diagonal(points)
+def check_variance(kernel: Kernel, variance: Float[Tensor, " b"], name: str) -> None:
+    """Rules square prior variances, so the squares have to be finite."""
     is_bad = ~torch.isfinite(variance.square()) | (variance < 0)
     if bool(is_bad.any()):
         raise ValueError(
@@ -140,7 +157,12 @@ def checked_variance(kernel: Kernel, points: Tensor, name: str) -> Float[Tensor,
             f"squares; {kernel!r} gives {float(variance[is_bad][0]):g}. Scale the features down, "
             f"or repair the kernel."
         )
-    return variance
+
+
+def evenly_spaced(count: int) -> Int[Tensor, " s"]:
+    """A few rows of so many, from which the effective rank is estimated."""
+    few = min(count, numerics.EFFECTIVE_RANK_ROWS)
+    return torch.linspace(0, count - 1, few, dtype=torch.float64).round().long()
 
 
 def _ratio(noise: float, prior: float) -> float:

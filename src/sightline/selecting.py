@@ -1,6 +1,8 @@
 """select(): check the arguments, build what is known, run the loop, return a Selection."""
 
 import os
+from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +25,12 @@ from sightline.selection import Selection
 from sightline.warning import warn_of_determined_targets, warn_of_small_noise
 
 ArrayLike = np.ndarray | Tensor | str | os.PathLike[str] | list[Any]
+PoolLike = ArrayLike | Iterable[Any]  # of paths, or of blocks
 
 
 @torch.inference_mode()
 def select(
-    pool: ArrayLike,
+    pool: PoolLike,
     targets: ArrayLike | None = None,
     k: int | None = None,
     *,
@@ -51,13 +54,15 @@ def select(
     columns_ahead: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     device: str | torch.device | None = None,
+    memory: int | str | None = None,
     progress: bool | None = None,
 ) -> Selection:
     """Choose the rows of ``pool`` that tell most about ``targets``.
 
     Args:
-        pool: (n, d) rows to choose from: an array, a tensor, a memory map, or the path of an
-            .npy, .safetensors or .parquet file. Stays where it is, in its own dtype.
+        pool: (n, d) rows to choose from: an array, a tensor, a memory map, the path of an .npy,
+            .safetensors or .parquet file, a list of such paths, or an object whose ``__iter__``
+            gives (b, d) blocks, the same each time. Stays where it is, in its own dtype.
         targets: (m, d) or (d,) points to learn about. None only for rules without targets.
         k: how many rows. At least one of k, budget, min_gain and min_gain_share is given.
         rule: a name (vtl, itl, itl-y, mm-itl, ctl, uncertainty, undirected-itl, random, cosine,
@@ -84,6 +89,9 @@ def select(
         checkpoint: the path of a file that takes down each pick as it is made. A run that was
             interrupted, called again, goes on from there; the file of another run is refused.
         device: where to compute; None for where the pool is.
+        memory: what may be allocated on the device beyond what you hold: bytes, or a size such as
+            "4GB". A file that takes more than half of it is streamed. None for half of what is
+            available.
         progress: a line on stderr; None shows it on a terminal after a second.
     """
     rule = checking.check_rule(rule)
@@ -101,8 +109,9 @@ def select(
         rule=rule,
         replace=replace,
         device=device,
+        memory=memory,
     )
-    ratio, std = checking.check_noise(noise_ratio, noise_std, len(scene.pool))
+    ratio, std = checking.check_noise(noise_ratio, noise_std, scene)
     limits = checking.check_limits(
         scene,
         rule,
@@ -113,19 +122,22 @@ def select(
         replace=replace,
     )
     checking.check_enough(bounds, limits)
-    task = Task(
-        scene=scene,
-        rule=rule,
-        noise=resolve_noise(scene, ratio, std),
-        limits=limits,
-        stop=Stop(bounds.k, bounds.min_gain, bounds.min_gain_share),
-        normalize=normalize,
-        conditional=conditional,
-        floor=floor,
-        columns_ahead=checking.check_columns_ahead(columns_ahead),
-        checkpoint=log_path,
-    )
-    return carry_out(task, progress)
+    ahead = checking.check_columns_ahead(columns_ahead)
+    with closing(scene.pool.source):
+        scene = scene.surveyed(normalize)
+        task = Task(
+            scene=scene,
+            rule=rule,
+            noise=resolve_noise(scene, ratio, std),
+            limits=limits,
+            stop=Stop(bounds.k, bounds.min_gain, bounds.min_gain_share),
+            normalize=normalize,
+            conditional=conditional,
+            floor=floor,
+            columns_ahead=ahead,
+            checkpoint=log_path,
+        )
+        return carry_out(task, progress)
 
 
 FIXED = (CosineSimilarity, Random, TopK)
@@ -196,7 +208,8 @@ def choose_chooser(
     if not task.conditional or not changes:
         return Once(tracker, rule, eligibility, marginal=changes)
     can_wait = rule.needs <= {"variance"}  # other running values are brought up to date each time
-    has_lazy = rule.gains_only_shrink and can_wait and problem.targets is not None
+    can_jump = problem.rows.source.jumps  # else the rows to score afresh cost a pass
+    has_lazy = rule.gains_only_shrink and can_wait and can_jump and problem.targets is not None
     if has_lazy and rounds is None:
         rows_per_pass = len(problem.rows) // max(problem.rows.dimension, 1)
         return Lazy(tracker, rule, eligibility, rows_per_pass)
@@ -218,15 +231,18 @@ def describe(
         "noise_variance": noise.scalar if noise.scalar is not None else "per point",
         "noise_ratio": noise.ratio if noise.ratio < float("inf") else None,
         "normalize": task.normalize,
-        "dtype": str(scene.pool.data.dtype).removeprefix("torch."),
+        "dtype": str(scene.pool.source.dtype).removeprefix("torch."),
         "device": str(scene.pool.device),
         "rows": len(scene.pool),
         "features": scene.pool.dimension,
         "candidates": len(scene.rows),
         "targets": 0 if scene.targets is None else len(scene.targets),
         "target_weights": weights.tolist() if weights is not None and scene.is_weighted else None,
+        "pool": "streamed" if scene.pool.is_streamed else "held",
+        "memory": scene.plan.budget,
         "passes": tracker.passes,
         "columns_ahead": tracker.width,
+        "reads": round(scene.pool.source.passes, 2),
         "floor": None if least is None else least.description,
         "floor_is_exact": None if least is None else least.is_exact,
         "notes": notes,
@@ -253,7 +269,7 @@ def summarize(
         whole_pool=None if least is None else least.whole_pool.cpu().numpy(),
         stop_reason=trace.stop_reason,
         settings=settings,
-        fingerprint=scene.fingerprint(),
+        fingerprint=scene.known.fingerprint,
         observed_indices=scene.observed.indices.numpy(),
         observed_points=None if points is None else points.numpy(),
     )

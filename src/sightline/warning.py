@@ -2,12 +2,10 @@
 
 import warnings
 
-import torch
-
 from sightline import numerics
 from sightline.posterior import Problem, Tracker
 from sightline.rules import Rule
-from sightline.scene import Noise
+from sightline.scene import Noise, evenly_spaced
 
 STACK_LEVEL = 6  # from here to the line that called select, through torch's wrapper of it
 
@@ -32,9 +30,8 @@ def effective_rank(problem: Problem) -> float:
     The same as (tr K)^2 / |K|_F^2 of the whole pool, from pairs of a few evenly spaced rows.
     """
     n = len(problem.rows)
-    count = min(n, numerics.EFFECTIVE_RANK_ROWS)
-    spaced = torch.linspace(0, n - 1, count, dtype=torch.float64).round().long()
-    points = problem.rows.rows(spaced)
+    points = problem.rows.rows(evenly_spaced(n))
+    count = len(points)
     K = problem.kernel.block(points, points)
     if count == 1:
         return 1.0

@@ -14,6 +14,7 @@ from sightline.checking.choices import (
     check_kernel,
     check_rule,
 )
+from sightline.checking.memory import check_memory
 from sightline.checking.points import check_points, check_scene
 from sightline.checking.values import read_array
 
@@ -26,6 +27,7 @@ __all__ = [
     "check_enough",
     "check_kernel",
     "check_limits",
+    "check_memory",
     "check_noise",
     "check_points",
     "check_rule",

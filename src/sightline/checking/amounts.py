@@ -21,7 +21,7 @@ from sightline.shapes import Float, Int
 
 
 def check_noise(
-    noise_ratio: Any, noise_std: Any, n: int
+    noise_ratio: Any, noise_std: Any, scene: Scene
 ) -> tuple[float | None, float | Tensor | None]:
     """Either (ratio, None) or (None, standard deviation: a float or a vector)."""
     if noise_ratio is not None and noise_std is not None:
@@ -36,9 +36,14 @@ def check_noise(
         number = check_positive(noise_std, "noise_std")
         _check_squares(torch.tensor([number], dtype=torch.float64))
         return None, number
-    vector = check_vector(noise_std, "noise_std", n, "pool row")
+    vector = check_vector(noise_std, "noise_std", len(scene.pool), "pool row")
     check_all_positive(vector, "noise_std")
     _check_squares(vector)
+    if scene.observed.features is not None:
+        raise ValueError(
+            "observed points outside the pool take the scalar noise; noise_std is per pool "
+            "row here. Give one noise_std, or put the points into the pool."
+        )
     return None, vector
 
 

@@ -7,22 +7,26 @@ import torch
 from torch import Tensor
 
 from sightline.checking.choices import check_device
+from sightline.checking.memory import check_memory, check_plan
 from sightline.checking.values import (
     check_distinct,
     check_indices,
     check_matrix_rows,
     check_rows,
+    check_shape,
     check_vector,
     kind_of,
     read_array,
 )
 from sightline.kernels import Kernel
-from sightline.kernels.algebra import matrix_size
-from sightline.pools import Pool, as_tensor, normalized
+from sightline.kernels.algebra import feature_form, matrix_size
+from sightline.memory import Sizes
+from sightline.pools import Pool
 from sightline.rules import Rule
-from sightline.scene import Observed, Scene, fingerprint
+from sightline.scene import ANOTHER_POOL, Observed, Scene
 from sightline.selection import Selection
 from sightline.shapes import Float, Int
+from sightline.sources import HeldRows, Source, as_tensor, open_source
 
 NORMALIZATIONS = ("unit", "center", "center+unit")
 
@@ -39,33 +43,51 @@ def check_scene(
     rule: Rule,
     replace: bool,
     device: Any,
+    memory: Any,
 ) -> Scene:
-    """Everything about points."""
-    checked = check_pool(pool, kernel, normalize, device)
-    points = None if targets is None else check_points(targets, "targets", checked, kernel)
+    """Everything about points, before the pool's rows are read."""
+    _check_normalize(normalize, kernel)
+    wanted = None if device is None else check_device(device)
+    budget = check_memory(memory)
+    source = check_source(pool, kernel)
+    where = source.device if wanted is None else wanted
+    points = None
+    if targets is not None:
+        points = check_points(targets, "targets", source.shape, kernel).to(where)
+    sizes = sizes_of(source, points, kernel)
+    plan = check_plan(
+        budget, sizes, where, is_here=source.held is not None and source.device == where
+    )
+    checked = Pool(source, where, plan.block_bytes)
     return Scene(
         pool=checked,
         kernel=kernel,
         candidates=check_candidates(candidates, len(checked)),
         targets=points,
-        target_weights=check_weights(target_weights, rule, points, checked.device),
+        target_weights=check_weights(target_weights, rule, points, where),
         is_weighted=target_weights is not None,
         observed=check_observed(observed, checked, kernel, replace),
+        plan=plan,
     )
 
 
-def check_pool(pool: Any, kernel: Kernel, normalize: str | None, device: Any) -> Pool:
-    _check_normalize(normalize, kernel)
-    wanted = None if device is None else check_device(device)
-    data = read_array(pool, "pool")
-    if matrix_size(kernel) is not None:
-        data = check_matrix_rows(data, "pool", kernel)
-    else:
-        check_rows(data, "pool")
-    where = data.device if wanted is None else wanted
-    if data.device != where:
-        data = data.to(where)  # asked for by device=
-    return normalized(Pool(data, where), normalize)
+def check_source(pool: Any, kernel: Kernel) -> Source:
+    source = open_source(pool, "pool")
+    if matrix_size(kernel) is None:
+        check_shape(source.shape, "pool")
+        return source
+    return HeldRows(check_matrix_rows(source.read(0, source.shape[0]), "pool", kernel))
+
+
+def sizes_of(source: Source, targets: Tensor | None, kernel: Kernel) -> Sizes:
+    n, d = source.shape[0], torch.Size(source.shape[1:]).numel()
+    return Sizes(
+        rows=n,
+        features=d,
+        targets=0 if targets is None else len(targets),
+        data_bytes=n * d * source.dtype.itemsize,
+        has_weights=feature_form(kernel) is not None,
+    )
 
 
 def _check_normalize(normalize: Any, kernel: Kernel) -> None:
@@ -83,20 +105,20 @@ def _check_normalize(normalize: Any, kernel: Kernel) -> None:
         )
 
 
-def check_points(points: Any, name: str, pool: Pool, kernel: Kernel) -> Tensor:
-    """Targets or outside observations as float64 rows, normalised as the pool is."""
+def check_points(points: Any, name: str, shape: tuple[int, ...], kernel: Kernel) -> Tensor:
+    """Targets or outside observations as float64 rows, for a pool of this shape."""
     data = read_array(points, name)
     if matrix_size(kernel) is not None:
-        return check_matrix_rows(data, name, kernel).to(pool.device)
+        return check_matrix_rows(data, name, kernel)
     if data.ndim == 1 and len(data):
         data = data[None]
     check_rows(data, name)
-    if data.shape[1] != pool.dimension:
+    if data.shape[1] != shape[1]:
         raise ValueError(
-            f"pool and {name} must share their feature dimension; got pool "
-            f"{tuple(pool.data.shape)} and {name} {tuple(data.shape)}."
+            f"pool and {name} must share their feature dimension; got pool {shape} and {name} "
+            f"{tuple(data.shape)}."
         )
-    return pool.normalization.apply(data.to(device=pool.device, dtype=torch.float64))
+    return data.to(torch.float64)
 
 
 def check_candidates(candidates: Any, n: int) -> Int[Tensor, " c"] | None:
@@ -139,8 +161,8 @@ def check_observed(observed: Any, pool: Pool, kernel: Kernel, replace: bool) -> 
                 f"with a Precomputed kernel observed must be a vector of numbers of pool rows; "
                 f"got {kind_of(values)}."
             )
-        points = check_points(values, "observed", pool, kernel)
-        return Observed(none.indices, values.to(torch.float64).cpu(), points)
+        points = check_points(values, "observed", pool.shape, kernel)
+        return Observed(none.indices, points.cpu(), points.to(pool.device))
     if values.ndim != 1 or values.is_floating_point() or values.dtype == torch.bool:
         raise TypeError(
             f"observed must be a vector of integers (numbers of pool rows), an (o, d) array of "
@@ -154,17 +176,16 @@ def check_observed(observed: Any, pool: Pool, kernel: Kernel, replace: bool) -> 
 
 
 def _observed_selection(earlier: Selection, pool: Pool, kernel: Kernel) -> Observed:
-    if earlier.fingerprint != fingerprint(pool, kernel):
-        raise ValueError(
-            "observed is a Selection from another pool: its row numbers mean other points here. "
-            "Pass the same pool, or the observed points themselves as an (o, d) array."
-        )
-    indices = np.concatenate([earlier.observed_indices, earlier.indices])
+    """What it knows; whether it knows it of this pool is seen once the pool has been read."""
+    indices = torch.from_numpy(np.concatenate([earlier.observed_indices, earlier.indices]))
+    if earlier.settings["rows"] != len(pool):
+        raise ValueError(ANOTHER_POOL)
     points = earlier.observed_points
     if points is None:
-        return Observed(torch.from_numpy(indices))
+        return Observed(indices, fingerprint=earlier.fingerprint)
     kept = torch.from_numpy(points)
-    return Observed(torch.from_numpy(indices), kept, check_points(kept, "observed", pool, kernel))
+    features = check_points(kept, "observed", pool.shape, kernel).to(pool.device)
+    return Observed(indices, kept, features, earlier.fingerprint)
 
 
 def check_weights(

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sightline.files import load_array
 from sightline.kernels import Kernel
 from sightline.kernels.algebra import matrix_size
-from sightline.pools import as_tensor, first_bad_row
+from sightline.pools import Pool
 from sightline.shapes import Float, Int
+from sightline.sources import as_tensor, load_array
+from sightline.survey import check_finite
 
 NOT_NUMBERS = (str, bytes, bool, np.bool_)  # although float() and int() take them
 
@@ -26,18 +27,19 @@ def read_array(array: Any, name: str) -> Tensor:
 
 
 def check_rows(data: Tensor, name: str) -> None:
-    if 0 in data.shape:
-        raise ValueError(f"{name} must not be empty; got shape {tuple(data.shape)}.")
-    if data.ndim != 2:
+    check_shape(tuple(data.shape), name)
+    rows = Pool.of(data)
+    for start, _, block in rows.blocks():
+        check_finite(start, block, rows.source, name)
+
+
+def check_shape(shape: tuple[int, ...], name: str) -> None:
+    if 0 in shape:
+        raise ValueError(f"{name} must not be empty; got shape {shape}.")
+    if len(shape) != 2:
         raise ValueError(
-            f"{name} must have two dimensions, rows x features; got shape {tuple(data.shape)}. "
-            f"Reshape it first; rows of one feature are (n, 1)."
-        )
-    bad = first_bad_row(data)
-    if bad is not None:
-        raise ValueError(
-            f"{name} must be finite; row {bad} has a NaN or an infinity. Drop or repair such rows "
-            f"first."
+            f"{name} must have two dimensions, rows x features; got shape {shape}. Reshape it "
+            f"first; rows of one feature are (n, 1)."
         )
 
 

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from sightline.kernels.kernel import Points
 from sightline.numerics import nonnegative
-from sightline.pools import spans
 from sightline.posterior.draft import Draft
 from sightline.posterior.functions import FunctionPosterior, GrowingMatrix
 from sightline.posterior.problem import Problem, State, prior_correlation
 from sightline.posterior.reach import columns_ahead
 from sightline.posterior.targets import FROM_COVARIANCE, TargetSummary, covariance_fields
 from sightline.shapes import Float, Int
+from sightline.sources import spans
 
 WIDE = FROM_COVARIANCE | {"correlation"}
 """Fields that are made of rows x targets values."""
@@ -37,7 +37,7 @@ class RunningRows:
         pieces = []
         for start, stop, block in problem.rows.blocks():
             F = self.posterior.whiten(block)
-            prior = problem.kernel.diagonal(block)
+            prior = problem.prior_variance[start:stop]
             self.variance[start:stop] = nonnegative(prior - F.square().sum(dim=0))
             pieces.append(F)
         self.whitened.append(torch.cat(pieces, dim=1))
@@ -79,13 +79,14 @@ class FunctionTracker:
     def states(self) -> Iterator[tuple[int, int, State]]:
         """The state of all rows from the running values, in as few pieces as memory allows."""
         self._catch_up()
-        for start, stop in spans(len(self._rows), self._problem.rows_per_chunk(WIDE)):
-            yield start, stop, self._running_state(slice(start, stop))
+        for start, stop, block in self._problem.pieces(WIDE, self._kept):
+            yield start, stop, self._running_state(slice(start, stop), block)
 
     def state(self, rows: Int[Tensor, " b"]) -> State:
         """The state of some rows, current even where the running values are not."""
         if not self._pending and self._running:
-            return self._running_state(rows)
+            reads_rows = self._problem.reads_rows(WIDE, self._kept)
+            return self._running_state(rows, self._rows.rows(rows) if reads_rows else None)
         points = self._rows.rows(rows)
         fields = {}
         if self._running:
@@ -94,7 +95,7 @@ class FunctionTracker:
             fields["variance_given_targets"] = self._given_targets.variance(points)
         if self._problem.needs & FROM_COVARIANCE:
             fields |= self._summaries(self._fresh_covariance(points))
-        return self._state(rows, fields | self._prior_fields(points))
+        return self._state(rows, fields | self._prior_fields(rows, points))
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
         """Condition on an observation of a row; see WeightTracker.observe."""
@@ -138,11 +139,11 @@ class FunctionTracker:
         }
         reads_targets = bool(self._problem.needs & FROM_COVARIANCE)
         return Draft(
-            state=self._state(rows, self._prior_fields(points)),
+            state=self._state(rows, self._prior_fields(rows, points)),
             needs=self._problem.needs,
             variance=joint["variance"],
             given_targets=joint.get("variance_given_targets"),
-            covariance=self._covariance_of(rows).clone() if reads_targets else None,
+            covariance=self._covariance_of(rows, points).clone() if reads_targets else None,
         )
 
     def refresh(self) -> bool:
@@ -251,25 +252,27 @@ class FunctionTracker:
 
     # ---- fields of a state
 
-    def _running_state(self, rows: Int[Tensor, " b"] | slice) -> State:
+    @property
+    def _kept(self) -> frozenset[str]:
+        """Wide fields for which no rows have to be read."""
+        return frozenset() if self._covariance is None else FROM_COVARIANCE
+
+    def _running_state(self, rows: Int[Tensor, " b"] | slice, points: Points | None) -> State:
+        """The points are those of the rows, where fields are made of them."""
         fields = {name: running.variance[rows] for name, running in self._running.items()}
         if self._problem.needs & FROM_COVARIANCE:
-            fields |= self._summaries(self._covariance_of(rows))
-        if self._problem.needs & {"correlation", "prior_variance"}:
-            fields |= self._prior_fields(self._points(rows))
-        return self._state(rows, fields)
+            fields |= self._summaries(self._covariance_of(rows, points))
+        return self._state(rows, fields | self._prior_fields(rows, points))
 
-    def _covariance_of(self, rows: Int[Tensor, " b"] | slice) -> Float[Tensor, "b m"]:
+    def _covariance_of(
+        self, rows: Int[Tensor, " b"] | slice, points: Points | None
+    ) -> Float[Tensor, "b m"]:
         if self._covariance is not None:
             return self._covariance[rows]
-        prior = self._problem.kernel.block(self._points(rows), self._problem.known_targets)
+        assert points is not None
+        prior = self._problem.kernel.block(points, self._problem.known_targets)
         F = self._running["variance"].whitened.rows[:, rows]
         return prior - F.T @ self._whitened_targets.rows
-
-    def _points(self, rows: Int[Tensor, " b"] | slice) -> Points:
-        if isinstance(rows, slice):
-            return self._rows.block(rows.start, rows.stop)
-        return self._rows.rows(rows)
 
     def _fresh_covariance(self, points: Points) -> Float[Tensor, "b m"]:
         prior = self._problem.kernel.block(points, self._problem.known_targets)
@@ -278,14 +281,18 @@ class FunctionTracker:
     def _summaries(self, covariance: Float[Tensor, "b m"]) -> dict[str, Tensor]:
         return covariance_fields(covariance, self.targets.known, self._problem.needs)
 
-    def _prior_fields(self, points: Points) -> dict[str, Tensor]:
+    def _prior_fields(
+        self, rows: Int[Tensor, " b"] | slice, points: Points | None
+    ) -> dict[str, Tensor]:
         fields, problem = {}, self._problem
+        variance = problem.prior_variance[rows]
         if "prior_variance" in problem.needs:
-            fields["prior_variance"] = problem.kernel.diagonal(points)
+            fields["prior_variance"] = variance
         if "correlation" in problem.needs:
+            assert points is not None
             fields["correlation"] = prior_correlation(
                 problem.kernel.block(points, problem.known_targets),
-                problem.kernel.diagonal(points),
+                variance,
                 self.targets.known.prior_variance,
             )
         return fields

@@ -1,6 +1,6 @@
 """What is to be learned, from what, under which assumptions: all fixed before the first pick."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 import torch
@@ -11,6 +11,7 @@ from sightline.kernels import Kernel
 from sightline.kernels.kernel import Points
 from sightline.pools import Pool, Rows
 from sightline.shapes import Float, Int
+from sightline.sources import spans
 
 NOTHING: frozenset[str] = frozenset()
 
@@ -33,12 +34,14 @@ class Problem:
     kernel: Kernel
     rows: Pool | Rows
     noise_variance: Float[Tensor, " n"]  # one entry per row; a scalar is an expanded view
+    prior_variance: Float[Tensor, " n"]  # k(x, x) of each row; not to be changed
     targets: Points | None = None
     target_weights: Float[Tensor, " m"] | None = None
     target_noise_variance: float = 0.0  # how f_A is seen when conditioning on it: 0 is f_A itself
     observed: tuple[Observation, ...] = ()
     needs: frozenset[str] = field(default=NOTHING)
     columns_ahead: int | None = None  # how many are made in one pass; None: as the costs say
+    memory: int = numerics.KEEP_BYTES  # what may be taken for kept columns and covariances
 
     @property
     def device(self) -> torch.device:
@@ -56,7 +59,8 @@ class Problem:
     @property
     def keeps_covariance(self) -> bool:
         """Whether rows x targets covariances are kept, or recomputed whenever they are read."""
-        return 8 * len(self.rows) * self.target_count <= numerics.KEEP_BYTES
+        most = min(self.memory, numerics.KEEP_BYTES)
+        return 8 * len(self.rows) * self.target_count <= most
 
     @property
     def known_targets(self) -> Points:
@@ -67,6 +71,19 @@ class Problem:
     @property
     def target_count(self) -> int:
         return 0 if self.targets is None else len(self.targets)
+
+    def reads_rows(self, wide: Set[str], kept: Set[str]) -> bool:
+        """Whether some of these wide fields are to be made of the rows themselves."""
+        return bool(self.needs & wide - kept)
+
+    def pieces(self, wide: Set[str], kept: Set[str]) -> Iterator[tuple[int, int, Points | None]]:
+        """Pieces of a state of all rows; with the rows where wide fields are made of them."""
+        most = self.rows_per_chunk(wide)
+        if self.reads_rows(wide, kept):
+            yield from self.rows.blocks(most)
+        else:
+            for start, stop in spans(len(self.rows), most):
+                yield start, stop, None
 
     def rows_per_chunk(self, wide: Set[str]) -> int:
         """Rows of each piece of a state of all; few where it has some of these wide fields."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sightline.kernels import FeatureKernel, Linear
 from sightline.kernels.algebra import feature_form
-from sightline.pools import Pool, rows_per_block, spans
+from sightline.pools import Pool
 from sightline.posterior.draft import Draft
 from sightline.posterior.function_tracker import FunctionTracker
 from sightline.posterior.problem import Observation, Problem, State
@@ -74,11 +74,17 @@ def weight_form(problem: Problem) -> tuple[Problem, Tensor | None] | None:
 
 
 def in_terms_of_features(problem: Problem) -> Problem:
-    """The problem with features in the place of points, where the kernel has a map to them."""
+    """The problem with features in the place of points, where the kernel has a map to them.
+
+    Not where all rows' features exceed the memory: function space needs a column at a time.
+    """
     form = feature_form(problem.kernel)
     if form is None or isinstance(form[0], Linear):
         return problem
-    return in_feature_space(problem, *form)
+    dimension = form[0].features(problem.rows.rows(torch.tensor([0]))).shape[1]
+    if 8 * len(problem.rows) * dimension > problem.memory:
+        return problem
+    return in_feature_space(problem, *form, dimension)
 
 
 def prior_of(kernel: FeatureKernel, factor: float, dimension: int) -> Tensor | None:
@@ -89,18 +95,21 @@ def prior_of(kernel: FeatureKernel, factor: float, dimension: int) -> Tensor | N
     return factor * (torch.eye(dimension, dtype=torch.float64) if prior is None else prior)
 
 
-def in_feature_space(problem: Problem, kernel: FeatureKernel, factor: float) -> Problem:
+def in_feature_space(
+    problem: Problem, kernel: FeatureKernel, factor: float, dimension: int
+) -> Problem:
     """The same problem with features in the place of points, computed once and kept."""
-    step = rows_per_block(problem.rows.dimension, problem.device)
-    pieces = [
-        kernel.features(problem.rows.block(start, stop))
-        for start, stop in spans(len(problem.rows), step)
-    ]
+    features = torch.empty(
+        len(problem.rows), dimension, dtype=torch.float64, device=problem.device
+    )
+    for start, stop, block in problem.rows.blocks():
+        features[start:stop] = kernel.features(block)
     targets = problem.targets
     return replace(
         problem,
-        kernel=Linear(prior_of(kernel, factor, pieces[0].shape[1])),
-        rows=Pool(torch.cat(pieces), problem.device),
+        kernel=Linear(prior_of(kernel, factor, dimension)),
+        rows=Pool.of(features),
+        memory=problem.memory - 8 * features.numel(),
         targets=None if targets is None else kernel.features(targets),
         observed=tuple(
             Observation(kernel.features(o.point), o.noise_variance) for o in problem.observed

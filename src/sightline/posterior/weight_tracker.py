@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from sightline import numerics
-from sightline.pools import spans
 from sightline.posterior.columns_ahead import ColumnsAhead
 from sightline.posterior.draft import Draft
 from sightline.posterior.problem import Problem, State, prior_correlation
@@ -50,7 +49,6 @@ class WeightTracker:
         self.targets = TargetSummary(problem, self._variance_of_targets())
         self._covariance = self._keep_covariance()
         self.running = self._set_up_running()
-        self._prior_variance = self._empty() if "prior_variance" in problem.needs else None
         self._ahead = self._set_up_columns_ahead()
         self.width = 1 if self._ahead is None else columns_ahead(problem, len(self.running))
         self._first_pass()
@@ -60,21 +58,23 @@ class WeightTracker:
     def states(self) -> Iterator[tuple[int, int, State]]:
         """The state of all rows from the running values, in as few pieces as memory allows."""
         self._catch_up()
-        for start, stop in spans(len(self._rows), self.problem.rows_per_chunk(WIDE)):
-            fields = {name: run.values[start:stop] for name, run in self.running.items()}
-            if self._prior_variance is not None:
-                fields["prior_variance"] = self._prior_variance[start:stop]
+        kept = {name: run.values for name, run in self.running.items()}
+        if "prior_variance" in self.problem.needs:
+            kept["prior_variance"] = self.problem.prior_variance
+        from_covariance = frozenset() if self._covariance is None else FROM_COVARIANCE
+        for start, stop, block in self.problem.pieces(WIDE, kept.keys() | from_covariance):
+            fields = {name: values[start:stop] for name, values in kept.items()}
             if self._covariance is not None:
                 fields |= self._of_covariance(self._covariance[start:stop])
-            if self.problem.needs & WIDE - fields.keys():
-                fields = self._wide_fields(self._rows.block(start, stop)) | fields
+            if block is not None:
+                fields = self._wide_fields(block) | fields
             yield start, stop, self._state(slice(start, stop), fields)
 
     def state(self, rows: Int[Tensor, " b"]) -> State:
         """The state of some rows, computed afresh from the posterior."""
         block = self._rows.rows(rows)
         fields = {name: run.fresh(block) for name, run in self.running.items()}
-        return self._state(rows, fields | self._prior_fields(block) | self._wide_fields(block))
+        return self._state(rows, fields | self._prior_fields(rows) | self._wide_fields(block))
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
         """Condition on an observation of a row.
@@ -126,7 +126,7 @@ class WeightTracker:
         squares = self.squares
         is_wide = bool(self.problem.needs & FROM_COVARIANCE - {"squared_covariance"})
         return Draft(
-            state=self._state(rows, self._prior_fields(block) | self._correlations(block)),
+            state=self._state(rows, self._prior_fields(rows) | self._correlations(block)),
             needs=self.problem.needs - {"squared_covariance"},
             variance=against @ block.T,
             given_targets=None if seen is None else block @ seen.covariance @ block.T,
@@ -223,16 +223,24 @@ class WeightTracker:
 
     def _first_pass(self) -> None:
         """Fill the running values: the only pass whose cost depends on the number of targets."""
-        if not self.running and self._prior_variance is None:
+        if not self.running:
+            return
+        to_fill = self._fill_from_prior()
+        if not to_fill and self._covariance is None:
             return
         self.passes += 1
         for start, stop, block in self._rows.blocks():
-            for run in self.running.values():
+            for run in to_fill:
                 run.values[start:stop] = run.first(block)
-            if self._prior_variance is not None:
-                self._prior_variance[start:stop] = self._prior.first_variance(block)
             if self._covariance is not None:
                 self._covariance[start:stop] = block @ self._against_targets(self.posterior)
+
+    def _fill_from_prior(self) -> list[Running]:
+        """Where nothing was observed the variance is the prior one; returns what is left."""
+        if self.problem.observed:
+            return list(self.running.values())
+        self.running["variance"].values.copy_(self.problem.prior_variance)
+        return [run for name, run in self.running.items() if name != "variance"]
 
     # ---- one observation
 
@@ -320,10 +328,10 @@ class WeightTracker:
         )
         return {"correlation": correlation}
 
-    def _prior_fields(self, block: Float[Tensor, "b d"]) -> dict[str, Tensor]:
+    def _prior_fields(self, rows: Int[Tensor, " b"]) -> dict[str, Tensor]:
         if "prior_variance" not in self.problem.needs:
             return {}
-        return {"prior_variance": self._prior.first_variance(block)}
+        return {"prior_variance": self.problem.prior_variance[rows]}
 
     def _state(self, rows: Int[Tensor, " b"] | slice, fields: dict[str, Tensor]) -> State:
         return State(

@@ -1,6 +1,6 @@
 """The rows behind a selection: the same pool and targets again, and what lies near each pick."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,11 @@ from torch import Tensor
 from sightline import numerics
 from sightline.checking import check_points, read_array
 from sightline.kernels import Linear
-from sightline.pools import Normalization, Pool, normalized, spans
+from sightline.pools import Normalization, Pool
 from sightline.selection import Selection
 from sightline.shapes import Float, Int
+from sightline.sources import open_source, spans
+from sightline.survey import normalization_of
 
 
 @dataclass(frozen=True)
@@ -25,15 +27,17 @@ class Nearest:
 
 def check_same_pool(chosen: Selection, pool: Any) -> Pool:
     """The pool that the selection came from, normalised as it was then."""
-    data = read_array(pool, "pool")
-    given = Pool(data, data.device)
-    if data.ndim not in (1, 2) or given.fingerprint() != chosen.fingerprint.split("+")[0]:
+    source = open_source(pool, "pool")
+    given = Pool(source, source.device, numerics.BLOCK_BYTES)
+    given.remember(torch.from_numpy(chosen.indices))
+    is_same = len(source.shape) in (1, 2) and source.shape[0] > 0
+    if not is_same or given.fingerprint() != chosen.fingerprint.split("+")[0]:
         raise ValueError(
             f"pool is not the one that this selection was made from: its fingerprint differs; got "
-            f"shape {tuple(data.shape)}, the selection had {chosen.settings['rows']:,} rows. Row "
+            f"shape {source.shape}, the selection had {chosen.settings['rows']:,} rows. Row "
             f"numbers would mean other points; pass the same rows in the same order."
         )
-    return normalized(given, chosen.settings["normalize"])
+    return replace(given, normalization=normalization_of(given, chosen.settings["normalize"]))
 
 
 def check_same_targets(chosen: Selection, targets: Any, pool: Pool) -> Tensor | None:
@@ -43,9 +47,9 @@ def check_same_targets(chosen: Selection, targets: Any, pool: Pool) -> Tensor | 
         if expected:
             raise ValueError(f"the selection had {expected} targets; got None. Pass them again.")
         return None
-    is_rows = pool.data.ndim == 2  # a vector holds row numbers of a Precomputed kernel
+    is_rows = len(pool.shape) == 2  # a vector holds row numbers of a Precomputed kernel
     points = (
-        check_points(targets, "targets", pool, Linear())
+        pool.normalization.apply(check_points(targets, "targets", pool.shape, Linear()))
         if is_rows
         else read_array(targets, "targets")
     )
@@ -72,7 +76,7 @@ def find_nearest(
     pool: Pool, targets: Tensor | None, indices: Int[np.ndarray, " k"]
 ) -> Nearest | None:
     """In float64, whatever the kernel; None where there are no rows or no targets to compare."""
-    if targets is None or pool.data.ndim == 1:
+    if targets is None or len(pool.shape) == 1:
         return None
     unit = Normalization(to_unit_length=True)
     directions = unit.apply(targets)

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from sightline import numerics
 from sightline.kernels import Gaussian, Kernel, Linear
+from sightline.memory import Plan
 from sightline.pools import Pool
 from sightline.posterior import Problem, State
 from sightline.rules import Rule
@@ -17,6 +19,7 @@ from sightline.selection import Selection
 PROBLEMS, ROWS, FEATURES, TARGETS = 6, 20, 4, 3
 PICKS = 5
 NOISE_RATIO = 1.0
+UNLIMITED = Plan(2**40, holds_pool=False, block_bytes=numerics.BLOCK_BYTES, kept=2**40)
 
 
 @dataclass(frozen=True)
@@ -32,14 +35,15 @@ class Case:
     def problem(self, rule: Rule) -> Problem:
         """As select poses it."""
         scene = Scene(
-            pool=Pool(self.pool),
+            pool=Pool.of(self.pool),
             kernel=self.kernel,
             candidates=None,
             targets=self.targets,
             target_weights=self.weights,
             is_weighted=rule.weighs_targets,
             observed=Observed(torch.empty(0, dtype=torch.int64)),
-        )
+            plan=UNLIMITED,
+        ).surveyed(None)
         return scene.problem(rule, resolve_noise(scene, NOISE_RATIO, None))
 
     def select(self, rule: Rule) -> Selection:

@@ -1,0 +1,59 @@
+"""The memory budget: a number of bytes, or a size as people write it."""
+
+import re
+from typing import Any
+
+import torch
+
+from sightline.memory import Plan, Sizes, available, in_words, least_budget, plan
+
+UNITS = {
+    "B": 1,
+    **{f"{letter}B": 1000**power for power, letter in enumerate("KMGT", start=1)},
+    **{f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", start=1)},
+}
+SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B)\s*", re.IGNORECASE)
+
+
+def check_memory(memory: Any) -> int | None:
+    """In bytes; None for what Sightline thinks fit."""
+    if memory is None:
+        return None
+    if isinstance(memory, str):
+        found = SIZE.fullmatch(memory)
+        if found is None or found[2].upper() not in UNITS:
+            raise ValueError(_message(repr(memory)))
+        count = int(float(found[1]) * UNITS[found[2].upper()])
+    elif isinstance(memory, int) and not isinstance(memory, bool):
+        count = memory
+    else:
+        came = repr(memory) if isinstance(memory, bool | float) else type(memory).__name__
+        raise TypeError(_message(came))
+    if count < 1:
+        raise ValueError(_message(repr(memory)))
+    return count
+
+
+def _message(came: str) -> str:
+    return (
+        f"memory must be a whole number of bytes or a size such as '500MB', '4GB' or '2GiB'; got "
+        f"{came}. None takes half of what is available."
+    )
+
+
+def check_plan(memory: int | None, sizes: Sizes, device: torch.device, *, is_here: bool) -> Plan:
+    """What becomes of the budget; an error if it is too small to work at all."""
+    limit = available(device) if memory is None else memory
+    least = least_budget(sizes)
+    if least > limit:
+        blocks = least - sizes.for_rows - sizes.for_points
+        came = "that much is not available" if memory is None else f"got {in_words(limit)}"
+        raise ValueError(
+            f"memory must be at least {in_words(least)} for a pool of {sizes.rows:,} rows of "
+            f"{sizes.features:,} features and {sizes.targets:,} targets: "
+            f"{in_words(sizes.for_rows)} for values per row, {in_words(sizes.for_points)} for the "
+            f"targets and the posterior, {in_words(blocks)} for blocks of rows; {came}. Give "
+            f"more, or split the pool."
+        )
+    budget = limit // 2 if memory is None else memory
+    return plan(sizes, budget, device, is_here=is_here)

@@ -1,0 +1,50 @@
+r"""A short name for the content of a pool, made block by block, on any device.
+
+.. math::
+    r_i = \sum_j b_{ij} (2 j + 1), \qquad
+    s = \sum_i \mathrm{mix}\bigl(r_i \oplus (i + 1)\, g\bigr)
+
+with the bits b of the float64 values as integers, all modulo 2^64. The sums are exact, so neither
+block size nor device changes them; the factors and the row numbers make them depend on the order
+of columns and rows.
+"""
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+GOLDEN = 0x9E3779B97F4A7C15 - 2**64
+MIX = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
+"""Shifts and factors of splitmix64 (Steele, Lea and Flood 2014), as signed numbers."""
+
+
+class Fingerprint:
+    """The checksum of the rows seen so far; ``name`` closes it."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._sum = torch.zeros((), dtype=torch.int64, device=device)
+
+    def add(self, start: int, rows: Tensor) -> None:
+        """Take in the rows from number ``start`` on, as float64; or row numbers, as they are."""
+        bits = rows.to(torch.float64).view(torch.int64).reshape(len(rows), -1)
+        odd = torch.arange(bits.shape[1], device=bits.device).mul_(2).add_(1)
+        sums = (bits * odd).sum(dim=1)
+        numbers = torch.arange(start + 1, start + 1 + len(rows), device=bits.device)
+        self._sum += _mixed(sums ^ numbers.mul_(GOLDEN)).sum()
+
+    def name(self, shape: tuple[int, ...]) -> str:
+        text = f"{shape} {int(self._sum)}"
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _mixed(values: Tensor) -> Tensor:
+    """Every bit of the input changes about half of the output's."""
+    for shift, factor in MIX:
+        values = (values ^ _shifted(values, shift)) * factor
+    return values ^ _shifted(values, 31)
+
+
+def _shifted(values: Tensor, by: int) -> Tensor:
+    """To the right, with zeros from the left: torch would repeat the sign."""
+    return (values >> by) & (2 ** (64 - by) - 1)

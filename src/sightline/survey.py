@@ -1,0 +1,93 @@
+"""The first look at a pool: everything that is asked of each row, in one pass."""
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from sightline import numerics
+from sightline.fingerprint import Fingerprint
+from sightline.kernels import Kernel
+from sightline.kernels.algebra import matrix_size
+from sightline.pools import Normalization, Pool
+from sightline.shapes import Float
+from sightline.sources import Source
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A pool that was read once: all its rows are finite."""
+
+    pool: Pool  # normalised
+    prior_variance: Float[Tensor, " n"]  # k(x, x) of every row; may overflow
+    fingerprint: str
+
+
+def survey(pool: Pool, kernel: Kernel, normalize: str | None) -> Survey:
+    """One pass; with a mean to subtract, one before it."""
+    normalization = normalization_of(pool, normalize)
+    variance = torch.empty(len(pool), dtype=torch.float64, device=pool.device)
+    inverse = torch.empty_like(variance) if normalization.to_unit_length else None
+    sums = Fingerprint(pool.device)
+    for start, stop, rows in pool.blocks():
+        if normalization.mean is None:
+            check_finite(start, rows, pool.source, "pool")
+        sums.add(start, rows)
+        rows = rows if rows.ndim == 1 else normalization.centred(rows)
+        if inverse is not None:
+            inverse[start:stop] = normalization.lengths(rows).reciprocal_()
+            rows = rows * inverse[start:stop, None]
+        variance[start:stop] = kernel.diagonal(rows)
+    pool = replace(pool, normalization=normalization, inverse_length=inverse)
+    name = f"{sums.name(pool.shape)}{matrix_mark(pool, kernel)}"
+    return Survey(converted_once(pool), variance, name)
+
+
+def normalization_of(pool: Pool, normalize: str | None) -> Normalization:
+    """What ``normalize`` means for this pool; its mean is taken over all rows."""
+    parts = () if normalize is None else normalize.split("+")
+    mean = checked_mean(pool) if "center" in parts else None
+    return Normalization(mean, to_unit_length="unit" in parts)
+
+
+def checked_mean(pool: Pool) -> Float[Tensor, " d"]:
+    """The mean row, of rows that are all finite."""
+    total = torch.zeros(pool.dimension, dtype=torch.float64, device=pool.device)
+    for start, _, rows in pool.blocks():
+        check_finite(start, rows, pool.source, "pool")
+        total += rows.sum(dim=0)
+    return total / len(pool)
+
+
+def check_finite(start: int, rows: Tensor, source: Source, name: str) -> None:
+    """Row sums find suspects; only those are searched."""
+    if rows.ndim == 1:
+        return  # row numbers, of which all is known
+    suspects = (~torch.isfinite(rows.sum(dim=1))).nonzero()[:, 0]
+    bad = suspects[~torch.isfinite(rows[suspects]).all(dim=1)]
+    if len(bad):
+        raise ValueError(
+            f"{name} must be finite; {source.where(start + int(bad[0]))} has a NaN or an "
+            f"infinity. Drop or repair such rows first."
+        )
+
+
+def matrix_mark(pool: Pool, kernel: Kernel) -> str:
+    """Where rows are numbers of a matrix: what tells it from others. Else nothing."""
+    if matrix_size(kernel) is None:
+        return ""
+    rows = pool.whole()
+    spaced = rows[:: max(len(rows) // numerics.FINGERPRINT_COLUMNS, 1)]
+    digest = hashlib.blake2b(digest_size=8)
+    for values in (kernel.diagonal(rows), kernel.block(rows, spaced)):
+        digest.update(values.cpu().numpy().tobytes())
+    return f"+{digest.hexdigest()}"
+
+
+def converted_once(pool: Pool) -> Pool:
+    """A pool that is so small that all of it is kept as float64, if it is one."""
+    is_small = 8 * len(pool) * pool.dimension <= numerics.SMALL_POOL_BYTES
+    if len(pool.shape) == 1 or pool.is_streamed or not is_small:
+        return pool
+    return replace(pool, ready=pool.whole(), inverse_length=None)
