@@ -36,8 +36,8 @@ def fused(monkeypatch):
         scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
 
     monkeypatch.setattr(interpreter, "_patch_lang_tensor", patch_for_numpy)
-    monkeypatch.setattr("sightline.pools.can_fuse", accept)
-    monkeypatch.setattr("sightline.rounds.can_fuse", accept)
+    for room in ("pools", "survey", "posterior.weight_tracker", "rounds"):
+        monkeypatch.setattr(f"sightline.{room}.can_fuse", accept)
 
 
 def both(monkeypatch, *arguments, **options) -> tuple[sl.Selection, sl.Selection]:
@@ -57,4 +57,68 @@ def assert_same(one: sl.Selection, other: sl.Selection) -> None:
 @pytest.mark.parametrize("noise", [0.01, 1.0])
 def test_rounds_pick_what_the_loop_picks(rule, noise, fused, monkeypatch):
     pool, targets = clustered(300, 20, 6)
-    assert_same(*both(monkeypatch, pool, targets, 40, rule=rule, noise_ratio=noise))
+    by_kernels, by_loop = both(monkeypatch, pool, targets, 40, rule=rule, noise_ratio=noise)
+    assert_same(by_kernels, by_loop)
+    assert by_kernels.fingerprint == by_loop.fingerprint
+    assert by_kernels.settings["passes"] < 15  # so the rounds did make the picks
+
+
+OPTIONS = {
+    "candidates": {"candidates": np.arange(30, 290, 2)},
+    "unit": {"normalize": "unit"},
+    "center+unit": {"normalize": "center+unit"},
+    "noise per point": {"noise_std": np.linspace(0.1, 0.5, 300)},
+    "observed": {"observed": [7, 200, 13]},
+    "least gain": {"min_gain_share": 0.3},
+    "two columns": {"columns_ahead": 2},
+    "few": {"k": 3},
+    "covariance": {"kernel": sl.kernels.Linear(torch.diag(torch.linspace(0.2, 3.0, 20)))},
+    "weights": {"target_weights": np.arange(1.0, 7.0)},
+    "scaled": {"kernel": sl.kernels.Scaled(sl.kernels.Linear(), 2.0)},
+}
+
+
+@pytest.mark.parametrize("rule", ["itl", "vtl"])
+@pytest.mark.parametrize("option", OPTIONS)
+def test_options_mean_the_same_to_rounds(rule, option, fused, monkeypatch):
+    if (rule, option) == ("itl", "weights"):
+        pytest.skip("ITL weighs no targets")
+    pool, targets = clustered(300, 20, 6)
+    options = {"k": 25, "rule": rule, **OPTIONS[option]}
+    assert_same(*both(monkeypatch, pool, targets, **options))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_rounds_read_other_dtypes(dtype, fused, monkeypatch):
+    pool, targets = (torch.from_numpy(rows).to(dtype) for rows in clustered(200, 20, 6))
+    assert_same(*both(monkeypatch, pool, targets, 15))
+
+
+@pytest.mark.parametrize("rule", ["uncertainty", "undirected-itl"])
+def test_rounds_need_no_targets(rule, fused, monkeypatch):
+    pool, _ = clustered(300, 20, 6)
+    assert_same(*both(monkeypatch, pool, None, 20, rule=rule))
+
+
+def test_ties_beyond_the_shortlist_go_to_the_lowest_row(fused, monkeypatch):
+    """Every row twelve times, and a shortlist that holds fewer than that."""
+    monkeypatch.setattr("sightline.numerics.DRAFTED_FROM", 8)
+    pool, targets = clustered(30, 6, 4)
+    repeated = np.tile(pool, (12, 1))
+    by_kernels = sl.select(repeated, targets, 40)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(by_kernels.indices, sl.select(repeated, targets, 40).indices)
+
+
+def test_a_pool_smaller_than_k_ends_as_the_loop_does(fused, monkeypatch):
+    pool, targets = clustered(20, 6, 4)
+    one, other = both(monkeypatch, pool, targets, min_gain=1e-9)
+    assert_same(one, other)
+    assert one.stop_reason == other.stop_reason
+
+
+def test_a_bad_row_is_named(fused):
+    pool, targets = clustered(50, 6, 4)
+    pool[31, 2] = np.nan
+    with pytest.raises(ValueError, match="row 31 has a NaN"):
+        sl.select(pool, targets, 2)

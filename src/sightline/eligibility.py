@@ -88,8 +88,11 @@ class Eligibility:
         return not limits.replace and limits.cost is None and limits.group is None
 
     def take_where(self, rows: Int[Tensor, " b"], chosen: Bool[Tensor, " b"]) -> None:
-        """Take several rows at once, those that are chosen; only where the limits are plain."""
-        self._left[rows] &= ~chosen
+        """Take several rows at once, the first few, as chosen; only where the limits are plain.
+
+        A row that is not chosen may stand for one that is, so all writes go to chosen rows.
+        """
+        self._left[torch.where(chosen, rows, rows[0])] &= ~chosen[0]
         self.closed = ~self._left
 
     def _count_in_group(self, row: int) -> None:

@@ -14,6 +14,10 @@ RANK_TOLERANCE = 1e-10
 """Eigenvalues below this share of the largest count as zero, in pseudo-inverses and in floors.
 Part of the definition of ITL about f_A when the targets' covariance is singular."""
 
+WELL_CONDITIONED = 1e6
+"""Ratio of eigenvalues up to which Cholesky factors stand in for singular values: far above
+RANK_TOLERANCE, so both see the full rank, and they agree to about 1e-15 of this ratio."""
+
 ZERO_VARIANCE = 1e-14
 """A variance below this share of its prior value is rounding: correlations with it are 0."""
 

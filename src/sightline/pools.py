@@ -115,6 +115,10 @@ class Pool:
             torch.mm(vectors, self._plain(rows, self.scratch).T, out=out[:, start:stop])
         self._normalize_products(vectors, out, self.inverse_length)
 
+    def squared_products(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, " n"]) -> None:
+        """Squares of inner products, added up over the vectors; for rows that kernels can read."""
+        fused_products(self, vectors, out, squared=True)
+
     def block(self, start: int, stop: int) -> Tensor:
         """Consecutive rows, to keep."""
         here = self._here
@@ -236,6 +240,9 @@ class Rows:
         some = None if lengths is None else lengths[self.indices.to(lengths.device)]
         self.pool._normalize_products(vectors, out, some)
 
+    def squared_products(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, " n"]) -> None:
+        fused_products(self.pool, vectors, out, self.indices, squared=True)
+
     def block(self, start: int, stop: int) -> Tensor:
         return self.pool.rows(self.indices[start:stop])
 
@@ -273,15 +280,20 @@ class Rows:
 
 
 def fused_products(
-    pool: Pool, vectors: Tensor, out: Tensor, some: Int[Tensor, " n"] | None = None
+    pool: Pool,
+    vectors: Tensor,
+    out: Tensor,
+    some: Int[Tensor, " n"] | None = None,
+    *,
+    squared: bool = False,
 ) -> None:
-    """Inner products on a GPU, without a float64 copy of the rows."""
-    from sightline.gpu.products import products
+    """Inner products on a GPU, without a float64 copy of the rows; or their summed squares."""
+    from sightline.gpu.products import products, squared_products
 
     is_final, mean = pool.ready is not None, pool.normalization.mean
     rows = pool.ready if pool.ready is not None else pool.held
     assert rows is not None
-    products(
+    (squared_products if squared else products)(
         rows,
         vectors,
         out,

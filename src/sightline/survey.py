@@ -8,7 +8,8 @@ from torch import Tensor
 
 from sightline import numerics
 from sightline.fingerprint import Fingerprint
-from sightline.kernels import Kernel
+from sightline.gpu import can_fuse
+from sightline.kernels import Kernel, Linear
 from sightline.kernels.algebra import matrix_size
 from sightline.pools import Normalization, Pool
 from sightline.shapes import Float
@@ -27,6 +28,8 @@ class Survey:
 def survey(pool: Pool, kernel: Kernel, normalize: str | None) -> Survey:
     """One pass; with a mean to subtract, one before it."""
     normalization = normalization_of(pool, normalize)
+    if can_fuse(pool.held) and is_plain(kernel) and normalization.mean is None:
+        return fused_survey(pool, normalization)
     variance = torch.empty(len(pool), dtype=torch.float64, device=pool.device)
     inverse = torch.empty_like(variance) if normalization.to_unit_length else None
     sums = Fingerprint(pool.device)
@@ -42,6 +45,30 @@ def survey(pool: Pool, kernel: Kernel, normalize: str | None) -> Survey:
     pool = replace(pool, normalization=normalization, inverse_length=inverse)
     name = f"{sums.name(pool.shape)}{matrix_mark(pool, kernel)}"
     return Survey(converted_once(pool), variance, name)
+
+
+def is_plain(kernel: Kernel) -> bool:
+    """Whether k(x, x) is the squared length of x."""
+    return isinstance(kernel, Linear) and kernel.covariance is None
+
+
+def fused_survey(pool: Pool, normalization: Normalization) -> Survey:
+    """The same on a GPU, in one kernel; only rows whose squares are not finite are searched."""
+    from sightline.gpu.surveying import survey_rows
+
+    assert pool.held is not None
+    squares, total = survey_rows(pool.held)
+    if not bool(torch.isfinite(squares).all()):
+        for start, _, rows in pool.blocks():
+            check_finite(start, rows, pool.source, "pool")
+    inverse = None
+    if normalization.to_unit_length:
+        inverse = torch.where(squares > 0, squares, 1.0).rsqrt()
+        squares = squares * inverse.square()
+    sums = Fingerprint(pool.device)
+    sums.add_sum(total)
+    pool = replace(pool, normalization=normalization, inverse_length=inverse)
+    return Survey(converted_once(pool), squares, sums.name(pool.shape))
 
 
 def normalization_of(pool: Pool, normalize: str | None) -> Normalization:

@@ -50,6 +50,14 @@ def condition_all(posterior: WeightPosterior, Z: np.ndarray) -> None:
         posterior.condition(tensor(Z[i]), float(noise))
 
 
+def first_variance(
+    posterior: WeightPosterior, Z: torch.Tensor, prior: torch.Tensor
+) -> torch.Tensor:
+    """As the rows get it before the loop."""
+    start = posterior.start()
+    return posterior.variance(Z) if start is None else start.of(Z, prior)
+
+
 # ---- weight space
 
 
@@ -66,7 +74,10 @@ def test_observed_weights_are_conditioned_on(seed, prior):
     close = {"rtol": 1e-9, "atol": 1e-11 * np.abs(expected).max()}
     np.testing.assert_allclose(covariance_of(posterior, Z), expected, **close)
     np.testing.assert_allclose(posterior.variance(tensor(Z)), np.diag(expected), **close)
-    np.testing.assert_allclose(posterior.first_variance(tensor(Z)), np.diag(expected), **close)
+    prior = tensor(np.diag(oracle.matrix(lambda x, z: oracle.linear(x, z, C[prior]), Z, Z)).copy())
+    np.testing.assert_allclose(
+        first_variance(posterior, tensor(Z), prior), np.diag(expected), **close
+    )
 
 
 @given(seed=seeds)
@@ -99,7 +110,8 @@ def test_weights_that_saw_the_targets_first_are_conditioned_on_them(seed, noise,
     condition_all(seen, Z)
     expected = oracle.condition(given_targets, OBSERVED, NOISE)
     np.testing.assert_allclose(covariance_of(seen, Z), expected, **close)
-    np.testing.assert_allclose(seen.first_variance(tensor(Z)), np.diag(expected), **close)
+    prior = tensor(np.diag(K).copy())
+    np.testing.assert_allclose(first_variance(seen, tensor(Z), prior), np.diag(expected), **close)
 
 
 @given(seed=seeds, noise=st.sampled_from([0.0, 0.2]))
@@ -148,7 +160,22 @@ def test_targets_that_span_the_features_leave_no_variance_at_all():
     Z, rng = points(0)
     seen = WeightPosterior.of(None, D, CPU).given_targets(tensor(rng.standard_normal((8, D))), 0.0)
     np.testing.assert_array_equal(seen.covariance, 0.0)
-    np.testing.assert_array_equal(seen.first_variance(tensor(Z)), 0.0)
+    np.testing.assert_array_equal(first_variance(seen, tensor(Z), tensor(np.ones(N + M))), 0.0)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+@pytest.mark.parametrize("spread", [1.0, 1e-2, 1e-4, 1e-7])
+@pytest.mark.parametrize("count", [2, 7, 12, 15])
+def test_well_and_badly_conditioned_targets_are_seen_alike(count, spread, noise):
+    """Cholesky factors where they are accurate, singular values elsewhere: no jump between."""
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((count, 12)) @ np.diag(np.geomspace(1.0, spread, 12))
+    seen = WeightPosterior.of(None, 12, CPU).given_targets(tensor(A), noise)
+    _, values, V = np.linalg.svd(A, full_matrices=False)
+    V = V[values**2 > 1e-10 * values[0] ** 2]
+    share = values[: len(V)] ** 2 / (values[: len(V)] ** 2 + noise)
+    expected = np.eye(12) - (V.T * share) @ V
+    np.testing.assert_allclose(seen.covariance, expected, atol=1e-10)
 
 
 @given(seed=seeds, rank=st.integers(1, D))

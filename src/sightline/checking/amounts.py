@@ -121,9 +121,9 @@ def check_limits(
     if labels is not None:
         groups_of_observed = labels[scene.observed.indices]
         taken = torch.bincount(groups_of_observed, minlength=int(labels.max()) + 1)
-    blocked = torch.zeros(n, dtype=torch.bool)
-    if not replace:
-        blocked[scene.observed.indices] = True
+    blocked = torch.zeros(n, dtype=torch.bool, device=scene.pool.device)
+    if not replace and len(scene.observed.indices):
+        blocked[scene.observed.indices.to(blocked.device)] = True
     return Limits(
         blocked=scene.cut(blocked),
         replace=replace,

@@ -25,14 +25,14 @@ AT_ONCE = 8  # earlier columns that are subtracted together
 @triton.jit
 def _draft_kernel(
     first_matrix, second_matrix, noise, numbers, scores, first_gain,
-    columns, seconds, places, drift, gains, scale, second_scale, carried, second_carried,
-    tie_tolerance, tie_floor, steps,
-    RULE: tl.constexpr, LENGTH: tl.constexpr, MOST: tl.constexpr, AT_ONCE: tl.constexpr,
+    columns, seconds, state, places, drift, gains, scale, second_scale, carried, second_carried,
+    tie_tolerance, tie_floor,
+    RULE: tl.constexpr, LENGTH: tl.constexpr, STEPS: tl.constexpr, AT_ONCE: tl.constexpr,
 ):  # fmt: skip
     lanes = tl.arange(0, LENGTH)
     some = tl.arange(0, AT_ONCE)
     rho = tl.load(noise + lanes)
-    number = tl.load(numbers + lanes)
+    key = tl.load(numbers + lanes) * LENGTH + lanes  # lowest number first, and its place
     running = tl.load(scores + lanes)
     is_open = running > float("-inf")
     variance = tl.maximum(tl.load(first_matrix + lanes * LENGTH + lanes), 0.0)
@@ -43,7 +43,10 @@ def _draft_kernel(
     fresh = tl.where(is_open, gain(rank(variance, second, rho, RULE), RULE), 0.0)
     apart = tl.where(is_open, tl.abs(gain(running, RULE) - fresh), 0.0)
     tl.store(drift, tl.max(apart, axis=0) / tl.maximum(tl.max(tl.abs(fresh), axis=0), 1e-300))
-    for step in range(steps):
+    for step in range(STEPS):
+        tl.store(state + lanes, variance)
+        tl.store(state + LENGTH + lanes, second)
+        tl.debug_barrier()  # single values are read below that other threads have stored
         worth = gain(rank(variance, second, rho, RULE), RULE)
         worth = tl.where(is_open, worth, float("-inf"))
         best = tl.max(worth, axis=0)
@@ -51,10 +54,14 @@ def _draft_kernel(
         width = tl.where(
             best > float("-inf"), tie_tolerance * tl.abs(best) + tie_floor * tl.abs(first), 0.0
         )
-        winner = tl.min(tl.where(worth >= best - width, number, 9223372036854775807), axis=0)
-        place = tl.min(tl.where(number == winner, lanes, LENGTH), axis=0)
+        winner = tl.min(tl.where(worth >= best - width, key, 9223372036854775807), axis=0)
+        place = winner % LENGTH
+        noise_there = tl.load(noise + place)
+        variance_there = tl.load(state + place)
+        second_there = tl.load(state + LENGTH + place)
+        worth_there = gain(rank(variance_there, second_there, noise_there, RULE), RULE)
         tl.store(places + step, place)
-        tl.store(gains + step, tl.sum(tl.where(lanes == place, worth, 0.0), axis=0))
+        tl.store(gains + step, tl.where(best > float("-inf"), worth_there, best))
         c = tl.load(first_matrix + place * LENGTH + lanes)
         b = c
         if RULE < 2:
@@ -62,45 +69,37 @@ def _draft_kernel(
         for start in range(0, step, AT_ONCE):
             before = start + some
             known = before < step
+            tile = before[:, None] * LENGTH + lanes[None, :]
             s = tl.load(scale + before, mask=known, other=1.0)
-            at_place = tl.load(columns + before * LENGTH + place, mask=known, other=0.0)
-            tl.store(carried + step * MOST + before, at_place / s, mask=known)
-            earlier = tl.load(
-                columns + before[:, None] * LENGTH + lanes[None, :], mask=known[:, None], other=0.0
-            )
-            c -= tl.sum(earlier * (at_place / s)[:, None], axis=0)
+            there = tl.load(columns + before * LENGTH + place, mask=known, other=0.0)
+            tl.store(carried + step * STEPS + before, there / s, mask=known)
+            earlier = tl.load(columns + tile, mask=known[:, None], other=0.0)
+            c -= tl.sum(earlier * (there / s)[:, None], axis=0)
             if RULE < 2:
-                also = tl.load(
-                    seconds + before[:, None] * LENGTH + lanes[None, :],
-                    mask=known[:, None],
-                    other=0.0,
-                )
                 e = tl.load(second_scale + before, mask=known, other=1.0)
-                also_at_place = tl.load(seconds + before * LENGTH + place, mask=known, other=0.0)
+                also = tl.load(seconds + tile, mask=known[:, None], other=0.0)
+                also_there = tl.load(seconds + before * LENGTH + place, mask=known, other=0.0)
                 if RULE == 0:
-                    tl.store(second_carried + step * MOST + before, also_at_place / e, mask=known)
-                    b -= tl.sum(also * (also_at_place / e)[:, None], axis=0)
+                    tl.store(second_carried + step * STEPS + before, also_there / e, mask=known)
+                    b -= tl.sum(also * (also_there / e)[:, None], axis=0)
                 else:
-                    b -= tl.sum(also * (at_place / s)[:, None], axis=0)
-                    weight = also_at_place / s - e * at_place / (s * s)
-                    b -= tl.sum(earlier * weight[:, None], axis=0)
-        of_place = lanes == place
-        noise_at_place = tl.sum(tl.where(of_place, rho, 0.0), axis=0)
-        s = tl.maximum(tl.sum(tl.where(of_place, c, 0.0), axis=0), 0.0) + noise_at_place
+                    weight = also_there / s - e * there / (s * s)
+                    b -= tl.sum(also * (there / s)[:, None] + earlier * weight[:, None], axis=0)
+        s = variance_there + noise_there
         tl.store(scale + step, s)
         tl.store(columns + step * LENGTH + lanes, c)
         variance = tl.maximum(variance - c * c / s, 0.0)
         if RULE < 2:
-            e = tl.maximum(tl.sum(tl.where(of_place, b, 0.0), axis=0), 0.0)
+            e = second_there
             if RULE == 0:
-                e += noise_at_place
+                e += noise_there
                 second = tl.maximum(second - b * b / e, 0.0)
             else:
                 second = tl.maximum(second - 2.0 * c * b / s + c * c * (e / (s * s)), 0.0)
             tl.store(second_scale + step, e)
             tl.store(seconds + step * LENGTH + lanes, b)
         is_open = is_open & (lanes != place)
-        tl.debug_barrier()  # the next step reads what other threads have stored
+        tl.debug_barrier()
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,7 @@ def draft(
 ) -> Drafted:
     """Pick greedily from the shortlist, which has a power of two of rows."""
     length, device = len(numbers), noise.device
-    scratch = torch.empty(2, steps, length, dtype=torch.float64, device=device)
+    scratch = torch.empty(2 * steps + 2, length, dtype=torch.float64, device=device)
     values = torch.zeros(3 + 2 * steps, steps, dtype=torch.float64, device=device)
     drafted = Drafted(
         places=torch.empty(steps, dtype=torch.int64, device=device),
@@ -141,9 +140,9 @@ def draft(
     )
     _draft_kernel[(1,)](
         first_matrix, second_matrix, noise, numbers, scores, first_gain,
-        scratch[0], scratch[1], drafted.places, drafted.drift, drafted.gains, drafted.scale,
-        drafted.second_scale, drafted.carried, drafted.second_carried,
-        TIE_TOLERANCE, TIE_FLOOR, steps,
-        RULE=rule, LENGTH=length, MOST=steps, AT_ONCE=AT_ONCE, num_warps=16,
+        scratch, scratch[steps:], scratch[2 * steps :], drafted.places, drafted.drift,
+        drafted.gains, drafted.scale, drafted.second_scale, drafted.carried,
+        drafted.second_carried, TIE_TOLERANCE, TIE_FLOOR,
+        RULE=rule, LENGTH=length, STEPS=steps, AT_ONCE=AT_ONCE, num_warps=16,
     )  # fmt: skip
     return drafted

@@ -17,8 +17,8 @@ ROWS = 512
 
 @triton.jit
 def _replay_kernel(
-    columns, seconds, variance, second, noise, noise_stride, excluded, best, change, n, steps,
-    RULE: tl.constexpr, ROWS: tl.constexpr,
+    columns, seconds, variance, second, noise, noise_stride, excluded, best, change, n,
+    RULE: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """For each step the best rank outside the shortlist, and the fall of the summed variance."""
     program = tl.program_id(0)
@@ -30,22 +30,22 @@ def _replay_kernel(
         w = tl.load(second + rows, mask=inside, other=0.0)
     rho = tl.load(noise + rows * noise_stride, mask=inside, other=1.0)
     counts = inside & (tl.load(excluded + rows, mask=inside, other=1) == 0)
-    for step in range(steps):
+    for step in range(STEPS):
         at = tl.cast(step, tl.int64) * n + rows
         c = tl.load(columns + at, mask=inside, other=0.0)
         b = c
         if RULE < 2:
             b = tl.load(seconds + at, mask=inside, other=0.0)
         value = tl.where(counts, rank(v, w, rho, RULE), float("-inf"))
-        tl.store(best + program * steps + step, tl.max(value, axis=0))
-        tl.store(change + program * steps + step, tl.sum(c * c, axis=0))
+        tl.store(best + program * STEPS + step, tl.max(value, axis=0))
+        tl.store(change + program * STEPS + step, tl.sum(c * c, axis=0))
         v, w = update(v, w, c, b, RULE)
 
 
 @triton.jit
 def _commit_kernel(
     columns, seconds, variance, second, noise, noise_stride, closed, scores, accepted, n,
-    RULE: tl.constexpr, ROWS: tl.constexpr,
+    RULE: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Take in the accepted picks, and rank the rows for the next shortlist."""
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -54,12 +54,14 @@ def _commit_kernel(
     w = v
     if RULE < 2:
         w = tl.load(second + rows, mask=inside, other=0.0)
-    for step in range(tl.load(accepted)):
+    count = tl.load(accepted)
+    for step in range(STEPS):
         at = tl.cast(step, tl.int64) * n + rows
-        c = tl.load(columns + at, mask=inside, other=0.0)
+        counts = inside & (step < count)  # others read nothing, and take nothing away
+        c = tl.load(columns + at, mask=counts, other=0.0)
         b = c
         if RULE < 2:
-            b = tl.load(seconds + at, mask=inside, other=0.0)
+            b = tl.load(seconds + at, mask=counts, other=0.0)
         v, w = update(v, w, c, b, RULE)
     tl.store(variance + rows, v, mask=inside)
     if RULE < 2:
@@ -83,7 +85,7 @@ def replay(
     found = torch.empty(2, programs, steps, dtype=torch.float64, device=variance.device)
     _replay_kernel[(programs,)](
         columns[0], columns[-1], variance, second, noise, noise.stride(0),
-        excluded.view(torch.uint8), found[0], found[1], n, steps, RULE=rule, ROWS=ROWS,
+        excluded.view(torch.uint8), found[0], found[1], n, RULE=rule, STEPS=steps, ROWS=ROWS,
     )  # fmt: skip
     return found[0].amax(dim=0), found[1].sum(dim=0)
 
@@ -102,5 +104,6 @@ def commit(
     n = columns.shape[2]
     _commit_kernel[(triton.cdiv(n, ROWS),)](
         columns[0], columns[-1], variance, second, noise, noise.stride(0),
-        closed.view(torch.uint8), scores, accepted, n, RULE=rule, ROWS=ROWS,
+        closed.view(torch.uint8), scores, accepted, n,
+        RULE=rule, STEPS=columns.shape[1], ROWS=ROWS,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from torch import Tensor
 from sightline.numerics import nonnegative
 from sightline.posterior.problem import Problem
 from sightline.posterior.targets import TargetSummary, standardizing_weights
-from sightline.posterior.weights import Step, WeightPosterior, symmetric_root
+from sightline.posterior.weights import Start, Step, WeightPosterior, symmetric_root
 from sightline.shapes import Float
 
 
@@ -41,8 +41,8 @@ class RunningVariance:
         self._posterior = posterior
         self._given_targets = given_targets
 
-    def first(self, block: Float[Tensor, "b d"]) -> Tensor:
-        return nonnegative(self._posterior.first_variance(block))
+    def start(self) -> Start | None:
+        return self._posterior.start()
 
     def before(self, step: Step, step_given_targets: Step | None) -> None:
         if self._given_targets:
@@ -77,7 +77,7 @@ class RunningSquaredCovariance:
 
     .. math:: q \leftarrow q - 2\, c\, (\Phi h)/s + c^2\, (u^\top M u)/s^2, \qquad h = \Sigma M u.
 
-    At small noise q falls by many orders and the recursion loses digits; ``first`` rebuilds it.
+    At small noise q falls by many orders and the recursion loses digits; ``start`` rebuilds it.
     The product of the rows with another row's h changes by the same terms.
     """
 
@@ -86,8 +86,8 @@ class RunningSquaredCovariance:
         self._posterior = posterior
         self.root = root_of_targets(problem)
 
-    def first(self, block: Float[Tensor, "b d"]) -> Tensor:
-        return (block @ (self._posterior.covariance @ self.root)).square_().sum(dim=1)
+    def start(self) -> Start:
+        return Start(uses_prior=False, plus=self.root.T @ self._posterior.covariance)
 
     def before(self, step: Step, step_given_targets: Step | None) -> None:
         projected = self.root.T @ step.u
@@ -134,8 +134,8 @@ class RunningStandardizedCovariance:
         self._features = problem.known_targets
         self._targets = targets
 
-    def first(self, block: Float[Tensor, "b d"]) -> Tensor:
-        return block @ self.vector()
+    def start(self) -> None:
+        """A product, not its square."""
 
     def before(self, step: Step, step_given_targets: Step | None) -> None:
         """Nothing to keep: the vector comes from the posterior after the observation."""

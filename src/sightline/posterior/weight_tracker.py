@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sightline import numerics
+from sightline.gpu import can_fuse
 from sightline.posterior.columns_ahead import ColumnsAhead
 from sightline.posterior.draft import Draft
 from sightline.posterior.problem import Problem, State, prior_correlation
@@ -139,9 +140,8 @@ class WeightTracker:
         run = self.squares
         if run is None:
             return False
-        self.passes += 1
-        for start, stop, block in self._rows.blocks():
-            run.values[start:stop] = run.first(block)
+        if not self._fill_at_once(run):
+            self._fill_by_blocks([run])
         return True
 
     def mean_variance(self) -> float:
@@ -225,22 +225,35 @@ class WeightTracker:
         """Fill the running values: the only pass whose cost depends on the number of targets."""
         if not self.running:
             return
-        to_fill = self._fill_from_prior()
-        if not to_fill and self._covariance is None:
-            return
+        left = [run for run in self.running.values() if not self._fill_at_once(run)]
+        if left or self._covariance is not None:
+            self._fill_by_blocks(left)
+
+    def _fill_at_once(self, run: Running) -> bool:
+        """Fill values without a pass, or on a GPU in one of their own; False: in neither way."""
+        start = run.start()
+        if start is None or (start.has_products and not can_fuse(self._rows.held)):
+            return False
+        run.values.copy_(self.problem.prior_variance if start.uses_prior else torch.zeros(1))
+        for vectors, sign in ((start.plus, 1.0), (start.minus, -1.0)):
+            if vectors is not None and len(vectors):
+                self.passes += 1
+                squares = self._empty()
+                self._rows.squared_products(vectors, squares)
+                numerics.nonnegative(run.values.add_(squares, alpha=sign))
+        return True
+
+    def _fill_by_blocks(self, left: list[Running]) -> None:
         self.passes += 1
+        starts = [(run, run.start()) for run in left]
         for start, stop, block in self._rows.blocks():
-            for run in to_fill:
-                run.values[start:stop] = run.first(block)
+            prior = self.problem.prior_variance[start:stop]
+            for run, of_run in starts:
+                run.values[start:stop] = (
+                    run.fresh(block) if of_run is None else of_run.of(block, prior)
+                )
             if self._covariance is not None:
                 self._covariance[start:stop] = block @ self._against_targets(self.posterior)
-
-    def _fill_from_prior(self) -> list[Running]:
-        """Where nothing was observed the variance is the prior one; returns what is left."""
-        if self.problem.observed:
-            return list(self.running.values())
-        self.running["variance"].values.copy_(self.problem.prior_variance)
-        return [run for name, run in self.running.items() if name != "variance"]
 
     # ---- one observation
 
@@ -323,8 +336,8 @@ class WeightTracker:
             return {}
         correlation = prior_correlation(
             block @ self._against_targets(self._prior),
-            self._prior.first_variance(block),
-            self._prior.first_variance(self.problem.known_targets),
+            self.problem.kernel.diagonal(block),
+            self.targets.known.prior_variance,
         )
         return {"correlation": correlation}
 
