@@ -87,13 +87,9 @@ class Eligibility:
         limits = self._limits
         return not limits.replace and limits.cost is None and limits.group is None
 
-    def take_where(self, rows: Int[Tensor, " b"], chosen: Bool[Tensor, " b"]) -> None:
-        """Take several rows at once, the first few, as chosen; only where the limits are plain.
-
-        A row that is not chosen may stand for one that is, so all writes go to chosen rows.
-        """
-        self._left[torch.where(chosen, rows, rows[0])] &= ~chosen[0]
-        self.closed = ~self._left
+    def took_directly(self) -> None:
+        """Note that rows were taken by writing to ``closed``; only where the limits are plain."""
+        self._left = ~self.closed
 
     def _count_in_group(self, row: int) -> None:
         labels, most = self._limits.group, self._limits.max_per_group

@@ -7,8 +7,6 @@ drafted is scored afresh in float64 from the posterior, so the picks are those o
 ``greedy``, which takes over where a round cannot decide: ties beyond the shortlist, or drift.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
@@ -21,167 +19,144 @@ from sightline.posterior.weight_tracker import WeightTracker
 from sightline.rules import ITL, VTL, Rule, UncertaintySampling, UndirectedITL
 from sightline.shapes import Float, Int
 
-if TYPE_CHECKING:
-    from sightline.gpu.drafting import Drafted
-
 FUSED = {ITL: 0, VTL: 1, UncertaintySampling: 2, UndirectedITL: 3}  # as in gpu.scores
 
 
-def fused_rounds(tracker: Tracker, rule: Rule, eligibility: Eligibility) -> "FusedRounds | None":
+def fused_rounds(
+    tracker: Tracker, rule: Rule, eligibility: Eligibility, most: int | None
+) -> "FusedRounds | None":
     """Rounds, where the rows are on a GPU and the rule has a kernel; else None."""
     if type(rule) not in FUSED or not isinstance(tracker, WeightTracker):
         return None
     if not eligibility.is_plain or tracker.width < 2 or not can_fuse(tracker.problem.rows.held):
         return None
-    return FusedRounds(tracker, FUSED[type(rule)], eligibility)
+    return FusedRounds(tracker, FUSED[type(rule)], eligibility, most)
 
 
 class FusedRounds:
-    """Picks made on the GPU, several at a time."""
+    """Picks made on the GPU, several at a time; ``most`` is how many there will be in all."""
 
-    def __init__(self, tracker: WeightTracker, rule: int, eligibility: Eligibility) -> None:
+    def __init__(
+        self, tracker: WeightTracker, rule: int, eligibility: Eligibility, most: int | None
+    ) -> None:
+        from sightline.gpu.drafting import Drafted
+        from sightline.gpu.replaying import room_for_replay
+
         n, device = len(tracker.problem.rows), tracker.problem.device
         values = [run.values for run in tracker.running.values()]
+        steps = min(tracker.width, numerics.MOST_DRAFTED // len(values), most or n)
+        length = 2 ** (min(n, numerics.DRAFTED_FROM).bit_length() - 1)
         self._tracker = tracker
         self._rule = rule
         self._eligibility = eligibility
         self._variance, self._second = values[0], values[-1]
-        self._steps = min(tracker.width, numerics.MOST_DRAFTED // len(values))
-        self._length = 2 ** (min(n, numerics.DRAFTED_FROM).bit_length() - 1)
-        self._columns = torch.empty(
-            len(values), self._steps, n, dtype=torch.float64, device=device
-        )
+        self._covariances = _side_by_side(tracker)
+        self._drafted = Drafted.empty(steps, length, device)
+        self._found = room_for_replay(steps, n, device)
+        self._columns = torch.empty(len(values), steps, n, dtype=torch.float64, device=device)
         self._scores = torch.empty(n, dtype=torch.float64, device=device)
+        self._table = torch.empty(4, steps, dtype=torch.float64, device=device)
+        self._accepted = torch.zeros((), dtype=torch.int32, device=device)
+        self._first = torch.full((1,), float("nan"), dtype=torch.float64, device=device)
         self._ranked_at = -1
 
     def advance(self, stop: Stop, most: int | None, first: float | None) -> list[Pick]:
         """The next picks; none where a round cannot decide which is the best."""
-        from sightline.gpu.drafting import draft
         from sightline.gpu.replaying import replay
 
-        self._rank()
-        top = self._scores.topk(self._length)
-        rows, problem = top.indices, self._tracker.problem
-        block = problem.rows.rows(rows)
-        unknown = torch.full((1,), float("nan") if first is None else first, device=block.device)
-        drafted = draft(
-            self._rule,
-            *self._joint(block),
-            problem.noise_variance[rows],
-            rows,
-            top.values,
-            unknown.to(torch.float64),
-            self._steps,
-        )
-        vectors = self._vectors(block[drafted.places], drafted)
+        self._prepare(first)
+        top = self._scores.topk(len(self._drafted.scratch[0]))
+        problem = self._tracker.problem
+        vectors = self._draft(top.indices, top.values)
         problem.rows.products(vectors.flatten(0, 1), self._columns.flatten(0, 1))
-        excluded = self._eligibility.closed.index_fill(0, rows, True)
-        rank, fall = replay(
+        self._scores.index_fill_(0, top.indices, -torch.inf)
+        outside, falls = replay(
             self._rule,
             self._columns,
             self._variance,
             self._second,
             problem.noise_variance,
-            excluded,
+            self._scores,
+            self._found,
         )
-        stands = self._standing(drafted, rank, stop, most, first)
-        return self._take(rows[drafted.places], vectors, drafted.gains, fall, stands)
+        self._judge(outside, top.indices, stop, most)
+        self._condition(vectors, falls)
+        self._commit()
+        return self._picks()
 
-    def _rank(self) -> None:
+    def _prepare(self, first: float | None) -> None:
         """Rank the rows, unless the last round has done so."""
         if self._ranked_at != self._tracker.step:
-            self._commit(torch.zeros((), dtype=torch.int32, device=self._scores.device))
-        self._ranked_at = self._tracker.step
+            self._accepted.zero_()
+            self._commit()
+        if first is not None:
+            self._first.fill_(first)
 
-    def _joint(self, block: Float[Tensor, "L d"]) -> tuple[Tensor, Tensor]:
-        """The two matrices of a draft; see gpu.drafting."""
-        tracker = self._tracker
-        against = block @ tracker.posterior.covariance
-        first = against @ block.T
-        if tracker.given_targets is not None:
-            return first, block @ tracker.given_targets.covariance @ block.T
-        squares = tracker.squares
-        if squares is None:
-            return first, first
-        projected = against @ squares.root
-        return first, projected @ projected.T
+    def _draft(
+        self, rows: Int[Tensor, " L"], scores: Float[Tensor, " L"]
+    ) -> Float[Tensor, "q T d"]:
+        """Draft picks; returns the vectors whose products with the rows are their columns."""
+        from sightline.gpu.drafting import draft
 
-    def _vectors(self, phi: Float[Tensor, "T d"], drafted: "Drafted") -> Float[Tensor, "q T d"]:
-        """The scaled vectors whose products with the rows are the columns of a replay."""
-        tracker, root_scale = self._tracker, drafted.scale.rsqrt()[:, None]
-        U = unwound(phi @ tracker.posterior.covariance, drafted.carried)
-        if tracker.given_targets is not None:
-            seen = unwound(phi @ tracker.given_targets.covariance, drafted.second_carried)
-            return torch.stack([U * root_scale, seen * drafted.second_scale.rsqrt()[:, None]])
-        if tracker.squares is None:
-            return (U * root_scale)[None]
-        root = tracker.squares.root
-        projected = U @ root
-        E = (projected @ projected.T).tril_(-1) / drafted.scale
-        H = projected @ (root.T @ tracker.posterior.covariance) - E @ U
-        U *= root_scale
-        share = (drafted.second_scale / drafted.scale)[:, None]
-        return torch.stack([U, 2.0 * root_scale * H - share * U])
+        problem, squares = self._tracker.problem, self._tracker.squares
+        block = problem.rows.rows(rows)
+        against = block @ self._covariances
+        matrices = against @ block.T
+        projected = None if squares is None else against[0] @ squares.root
+        if projected is not None:
+            matrices = torch.stack([matrices[0], projected @ projected.T])
+        noise = problem.noise_variance[rows]
+        draft(self._rule, matrices, noise, rows, scores, self._first, self._drafted)
+        raw = against[:, self._drafted.places]
+        mixing = self._drafted.mixing
+        if projected is None or squares is None:
+            return mixing[: len(raw)] @ raw
+        W = projected[self._drafted.places] @ (squares.root.T @ self._covariances[0])
+        return torch.stack([mixing[0] @ raw[0], mixing[1] @ W + mixing[2] @ raw[0]])
 
-    def _standing(
-        self,
-        drafted: "Drafted",
-        rank: Float[Tensor, " T"],
-        stop: Stop,
-        most: int | None,
-        first: float | None,
-    ) -> Float[Tensor, " T"]:
-        """1 for each drafted pick that is the best of all rows, up to the first that is not."""
-        gains = drafted.gains
-        outside = rank.log1p().mul_(0.5) if self._rule in (0, 3) else rank
-        band = numerics.LEADER_BAND * gains.abs() + numerics.TIE_FLOOR * gains[:1].abs()
-        stands = (outside < gains - band) & (drafted.drift < numerics.LEADER_BAND / 10)
-        if stop.min_gain is not None:
-            stands &= gains >= stop.min_gain
-        if stop.min_gain_share is not None:
-            stands &= gains >= stop.min_gain_share * (gains[:1] if first is None else first)
-        if most is not None and most < len(stands):
-            stands[most:] = False
-        return stands.to(torch.float64).cumprod(dim=0)
+    def _judge(
+        self, outside: Tensor, rows: Int[Tensor, " L"], stop: Stop, most: int | None
+    ) -> None:
+        from sightline.gpu.judging import judge
 
-    def _take(
-        self,
-        rows: Int[Tensor, " T"],
-        vectors: Float[Tensor, "q T d"],
-        gains: Float[Tensor, " T"],
-        fall: Float[Tensor, " T"],
-        stands: Float[Tensor, " T"],
-    ) -> list[Pick]:
-        """Observe the picks that stand."""
-        tracker = self._tracker
-        uncertainty = self._uncertainty(vectors[0], fall, stands)
-        posteriors = (tracker.posterior, tracker.given_targets)
-        for posterior, U in zip(posteriors, vectors, strict=False):
-            if posterior is not None:
-                posterior.covariance.addmm_((U * stands[:, None]).T, U, alpha=-1.0)
-        self._eligibility.take_where(rows, stands > 0)
-        self._commit(stands.sum().to(torch.int32))
-        table = torch.stack([stands, rows.to(torch.float64), gains, uncertainty]).tolist()
-        picks = [
-            Pick(int(row), gain, left)
-            for stood, row, gain, left in zip(*table, strict=True)
-            if stood
-        ]
-        tracker.took(len(picks))
-        self._ranked_at = tracker.step
-        return picks
+        drafted = self._drafted
+        judge(
+            self._rule,
+            drafted.gains,
+            outside,
+            drafted.drift,
+            drafted.places,
+            rows,
+            self._first,
+            self._eligibility.closed,
+            self._accepted,
+            self._table,
+            most=len(self._variance) if most is None else most,
+            min_gain=-torch.inf if stop.min_gain is None else stop.min_gain,
+            min_share=-torch.inf if stop.min_gain_share is None else stop.min_gain_share,
+        )
 
-    def _uncertainty(self, U: Tensor, fall: Tensor, stands: Tensor) -> Float[Tensor, " T"]:
+    def _condition(self, vectors: Float[Tensor, "q T d"], falls: Float[Tensor, "P T"]) -> None:
+        """Take the picks that stand into the posterior, and note what they leave uncertain."""
+        stands, left = self._table[0], self._table[3]
+        self._uncertainty(vectors[0], falls, stands, left)
+        U = vectors[: len(self._covariances)]
+        self._covariances.baddbmm_((U * stands[:, None]).mT, U, alpha=-1.0)
+
+    def _uncertainty(self, U: Tensor, falls: Tensor, stands: Tensor, left: Tensor) -> None:
         """What is left after each pick; the targets' variances are brought up to date."""
         targets, problem = self._tracker.targets.state, self._tracker.problem
         if targets is None:
-            return self._variance.mean() - (fall * stands).cumsum(dim=0) / len(problem.rows)
-        squares = (U @ problem.known_targets.T).square_().mul_(stands[:, None])
-        left = targets.weights @ targets.variance - (squares @ targets.weights).cumsum(dim=0)
-        numerics.nonnegative(targets.variance.sub_(squares.sum(dim=0)))
-        return left
+            fall = (falls.sum(dim=0) * stands).cumsum(dim=0) / len(problem.rows)
+            torch.sub(self._variance.mean(), fall, out=left)
+            return
+        squares = (U @ problem.known_targets.T).square_()
+        fall = ((squares @ targets.weights) * stands).cumsum(dim=0)
+        torch.sub(targets.weights @ targets.variance, fall, out=left)
+        numerics.nonnegative(targets.variance.sub_(stands @ squares))
 
-    def _commit(self, accepted: Int[Tensor, ""]) -> None:
+    def _commit(self) -> None:
+        """Update the rows by the picks that stand, and rank them."""
         from sightline.gpu.replaying import commit
 
         commit(
@@ -191,11 +166,26 @@ class FusedRounds:
             self._second,
             self._tracker.problem.noise_variance,
             self._eligibility.closed,
-            accepted,
+            self._accepted,
             self._scores,
         )
 
+    def _picks(self) -> list[Pick]:
+        """Read the result: the only time that the host waits for the GPU."""
+        rows = zip(*self._table.tolist(), strict=True)
+        picks = [Pick(int(row), gain, left) for stood, row, gain, left in rows if stood]
+        self._eligibility.took_directly()
+        self._tracker.took(len(picks))
+        self._ranked_at = self._tracker.step
+        return picks
 
-def unwound(vectors: Float[Tensor, "T d"], carried: Float[Tensor, "T T"]) -> Float[Tensor, "T d"]:
-    """The vectors less what each shares with those before it."""
-    return torch.linalg.solve_triangular(carried, vectors, upper=False, unitriangular=True)
+
+def _side_by_side(tracker: WeightTracker) -> Float[Tensor, "_ d d"]:
+    """The posterior covariances in one tensor, of which the posteriors then hold views."""
+    posteriors = [tracker.posterior]
+    if tracker.given_targets is not None:
+        posteriors.append(tracker.given_targets)
+    covariances = torch.stack([posterior.covariance for posterior in posteriors])
+    for posterior, covariance in zip(posteriors, covariances, strict=True):
+        posterior.covariance = covariance
+    return covariances

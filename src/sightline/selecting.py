@@ -169,7 +169,11 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     notes += warn_of_determined_targets(tracker, task.rule)
     before = tracker.targets.copy_of_variance()
     eligibility = Eligibility(task.limits)
-    rounds = fused_rounds(tracker, task.rule, eligibility) if task.conditional else None
+    rounds = (
+        fused_rounds(tracker, task.rule, eligibility, task.stop.picks)
+        if task.conditional
+        else None
+    )
     chooser = choose_chooser(task, problem, tracker, eligibility, rounds)
     with log, ProgressLine(progress) as line:
         trace = run(chooser, tracker, eligibility, task.stop, line, log, rounds)

@@ -17,7 +17,7 @@ ROWS = 512
 
 @triton.jit
 def _replay_kernel(
-    columns, seconds, variance, second, noise, noise_stride, excluded, best, change, n,
+    columns, seconds, variance, second, noise, noise_stride, scores, best, change, n,
     RULE: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """For each step the best rank outside the shortlist, and the fall of the summed variance."""
@@ -29,7 +29,7 @@ def _replay_kernel(
     if RULE < 2:
         w = tl.load(second + rows, mask=inside, other=0.0)
     rho = tl.load(noise + rows * noise_stride, mask=inside, other=1.0)
-    counts = inside & (tl.load(excluded + rows, mask=inside, other=1) == 0)
+    counts = inside & (tl.load(scores + rows, mask=inside, other=0.0) > float("-inf"))
     for step in range(STEPS):
         at = tl.cast(step, tl.int64) * n + rows
         c = tl.load(columns + at, mask=inside, other=0.0)
@@ -77,17 +77,21 @@ def replay(
     variance: Float[Tensor, " n"],
     second: Float[Tensor, " n"],
     noise: Float[Tensor, " n"],
-    excluded: Bool[Tensor, " n"],
-) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
-    """Before each step the best rank of the rows not excluded, and the fall of summed variance."""
+    scores: Float[Tensor, " n"],
+    found: Float[Tensor, "2 P T"],
+) -> tuple[Float[Tensor, " T"], Float[Tensor, " P T"]]:
+    """Before each step the best rank of rows whose score is not -inf; and, in pieces to be added
+    up, how far the sum of all variances falls."""
     steps, n = columns.shape[1:]
-    programs = triton.cdiv(n, ROWS)
-    found = torch.empty(2, programs, steps, dtype=torch.float64, device=variance.device)
-    _replay_kernel[(programs,)](
+    _replay_kernel[(triton.cdiv(n, ROWS),)](
         columns[0], columns[-1], variance, second, noise, noise.stride(0),
-        excluded.view(torch.uint8), found[0], found[1], n, RULE=rule, STEPS=steps, ROWS=ROWS,
+        scores, found[0], found[1], n, RULE=rule, STEPS=steps, ROWS=ROWS,
     )  # fmt: skip
-    return found[0].amax(dim=0), found[1].sum(dim=0)
+    return found[0].amax(dim=0), found[1]
+
+
+def room_for_replay(steps: int, n: int, device: torch.device) -> Float[Tensor, "2 P T"]:
+    return torch.empty(2, triton.cdiv(n, ROWS), steps, dtype=torch.float64, device=device)
 
 
 def commit(
