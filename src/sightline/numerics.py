@@ -47,6 +47,9 @@ A quarter of it makes a pass over 768 features twice as slow, four times as much
 GPU_BLOCK_BYTES = 512 * 2**20
 """The same on a GPU, where nothing is gained by staying small."""
 
+HELD_SHARE = 0.5
+"""A pool that takes at most this share of the memory budget is read into memory once."""
+
 BLOCK_SHARE = 16
 """A block takes at most this part of the memory budget: small budgets have small blocks."""
 
@@ -62,12 +65,16 @@ ROW_BYTES = 160
 (prior variance, running values, columns, row numbers) and the others are gains, scores, masks
 and temporaries of a rule."""
 
-RECENT_BYTES = 2 * 2**20
+RECENT_BYTES = 2**20
 """Rows kept of what was read last, where reading a row again may cost a pass: the leaders of a
 few picks (64 rows of 1,024 float32 features are 256 KiB)."""
 
 PARQUET_BUFFER_BYTES = 2**20
 """Read at once of a column in a .parquet file; without, all of a row group's column is."""
+
+PARQUET_BATCH_BYTES = 2**18
+"""Decoded at once, in float64: pyarrow takes several times as much while it decodes, and gives it
+back late. A batch of 12 times the size is no faster and takes three times the memory."""
 
 SMALL_POOL_BYTES = 4 * 2**20
 """A pool up to this size in float64 stays in the caches and is converted once; larger ones are

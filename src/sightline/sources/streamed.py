@@ -1,6 +1,5 @@
 """Rows that are read whenever they are needed, one block ahead of the arithmetic."""
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,6 +7,7 @@ import torch
 from torch import Tensor
 
 from sightline.shapes import Int
+from sightline.sources.recent import RecentRows
 from sightline.sources.source import Piece, Reader, Span
 
 
@@ -24,30 +24,37 @@ class StreamedRows:
         self.jumps, self.where = reader.jumps, reader.where
         self._reader = reader
         self._thread: ThreadPoolExecutor | None = None
-        self._recent = RecentRows(max(recent_bytes // bytes_per_row(reader), 1))
+        most = max(recent_bytes // bytes_per_row(reader), 1)
+        self._recent = RecentRows(most, reader.shape[1:], reader.dtype)
         self._wanted = torch.empty(0, dtype=torch.int64)
 
     @property
     def passes(self) -> float:
-        return self._reader.rows_read / self.shape[0]
+        return self._reader.rows_read / max(self.shape[0], 1)
 
     def read(self, start: int, stop: int) -> Tensor:
         return next(self._reader.pieces([(start, stop)]))
 
     def take(self, indices: Int[Tensor, " b"]) -> Tensor:
-        asked = indices.cpu()
-        numbers, places = torch.unique(asked, return_inverse=True)
-        rows = self._recent.find(numbers.tolist())
-        missing = [number for number in numbers.tolist() if number not in rows]
-        for number, piece in zip(missing, self._fetch(missing), strict=True):
-            rows[number] = piece[0].clone()
-        self._recent.keep(rows)
-        if not rows:
-            return torch.empty(0, *self.shape[1:], dtype=self.dtype, device=self.device)
-        return torch.stack([rows[number] for number in numbers.tolist()])[places]
+        numbers, places = torch.unique(indices.cpu(), return_inverse=True)
+        rows = torch.empty(len(numbers), *self.shape[1:], dtype=self.dtype, device=self.device)
+        missing = {}
+        for place, number in enumerate(numbers.tolist()):
+            row = self._recent.find(number)
+            if row is None:
+                missing[number] = place
+            else:
+                rows[place] = row
+        self._fetch(missing, rows)
+        return rows[places]
 
-    def _fetch(self, numbers: list[int]) -> Iterator[Tensor]:
-        return self._reader.pieces([(n, n + 1) for n in numbers]) if numbers else iter(())
+    def _fetch(self, missing: dict[int, int], rows: Tensor) -> None:
+        """Read the rows of these numbers to their places."""
+        wanted = [(number, number + 1) for number in missing]
+        pieces = self._reader.pieces(wanted) if wanted else ()
+        for (number, place), piece in zip(missing.items(), pieces, strict=True):
+            rows[place] = piece[0]
+            self._recent.keep(number, piece[0])
 
     def stream(self, wanted: Sequence[Span]) -> Iterator[Piece]:
         if self._thread is None:
@@ -66,8 +73,8 @@ class StreamedRows:
             coming.cancel()
 
     def _keep_wanted(self, keep: Tensor, start: int, stop: int, rows: Tensor) -> None:
-        here = keep[(keep >= start) & (keep < stop)].tolist()
-        self._recent.keep({number: rows[number - start].clone() for number in here})
+        for number in keep[(keep >= start) & (keep < stop)].tolist():
+            self._recent.keep(number, rows[number - start])
 
     def remember(self, indices: Int[Tensor, " b"]) -> None:
         self._wanted = torch.unique(indices.cpu())[: self._recent.most]
@@ -76,24 +83,6 @@ class StreamedRows:
         if self._thread is not None:
             self._thread.shutdown(wait=True, cancel_futures=True)
             self._thread = None
-
-
-class RecentRows:
-    """The rows that were asked for last; ``most`` bounds how many."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._rows: OrderedDict[int, Tensor] = OrderedDict()
-
-    def find(self, numbers: list[int]) -> dict[int, Tensor]:
-        return {number: self._rows[number] for number in numbers if number in self._rows}
-
-    def keep(self, rows: dict[int, Tensor]) -> None:
-        for number, row in rows.items():
-            self._rows[number] = row
-            self._rows.move_to_end(number)
-        while len(self._rows) > self.most:
-            self._rows.popitem(last=False)
 
 
 def bytes_per_row(reader: Reader) -> int:
