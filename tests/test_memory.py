@@ -66,6 +66,13 @@ def test_without_a_budget_half_of_what_is_available_is_taken(monkeypatch):
     assert sl.select(POOL, TARGETS, k=1).settings["memory"] == 5 * 10**7
 
 
+def test_a_pool_that_needs_more_than_half_of_what_is_available_takes_more(monkeypatch):
+    monkeypatch.setattr("sightline.checking.memory.available", lambda device: 5 * 10**6)
+    pool = np.ones((16_000, 4), np.float32)
+    chosen = sl.select(pool, TARGETS, k=1)
+    assert 2.5e6 < chosen.settings["memory"] <= 5 * 10**6
+
+
 def test_too_little_available_memory_is_said_to_be_that(monkeypatch):
     monkeypatch.setattr("sightline.checking.memory.available", lambda device: 1_000)
     with pytest.raises(ValueError, match="that much is not available"):

@@ -157,6 +157,24 @@ def test_a_streamed_selection_can_be_continued_and_reported(tmp_path):
     assert (tmp_path / "report.html").stat().st_size > 0
 
 
+@pytest.mark.usefixtures("streamed")
+def test_a_data_loader_is_an_iterable_of_blocks_unless_it_shuffles():
+    pool, targets = torch.from_numpy(rows_of(0, 40)), rows_of(1, 3)
+    loader = torch.utils.data.DataLoader(pool, batch_size=7)
+    same(sl.select(loader, targets, k=5), sl.select(pool, targets, k=5))
+    shuffled = torch.utils.data.DataLoader(pool, batch_size=7, shuffle=True)
+    with pytest.raises(ValueError, match=r"starts with another row than at first.*shuffling"):
+        sl.select(shuffled, targets, k=5)
+
+
+@pytest.mark.usefixtures("streamed")
+def test_read_only_blocks_are_taken_without_warnings(recwarn):
+    pool, targets = rows_of(0, 40), rows_of(1, 3)
+    pool.flags.writeable = False
+    same(sl.select(Blocks(pool), targets, k=5), sl.select(pool, targets, k=5))
+    assert not [w for w in recwarn if "writable" in str(w.message)]
+
+
 # ---- what goes wrong in the middle
 
 

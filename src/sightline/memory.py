@@ -73,6 +73,12 @@ def least_budget(sizes: Sizes) -> int:
     return sizes.for_rows + sizes.for_points + sizes.for_blocks(0)
 
 
+def chosen_budget(free: int, sizes: Sizes) -> int:
+    """Where the caller gives none: half of what is free, or more if blocks would be tiny."""
+    comfortable = least_budget(sizes) + numerics.BLOCKS * numerics.BLOCK_BYTES
+    return max(free // 2, min(free, comfortable))
+
+
 def available(device: torch.device) -> int:
     """Bytes that could be allocated on a device now."""
     if device.type == "cuda":

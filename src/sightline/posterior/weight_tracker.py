@@ -166,7 +166,8 @@ class WeightTracker:
         if not self._running:
             return
         n, d = len(self._rows), self._rows.dimension
-        if 8 * n * d <= min(numerics.TRANSPOSED_BYTES, self._problem.memory):
+        taken = 0 if self._covariance is None else 8 * self._covariance.numel()
+        if 8 * n * d <= min(numerics.TRANSPOSED_BYTES, self._problem.memory - taken):
             self._transposed = torch.empty(d, n, dtype=torch.float64, device=self._problem.device)
         to_fill = self._fill_from_prior()
         if not to_fill and self._transposed is None and self._covariance is None:
