@@ -16,7 +16,7 @@ from sightline.pools import Pool
 
 KERNELS = {
     "linear": None,
-    "latent": sl.kernels.Linear(np.diag([1.0, 2.0, 0.5, 1.0])),
+    "latent": sl.kernels.Linear(torch.tensor([1.0, 2.0, 0.5, 1.0], dtype=torch.float64).diag()),
     "gaussian": sl.kernels.Gaussian(2.0),
     "features": sl.kernels.FeatureMap(lambda x: torch.cat([x, x.square()], dim=1)),
 }

@@ -33,7 +33,7 @@ class StreamedRows:
         return self._reader.rows_read / max(self.shape[0], 1)
 
     def read(self, start: int, stop: int) -> Tensor:
-        return next(self._reader.pieces([(start, stop)]))
+        return next(self._pieces([(start, stop)]))
 
     def take(self, indices: Int[Tensor, " b"]) -> Tensor:
         numbers, places = torch.unique(indices.cpu(), return_inverse=True)
@@ -51,26 +51,27 @@ class StreamedRows:
     def _fetch(self, missing: dict[int, int], rows: Tensor) -> None:
         """Read the rows of these numbers to their places."""
         wanted = [(number, number + 1) for number in missing]
-        pieces = self._reader.pieces(wanted) if wanted else ()
-        for (number, place), piece in zip(missing.items(), pieces, strict=True):
+        for (number, place), piece in zip(missing.items(), self._pieces(wanted), strict=True):
             rows[place] = piece[0]
             self._recent.keep(number, piece[0])
 
     def stream(self, wanted: Sequence[Span]) -> Iterator[Piece]:
+        keep, self._wanted = self._wanted, self._wanted[:0]
+        for (start, stop), rows in zip(wanted, self._pieces(wanted), strict=True):
+            self._keep_wanted(keep, start, stop, rows)
+            yield start, stop, rows
+
+    def _pieces(self, wanted: Sequence[Span]) -> Iterator[Tensor]:
+        """The reader's pieces, each read on the thread while the one before it is used."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "sightline-read-ahead")
-        keep, self._wanted = self._wanted, self._wanted[:0]
         pieces = self._reader.pieces(wanted)
-        coming = self._thread.submit(next, pieces)
-        try:
-            for number, (start, stop) in enumerate(wanted, start=1):
-                rows = coming.result()
-                if number < len(wanted):
-                    coming = self._thread.submit(next, pieces)
-                self._keep_wanted(keep, start, stop, rows)
-                yield start, stop, rows
-        finally:
-            coming.cancel()
+        coming = self._thread.submit(next, pieces) if wanted else None
+        for left in range(len(wanted) - 1, -1, -1):
+            assert coming is not None
+            rows = coming.result()
+            coming = self._thread.submit(next, pieces) if left else None
+            yield rows
 
     def _keep_wanted(self, keep: Tensor, start: int, stop: int, rows: Tensor) -> None:
         for number in keep[(keep >= start) & (keep < stop)].tolist():
