@@ -14,7 +14,7 @@ from sightline.sources.source import Piece, Reader, Span
 class StreamedRows:
     """A reader with read-ahead on one thread of its own, and a few rows kept from earlier.
 
-    The thread starts with the first stream and ends with ``close``, or with this object.
+    The thread starts with the first read and ends with ``close``, or with this object.
     """
 
     held = None
