@@ -14,7 +14,8 @@ SOURCE = Path(sl.__file__).parent
 
 LAYERS = [
     {"shapes", "numerics"},
-    {"gpu", "sources", "fingerprint", "memory"},
+    {"sources", "fingerprint", "memory"},
+    {"gpu"},
     {"pools"},
     {"kernels"},
     {"posterior", "survey"},

@@ -348,8 +348,9 @@ def test_a_missing_file_is_named_with_its_argument(name, tmp_path):
 
 def test_a_folder_is_no_file(tmp_path):
     (tmp_path / "pool.npy").mkdir()
-    message = refusal(tmp_path / "pool.npy")
-    assert "is a folder" in message and "list of the files in it" in message
+    assert "is a folder. Name one file in it" in refusal(tmp_path / "pool.npy")
+    with pytest.raises(ValueError, match=r"is a folder. Pass the list of the files in it"):
+        sl.select(tmp_path / "pool.npy", TARGETS, k=1)
 
 
 @pytest.mark.parametrize("file", ["pool.csv", "pool.pt", "pool.npz", "pool", "pool.npy.gz"])

@@ -218,8 +218,9 @@ class Eager:
         count = width if left is None else min(width, left)
         if count <= 1:
             return [row]
-        shortlist = self._scores.topk(min(self.shortlist, len(self._scores))).indices
-        return forecast(self.tracker, self.rule, self.eligibility, row, shortlist, count)
+        most = min(max(self.shortlist, numerics.REMEMBERED), len(self._scores))
+        best = self.tracker.shortlisted(self._scores.topk(most).indices)[: self.shortlist]
+        return forecast(self.tracker, self.rule, self.eligibility, row, best, count)
 
     def _leaders(self, least_of: LeastGain) -> tuple[Tensor, Tensor, Tensor]:
         """The best rows by their running gains, those gains, and the same computed afresh."""

@@ -1,19 +1,18 @@
-r"""How much memory a selection may take beyond what the caller holds, and what for.
+"""How much memory a selection may take beyond what the caller holds, and what for.
 
-With a budget of B bytes, n rows of d features (of ``itemsize`` bytes each), m targets, and
-s = min(d, n + m) for kernels that are inner products, else 0:
+With a budget of B bytes, n rows of d features, m targets, k picks, and s = min(d, n + m) for
+kernels that are inner products, else 0:
 
-.. math::
-    \text{pool}    &= n\, d\, \text{itemsize} \text{ if it is read into memory, which it is up to }
-                      B / 2 \text{, else } 0 \\
-    \text{rows}    &= \text{ROW\_BYTES} \cdot n
-                      \quad\text{(running values, gains and what they are made of)} \\
-    \text{points}  &= 8 \cdot 4 s^2 + 8 \cdot 3\, m d
-                      \quad\text{(posteriors of the weights; targets and products with them)} \\
-    \text{blocks}  &= \text{BLOCKS} \cdot \min(\text{BLOCK\_BYTES}, B / 16)
-                      \quad\text{(two being read, one as float64, what is made of it)} \\
-    \text{kept}    &= B - \text{pool} - \text{rows} - \text{points} - \text{blocks}
-                      \quad\text{(columns and covariances that trackers may keep)}
+    pool   = the pool's data, if they take at most HELD_SHARE B and fit; else 0, and it is streamed
+    rows   = ROW_BYTES n                    running values, gains, and what they are made of,
+             + 8 n k (1, or 2 + m / k)      and for other kernels a column per pick, or two and
+                                            one per target for rules that see the targets first
+    points = 8 (4 s^2 + 3 m d)              posteriors of the weights; targets, products with them
+    blocks = BLOCKS b + RECENT_BYTES        blocks being read and worked on, and rows kept of them
+    b      = min(BLOCK_BYTES, B / BLOCK_SHARE, what rows and points leave), but LEAST_BLOCK_ROWS
+    kept   = B - pool - rows - points - blocks      columns and covariances that trackers may keep
+
+The names in capitals are in ``numerics``. Arrays, and files that are streamed, cost no pool.
 """
 
 import os
@@ -33,11 +32,16 @@ class Sizes:
     features: int
     targets: int
     data_bytes: int  # of the pool, in its own dtype
+    picks: int
     has_weights: bool  # whether the kernel is an inner product
+    sees_targets: bool  # whether the rule conditions on the targets
 
     @property
     def for_rows(self) -> int:
-        return numerics.ROW_BYTES * self.rows
+        columns = 0 if self.has_weights else self.picks
+        if columns and self.sees_targets:
+            columns = 2 * columns + self.targets
+        return (numerics.ROW_BYTES + 8 * columns) * self.rows
 
     @property
     def for_points(self) -> int:
@@ -46,7 +50,7 @@ class Sizes:
 
     def for_blocks(self, block_bytes: int) -> int:
         least = 8 * numerics.LEAST_BLOCK_ROWS * self.features
-        return numerics.BLOCKS * max(block_bytes, least)
+        return numerics.BLOCKS * max(block_bytes, least) + numerics.RECENT_BYTES
 
 
 @dataclass(frozen=True)
@@ -62,22 +66,24 @@ class Plan:
 def plan(sizes: Sizes, budget: int, device: torch.device, *, is_here: bool) -> Plan:
     """The formula above; a pool that is in its place already (``is_here``) costs nothing."""
     most = numerics.BLOCK_BYTES if device.type == "cpu" else numerics.GPU_BLOCK_BYTES
-    block_bytes = min(most, budget // numerics.BLOCK_SHARE)
+    free = max(budget - least_budget(sizes), 0)  # blocks are not to take what rows need
+    block_bytes = min(most, budget // numerics.BLOCK_SHARE, free // numerics.BLOCKS)
     working = sizes.for_rows + sizes.for_points + sizes.for_blocks(block_bytes)
-    fits = sizes.data_bytes <= min(budget // 2, budget - working)
+    fits = sizes.data_bytes <= min(int(numerics.HELD_SHARE * budget), budget - working)
     holds_pool = not is_here and fits
     kept = budget - working - (sizes.data_bytes if holds_pool else 0)
     return Plan(budget, holds_pool, block_bytes, max(kept, 0))
 
 
 def least_budget(sizes: Sizes) -> int:
-    """What has to fit: the running values, the points, and the smallest blocks.
+    """What has to fit: the running values, the points, and the smallest blocks."""
+    return sizes.for_rows + sizes.for_points + sizes.for_blocks(0)
 
-    Blocks take BLOCKS / BLOCK_SHARE of a budget, or the smallest size if that is more.
-    """
-    fixed = sizes.for_rows + sizes.for_points
-    by_share = fixed * numerics.BLOCK_SHARE // (numerics.BLOCK_SHARE - numerics.BLOCKS) + 1
-    return max(fixed + sizes.for_blocks(0), by_share)
+
+def chosen_budget(free: int, sizes: Sizes) -> int:
+    """Where the caller gives none: half of what is free, or more if blocks would be tiny."""
+    comfortable = least_budget(sizes) + numerics.BLOCKS * numerics.BLOCK_BYTES
+    return max(free // 2, min(free, comfortable))
 
 
 def available(device: torch.device) -> int:

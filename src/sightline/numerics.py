@@ -51,6 +51,9 @@ A quarter of it makes a pass over 768 features twice as slow, four times as much
 GPU_BLOCK_BYTES = 512 * 2**20
 """The same on a GPU, where nothing is gained by staying small."""
 
+HELD_SHARE = 0.5
+"""A pool that takes at most this share of the memory budget is read into memory once."""
+
 BLOCK_SHARE = 16
 """A block takes at most this part of the memory budget: small budgets have small blocks."""
 
@@ -66,12 +69,16 @@ ROW_BYTES = 160
 (prior variance, running values, columns, row numbers) and the others are gains, scores, masks
 and temporaries of a rule."""
 
-RECENT_BYTES = 2 * 2**20
-"""Rows kept of what was read last, where reading a row again may cost a pass: the leaders of a
-few picks (64 rows of 1,024 float32 features are 256 KiB)."""
+RECENT_BYTES = 2**20
+"""Rows kept of what was read last, where reading a row again may cost a pass: 256 rows of 1,024
+float32 features, the leaders of a few picks and most of the next shortlist."""
 
 PARQUET_BUFFER_BYTES = 2**20
 """Read at once of a column in a .parquet file; without, all of a row group's column is."""
+
+PARQUET_BATCH_BYTES = 2**18
+"""Decoded at once, in float64: pyarrow takes several times as much while it decodes, and gives it
+back late. A batch of 12 times the size is no faster and takes three times the memory."""
 
 SMALL_POOL_BYTES = 4 * 2**20
 """A pool up to this size in float64 stays in the caches and is converted once; larger ones are
@@ -90,8 +97,15 @@ are used before a pick comes that was not foreseen. From 7 to 9 passes per 100 p
 MOST_COLUMNS_AHEAD = 64
 """More columns ahead than this are never made: the forecast seldom holds so long."""
 
-DRAFTED_FROM = 1_024
-"""Rows of a shortlist on a GPU, a power of two: the picks of a round are drafted from these."""
+REMEMBERED = 1_024
+"""So many of the best rows are kept during a pass over rows that cannot be had singly."""
+
+DRAFTED_FROM = 2_048
+"""Rows of a shortlist on a GPU, at most: the picks of a round are drafted from these."""
+
+DRAFTED_BYTES = 8 * 2**20
+"""Size of a shortlist's features in float64: more features, fewer rows, as their joint covariances
+cost rows x features^2."""
 
 MOST_DRAFTED = 64
 """Products per row and round on a GPU: as many accumulators as a tile has registers for."""

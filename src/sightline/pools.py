@@ -13,7 +13,7 @@ from torch import Tensor
 from sightline import numerics
 from sightline.fingerprint import Fingerprint
 from sightline.gpu import can_fuse
-from sightline.shapes import Float, Int
+from sightline.shapes import Bool, Float, Int
 from sightline.sources import HeldRows, Piece, Source, Span, hold, spans
 
 
@@ -140,6 +140,10 @@ class Pool:
         """Keep these rows when the next pass comes over them: asking for them is then free."""
         self.source.remember(indices)
 
+    def at_hand(self, indices: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
+        """Which of these rows can be had without a pass."""
+        return self.source.at_hand(indices)
+
     def take(self, indices: Int[Tensor, " b"] | None) -> "Pool | Rows":
         """The pool cut down to some rows (ascending), without a copy; all of it for None."""
         return self if indices is None else Rows(self, indices)
@@ -254,6 +258,9 @@ class Rows:
 
     def remember(self, indices: Int[Tensor, " b"]) -> None:
         self.pool.remember(self.indices[indices.to(self.indices.device)])
+
+    def at_hand(self, indices: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
+        return self.pool.at_hand(self.indices[indices.to(self.indices.device)]).to(indices.device)
 
     def _stored(self, most: int | None = None) -> Iterator[Piece]:
         if self.pool._here is None:

@@ -45,7 +45,8 @@ class FusedRounds:
         n, device = len(tracker.problem.rows), tracker.problem.device
         values = [run.values for run in tracker.running.values()]
         steps = min(tracker.width, numerics.MOST_DRAFTED // len(values), most or n)
-        length = 2 ** (min(n, numerics.DRAFTED_FROM).bit_length() - 1)
+        affordable = numerics.DRAFTED_BYTES // (8 * tracker.problem.rows.dimension)
+        length = 2 ** (min(n, numerics.DRAFTED_FROM, max(affordable, 64)).bit_length() - 1)
         self._tracker = tracker
         self._rule = rule
         self._eligibility = eligibility

@@ -93,7 +93,13 @@ class Scene:
         cut = values if self.candidates is None else values[self.candidates.to(values.device)]
         return cut.to(self.pool.device)
 
-    def problem(self, rule: Rule, noise: Noise, columns_ahead: int | None = None) -> Problem:
+    def problem(
+        self,
+        rule: Rule,
+        noise: Noise,
+        picks: int | None = None,
+        columns_ahead: int | None = None,
+    ) -> Problem:
         """The problem that a rule poses here."""
         noise_of_targets = getattr(rule, "target_noise_variance", None)  # of rules about y_A
         seen = noise_of_targets(noise.scalar) if noise_of_targets is not None else 0.0
@@ -106,6 +112,7 @@ class Scene:
             target_noise_variance=seen,
             observed=self._observations(noise),
             needs=rule.needs if self.targets is not None else rule.needs | {"variance"},
+            picks=picks,
             columns_ahead=columns_ahead,
             prior_variance=self.cut(self.known.prior_variance),
             memory=self.plan.kept,

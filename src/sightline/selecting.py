@@ -107,6 +107,7 @@ def select(
         candidates=candidates,
         target_weights=target_weights,
         rule=rule,
+        k=bounds.k,
         replace=replace,
         device=device,
         memory=memory,
@@ -162,7 +163,7 @@ class Task:
 
 def carry_out(task: Task, progress: bool | None) -> Selection:
     """Build what is known, run the loop, sum up."""
-    problem = task.scene.problem(task.rule, task.noise, task.columns_ahead)
+    problem = task.scene.problem(task.rule, task.noise, task.stop.picks, task.columns_ahead)
     log = open_log(task)  # before any long work, since it may refuse
     notes = warn_of_small_noise(problem, task.stop.picks, task.noise)
     tracker = track(problem)

@@ -34,10 +34,10 @@ def survey(pool: Pool, kernel: Kernel, normalize: str | None) -> Survey:
     inverse = torch.empty_like(variance) if normalization.to_unit_length else None
     sums = Fingerprint(pool.device)
     for start, stop, rows in pool.blocks():
-        if normalization.mean is None:
+        if normalization.mean is None:  # else they were checked when it was taken
             check_finite(start, rows, pool.source, "pool")
         sums.add(start, rows)
-        rows = rows if rows.ndim == 1 else normalization.centred(rows)
+        rows = normalization.centred(rows)
         if inverse is not None:
             inverse[start:stop] = normalization.lengths(rows).reciprocal_()
             rows = rows * inverse[start:stop, None]

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from sightline.memory import Plan, Sizes, available, in_words, least_budget, plan
+from sightline.memory import Plan, Sizes, available, chosen_budget, in_words, least_budget, plan
 
 UNITS = {
     "B": 1,
@@ -41,13 +41,13 @@ def _message(came: str) -> str:
     )
 
 
-def check_plan(memory: int | None, sizes: Sizes, device: torch.device, *, is_here: bool) -> Plan:
+def check_plan(budget: int | None, sizes: Sizes, device: torch.device, *, is_here: bool) -> Plan:
     """What becomes of the budget; an error if it is too small to work at all."""
-    limit = available(device) if memory is None else memory
+    limit = available(device) if budget is None else budget
     least = least_budget(sizes)
     if least > limit:
         blocks = least - sizes.for_rows - sizes.for_points
-        came = "that much is not available" if memory is None else f"got {in_words(limit)}"
+        came = "that much is not available" if budget is None else f"got {in_words(limit)}"
         raise ValueError(
             f"memory must be at least {in_words(least)} for a pool of {sizes.rows:,} rows of "
             f"{sizes.features:,} features and {sizes.targets:,} targets: "
@@ -55,5 +55,4 @@ def check_plan(memory: int | None, sizes: Sizes, device: torch.device, *, is_her
             f"targets and the posterior, {in_words(blocks)} for blocks of rows; {came}. Give "
             f"more, or split the pool."
         )
-    budget = limit // 2 if memory is None else memory
-    return plan(sizes, budget, device, is_here=is_here)
+    return plan(sizes, budget or chosen_budget(limit, sizes), device, is_here=is_here)

@@ -41,6 +41,7 @@ def check_scene(
     candidates: Any,
     target_weights: Any,
     rule: Rule,
+    k: int | None,
     replace: bool,
     device: Any,
     memory: Any,
@@ -54,7 +55,7 @@ def check_scene(
     points = None
     if targets is not None:
         points = check_points(targets, "targets", source.shape, kernel).to(where)
-    sizes = sizes_of(source, points, kernel)
+    sizes = sizes_of(source, points, kernel, rule, k)
     plan = check_plan(
         budget, sizes, where, is_here=source.held is not None and source.device == where
     )
@@ -79,14 +80,18 @@ def check_source(pool: Any, kernel: Kernel) -> Source:
     return HeldRows(check_matrix_rows(source.read(0, source.shape[0]), "pool", kernel))
 
 
-def sizes_of(source: Source, targets: Tensor | None, kernel: Kernel) -> Sizes:
+def sizes_of(
+    source: Source, targets: Tensor | None, kernel: Kernel, rule: Rule, k: int | None
+) -> Sizes:
     n, d = source.shape[0], torch.Size(source.shape[1:]).numel()
     return Sizes(
         rows=n,
         features=d,
         targets=0 if targets is None else len(targets),
         data_bytes=n * d * source.dtype.itemsize,
+        picks=k or 0,
         has_weights=feature_form(kernel) is not None,
+        sees_targets="variance_given_targets" in rule.needs,
     )
 
 

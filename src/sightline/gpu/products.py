@@ -4,6 +4,7 @@ A row is converted in registers. On GPUs with float64 tensor cores (A100, H100, 
 vectors cost no more than the reading; on others float64 arithmetic is the limit.
 """
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -12,6 +13,7 @@ from sightline.shapes import Float, Int
 
 ROWS = 64  # of a tile
 FEATURES = 32
+HALVES = {torch.float16: 1, torch.bfloat16: 2}
 WIDEST = 64  # vectors of a tile: as many accumulators as fit into the registers
 
 
@@ -26,9 +28,25 @@ def _row_numbers(some, start, n, HAS_SOME: tl.constexpr, ROWS: tl.constexpr):
 
 
 @triton.jit
+def _widened(rows, HALF: tl.constexpr):
+    """Float64 values. Triton 3.6 cannot compile a float64 product of half-precision operands: it
+    moves the conversion behind their layout, unless this is spelled in assembly."""
+    if HALF == 1:
+        rows = tl.inline_asm_elementwise(
+            "cvt.f32.f16 $0, $1;", "=f,h", [rows], dtype=tl.float32, is_pure=False, pack=1
+        )
+    elif HALF == 2:  # the upper half of a float32
+        rows = tl.inline_asm_elementwise(
+            "{ .reg .b16 zero; mov.b16 zero, 0; mov.b32 $0, {zero, $1}; }",
+            "=f,h", [rows], dtype=tl.float32, is_pure=False, pack=1,
+        )  # fmt: skip
+    return rows.to(tl.float64)
+
+
+@triton.jit
 def _product(
     x, stride, v, where, inside, first, r, d,
-    ROWS: tl.constexpr, FEATURES: tl.constexpr, WIDTH: tl.constexpr,
+    HALF: tl.constexpr, ROWS: tl.constexpr, FEATURES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Float64 products of a tile of rows with vectors first, first + 1, ..."""
     features = tl.arange(0, FEATURES)
@@ -46,7 +64,7 @@ def _product(
             mask=(at[:, None] < d) & (columns[None, :] < r),
             other=0.0,
         )
-        total = tl.dot(rows.to(tl.float64), vectors, total, out_dtype=tl.float64)
+        total = tl.dot(_widened(rows, HALF), vectors, total, out_dtype=tl.float64)
     return columns, total
 
 
@@ -54,11 +72,13 @@ def _product(
 def _products_kernel(
     x, stride, v, out, some, inverse_length, offset, n, r, d,
     HAS_SOME: tl.constexpr, HAS_LENGTH: tl.constexpr, HAS_OFFSET: tl.constexpr,
-    ROWS: tl.constexpr, FEATURES: tl.constexpr, WIDTH: tl.constexpr,
+    HALF: tl.constexpr, ROWS: tl.constexpr, FEATURES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     rows, where, inside = _row_numbers(some, tl.program_id(0), n, HAS_SOME, ROWS)
     for first in range(0, r, WIDTH):
-        columns, total = _product(x, stride, v, where, inside, first, r, d, ROWS, FEATURES, WIDTH)
+        columns, total = _product(
+            x, stride, v, where, inside, first, r, d, HALF, ROWS, FEATURES, WIDTH
+        )
         if HAS_OFFSET:
             total -= tl.load(offset + columns, mask=columns < r, other=0.0)[None, :]
         if HAS_LENGTH:
@@ -74,12 +94,14 @@ def _products_kernel(
 def _squares_kernel(
     x, stride, v, out, some, inverse_length, offset, n, r, d,
     HAS_SOME: tl.constexpr, HAS_LENGTH: tl.constexpr, HAS_OFFSET: tl.constexpr,
-    ROWS: tl.constexpr, FEATURES: tl.constexpr, WIDTH: tl.constexpr,
+    HALF: tl.constexpr, ROWS: tl.constexpr, FEATURES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     rows, where, inside = _row_numbers(some, tl.program_id(0), n, HAS_SOME, ROWS)
     squares = tl.zeros([ROWS], dtype=tl.float64)
     for first in range(0, r, WIDTH):
-        columns, total = _product(x, stride, v, where, inside, first, r, d, ROWS, FEATURES, WIDTH)
+        columns, total = _product(
+            x, stride, v, where, inside, first, r, d, HALF, ROWS, FEATURES, WIDTH
+        )
         if HAS_OFFSET:
             total -= tl.load(offset + columns, mask=columns < r, other=0.0)[None, :]
         squares += tl.sum(total * total, axis=1)
@@ -134,6 +156,7 @@ def _launch(kernel, data, vectors, out, n, some, mean, inverse_length) -> None:
         HAS_SOME=some is not None,
         HAS_LENGTH=inverse_length is not None,
         HAS_OFFSET=offset is not None,
+        HALF=HALVES.get(data.dtype, 0) if data.is_cuda else 0,
         ROWS=ROWS,
         FEATURES=FEATURES if width < WIDEST else FEATURES // 2,
         WIDTH=width,

@@ -30,17 +30,15 @@ class RunningRows:
         n, device = len(problem.rows), problem.device
         self.posterior = posterior
         self.variance = torch.empty(n, dtype=torch.float64, device=device)
-        self.whitened = GrowingMatrix(n, device)
+        self.whitened = GrowingMatrix(n, device, posterior.rank + (problem.picks or 0))
         self._fill(problem)
 
     def _fill(self, problem: Problem) -> None:
-        pieces = []
+        whitened = self.whitened.extend(self.posterior.rank)
         for start, stop, block in problem.rows.blocks():
-            F = self.posterior.whiten(block)
+            F = whitened[:, start:stop] = self.posterior.whiten(block)
             prior = problem.prior_variance[start:stop]
             self.variance[start:stop] = nonnegative(prior - F.square().sum(dim=0))
-            pieces.append(F)
-        self.whitened.append(torch.cat(pieces, dim=1))
 
     def update(
         self, prior_column: Float[Tensor, " n"], F: Float[Tensor, " t"], s: float
@@ -128,6 +126,11 @@ class FunctionTracker:
         for start, stop, block in self._rows.blocks():
             columns[:, start:stop] = self._problem.kernel.block(block, points).T
         self._prior_columns = dict(zip(rows, columns, strict=True))
+
+    def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
+        """Those of the rows that can be drafted from without a pass; the next pass keeps all."""
+        self._rows.remember(rows)
+        return rows[self._rows.at_hand(rows)]
 
     def draft(self, rows: Int[Tensor, " b"]) -> Draft:
         """A small dense copy of what is known about some rows, to try observations on."""

@@ -20,10 +20,10 @@ from sightline.shapes import Float
 
 
 class GrowingMatrix:
-    """A matrix that takes new rows at its end; memory doubles when it is full."""
+    """A matrix that takes new rows at its end; memory doubles when its first room is full."""
 
-    def __init__(self, columns: int, device: torch.device) -> None:
-        self._memory = torch.empty(0, columns, dtype=torch.float64, device=device)
+    def __init__(self, columns: int, device: torch.device, room: int = 0) -> None:
+        self._memory = torch.empty(room, columns, dtype=torch.float64, device=device)
         self._count = 0
 
     @property
@@ -31,13 +31,18 @@ class GrowingMatrix:
         return self._memory[: self._count]
 
     def append(self, rows: Float[Tensor, "r c"]) -> None:
-        needed = self._count + len(rows)
+        self.extend(len(rows)).copy_(rows)
+
+    def extend(self, count: int) -> Float[Tensor, "r c"]:
+        """So many new rows, to be filled."""
+        needed = self._count + count
         if needed > len(self._memory):
-            memory = self._memory.new_empty(max(needed, 2 * self._count, 16), rows.shape[1])
+            size = max(needed, 2 * self._count, 16)
+            memory = self._memory.new_empty(size, self._memory.shape[1])
             memory[: self._count] = self.rows
             self._memory = memory
-        self._memory[self._count : needed] = rows
         self._count = needed
+        return self._memory[needed - count : needed]
 
 
 class FunctionPosterior:
@@ -59,6 +64,11 @@ class FunctionPosterior:
         self._seen = targets
         self._whitening = U[:, kept].T / (values[kept] + noise_variance).sqrt()[:, None]
         self._cross = torch.empty(0, len(self._whitening)).to(self._whitening)
+
+    @property
+    def rank(self) -> int:
+        """How many entries F has."""
+        return len(self._whitening) + len(self._points)
 
     def whiten(self, points: Points) -> Float[Tensor, "t b"]:
         """F at some points, a column each."""

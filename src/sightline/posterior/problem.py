@@ -40,6 +40,7 @@ class Problem:
     target_noise_variance: float = 0.0  # how f_A is seen when conditioning on it: 0 is f_A itself
     observed: tuple[Observation, ...] = ()
     needs: frozenset[str] = field(default=NOTHING)
+    picks: int | None = None  # how many there will be, if that is known
     columns_ahead: int | None = None  # how many are made in one pass; None: as the costs say
     memory: int = numerics.KEEP_BYTES  # what may be taken for kept columns and covariances
 
@@ -61,6 +62,13 @@ class Problem:
         """Whether rows x targets covariances are kept, or recomputed whenever they are read."""
         most = min(self.memory, numerics.KEEP_BYTES)
         return 8 * len(self.rows) * self.target_count <= most
+
+    @property
+    def memory_for_columns(self) -> int:
+        """What kept covariances leave."""
+        reads = self.needs & {"covariance", "squared_covariance", "standardized_covariance"}
+        kept = 8 * len(self.rows) * self.target_count if reads and self.keeps_covariance else 0
+        return max(self.memory - kept, 0)
 
     @property
     def known_targets(self) -> Points:

@@ -19,10 +19,16 @@ def columns_ahead(problem: Problem, per_column: int) -> int:
     """T for a problem whose columns take so many products each; the caller's choice goes first."""
     if problem.columns_ahead is not None:
         return problem.columns_ahead
-    balance = numerics.BALANCE.get(problem.device.type, numerics.BALANCE["cuda"])
-    best = round(sqrt(balance * numerics.FORECAST_REACH / per_column))
-    room = numerics.KEEP_BYTES // (8 * per_column * len(problem.rows))
+    best = round(sqrt(balance_of(problem) * numerics.FORECAST_REACH / per_column))
+    room = problem.memory_for_columns // (8 * per_column * len(problem.rows))
     return max(1, min(best, room, numerics.MOST_COLUMNS_AHEAD, len(problem.rows)))
+
+
+def balance_of(problem: Problem) -> float:
+    """B for these rows, wherever they come from."""
+    if problem.rows.held is None:
+        return numerics.STREAMED_BALANCE
+    return numerics.BALANCE.get(problem.device.type, numerics.BALANCE["cuda"])
 
 
 def shortlist_length(problem: Problem, width: int) -> int:

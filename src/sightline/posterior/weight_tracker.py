@@ -120,6 +120,11 @@ class WeightTracker:
         vectors = torch.cat([run.vectors(block) for run in self._ahead.running.values()])
         self._multiply(vectors, self._ahead.room(rows))
 
+    def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
+        """Those of the rows that can be drafted from without a pass; the next pass keeps all."""
+        self._rows.remember(rows)
+        return rows[self._rows.at_hand(rows)]
+
     def draft(self, rows: Int[Tensor, " b"]) -> Draft:
         """A small dense copy of what is known about some rows, to try observations on."""
         block, seen = self._rows.rows(rows), self.given_targets

@@ -49,7 +49,9 @@ def check_same_targets(chosen: Selection, targets: Any, pool: Pool) -> Tensor | 
         return None
     is_rows = len(pool.shape) == 2  # a vector holds row numbers of a Precomputed kernel
     points = (
-        pool.normalization.apply(check_points(targets, "targets", pool.shape, Linear()))
+        pool.normalization.apply(
+            check_points(targets, "targets", pool.shape, Linear()).to(pool.device)
+        )
         if is_rows
         else read_array(targets, "targets")
     )

@@ -1,7 +1,5 @@
 """Numeric arrays of every kind as tensors."""
 
-import warnings
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -46,6 +44,14 @@ def _from_numpy(array: object, name: str) -> Tensor:
     size = values.itemsize
     if not values.dtype.isnative or any(step < 0 or step % size for step in values.strides):
         values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
-    with warnings.catch_warnings():  # torch warns of read-only memory; nothing here writes to it
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(values)
+    return torch.from_numpy(values if values.flags.writeable else np.asarray(_Shared(values)))
+
+
+class _Shared:
+    """Read-only memory, offered as if it could be written to: torch warns otherwise, and warnings
+    cannot be turned off in one thread alone. Nothing here writes to it."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array  # it has to live as long as its memory is used
+        address = array.__array_interface__["data"][0]
+        self.__array_interface__ = {**array.__array_interface__, "data": (address, False)}

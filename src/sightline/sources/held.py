@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sightline.shapes import Int
+from sightline.shapes import Bool, Int
 from sightline.sources.source import Piece, Source, Span
 
 
@@ -47,6 +47,9 @@ class HeldRows:
 
     def remember(self, indices: Int[Tensor, " b"]) -> None:
         """Nothing to do: all rows are here."""
+
+    def at_hand(self, indices: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
+        return torch.ones_like(indices, dtype=torch.bool)
 
     def close(self) -> None:
         """Nothing to end."""

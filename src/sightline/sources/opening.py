@@ -19,6 +19,7 @@ from sightline.sources.shards import Shards
 from sightline.sources.source import Reader, Source
 from sightline.sources.streamed import StreamedRows
 
+LIST_THEM = "Pass the list of the files in it, such as sorted(Path(folder).glob('*.npy'))."
 READERS = {".npy": open_npy, ".safetensors": open_safetensors, ".parquet": ParquetFile}
 
 
@@ -40,17 +41,14 @@ def open_source(given: Any, argument: str) -> Source:
 
 def load_array(path: Path, argument: str) -> Tensor:
     """The one array in a file, all of it in memory."""
-    reader = open_file(path, argument)
+    reader = open_file(path, argument, of_folder="Name one file in it.")
     return next(reader.pieces([(0, reader.shape[0])]))
 
 
-def open_file(path: Path, argument: str) -> Reader:
-    """The one array in a file, not read yet."""
+def open_file(path: Path, argument: str, of_folder: str = LIST_THEM) -> Reader:
+    """The one array in a file, not read yet; ``of_folder`` is the way out of a folder."""
     if path.is_dir():
-        raise ValueError(
-            f"{argument}: {str(path)!r} is a folder. Pass the list of the files in it, such as "
-            f"sorted(Path(folder).glob('*.npy'))."
-        )
+        raise ValueError(f"{argument}: {str(path)!r} is a folder. {of_folder}")
     if not path.is_file():
         raise FileNotFoundError(f"{argument}: there is no file {str(path)!r}.")
     if path.suffix not in READERS:

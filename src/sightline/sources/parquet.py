@@ -62,7 +62,7 @@ class ParquetFile:
             for group in self._groups(wanted):
                 start = self._starts[group]
                 for batch in opened.iter_batches(
-                    max(numerics.BLOCK_BYTES // (8 * self.shape[1]), 1),
+                    max(numerics.PARQUET_BATCH_BYTES // (8 * self.shape[1]), 1),
                     row_groups=[group],
                     columns=[self._column],
                     use_threads=False,

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from sightline.shapes import Int
+from sightline.shapes import Bool, Int
 
 Span = tuple[int, int]
 """(first row, one past the last)."""
@@ -50,7 +50,11 @@ class Source(Protocol):
         """The rows of ascending spans; each piece is good until the next one is asked for."""
 
     def remember(self, indices: Int[Tensor, " b"]) -> None:
-        """Keep these rows when the next stream passes over them: ``take`` is then free."""
+        """Keep these rows, or as many of the first of them as fit, when the next stream passes
+        over them: ``take`` is then free."""
+
+    def at_hand(self, indices: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
+        """Which of these rows can be had without a pass."""
 
     def where(self, row: int) -> str:
         """The row in words, for error messages."""
