@@ -54,7 +54,7 @@ GPU_BLOCK_BYTES = 512 * 2**20
 HELD_SHARE = 0.5
 """A pool that takes at most this share of the memory budget is read into memory once."""
 
-BLOCK_SHARE = 16
+BLOCK_SHARE = 32
 """A block takes at most this part of the memory budget: small budgets have small blocks."""
 
 BLOCKS = 6
