@@ -60,6 +60,11 @@ class FunctionPosterior:
         self._whitening = U[:, kept].T / (values[kept] + noise_variance).sqrt()[:, None]
         self._cross = torch.empty(0, len(self._whitening)).to(self._whitening)
 
+    @property
+    def length(self) -> int:
+        """Of the whitened vectors."""
+        return len(self._whitening) + len(self._points)
+
     def whiten(self, points: Points) -> Float[Tensor, "t b"]:
         """F at some points, a column each."""
         head = self._whiten_by_targets(points)

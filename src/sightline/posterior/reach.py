@@ -21,12 +21,12 @@ def columns_ahead(problem: Problem, per_column: int) -> int:
         return problem.columns_ahead
     balance = numerics.BALANCE.get(problem.device.type, numerics.BALANCE["cuda"])
     best = round(sqrt(balance * numerics.FORECAST_REACH / per_column))
-    room = numerics.KEEP_BYTES // (8 * per_column * len(problem.rows))
-    return max(1, min(best, room, numerics.MOST_COLUMNS_AHEAD, len(problem.rows)))
+    room = numerics.KEEP_BYTES // (8 * per_column * problem.place.largest)
+    return max(1, min(best, room, numerics.MOST_COLUMNS_AHEAD, problem.place.total))
 
 
 def shortlist_length(problem: Problem, width: int) -> int:
     """Rows that a forecast looks at: as many as cost a quarter of a pass, if that is enough."""
-    n, d = len(problem.rows), problem.rows.dimension
-    affordable = n * width // (4 * max(d, 1))
-    return min(max(affordable, 4 * width), numerics.SHORTLIST, n)
+    d = problem.rows.dimension
+    affordable = problem.place.largest * width // (4 * max(d, 1))
+    return min(max(affordable, 4 * width), numerics.SHORTLIST, problem.place.total)

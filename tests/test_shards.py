@@ -1,0 +1,151 @@
+"""Processes that hold a pool between them pick what one process picks that holds all of it."""
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import shard_cases
+import sightline as sl
+
+CASES = shard_cases.cases()
+TOGETHER = Path(shard_cases.__file__)
+ONE_OF_EACH = ("16", "budget", "groups", "features", "matrix", "floor", "top-b", "centred")
+SECONDS = 300  # a hang is an error, not a wait
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """What two processes made of all cases."""
+    folder = tmp_path_factory.mktemp("shards")
+    path = os.pathsep.join([str(Path(sl.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(TOGETHER)]
+    pair = [
+        subprocess.Popen(
+            [*command, str(rank), f"file://{folder}/store", str(folder)],
+            env=environment,
+            cwd=folder,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in (0, 1)
+    ]
+    try:
+        for rank, process in enumerate(pair):
+            _, said = process.communicate(timeout=SECONDS)
+            assert process.returncode == 0, f"process {rank}: {said[-3000:]}"
+    finally:
+        for process in pair:
+            process.kill()
+    return folder
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", CASES)
+def test_two_processes_pick_what_one_picks(name, folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = CASES[name].whole()
+    for rank in (0, 1):
+        assert_same(sl.Selection.load(folder / f"{name}.{rank}"), whole, processes=2)
+
+
+def assert_same(part: sl.Selection, whole: sl.Selection, *, processes: int) -> None:
+    np.testing.assert_array_equal(part.indices, whole.indices)
+    for values in ("gains", "uncertainty", "target_variance", "floor", "whole_pool"):
+        expected = getattr(whole, values)
+        if expected is not None:
+            np.testing.assert_allclose(
+                getattr(part, values), expected, rtol=1e-9, atol=1e-12, err_msg=values
+            )
+    assert part.stop_reason == whole.stop_reason
+    assert part.fingerprint == whole.fingerprint
+    assert part.settings["notes"] == whole.settings["notes"]
+    assert part.settings["processes"] == processes
+    for count in ("rows", "candidates", "targets", "features", "form"):
+        assert part.settings[count] == whole.settings[count]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", CASES)
+def test_both_processes_return_the_same(name, folder):
+    one, other = (sl.Selection.load(folder / f"{name}.{rank}") for rank in (0, 1))
+    assert one.settings == other.settings
+    np.testing.assert_array_equal(one.gains, other.gains)
+    np.testing.assert_allclose(one.uncertainty, other.uncertainty, rtol=1e-14)
+
+
+ERRORS = {
+    "nan": "on process 1 of the group: pool must be finite; row 7",
+    "nan, centred": "on process 1 of the group: pool must be finite; row 7",
+    "features": "the same number of features; got [5] on process 0 and [4] on process 1",
+    "features and targets": "the same number of features; got [5] on process 0",
+    "k": "the same k; got 3 on process 0 and 4 on process 1",
+    "rule": "the same rule; got VTL() on process 0 and ITL(",
+    "seed": "the same rule; got Random(seed=0) on process 0",
+    "targets": "the same targets",
+    "unknown rule": "on process 1 of the group: unknown rule 'vlt'",
+    "no file": "on process 1 of the group: ",
+    "k too large": "k = 1000 is larger than the 120 candidates",
+    "cost": "on process 1 of the group: cost must be positive; row 0 has -1",
+    "cost on one": "the same cost; got an entry per row on process 0 and None on process 1",
+    "groups on one": "the same groups",
+    "observed": "observed must name rows of the pool, 0 to 119; got 120",
+    "candidates": "candidates must name at least one row; got none on any process",
+    "checkpoint": "checkpoint has no meaning with group",
+    "nan rule": "the rule gave NaN",
+    "floor": "floor=True with group needs inner products, or at most 2,000 candidates; got",
+}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_error_on_one_process_is_an_error_on_both(name, folder):
+    kinds = set()
+    for rank in (0, 1):
+        kind, said = json.loads((folder / f"errors.{rank}.json").read_text())[name]
+        assert ERRORS[name] in said
+        kinds.add(kind)
+    assert len(kinds) == 1 or name == "no file"
+
+
+@pytest.mark.process
+def test_all_errors_are_looked_at(folder):
+    assert json.loads((folder / "errors.0.json").read_text()).keys() == ERRORS.keys()
+
+
+def test_a_group_needs_torch_distributed():
+    with pytest.raises(ValueError, match=r"group needs torch\.distributed to be initialised"):
+        sl.select(np.eye(3), np.eye(3), 1, group="world")
+
+
+@pytest.fixture
+def world(tmp_path):
+    """This process as a group of its own."""
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
+    )
+    yield torch.distributed.group.WORLD
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.endswith(ONE_OF_EACH)])
+def test_a_group_of_one_picks_alike(name, world):
+    """In this process, so that the shapes are checked in the second pass."""
+    case = CASES[name]
+    alone = case.whole()
+    assert_same(
+        sl.select(case.pool, case.targets, **case.options, group=world), alone, processes=1
+    )
+
+
+def test_a_group_is_a_process_group(world):
+    with pytest.raises(TypeError, match=r"group must be a process group .*; got str"):
+        sl.select(np.eye(3), np.eye(3), 1, group="world")
