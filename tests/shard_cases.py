@@ -33,10 +33,10 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
     border: int = 40
 
-    def whole(self) -> sl.Selection:
-        return sl.select(self.pool, self.targets, **self.options)
+    def whole(self, **more: Any) -> sl.Selection:
+        return sl.select(self.pool, self.targets, **self.options, **more)
 
-    def shard(self, rank: int) -> sl.Selection:
+    def shard(self, rank: int, **more: Any) -> sl.Selection:
         own = slice(0, self.border) if rank == 0 else slice(self.border, len(self.pool))
         options = {
             name: value[own] if name in PER_ROW and np.ndim(value) else value
@@ -47,7 +47,7 @@ class Case:
             mask[options["candidates"]] = True
             options["candidates"] = mask[own] if rank == 0 else np.flatnonzero(mask[own])
         group = torch.distributed.group.WORLD
-        return sl.select(self.pool[own], self.targets, **options, group=group)
+        return sl.select(self.pool[own], self.targets, **options, **more, group=group)
 
 
 def cases() -> dict[str, Case]:
@@ -160,6 +160,22 @@ def plain_cases(pool: np.ndarray, targets: np.ndarray) -> dict[str, Case]:
     }  # fmt: skip
 
 
+def logged_cases() -> dict[str, Case]:
+    """Runs that are taken down, by one process or by two, and go on with the other number."""
+    pool, targets = clustered(150, 12, 7)
+    rng = np.random.default_rng(4)
+    return {
+        "plain": Case(pool, targets),
+        "rows of their own": Case(
+            pool, targets,
+            {"candidates": np.arange(1, 150, 2), "noise_std": rng.uniform(0.3, 2.0, 150),
+             "cost": rng.uniform(0.5, 3.0, 150), "groups": np.arange(150) % 9,
+             "max_per_group": 4, "observed": [3, 120]},
+        ),
+        "gaussian": Case(pool, targets, {"rule": "itl", "kernel": KERNELS["gaussian"]}),
+    }  # fmt: skip
+
+
 def errors(rank: int) -> dict[str, Callable[[], Any]]:
     """Calls that fail, on both processes."""
     pool, targets = clustered(60, 5, 3, seed=rank)
@@ -199,7 +215,7 @@ def errors(rank: int) -> dict[str, Callable[[], Any]]:
         "groups on one": call(groups=[None, np.ones(60)][rank], max_per_group=[None, 2][rank]),
         "observed": call(observed=[120]),
         "candidates": call(candidates=np.zeros(60, dtype=bool)),
-        "checkpoint": call(checkpoint="run.jsonl"),
+        "checkpoint": call(checkpoint="alone.jsonl"),
         "nan rule": call(rule=nan_rule()),
         "floor": call(
             np.random.default_rng(rank).standard_normal((1500, 5)),
@@ -219,6 +235,11 @@ def run(rank: int, store: str, folder: Path) -> None:
             warnings.simplefilter("always")
             case.shard(rank).save(folder / f"{name}.{rank}")
         assert rank == 0 or not [w for w in warned if "effective rank" in str(w.message)]
+    for name, case in logged_cases().items():
+        for writer in ("alone", "together"):
+            log = folder / f"{name}, {writer}.jsonl"
+            case.shard(rank, k=5, checkpoint=log)
+            case.shard(rank, k=12, checkpoint=log).save(folder / f"{name}, {writer}.{rank}")
     said = {}
     for name, call in errors(rank).items():
         try:

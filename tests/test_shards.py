@@ -15,6 +15,7 @@ import shard_cases
 import sightline as sl
 
 CASES = shard_cases.cases()
+LOGGED = shard_cases.logged_cases()
 TOGETHER = Path(shard_cases.__file__)
 ONE_OF_EACH = ("16", "budget", "groups", "features", "matrix", "floor", "top-b", "centred")
 SECONDS = 300  # a hang is an error, not a wait
@@ -25,6 +26,9 @@ def folder(tmp_path_factory) -> Path:
     """What two processes made of all cases."""
     folder = tmp_path_factory.mktemp("shards")
     path = os.pathsep.join([str(Path(sl.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    for name, case in LOGGED.items():
+        case.whole(k=3, checkpoint=folder / f"{name}, alone.jsonl")
+    sl.select(np.eye(3), np.eye(3), 2, checkpoint=folder / "alone.jsonl")
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(TOGETHER)]
     pair = [
@@ -82,6 +86,23 @@ def test_both_processes_return_the_same(name, folder):
     np.testing.assert_allclose(one.uncertainty, other.uncertainty, rtol=1e-14)
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("writer", ["alone", "together"])
+@pytest.mark.parametrize("name", LOGGED)
+def test_a_run_goes_on_with_any_number_of_processes(name, writer, folder):
+    never_interrupted = LOGGED[name].whole(k=20)
+    resumed = [sl.Selection.load(folder / f"{name}, {writer}.{rank}") for rank in (0, 1)]
+    log = folder / f"{name}, {writer}.jsonl"
+    alone = LOGGED[name].whole(k=20, checkpoint=log)
+    assert alone.settings["resumed_picks"] >= 12
+    for part in (*resumed, alone):
+        assert part.settings["resumed_picks"] >= 5
+        np.testing.assert_array_equal(part.indices, never_interrupted.indices[: len(part)])
+        np.testing.assert_allclose(
+            part.uncertainty, never_interrupted.uncertainty[: len(part) + 1], rtol=1e-9
+        )
+
+
 ERRORS = {
     "nan": "on process 1 of the group: pool must be finite; row 7",
     "nan, centred": "on process 1 of the group: pool must be finite; row 7",
@@ -99,7 +120,7 @@ ERRORS = {
     "groups on one": "the same groups",
     "observed": "observed must name rows of the pool, 0 to 119; got 120",
     "candidates": "candidates must name at least one row; got none on any process",
-    "checkpoint": "checkpoint has no meaning with group",
+    "checkpoint": "on process 0 of the group: checkpoint alone.jsonl belongs to another run",
     "nan rule": "the rule gave NaN",
     "floor": "floor=True with group needs inner products, or at most 2,000 candidates; got",
 }

@@ -69,6 +69,11 @@ class Eligibility:
         """Whether nothing may be picked any more, on any process."""
         return not self._place.is_any(not bool(self.closed.all()))
 
+    def is_closed(self, row: int) -> bool:
+        """Whether a row, by its overall number, may not be picked."""
+        number = torch.tensor([row], device=self.closed.device)
+        return bool(self._place.collect(number, lambda own: (self.closed[own],))[0])
+
     def _cost_to_rank_by(self) -> Float[Tensor, " n"] | None:
         """Relative to the mean cost, so that scores, like ties between them, are gains."""
         cost = self._limits.cost

@@ -216,6 +216,13 @@ class Place:
         """Values of some rows by their overall numbers; each process reads its own of them."""
         return self.exchange.collect(self, numbers, read)
 
+    def whole(self, values: Shaped[Tensor, " c"]) -> Shaped[Tensor, " _n"]:
+        """The entries of all rows, from those of the rows here."""
+        if self.exchange.is_alone:
+            return values
+        numbers = torch.arange(self.total, device=values.device)
+        return self.collect(numbers, lambda own: (values[own],))[0]
+
     def mean(self, values: Float[Tensor, " c"]) -> float:
         """Over all rows, of an entry per row here."""
         return float(self.exchange.sum(values.sum())) / self.total

@@ -167,7 +167,7 @@ def repeat(
     for number, pick in enumerate(log.made[: stop.picks]):
         if pick.gain < least - numerics.DRIFT_TOLERANCE * abs(least):  # chosen by running gains
             return False
-        if bool(eligibility.closed[pick.row]):
+        if eligibility.is_closed(pick.row):
             log.contradict(len(trace.rows) + 1)
         eligibility.take(pick.row)
         if reads and not tracker.is_at_hand(pick.row):

@@ -102,6 +102,13 @@ class Scene:
 
         return self.place.collect(rows, here)[0]
 
+    @property
+    def all_candidates(self) -> Int[Tensor, " _c"] | None:
+        """Overall numbers of the pool rows that may be picked on any process; None for all."""
+        if self.place.total == self.pool_place.total:
+            return None
+        return self.pool_numbers(torch.arange(self.place.total))
+
     def cut(self, values: Shaped[Tensor, " n"]) -> Shaped[Tensor, " c"]:
         """The candidates' part of a vector over the pool, where the arithmetic is done."""
         cut = values if self.candidates is None else values[self.candidates.to(values.device)]

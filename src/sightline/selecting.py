@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,12 @@ import torch
 from torch import Tensor
 
 from sightline import checking
-from sightline.checkpoint import Checkpoint, NoCheckpoint
+from sightline.checkpoint import (
+    Checkpoint,
+    FollowedCheckpoint,
+    NoCheckpoint,
+    open_checkpoint,
+)
 from sightline.eligibility import Eligibility, Limits
 from sightline.greedy import Chooser, Eager, Lazy, Once, Stop, Trace, run
 from sightline.identity import identify
@@ -105,7 +110,6 @@ def select(
     with exchange.together():
         rule = checking.check_rule(rule)
         log_path = checking.check_checkpoint(checkpoint)
-        checking.check_alone(exchange, log_path)
         checking.check_combination(rule, targets is not None, replace, conditional, floor)
         bounds = checking.check_bounds(k, budget, min_gain, min_gain_share, rule, conditional)
         ahead = checking.check_columns_ahead(columns_ahead)
@@ -139,6 +143,7 @@ def select(
             "conditional": conditional,
             "floor": floor,
             "columns_ahead": ahead,
+            "checkpoint": None if log_path is None else str(log_path),
         },
     )
     with exchange.together():
@@ -202,7 +207,10 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     eligibility = Eligibility(task.limits, problem.place)
     rounds = fused_rounds(tracker, task.rule, eligibility) if task.conditional else None
     chooser = choose_chooser(task, problem, tracker, eligibility, rounds)
-    with log, ProgressLine(progress if problem.place.exchange.rank == 0 else False) as line:
+    exchange = problem.place.exchange
+    with ExitStack() as open_now, ProgressLine(progress if exchange.rank == 0 else False) as line:
+        with exchange.together():
+            open_now.enter_context(log)
         trace = run(chooser, tracker, eligibility, task.stop, line, log, rounds)
     after = tracker.targets.copy_of_variance()
     least = compute_floor(problem, trace.rows) if task.floor else None
@@ -210,7 +218,7 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     return summarize(task.scene, trace, before, after, least, settings)
 
 
-def open_log(task: Task) -> Checkpoint | NoCheckpoint:
+def open_log(task: Task) -> Checkpoint | FollowedCheckpoint | NoCheckpoint:
     """Where the picks are taken down, and those of the same run before it was interrupted."""
     if task.checkpoint is None:
         return NoCheckpoint()
@@ -223,7 +231,14 @@ def open_log(task: Task) -> Checkpoint | NoCheckpoint:
         conditional=task.conditional,
         least_gains=(task.stop.min_gain, task.stop.min_gain_share),
     )
-    return Checkpoint(task.checkpoint, identity, len(task.scene.pool), task.scene.candidates)
+    scene = task.scene
+    return open_checkpoint(
+        task.checkpoint,
+        identity,
+        scene.pool_place.total,
+        scene.all_candidates,
+        scene.place.exchange,
+    )
 
 
 def choose_chooser(

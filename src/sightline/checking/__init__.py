@@ -16,7 +16,6 @@ from sightline.checking.choices import (
 )
 from sightline.checking.group import (
     check_agreement,
-    check_alone,
     check_floor,
     check_group,
 )
@@ -27,7 +26,6 @@ from sightline.checking.values import read_array
 __all__ = [
     "Bounds",
     "check_agreement",
-    "check_alone",
     "check_bounds",
     "check_checkpoint",
     "check_columns_ahead",

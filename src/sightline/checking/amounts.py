@@ -189,12 +189,11 @@ def number_labels(labels: np.ndarray, exchange: Exchange) -> tuple[Int[Tensor, "
     if exchange.is_alone:
         return torch.from_numpy(numbers.astype(np.int64)), len(names)
     texts = exchange.texts(json.dumps(names.tolist(), default=str))
-    known: dict[Any, int] = {}
-    for name in (name for text in texts for name in json.loads(text)):
-        known.setdefault(name, len(known))
-    own = json.loads(texts[exchange.rank])
-    table = np.array([known[name] for name in own], dtype=np.int64)
-    return torch.from_numpy(table[numbers]), len(known)
+    everyone = [json.loads(text) for text in texts]
+    _, common = np.unique([name for own in everyone for name in own], return_inverse=True)
+    first = sum(len(own) for own in everyone[: exchange.rank])
+    table = common.astype(np.int64)[first : first + len(names)]
+    return torch.from_numpy(table[numbers]), int(common.max()) + 1
 
 
 def check_enough(bounds: Bounds, limits: Limits, exchange: Exchange) -> None:

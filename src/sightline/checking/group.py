@@ -1,7 +1,6 @@
 """The group of processes that choose together, and whether they were asked the same."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,15 +31,6 @@ def check_group(group: Any) -> Exchange:
             f"such as torch.distributed.group.WORLD; got {type(group).__name__}."
         )
     return Group.of(group)
-
-
-def check_alone(exchange: Exchange, checkpoint: Path | None) -> None:
-    """Options that only one process has."""
-    if checkpoint is not None and not exchange.is_alone:
-        raise ValueError(
-            "checkpoint has no meaning with group: a log of picks is written and read by one "
-            "process that holds all rows. Drop one of the two."
-        )
 
 
 def check_floor(floor: bool, problem: Problem) -> None:
