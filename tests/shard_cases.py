@@ -1,7 +1,7 @@
-"""Selections from a pool that two processes hold between them, and the process that runs them.
+"""Selections from a pool that processes hold between them, and the process that runs them.
 
-``python shard_cases.py RANK STORE FOLDER`` runs every case as one of the two, and leaves what it
-got in the folder. The tests compare that with one process that holds all rows.
+``python shard_cases.py RANK SIZE FOLDER`` runs the cases as one of so many processes, and leaves
+what it got in the folder. The tests compare that with one process that holds all rows.
 """
 
 import json
@@ -21,23 +21,28 @@ from problems import clustered
 
 PER_ROW = ("noise_std", "cost", "groups")
 RULES = list(sl.rules.BY_NAME)
+FOR_THREE = ("16", "twins", "all equal", "groups", "here only", "one streamed, one held")
 KERNELS = {"linear": None, "gaussian": sl.kernels.Gaussian(3.0)}
 
 
 @dataclass(frozen=True)
 class Case:
-    """Arguments of select for all rows, and how many of them process 0 has."""
+    """Arguments of select for all rows, and how many of them process 0 has; of three processes
+    the last two share the rest."""
 
     pool: np.ndarray
     targets: np.ndarray | None
     options: dict[str, Any] = field(default_factory=dict)
     border: int = 40
+    from_file: bool = False
 
     def whole(self, **more: Any) -> sl.Selection:
         return sl.select(self.pool, self.targets, **self.options, **more)
 
     def shard(self, rank: int, **more: Any) -> sl.Selection:
-        own = slice(0, self.border) if rank == 0 else slice(self.border, len(self.pool))
+        size = torch.distributed.get_world_size()
+        borders = [0, self.border, (self.border + len(self.pool)) // 2, len(self.pool)]
+        own = slice(*(borders if size == 3 else [0, self.border, len(self.pool)])[rank : rank + 2])
         options = {
             name: value[own] if name in PER_ROW and np.ndim(value) else value
             for name, value in self.options.items()
@@ -46,8 +51,12 @@ class Case:
             mask = np.zeros(len(self.pool), dtype=bool)
             mask[options["candidates"]] = True
             options["candidates"] = mask[own] if rank == 0 else np.flatnonzero(mask[own])
+        rows: Any = self.pool[own]
+        if self.from_file:
+            np.save(f"rows{rank}.npy", rows)
+            rows = f"rows{rank}.npy"
         group = torch.distributed.group.WORLD
-        return sl.select(self.pool[own], self.targets, **options, **more, group=group)
+        return sl.select(rows, self.targets, **options, **more, group=group)
 
 
 def cases() -> dict[str, Case]:
@@ -120,6 +129,7 @@ def plain_cases(pool: np.ndarray, targets: np.ndarray) -> dict[str, Case]:
     """What does not depend on the rule."""
     K = (pool @ pool.T + np.eye(150)).astype(np.float64)
     order = np.random.default_rng(2).permutation(150)
+    large, few = clustered(1_500, 128, 9)
     wide = np.random.default_rng(3).standard_normal((30, 60))
     return {
         "no targets": Case(pool, None, {"k": 9, "rule": "undirected-itl"}),
@@ -141,6 +151,15 @@ def plain_cases(pool: np.ndarray, targets: np.ndarray) -> dict[str, Case]:
         "floor": Case(pool, targets, {"k": 5, "floor": True, "candidates": np.arange(36, 46)}),
         "floor, gaussian": Case(
             pool, targets, {"k": 5, "floor": True, "kernel": KERNELS["gaussian"]}
+        ),
+        "one streamed, one held": Case(
+            large, few, {"k": 20, "memory": 1_300_000, "candidates": np.arange(0, 1_500, 7)},
+            border=100, from_file=True,
+        ),
+        "streamed, gaussian": Case(
+            large, few, {"k": 9, "rule": "itl", "memory": 1_000_000, "normalize": "center",
+                         "kernel": sl.kernels.Gaussian(10.0), "observed": [4, 1_400]},
+            border=700, from_file=True,
         ),
         "small noise": Case(pool, targets, {"k": 80, "noise_ratio": 1e-3, "columns_ahead": 16}),
         "wide": Case(wide, wide[:3] + 1, {"k": 9}, border=11),
@@ -225,21 +244,41 @@ def errors(rank: int) -> dict[str, Callable[[], Any]]:
     }
 
 
-def run(rank: int, store: str, folder: Path) -> None:
+def run(rank: int, size: int, folder: Path) -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
-        "gloo", init_method=store, rank=rank, world_size=2, timeout=timedelta(seconds=60)
+        "gloo",
+        init_method=f"file://{folder}/store",
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=60),
     )
-    for name, case in cases().items():
+    run_cases(
+        rank, {n: c for n, c in cases().items() if size == 2 or n.endswith(FOR_THREE)}, folder
+    )
+    if size == 2:
+        run_logged(rank, folder)
+        run_errors(rank, folder)
+    torch.distributed.destroy_process_group()
+
+
+def run_cases(rank: int, some: dict[str, Case], folder: Path) -> None:
+    for name, case in some.items():
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             case.shard(rank).save(folder / f"{name}.{rank}")
         assert rank == 0 or not [w for w in warned if "effective rank" in str(w.message)]
+
+
+def run_logged(rank: int, folder: Path) -> None:
     for name, case in logged_cases().items():
         for writer in ("alone", "together"):
             log = folder / f"{name}, {writer}.jsonl"
             case.shard(rank, k=5, checkpoint=log)
             case.shard(rank, k=12, checkpoint=log).save(folder / f"{name}, {writer}.{rank}")
+
+
+def run_errors(rank: int, folder: Path) -> None:
     said = {}
     for name, call in errors(rank).items():
         try:
@@ -247,8 +286,7 @@ def run(rank: int, store: str, folder: Path) -> None:
         except Exception as error:
             said[name] = [type(error).__name__, str(error)]
     (folder / f"errors.{rank}.json").write_text(json.dumps(said))
-    torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
-    run(int(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))
+    run(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))

@@ -18,6 +18,7 @@ CASES = shard_cases.cases()
 LOGGED = shard_cases.logged_cases()
 TOGETHER = Path(shard_cases.__file__)
 ONE_OF_EACH = ("16", "budget", "groups", "features", "matrix", "floor", "top-b", "centred")
+FOR_THREE = shard_cases.FOR_THREE
 SECONDS = 300  # a hang is an error, not a wait
 
 
@@ -25,30 +26,42 @@ SECONDS = 300  # a hang is an error, not a wait
 def folder(tmp_path_factory) -> Path:
     """What two processes made of all cases."""
     folder = tmp_path_factory.mktemp("shards")
-    path = os.pathsep.join([str(Path(sl.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     for name, case in LOGGED.items():
         case.whole(k=3, checkpoint=folder / f"{name}, alone.jsonl")
     sl.select(np.eye(3), np.eye(3), 2, checkpoint=folder / "alone.jsonl")
+    run_together(2, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder_of_three(tmp_path_factory) -> Path:
+    """What three processes made of some cases."""
+    folder = tmp_path_factory.mktemp("three")
+    run_together(3, folder)
+    return folder
+
+
+def run_together(size: int, folder: Path) -> None:
+    path = os.pathsep.join([str(Path(sl.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(TOGETHER)]
-    pair = [
+    processes = [
         subprocess.Popen(
-            [*command, str(rank), f"file://{folder}/store", str(folder)],
+            [*command, str(rank), str(size), str(folder)],
             env=environment,
             cwd=folder,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for rank in (0, 1)
+        for rank in range(size)
     ]
     try:
-        for rank, process in enumerate(pair):
+        for rank, process in enumerate(processes):
             _, said = process.communicate(timeout=SECONDS)
             assert process.returncode == 0, f"process {rank}: {said[-3000:]}"
     finally:
-        for process in pair:
+        for process in processes:
             process.kill()
-    return folder
 
 
 @pytest.mark.process
@@ -59,6 +72,14 @@ def test_two_processes_pick_what_one_picks(name, folder):
         whole = CASES[name].whole()
     for rank in (0, 1):
         assert_same(sl.Selection.load(folder / f"{name}.{rank}"), whole, processes=2)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", [name for name in CASES if name.endswith(FOR_THREE)])
+def test_three_processes_pick_what_one_picks(name, folder_of_three):
+    whole = CASES[name].whole()
+    for rank in (0, 1, 2):
+        assert_same(sl.Selection.load(folder_of_three / f"{name}.{rank}"), whole, processes=3)
 
 
 def assert_same(part: sl.Selection, whole: sl.Selection, *, processes: int) -> None:
