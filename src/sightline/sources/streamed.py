@@ -29,7 +29,7 @@ class StreamedRows:
 
     @property
     def passes(self) -> float:
-        return self._reader.rows_read / self.shape[0]
+        return self._reader.rows_read / max(self.shape[0], 1)
 
     def read(self, start: int, stop: int) -> Tensor:
         return next(self._reader.pieces([(start, stop)]))
