@@ -12,16 +12,25 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 
 import sightline as sl
 from problems import clustered
+from sightline import numerics
 
 PER_ROW = ("noise_std", "cost", "groups")
 RULES = list(sl.rules.BY_NAME)
-FOR_THREE = ("16", "twins", "all equal", "groups", "here only", "one streamed, one held")
+FOR_THREE = (
+    "vtl linear 16",
+    "twins",
+    "all equal",
+    "groups",
+    "here only",
+    "one streamed, one held",
+)
 KERNELS = {"linear": None, "gaussian": sl.kernels.Gaussian(3.0)}
 
 
@@ -35,9 +44,11 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
     border: int = 40
     from_file: bool = False
+    keep_bytes: int = numerics.KEEP_BYTES
 
     def whole(self, **more: Any) -> sl.Selection:
-        return sl.select(self.pool, self.targets, **self.options, **more)
+        with patch.object(numerics, "KEEP_BYTES", self.keep_bytes):
+            return sl.select(self.pool, self.targets, **self.options, **more)
 
     def shard(self, rank: int, **more: Any) -> sl.Selection:
         size = torch.distributed.get_world_size()
@@ -56,7 +67,8 @@ class Case:
             np.save(f"rows{rank}.npy", rows)
             rows = f"rows{rank}.npy"
         group = torch.distributed.group.WORLD
-        return sl.select(rows, self.targets, **options, **more, group=group)
+        with patch.object(numerics, "KEEP_BYTES", self.keep_bytes):
+            return sl.select(rows, self.targets, **options, **more, group=group)
 
 
 def cases() -> dict[str, Case]:
@@ -157,9 +169,19 @@ def plain_cases(pool: np.ndarray, targets: np.ndarray) -> dict[str, Case]:
             border=100, from_file=True,
         ),
         "streamed, gaussian": Case(
-            large, few, {"k": 9, "rule": "itl", "memory": 1_000_000, "normalize": "center",
+            large, few, {"k": 9, "rule": "itl", "memory": 600_000, "normalize": "center",
                          "kernel": sl.kernels.Gaussian(10.0), "observed": [4, 1_400]},
             border=700, from_file=True,
+        ),
+        "continued": Case(
+            pool, targets, {"k": 9, "observed": sl.select(pool, targets, 5, observed=targets + 1)}
+        ),
+        "ctl with few targets": Case(
+            pool, targets[:2], {"k": 9, "rule": "ctl", "columns_ahead": 16}
+        ),
+        "covariances made anew": Case(
+            pool, targets,
+            {"k": 9, "kernel": KERNELS["gaussian"], "columns_ahead": 16}, keep_bytes=0,
         ),
         "small noise": Case(pool, targets, {"k": 80, "noise_ratio": 1e-3, "columns_ahead": 16}),
         "wide": Case(wide, wide[:3] + 1, {"k": 9}, border=11),

@@ -146,15 +146,14 @@ class Group:
         )
 
     def texts(self, text: str) -> list[str]:
-        own = torch.frombuffer(bytearray(text.encode() or b" "), dtype=torch.uint8)
-        sizes = self.gather(torch.tensor([len(text.encode())])).flatten().tolist()
+        own = text.encode()
+        sizes = self.gather(torch.tensor(len(own))).tolist()
         if not any(sizes):
             return [""] * self.size
-        padded = torch.zeros(max(sizes), dtype=torch.uint8)
-        padded[: sizes[self.rank]] = own[: sizes[self.rank]]
+        padded = torch.frombuffer(bytearray(own.ljust(max(sizes))), dtype=torch.uint8)
         everything = self.gather(padded)
         return [
-            bytes(part[:size].tolist()).decode()
+            part[:size].numpy().tobytes().decode()
             for part, size in zip(everything, sizes, strict=True)
         ]
 
@@ -224,8 +223,8 @@ class Place:
         return self.collect(numbers, lambda own: (values[own],))[0]
 
     def mean(self, values: Float[Tensor, " c"]) -> float:
-        """Over all rows, of an entry per row here."""
-        return float(self.exchange.sum(values.sum())) / self.total
+        """Over all rows, of an entry per row here; the same on all processes to the last bit."""
+        return float(self.exchange.gather(values.sum()).sum()) / self.total
 
     def is_any(self, here: bool) -> bool:
         """Whether it is so on any process."""

@@ -54,7 +54,7 @@ def identify(
         "targets": None if scene.targets is None else sums_of(scene.targets),
         "target_weights": None if scene.target_weights is None else sums_of(scene.target_weights),
         "noise": noise_of(scene, noise),
-        "candidates": digest(scene.all_candidates),
+        "candidates": digest(scene.all_candidates()),
         "observed": [digest(scene.observed.indices), digest(scene.observed.points)],
         "cost": None if limits.cost is None else digest(scene.place.whole(limits.cost)),
         "budget": limits.budget,

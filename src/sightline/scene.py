@@ -102,7 +102,6 @@ class Scene:
 
         return self.place.collect(rows, here)[0]
 
-    @property
     def all_candidates(self) -> Int[Tensor, " _c"] | None:
         """Overall numbers of the pool rows that may be picked on any process; None for all."""
         if self.place.total == self.pool_place.total:

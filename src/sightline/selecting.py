@@ -236,7 +236,7 @@ def open_log(task: Task) -> Checkpoint | FollowedCheckpoint | NoCheckpoint:
         task.checkpoint,
         identity,
         scene.pool_place.total,
-        scene.all_candidates,
+        scene.all_candidates(),
         scene.place.exchange,
     )
 

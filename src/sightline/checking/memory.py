@@ -41,9 +41,20 @@ def _message(came: str) -> str:
     )
 
 
-def check_plan(memory: int | None, sizes: Sizes, device: torch.device, *, is_here: bool) -> Plan:
-    """What becomes of the budget; an error if it is too small to work at all."""
-    limit = available(device) if memory is None else memory
+def check_plan(
+    memory: int | None,
+    sizes: Sizes,
+    device: torch.device,
+    *,
+    is_here: bool,
+    processes: int = 1,
+) -> Plan:
+    """What becomes of the budget; an error if it is too small to work at all.
+
+    Processes have a GPU each, but share the memory of a machine.
+    """
+    sharers = processes if device.type == "cpu" else 1
+    limit = available(device) // sharers if memory is None else memory
     least = least_budget(sizes)
     if least > limit:
         blocks = least - sizes.for_rows - sizes.for_points

@@ -70,6 +70,7 @@ def check_scene(
             sizes_of(source, points, kernel),
             where,
             is_here=source.held is not None and source.device == where,
+            processes=exchange.size,
         )
     return Scene(
         pool=Pool(source, where, plan.block_bytes),
