@@ -22,7 +22,8 @@ def columns_ahead(problem: Problem, per_column: int) -> int:
     balance = numerics.BALANCE.get(problem.device.type, numerics.BALANCE["cuda"])
     best = round(sqrt(balance * numerics.FORECAST_REACH / per_column))
     room = numerics.KEEP_BYTES // (8 * per_column * problem.place.largest)
-    return max(1, min(best, room, numerics.MOST_COLUMNS_AHEAD, problem.place.total))
+    here = max(1, min(best, room, numerics.MOST_COLUMNS_AHEAD, problem.place.total))
+    return problem.place.least(here)  # all processes look ahead alike
 
 
 def shortlist_length(problem: Problem, width: int) -> int:
