@@ -14,14 +14,16 @@ SOURCE = Path(sl.__file__).parent
 
 LAYERS = [
     {"shapes", "numerics"},
-    {"sources", "fingerprint", "memory"},
+    {"exchange", "sources", "memory"},
+    {"fingerprint"},
     {"gpu"},
     {"pools"},
     {"kernels"},
     {"posterior", "survey"},
     {"rules"},
     {"eligibility", "selection", "progress"},
-    {"greedy", "scene"},
+    {"forecasting", "leaders", "scene"},
+    {"greedy"},
     {"rounds"},
     {"identity"},
     {"checking", "checkpoint", "warning"},
@@ -121,7 +123,7 @@ def test_select_keeps_its_arguments():
         *("pool", "targets", "k", "rule", "kernel", "noise_ratio", "noise_std", "normalize"),
         *("observed", "candidates", "target_weights", "cost", "budget", "groups"),
         *("max_per_group", "replace", "conditional", "min_gain", "min_gain_share", "floor"),
-        *("columns_ahead", "checkpoint", "device", "memory", "progress"),
+        *("columns_ahead", "checkpoint", "device", "group", "memory", "progress"),
     ]
     defaults = {name: p.default for name, p in parameters.items() if name != "pool"}
     assert defaults.pop("rule") == "vtl"

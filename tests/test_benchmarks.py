@@ -11,7 +11,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 SAID = {
     "limit.py": "itl",
-    "million.py": "per_pick",
+    "million.py": "itl",
     "curves.py": "per_pick",
     "gpu.py": "same picks",
     "gpu_equality.py": "12 problems, 0 with other picks",

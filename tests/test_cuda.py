@@ -40,3 +40,23 @@ def test_half_precision_pools_are_picked_from_as_their_float64_values(dtype):
     half = sl.select(pool.cuda(), targets.cuda(), 20)
     full = sl.select(pool.double(), targets.double(), 20)
     np.testing.assert_array_equal(half.indices, full.indices)
+
+
+@pytest.mark.parametrize("rule", list(sl.rules.BY_NAME))
+@pytest.mark.parametrize("kernel", [None, sl.kernels.Gaussian(8.0)])
+@pytest.mark.parametrize("backend", ["nccl", "gloo", "cpu:gloo,cuda:nccl"])
+def test_a_process_group_picks_alike_on_a_gpu(rule, kernel, backend, tmp_path):
+    pool, targets = problem()
+    options = {"rule": rule, "kernel": kernel, "noise_ratio": 0.1, "normalize": "center"}
+    cpu = sl.select(pool, targets, 20, **options)
+    torch.distributed.init_process_group(
+        backend, init_method=f"file://{tmp_path}/store", rank=0, world_size=1
+    )
+    try:
+        world = torch.distributed.group.WORLD
+        gpu = sl.select(pool.cuda(), targets.cuda(), 20, **options, group=world)
+    finally:
+        torch.distributed.destroy_process_group()
+    np.testing.assert_array_equal(cpu.indices, gpu.indices)
+    np.testing.assert_allclose(cpu.gains, gpu.gains, rtol=1e-8)
+    assert gpu.settings["device"].startswith("cuda")

@@ -10,6 +10,15 @@ DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("do
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
+AS_TORCHRUN_SETS_IT = {
+    "RANK": "0",
+    "LOCAL_RANK": "0",
+    "WORLD_SIZE": "1",
+    "MASTER_ADDR": "127.0.0.1",
+    "MASTER_PORT": "0",  # any that is free
+}
+
+
 def blocks_of(path: Path) -> list[str]:
     return BLOCK.findall(path.read_text())
 
@@ -21,6 +30,8 @@ WITH_CODE = [path for path in DOCUMENTS if blocks_of(path)]
 def test_code_blocks_run(path, tmp_path, monkeypatch):
     """The blocks of a document share their names, as a reader would type them."""
     monkeypatch.chdir(tmp_path)
+    for name, value in AS_TORCHRUN_SETS_IT.items():
+        monkeypatch.setenv(name, value)
     names: dict = {}
     for number, block in enumerate(blocks_of(path)):
         exec(compile(block, f"{path.name}, block {number + 1}", "exec"), names)

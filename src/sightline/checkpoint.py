@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
+from sightline.exchange import Exchange
 from sightline.greedy import Pick
 from sightline.identity import Identity, differences
 from sightline.shapes import Int
@@ -90,11 +91,7 @@ class Checkpoint:
             self._sync()
 
     def contradict(self, number: int) -> NoReturn:
-        raise ValueError(
-            f"checkpoint {self._path.name} does not lead here: its pick {number} is not one that "
-            f"this run makes, so another version of Sightline wrote it, or it is damaged. "
-            f"{WAY_OUT}"
-        )
+        _contradict(self._path, number)
 
     def _places(self, picks: Sequence[Pick], n: int) -> list[int]:
         """Numbers among the candidates, from numbers of pool rows."""
@@ -111,6 +108,51 @@ class Checkpoint:
     def _sync(self) -> None:
         os.fsync(self._file.fileno())
         self._synced = time.monotonic()
+
+
+@dataclass
+class FollowedCheckpoint:
+    """The picks in a checkpoint that another process of the group reads and writes."""
+
+    path: Path
+    made: Sequence[Pick]
+
+    def add(self, pick: Pick) -> None:
+        """Nothing to do."""
+
+    def contradict(self, number: int) -> NoReturn:
+        _contradict(self.path, number)
+
+    def __enter__(self) -> "FollowedCheckpoint":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to close."""
+
+
+def open_checkpoint(
+    path: Path,
+    identity: Identity,
+    n: int,
+    candidates: Int[Tensor, " c"] | None,
+    exchange: Exchange,
+) -> Checkpoint | FollowedCheckpoint:
+    """Read by the first process, which tells the others."""
+    log = None
+    with exchange.together():
+        if exchange.rank == 0:
+            log = Checkpoint(path, identity, n, candidates)
+    told = exchange.texts("" if log is None else json.dumps([asdict(pick) for pick in log.made]))
+    if log is not None:
+        return log
+    return FollowedCheckpoint(path, [Pick(**pick) for pick in json.loads(told[0])])
+
+
+def _contradict(path: Path, number: int) -> NoReturn:
+    raise ValueError(
+        f"checkpoint {path.name} does not lead here: its pick {number} is not one that this run "
+        f"makes, so another version of Sightline wrote it, or it is damaged. {WAY_OUT}"
+    )
 
 
 @dataclass(frozen=True)

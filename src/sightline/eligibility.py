@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 
 from sightline import numerics
+from sightline.exchange import Place
 from sightline.shapes import Bool, Float, Int
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What restricts a selection, an entry per candidate."""
+    """What restricts a selection, an entry per candidate of this process."""
 
     blocked: Bool[Tensor, " n"]  # observed before, so not to be picked
     replace: bool = False
@@ -24,10 +25,11 @@ class Limits:
 
 
 class Eligibility:
-    """Which candidates may be picked now; ``take`` uses one up."""
+    """Which candidates of this process may be picked now; ``take`` uses up one of any process."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, place: Place) -> None:
         self._limits = limits
+        self._place = place
         self._left = ~limits.blocked  # not taken, and not of a full group
         self._spent = 0.0
         self._relative_cost = self._cost_to_rank_by()
@@ -64,22 +66,46 @@ class Eligibility:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing may be picked any more."""
-        return bool(self.closed.all())
+        """Whether nothing may be picked any more, on any process."""
+        return not self._place.is_any(not bool(self.closed.all()))
+
+    def is_closed(self, row: int) -> bool:
+        """Whether a row, by its overall number, may not be picked."""
+        number = torch.tensor([row], device=self.closed.device)
+        return bool(self._place.collect(number, lambda own: (self.closed[own],))[0])
 
     def _cost_to_rank_by(self) -> Float[Tensor, " n"] | None:
         """Relative to the mean cost, so that scores, like ties between them, are gains."""
         cost = self._limits.cost
-        return None if cost is None or not self._limits.ranks_per_cost else cost / cost.mean()
+        if cost is None or not self._limits.ranks_per_cost:
+            return None
+        return cost / self._place.mean(cost)
+
+    def terms(self, rows: Int[Tensor, " b"]) -> tuple[Bool[Tensor, " b"], Float[Tensor, " b"]]:
+        """Whether some rows are open, and what their gains are divided by."""
+        cost, is_open = self._relative_cost, ~self.closed[rows]
+        equal = torch.ones_like(is_open, dtype=torch.float64)
+        return is_open, equal if cost is None else cost[rows]
 
     def take(self, row: int) -> None:
-        limits = self._limits
-        if not limits.replace:
-            self._left[row] = False
-        self._count_in_group(row)
-        if limits.cost is not None:
-            self._spent += float(limits.cost[row])
+        """Use up a row, by its overall number."""
+        own = row - self._place.first
+        if not self._limits.replace and 0 <= own < self._place.count:
+            self._left[own] = False
+        if self._limits.cost is not None or self._limits.group is not None:
+            self._take_share(row)
         self.closed = ~self._that_fit()
+
+    def _take_share(self, row: int) -> None:
+        """Of the budget, and of its group: both are about the rows of all processes."""
+        cost, group = self._limits.cost, self._limits.group
+        number = torch.tensor([row], device=self._left.device)
+        given = [values for values in (cost, group) if values is not None]
+        values = list(self._place.collect(number, lambda own: tuple(v[own] for v in given)))
+        if cost is not None:
+            self._spent += float(values.pop(0))
+        if group is not None:
+            self._count_in_group(int(values.pop(0)))
 
     @property
     def is_plain(self) -> bool:
@@ -91,18 +117,16 @@ class Eligibility:
         """Note that rows were taken by writing to ``closed``; only where the limits are plain."""
         self._left = ~self.closed
 
-    def _count_in_group(self, row: int) -> None:
+    def _count_in_group(self, group: int) -> None:
         labels, most = self._limits.group, self._limits.max_per_group
-        if labels is None or most is None:
-            return
-        group = int(labels[row])
+        assert labels is not None and most is not None
         self._taken_of_group[group] += 1
         if self._taken_of_group[group] >= most:
             self._left &= labels != group
 
     def why_none(self) -> str:
         """Why no candidate is left."""
-        if self._limits.budget is not None and bool(self._left.any()):
+        if self._limits.budget is not None and self._place.is_any(bool(self._left.any())):
             return "budget spent: nothing that is left fits"
         if self._limits.max_per_group is not None:
             return "no candidate left: every group is full or used up"

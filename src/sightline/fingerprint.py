@@ -14,6 +14,8 @@ import hashlib
 import torch
 from torch import Tensor
 
+from sightline.exchange import ALONE, Exchange
+
 GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 MIX = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
 """Shifts and factors of splitmix64 (Steele, Lea and Flood 2014), as signed numbers."""
@@ -37,8 +39,9 @@ class Fingerprint:
         """Take in rows whose part of the sum was made elsewhere."""
         self._sum += total
 
-    def name(self, shape: tuple[int, ...]) -> str:
-        text = f"{shape} {int(self._sum)}"
+    def name(self, shape: tuple[int, ...], exchange: Exchange = ALONE) -> str:
+        """With the rows that the other processes have seen; the shape is that of all."""
+        text = f"{shape} {int(exchange.sum(self._sum))}"
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 

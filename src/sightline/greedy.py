@@ -13,6 +13,18 @@ from torch import Tensor
 
 from sightline import numerics
 from sightline.eligibility import Eligibility
+from sightline.exchange import Place
+from sightline.forecasting import find_shortlist, forecast
+from sightline.leaders import (
+    Leaders,
+    best_of,
+    best_of_all,
+    find_leaders,
+    largest,
+    largest_open,
+    leading,
+    tie_width,
+)
 from sightline.posterior import Tracker
 from sightline.rules import Rule
 from sightline.shapes import Float, Int
@@ -156,7 +168,7 @@ def repeat(
     for number, pick in enumerate(log.made[: stop.picks]):
         if pick.gain < least - numerics.DRIFT_TOLERANCE * abs(least):  # chosen by running gains
             return False
-        if bool(eligibility.closed[pick.row]):
+        if eligibility.is_closed(pick.row):
             log.contradict(len(trace.rows) + 1)
         eligibility.take(pick.row)
         if reads and not tracker.is_at_hand(pick.row):
@@ -195,6 +207,7 @@ class Eager:
     tracker: Tracker
     rule: Rule
     eligibility: Eligibility
+    place: Place  # of the rows among those of all processes
     shortlist: int  # rows that a forecast looks at
     reads_all_rows: bool = True
     first: float | None = None
@@ -202,35 +215,43 @@ class Eager:
     _scores: Tensor = field(default_factory=lambda: torch.empty(0))  # of the last step
 
     def best(self, least_of: LeastGain) -> tuple[int, float] | None:
-        leaders, running, fresh = self._leaders(least_of)
-        if len(leaders) == 0:
+        leaders = self._leaders(least_of)
+        if not leaders.rows:
             return None
-        drift = relative_drift(running, fresh)
-        if drift > self._drift_allowed and self.tracker.refresh():
-            leaders, running, fresh = self._leaders(least_of)
+        if leaders.drift > self._drift_allowed and self.tracker.refresh():
+            leaders = self._leaders(least_of)
             # what a refresh cannot repair is no drift: the next one has to be well above it
-            beyond = numerics.DRIFT_MARGIN * relative_drift(running, fresh)
+            beyond = numerics.DRIFT_MARGIN * leaders.drift
             self._drift_allowed = max(self._drift_allowed, beyond)
-        return best_of(leaders, fresh, self.eligibility.score_some(fresh, leaders), self.first)
+        return leaders.best(self.first)
 
     def expected(self, row: int, left: int | None) -> list[int]:
         width = self.tracker.width
         count = width if left is None else min(width, left)
         if count <= 1:
             return [row]
-        most = min(max(self.shortlist, numerics.REMEMBERED), len(self._scores))
-        best = self.tracker.shortlisted(self._scores.topk(most).indices)[: self.shortlist]
-        return forecast(self.tracker, self.rule, self.eligibility, row, best, count)
+        shortlist = find_shortlist(
+            self._scores, self.tracker, self.eligibility, self.place, self.shortlist
+        )
+        repeats = self.eligibility.repeats
+        expected = forecast(self.tracker, self.rule, shortlist, row, count, repeats=repeats)
+        unknown = [-1] * (count - len(expected))
+        # rounding may differ between processes, and the columns to make may not
+        agreed = self.place.exchange.gather(torch.tensor(expected + unknown))[0]
+        return agreed[agreed >= 0].tolist()
 
-    def _leaders(self, least_of: LeastGain) -> tuple[Tensor, Tensor, Tensor]:
-        """The best rows by their running gains, those gains, and the same computed afresh."""
+    def _leaders(self, least_of: LeastGain) -> Leaders:
+        """The best rows by their running gains, measured afresh."""
         gains = score_all(self.tracker, self.rule)
         if self.first is None:
-            self.first = largest_open(gains, self.eligibility)
+            self.first = largest_open(gains, self.eligibility, self.place)
         self._scores = self.eligibility.score(gains, least_of(self.first))
-        leaders = leading(self._scores, self.first)
-        fresh = self.rule.gain(self.tracker.state(leaders)) if len(leaders) else gains[leaders]
-        return leaders, gains[leaders], fresh
+
+        def measure(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            fresh = self.rule.gain(self.tracker.state(rows)) if len(rows) else gains[rows]
+            return gains[rows], fresh, self.eligibility.score_some(fresh, rows)
+
+        return find_leaders(self.place, self._scores, self.first, measure)
 
 
 @dataclass
@@ -241,6 +262,7 @@ class Once:
     tracker: Tracker
     rule: Rule
     eligibility: Eligibility
+    place: Place  # of the rows among those of all processes
     marginal: bool
     reads_all_rows: bool = False
     first: float | None = None
@@ -249,16 +271,25 @@ class Once:
     def best(self, least_of: LeastGain) -> tuple[int, float] | None:
         if self._gains is None:
             self._gains = score_all(self.tracker, self.rule)
-            self.first = largest_open(self._gains, self.eligibility)
-        scores = self.eligibility.score(self._gains, least_of(self.first))
-        leaders = leading(scores, self.first)
-        if len(leaders) == 0:
+            self.first = largest_open(self._gains, self.eligibility, self.place)
+        gains, scores = self._gains, self.eligibility.score(self._gains, least_of(self.first))
+        leaders = find_leaders(
+            self.place, scores, self.first, lambda rows: (gains[rows], gains[rows], scores[rows])
+        )
+        if not leaders.rows:
             return None
-        row, gain = best_of(leaders, self._gains[leaders], scores[leaders], self.first)
-        if not self.marginal:
-            return row, gain
-        state = self.tracker.state(torch.tensor([row], device=leaders.device))
-        return row, float(self.rule.gain(state))
+        row, gain = leaders.best(self.first)
+        return row, self._gain_of(row) if self.marginal else gain
+
+    def _gain_of(self, row: int) -> float:
+        """Given the picks so far, from the process that has the row."""
+
+        def read(rows: Tensor) -> tuple[Tensor]:
+            empty = torch.empty(0, dtype=torch.float64, device=rows.device)
+            return (self.rule.gain(self.tracker.state(rows)) if len(rows) else empty,)
+
+        number = torch.tensor([row], device=self.tracker.device)
+        return float(self.place.collect(number, read)[0])
 
     def expected(self, row: int, left: int | None) -> list[int]:
         return [row]
@@ -271,6 +302,7 @@ class Lazy:
     tracker: Tracker
     rule: Rule
     eligibility: Eligibility
+    place: Place  # of all rows: one process holds them
     rows_per_pass: int  # scoring so many rows afresh costs as much as a pass over all
     reads_all_rows: bool = False
     first: float | None = None
@@ -279,17 +311,18 @@ class Lazy:
     def best(self, least_of: LeastGain) -> tuple[int, float] | None:
         if self._bounds is None:
             self._bounds = score_all(self.tracker, self.rule).clone()  # written to below
-            self.first = largest_open(self._bounds, self.eligibility)
+            self.first = largest_open(self._bounds, self.eligibility, self.place)
         least = least_of(self.first)
         current = self._score_rivals(self._bounds, least)
         if current is None:  # too many rivals: one pass settles them all
             self._bounds = score_all(self.tracker, self.rule).clone()
-            current = leading(self.eligibility.score(self._bounds, least), self.first)
+            scores = self.eligibility.score(self._bounds, least)
+            current, _ = leading(scores, self.first, best_of_all([largest(scores)]))
         gains = self._bounds[current]
         scores = self.eligibility.score_some(gains, current, least)
         if len(current) == 0 or float(scores.max()) == -torch.inf:
             return None
-        return best_of(current, gains, scores, self.first)
+        return best_of(current.tolist(), gains.tolist(), scores.tolist(), self.first)
 
     def expected(self, row: int, left: int | None) -> list[int]:
         return [row]
@@ -316,80 +349,8 @@ class Lazy:
             current = torch.cat([current, rivals])
 
 
-def forecast(
-    tracker: Tracker,
-    rule: Rule,
-    eligibility: Eligibility,
-    row: int,
-    shortlist: Int[Tensor, " b"],
-    count: int,
-) -> list[int]:
-    """The row and the next picks, were the shortlist all there is; budget and groups apart."""
-    others = shortlist[shortlist != row]
-    rows = torch.cat([torch.tensor([row], device=others.device), others])
-    draft, expected = tracker.draft(rows), [0]
-    is_open = ~eligibility.closed[rows]
-    while len(expected) < count:
-        draft.observe(expected[-1])
-        scores = eligibility.score_some(rule.gain(draft.state), rows)
-        is_open[expected[-1]] &= eligibility.repeats
-        scores = scores.masked_fill(~is_open, -torch.inf)
-        best = int(scores.argmax())
-        if float(scores[best]) == -torch.inf:
-            break
-        expected.append(best)
-    return rows[expected].tolist()
-
-
 def score_all(tracker: Tracker, rule: Rule) -> Float[Tensor, " n"]:
     """The gain of every row, from the running values."""
     pieces = [rule.gain(state) for _, _, state in tracker.states()]
-    return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
-
-
-def largest_open(gains: Float[Tensor, " n"], eligibility: Eligibility) -> float | None:
-    """The largest gain of an eligible row, whatever it costs; None if there is none."""
-    largest = float(gains.masked_fill(eligibility.closed, -torch.inf).max())
-    return None if largest == -torch.inf else largest
-
-
-def leading(scores: Float[Tensor, " n"], first: float | None) -> Int[Tensor, " b"]:
-    """The rows that may be the best once scored afresh, in ascending order."""
-    best = float(scores.max())
-    if best == -torch.inf:
-        return torch.empty(0, dtype=torch.int64, device=scores.device)
-    if best != best:
-        raise ValueError("the rule gave NaN as a gain; sightline.testing.check_rule says where.")
-    band = numerics.LEADER_BAND * abs(best) + tie_width(best, first)
-    leaders = (scores >= best - band).nonzero()[:, 0]
-    if len(leaders) <= numerics.LEADERS:
-        return leaders
-    ties = (scores >= best - tie_width(best, first)).nonzero()[: numerics.LEADERS, 0]
-    highest = leaders[scores[leaders].topk(numerics.LEADERS).indices]
-    return torch.unique(torch.cat([ties, highest]))
-
-
-def best_of(
-    rows: Int[Tensor, " b"], gains: Tensor, scores: Tensor, first: float | None
-) -> tuple[int, float]:
-    """The first of the rows whose scores are the best up to ties, and its gain."""
-    scored = scores.tolist()  # a few numbers: plain Python is faster here
-    best = max(scored)
-    least = best - tie_width(best, first)
-    numbers = rows.tolist()
-    winner = min((n, i) for i, n in enumerate(numbers) if scored[i] >= least)[1]
-    return numbers[winner], float(gains[winner])
-
-
-def tie_width(best: float, first: float | None) -> float:
-    """How far below the best a score still ties with it."""
-    if best == -torch.inf:
-        return 0.0
-    return numerics.TIE_TOLERANCE * abs(best) + numerics.TIE_FLOOR * abs(first or 0.0)
-
-
-def relative_drift(running: Float[Tensor, " b"], fresh: Float[Tensor, " b"]) -> float:
-    """How far the running gains of the leaders are from the fresh ones."""
-    pairs = list(zip(running.tolist(), fresh.tolist(), strict=True))
-    scale = max(abs(value) for _, value in pairs)
-    return max(abs(old - new) for old, new in pairs) / scale if scale > 0 else 0.0
+    none = torch.empty(0, dtype=torch.float64, device=tracker.device)
+    return pieces[0] if len(pieces) == 1 else torch.cat([none, *pieces])

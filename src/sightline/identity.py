@@ -53,12 +53,12 @@ def identify(
         "normalize": normalize,
         "targets": None if scene.targets is None else sums_of(scene.targets),
         "target_weights": None if scene.target_weights is None else sums_of(scene.target_weights),
-        "noise": digest(noise.of_pool) if noise.scalar is None else number(noise.scalar),
-        "candidates": digest(scene.candidates),
+        "noise": noise_of(scene, noise),
+        "candidates": digest(scene.all_candidates()),
         "observed": [digest(scene.observed.indices), digest(scene.observed.points)],
-        "cost": digest(limits.cost),
+        "cost": None if limits.cost is None else digest(scene.place.whole(limits.cost)),
         "budget": limits.budget,
-        "groups": digest(limits.group),
+        "groups": None if limits.group is None else digest(scene.place.whole(limits.group)),
         "max_per_group": limits.max_per_group,
         "replace": limits.replace,
         "conditional": conditional,
@@ -91,9 +91,16 @@ def describe(thing: object) -> str:
     return re.sub(r" at 0x[0-9a-fA-F]+|, device='[^']*'", "", text)
 
 
+def noise_of(scene: Scene, noise: Noise) -> Any:
+    if noise.scalar is not None:
+        return number(noise.scalar)
+    return digest(scene.pool_place.whole(noise.of_pool))
+
+
 def kernel_values(scene: Scene) -> Float[Tensor, " v"]:
     """Covariances of some rows and all targets, with some of both."""
-    some = scene.pool.rows(spaced(len(scene.pool)))
+    place = scene.pool_place
+    (some,) = place.collect(spaced(place.total), lambda own: (scene.pool.rows(own),))
     points: Points = some
     known: Points = some
     if scene.targets is not None:

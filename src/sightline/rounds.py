@@ -28,6 +28,8 @@ def fused_rounds(
     """Rounds, where the rows are on a GPU and the rule has a kernel; else None."""
     if type(rule) not in FUSED or not isinstance(tracker, WeightTracker):
         return None
+    if not tracker.problem.place.exchange.is_alone:  # a round decides about all rows at once
+        return None
     if not eligibility.is_plain or tracker.width < 2 or not can_fuse(tracker.problem.rows.held):
         return None
     return FusedRounds(tracker, FUSED[type(rule)], eligibility, most)

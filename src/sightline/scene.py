@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from sightline import numerics
+from sightline.exchange import Place
 from sightline.kernels import Kernel
 from sightline.memory import Plan
 from sightline.pools import Pool, Rows
@@ -44,6 +45,7 @@ class Noise:
 class Scene:
     """A pool, the rows of it that may be picked, the targets, and what was observed before.
 
+    Pool and candidates are those of this process; their places are among those of all processes.
     Made in two steps: first from arguments alone, then ``surveyed``, when the pool has been read.
     """
 
@@ -55,14 +57,17 @@ class Scene:
     is_weighted: bool
     observed: Observed
     plan: Plan
+    pool_place: Place  # of the pool's rows
+    place: Place  # of the candidates
     survey: Survey | None = None
 
     def surveyed(self, normalize: str | None) -> "Scene":
         """The same with the pool read, brought to the device if it fits, and normalised; points
         too."""
-        pool = self.pool.brought_here() if self.plan.holds_pool else self.pool
+        with self.place.exchange.together():
+            pool = self.pool.brought_here() if self.plan.holds_pool else self.pool
         pool.remember(self._rows_to_come())
-        seen = survey(pool, self.kernel, normalize)
+        seen = survey(pool, self.kernel, normalize, self.pool_place)
         if self.observed.fingerprint not in (None, seen.fingerprint):
             raise ValueError(ANOTHER_POOL)
         apply = seen.pool.normalization.apply
@@ -73,10 +78,10 @@ class Scene:
 
     def _rows_to_come(self) -> Int[Tensor, " r"]:
         """Rows that will be asked for before the first pick."""
-        spaced = evenly_spaced(len(self.rows))
+        spaced = self.place.mine(evenly_spaced(self.place.total))
         if self.candidates is not None:
             spaced = self.candidates[spaced]
-        return torch.cat([self.observed.indices, spaced])
+        return torch.cat([self.pool_place.mine(self.observed.indices), spaced])
 
     @property
     def known(self) -> Survey:
@@ -87,6 +92,21 @@ class Scene:
     @property
     def rows(self) -> Pool | Rows:
         return self.pool.take(self.candidates)
+
+    def pool_numbers(self, rows: Int[Tensor, " k"]) -> Int[Tensor, " k"]:
+        """Overall numbers of pool rows, from those of candidates."""
+
+        def here(own: Tensor) -> tuple[Tensor]:
+            numbers = own if self.candidates is None else self.candidates[own]
+            return (numbers + self.pool_place.first,)
+
+        return self.place.collect(rows, here)[0]
+
+    def all_candidates(self) -> Int[Tensor, " _c"] | None:
+        """Overall numbers of the pool rows that may be picked on any process; None for all."""
+        if self.place.total == self.pool_place.total:
+            return None
+        return self.pool_numbers(torch.arange(self.place.total))
 
     def cut(self, values: Shaped[Tensor, " n"]) -> Shaped[Tensor, " c"]:
         """The candidates' part of a vector over the pool, where the arithmetic is done."""
@@ -115,14 +135,18 @@ class Scene:
             picks=picks,
             columns_ahead=columns_ahead,
             prior_variance=self.cut(self.known.prior_variance),
-            memory=self.plan.kept,
+            place=self.place,
+            memory=self.place.least(self.plan.kept),
         )
 
     def _observations(self, noise: Noise) -> tuple[Observation, ...]:
         indices, outside = self.observed.indices, self.observed.features
-        points = self.pool.rows(indices)
-        variances = noise.of_pool[indices.to(noise.of_pool.device)].tolist()
-        inside = [Observation(points[i : i + 1], v) for i, v in enumerate(variances)]
+
+        def here(own: Tensor) -> tuple[Tensor, ...]:
+            return self.pool.rows(own), noise.of_pool[own.to(noise.of_pool.device)]
+
+        points, variances = self.pool_place.collect(indices, here)
+        inside = [Observation(points[i : i + 1], v) for i, v in enumerate(variances.tolist())]
         if outside is None:
             return tuple(inside)
         assert noise.scalar is not None  # check_noise sees to it
@@ -137,7 +161,7 @@ def resolve_noise(scene: Scene, ratio: float | None, noise_std: float | Tensor |
     if isinstance(noise_std, Tensor):
         of_pool = noise_std.to(device).square()
         of_rows = scene.cut(of_pool)
-        return Noise(of_pool, of_rows, None, _ratio(float(of_rows.mean()), prior))
+        return Noise(of_pool, of_rows, None, _ratio(scene.place.mean(of_rows), prior))
     if noise_std is not None:
         scalar = noise_std**2
     else:
@@ -149,10 +173,11 @@ def resolve_noise(scene: Scene, ratio: float | None, noise_std: float | Tensor |
 
 def mean_prior_variance(scene: Scene) -> float:
     variance = scene.cut(scene.known.prior_variance)
-    check_variance(scene.kernel, variance, "pool")
-    if scene.targets is not None:
-        check_variance(scene.kernel, scene.kernel.diagonal(scene.targets), "targets")
-    return float(variance.mean())
+    with scene.place.exchange.together():
+        check_variance(scene.kernel, variance, "pool")
+        if scene.targets is not None:
+            check_variance(scene.kernel, scene.kernel.diagonal(scene.targets), "targets")
+    return scene.place.mean(variance)
 
 
 def check_variance(kernel: Kernel, variance: Float[Tensor, " b"], name: str) -> None:

@@ -1,8 +1,9 @@
 """select(): check the arguments, build what is known, run the loop, return a Selection."""
 
+import json
 import os
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,12 @@ import torch
 from torch import Tensor
 
 from sightline import checking
-from sightline.checkpoint import Checkpoint, NoCheckpoint
+from sightline.checkpoint import (
+    Checkpoint,
+    FollowedCheckpoint,
+    NoCheckpoint,
+    open_checkpoint,
+)
 from sightline.eligibility import Eligibility, Limits
 from sightline.greedy import Chooser, Eager, Lazy, Once, Stop, Trace, run
 from sightline.identity import identify
@@ -54,6 +60,7 @@ def select(
     columns_ahead: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     device: str | torch.device | None = None,
+    group: Any = None,
     memory: int | str | None = None,
     progress: bool | None = None,
 ) -> Selection:
@@ -89,19 +96,28 @@ def select(
         checkpoint: the path of a file that takes down each pick as it is made. A run that was
             interrupted, called again, goes on from there; the file of another run is refused.
         device: where to compute; None for where the pool is.
+        group: a process group of torch.distributed, such as ``torch.distributed.group.WORLD``,
+            whose processes hold the rows between them. Each calls select with its own rows as
+            pool, and with its own entries of what has one per row (candidates, noise_std, cost,
+            groups); all else is the same for all, and so is the result. Rows are numbered through,
+            those of rank 0 first, in ``observed`` too. None: this process holds all rows.
         memory: what may be allocated on the device beyond what you hold: bytes, or a size such as
             "4GB". A file that takes more than half of it is streamed. None for half of what is
             available.
         progress: a line on stderr; None shows it on a terminal after a second.
     """
-    rule = checking.check_rule(rule)
-    log_path = checking.check_checkpoint(checkpoint)
-    checking.check_combination(rule, targets is not None, replace, conditional, floor)
-    bounds = checking.check_bounds(k, budget, min_gain, min_gain_share, rule, conditional)
+    exchange = checking.check_group(group)
+    with exchange.together():
+        rule = checking.check_rule(rule)
+        log_path = checking.check_checkpoint(checkpoint)
+        checking.check_combination(rule, targets is not None, replace, conditional, floor)
+        bounds = checking.check_bounds(k, budget, min_gain, min_gain_share, rule, conditional)
+        ahead = checking.check_columns_ahead(columns_ahead)
+        prior = checking.check_kernel(kernel)
     scene = checking.check_scene(
         pool,
         targets,
-        checking.check_kernel(kernel),
+        prior,
         normalize=normalize,
         observed=observed,
         candidates=candidates,
@@ -111,8 +127,28 @@ def select(
         replace=replace,
         device=device,
         memory=memory,
+        exchange=exchange,
     )
-    ratio, std = checking.check_noise(noise_ratio, noise_std, scene)
+    checking.check_agreement(
+        scene,
+        rule,
+        bounds,
+        {
+            "noise_ratio": noise_ratio,
+            "noise_std": noise_std,
+            "normalize": normalize,
+            "cost": cost,
+            "groups": groups,
+            "max_per_group": max_per_group,
+            "replace": replace,
+            "conditional": conditional,
+            "floor": floor,
+            "columns_ahead": ahead,
+            "checkpoint": None if log_path is None else str(log_path),
+        },
+    )
+    with exchange.together():
+        ratio, std = checking.check_noise(noise_ratio, noise_std, scene)
     limits = checking.check_limits(
         scene,
         rule,
@@ -122,8 +158,7 @@ def select(
         max_per_group=max_per_group,
         replace=replace,
     )
-    checking.check_enough(bounds, limits)
-    ahead = checking.check_columns_ahead(columns_ahead)
+    checking.check_enough(bounds, limits, exchange)
     with closing(scene.pool.source):
         scene = scene.surveyed(normalize)
         task = Task(
@@ -165,18 +200,22 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     """Build what is known, run the loop, sum up."""
     problem = task.scene.problem(task.rule, task.noise, task.stop.picks, task.columns_ahead)
     log = open_log(task)  # before any long work, since it may refuse
+    checking.check_floor(task.floor, problem)
     notes = warn_of_small_noise(problem, task.stop.picks, task.noise)
     tracker = track(problem)
-    notes += warn_of_determined_targets(tracker, task.rule)
+    notes += warn_of_determined_targets(tracker, task.rule, problem.place)
     before = tracker.targets.copy_of_variance()
-    eligibility = Eligibility(task.limits)
+    eligibility = Eligibility(task.limits, problem.place)
     rounds = (
         fused_rounds(tracker, task.rule, eligibility, task.stop.picks)
-        if task.conditional
+        if task.conditional and problem.place.exchange.is_alone
         else None
     )
     chooser = choose_chooser(task, problem, tracker, eligibility, rounds)
-    with log, ProgressLine(progress) as line:
+    exchange = problem.place.exchange
+    with ExitStack() as open_now, ProgressLine(progress if exchange.rank == 0 else False) as line:
+        with exchange.together():
+            open_now.enter_context(log)
         trace = run(chooser, tracker, eligibility, task.stop, line, log, rounds)
     after = tracker.targets.copy_of_variance()
     least = compute_floor(problem, trace.rows) if task.floor else None
@@ -184,7 +223,7 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     return summarize(task.scene, trace, before, after, least, settings)
 
 
-def open_log(task: Task) -> Checkpoint | NoCheckpoint:
+def open_log(task: Task) -> Checkpoint | FollowedCheckpoint | NoCheckpoint:
     """Where the picks are taken down, and those of the same run before it was interrupted."""
     if task.checkpoint is None:
         return NoCheckpoint()
@@ -197,7 +236,14 @@ def open_log(task: Task) -> Checkpoint | NoCheckpoint:
         conditional=task.conditional,
         least_gains=(task.stop.min_gain, task.stop.min_gain_share),
     )
-    return Checkpoint(task.checkpoint, identity, len(task.scene.pool), task.scene.candidates)
+    scene = task.scene
+    return open_checkpoint(
+        task.checkpoint,
+        identity,
+        scene.pool_place.total,
+        scene.all_candidates(),
+        scene.place.exchange,
+    )
 
 
 def choose_chooser(
@@ -210,24 +256,25 @@ def choose_chooser(
     """How the best row is found: scoring all rows each time, once, or only the promising ones."""
     rule = task.rule
     changes = not isinstance(rule, FIXED) or task.limits.replace
+    place = problem.place
     if not task.conditional or not changes:
-        return Once(tracker, rule, eligibility, marginal=changes)
+        return Once(tracker, rule, eligibility, place, marginal=changes)
     can_wait = rule.needs <= {"variance"}  # other running values are brought up to date each time
     can_jump = problem.rows.source.jumps  # else the rows to score afresh cost a pass
     has_lazy = rule.gains_only_shrink and can_wait and can_jump and problem.targets is not None
-    if has_lazy and rounds is None:
+    if has_lazy and rounds is None and place.exchange.is_alone:
         rows_per_pass = len(problem.rows) // max(problem.rows.dimension, 1)
-        return Lazy(tracker, rule, eligibility, rows_per_pass)
-    return Eager(tracker, rule, eligibility, shortlist_length(problem, tracker.width))
+        return Lazy(tracker, rule, eligibility, place, rows_per_pass)
+    return Eager(tracker, rule, eligibility, place, shortlist_length(problem, tracker.width))
 
 
 def describe(
     task: Task, tracker: Tracker, least: Floor | None, notes: list[str]
 ) -> dict[str, Any]:
-    """What was actually used, in terms that can be written down."""
+    """What was actually used, in terms that can be written down; of a group, by rank 0."""
     scene, rule, noise = task.scene, task.rule, task.noise
-    weights = scene.target_weights
-    return {
+    weights, exchange = scene.target_weights, scene.place.exchange
+    own = {
         "rule": rule.name,
         "unit": rule.unit,
         "kernel": repr(scene.kernel),
@@ -238,9 +285,10 @@ def describe(
         "normalize": task.normalize,
         "dtype": str(scene.pool.source.dtype).removeprefix("torch."),
         "device": str(scene.pool.device),
-        "rows": len(scene.pool),
+        "processes": exchange.size,
+        "rows": scene.pool_place.total,
         "features": scene.pool.dimension,
-        "candidates": len(scene.rows),
+        "candidates": scene.place.total,
         "targets": 0 if scene.targets is None else len(scene.targets),
         "target_weights": weights.tolist() if weights is not None and scene.is_weighted else None,
         "pool": "streamed" if scene.pool.is_streamed else "held",
@@ -252,6 +300,7 @@ def describe(
         "floor_is_exact": None if least is None else least.is_exact,
         "notes": notes,
     }
+    return own if exchange.is_alone else json.loads(exchange.texts(json.dumps(own))[0])
 
 
 def summarize(
@@ -263,7 +312,7 @@ def summarize(
     settings: dict[str, Any],
 ) -> Selection:
     rows = torch.tensor(trace.rows, dtype=torch.int64)
-    indices = rows if scene.candidates is None else scene.candidates[rows]
+    indices = scene.pool_numbers(rows)
     points = scene.observed.points
     return Selection(
         indices=indices.numpy(),

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from sightline import numerics
+from sightline.exchange import Place
 from sightline.fingerprint import Fingerprint
 from sightline.gpu import can_fuse
 from sightline.kernels import Kernel, Linear
@@ -18,33 +19,42 @@ from sightline.sources import Source
 
 @dataclass(frozen=True)
 class Survey:
-    """A pool that was read once: all its rows are finite."""
+    """The rows of this process, read once; those of all processes are finite."""
 
     pool: Pool  # normalised
     prior_variance: Float[Tensor, " n"]  # k(x, x) of every row; may overflow
-    fingerprint: str
+    fingerprint: str  # of the rows of all processes
 
 
-def survey(pool: Pool, kernel: Kernel, normalize: str | None) -> Survey:
+def survey(pool: Pool, kernel: Kernel, normalize: str | None, place: Place) -> Survey:
     """One pass; with a mean to subtract, one before it."""
-    normalization = normalization_of(pool, normalize)
+    normalization = normalization_of(pool, normalize, place)
+    with place.exchange.together():
+        seen, sums = look_at_all(pool, kernel, normalization, place.first)
+    name = sums.name((place.total, *pool.shape[1:]), place.exchange)
+    return replace(seen, fingerprint=f"{name}{matrix_mark(pool, kernel, place)}")
+
+
+def look_at_all(
+    pool: Pool, kernel: Kernel, normalization: Normalization, first: int
+) -> tuple[Survey, Fingerprint]:
+    """All rows here, numbered from ``first`` on; the survey's fingerprint is still missing."""
     if can_fuse(pool.held) and is_plain(kernel) and normalization.mean is None:
-        return fused_survey(pool, normalization)
+        return fused_survey(pool, normalization, first)
     variance = torch.empty(len(pool), dtype=torch.float64, device=pool.device)
     inverse = torch.empty_like(variance) if normalization.to_unit_length else None
     sums = Fingerprint(pool.device)
     for start, stop, rows in pool.blocks():
         if normalization.mean is None:  # else they were checked when it was taken
             check_finite(start, rows, pool.source, "pool")
-        sums.add(start, rows)
-        rows = normalization.centred(rows)
+        sums.add(first + start, rows)
+        rows = rows if rows.ndim == 1 else normalization.centred(rows)
         if inverse is not None:
             inverse[start:stop] = normalization.lengths(rows).reciprocal_()
             rows = rows * inverse[start:stop, None]
         variance[start:stop] = kernel.diagonal(rows)
     pool = replace(pool, normalization=normalization, inverse_length=inverse)
-    name = f"{sums.name(pool.shape)}{matrix_mark(pool, kernel)}"
-    return Survey(converted_once(pool), variance, name)
+    return Survey(converted_once(pool), variance, fingerprint=""), sums
 
 
 def is_plain(kernel: Kernel) -> bool:
@@ -52,12 +62,14 @@ def is_plain(kernel: Kernel) -> bool:
     return isinstance(kernel, Linear) and kernel.covariance is None
 
 
-def fused_survey(pool: Pool, normalization: Normalization) -> Survey:
+def fused_survey(
+    pool: Pool, normalization: Normalization, first: int
+) -> tuple[Survey, Fingerprint]:
     """The same on a GPU, in one kernel; only rows whose squares are not finite are searched."""
     from sightline.gpu.surveying import survey_rows
 
     assert pool.held is not None
-    squares, total = survey_rows(pool.held)
+    squares, total = survey_rows(pool.held, first)
     if not bool(torch.isfinite(squares).all()):
         for start, _, rows in pool.blocks():
             check_finite(start, rows, pool.source, "pool")
@@ -68,23 +80,24 @@ def fused_survey(pool: Pool, normalization: Normalization) -> Survey:
     sums = Fingerprint(pool.device)
     sums.add_sum(total)
     pool = replace(pool, normalization=normalization, inverse_length=inverse)
-    return Survey(converted_once(pool), squares, sums.name(pool.shape))
+    return Survey(converted_once(pool), squares, fingerprint=""), sums
 
 
-def normalization_of(pool: Pool, normalize: str | None) -> Normalization:
+def normalization_of(pool: Pool, normalize: str | None, place: Place) -> Normalization:
     """What ``normalize`` means for this pool; its mean is taken over all rows."""
     parts = () if normalize is None else normalize.split("+")
-    mean = checked_mean(pool) if "center" in parts else None
+    mean = checked_mean(pool, place) if "center" in parts else None
     return Normalization(mean, to_unit_length="unit" in parts)
 
 
-def checked_mean(pool: Pool) -> Float[Tensor, " d"]:
-    """The mean row, of rows that are all finite."""
+def checked_mean(pool: Pool, place: Place) -> Float[Tensor, " d"]:
+    """The mean row of all processes, of rows that are all finite."""
     total = torch.zeros(pool.dimension, dtype=torch.float64, device=pool.device)
-    for start, _, rows in pool.blocks():
-        check_finite(start, rows, pool.source, "pool")
-        total += rows.sum(dim=0)
-    return total / len(pool)
+    with place.exchange.together():
+        for start, _, rows in pool.blocks():
+            check_finite(start, rows, pool.source, "pool")
+            total += rows.sum(dim=0)
+    return place.exchange.sum(total) / place.total
 
 
 def check_finite(start: int, rows: Tensor, source: Source, name: str) -> None:
@@ -100,11 +113,11 @@ def check_finite(start: int, rows: Tensor, source: Source, name: str) -> None:
         )
 
 
-def matrix_mark(pool: Pool, kernel: Kernel) -> str:
+def matrix_mark(pool: Pool, kernel: Kernel, place: Place) -> str:
     """Where rows are numbers of a matrix: what tells it from others. Else nothing."""
     if matrix_size(kernel) is None:
         return ""
-    rows = pool.whole()
+    (rows,) = place.collect(torch.arange(place.total), lambda own: (pool.rows(own),))
     spaced = rows[:: max(len(rows) // numerics.FINGERPRINT_COLUMNS, 1)]
     digest = hashlib.blake2b(digest_size=8)
     for values in (kernel.diagonal(rows), kernel.block(rows, spaced)):

@@ -3,7 +3,8 @@
 import warnings
 
 from sightline import numerics
-from sightline.posterior import Problem, Tracker
+from sightline.exchange import Exchange, Place
+from sightline.posterior import FewRows, Problem, Tracker
 from sightline.rules import Rule
 from sightline.scene import Noise, evenly_spaced
 
@@ -18,9 +19,10 @@ def warn_of_small_noise(problem: Problem, picks: int | None, noise: Noise) -> li
     if picks <= rank:
         return []
     return _warn(
+        problem.place.exchange,
         f"{picks} picks exceed the effective rank of the candidates (about {rank:.0f}) at a noise "
         f"ratio of {noise.ratio:.3g}: observations this precise settle the targets early, and the "
-        f"later picks spread over everything. A noise_ratio of 1 or more keeps them together."
+        f"later picks spread over everything. A noise_ratio of 1 or more keeps them together.",
     )
 
 
@@ -29,8 +31,8 @@ def effective_rank(problem: Problem) -> float:
 
     The same as (tr K)^2 / |K|_F^2 of the whole pool, from pairs of a few evenly spaced rows.
     """
-    n = len(problem.rows)
-    points = problem.rows.rows(evenly_spaced(n))
+    n = problem.place.total
+    points = FewRows.read(problem, evenly_spaced(n)).points
     count = len(points)
     K = problem.kernel.block(points, points)
     if count == 1:
@@ -40,20 +42,25 @@ def effective_rank(problem: Problem) -> float:
     return float(n) if own >= n * pairs else own / pairs
 
 
-def warn_of_determined_targets(tracker: Tracker, rule: Rule) -> list[str]:
+def warn_of_determined_targets(tracker: Tracker, rule: Rule, place: Place) -> list[str]:
     """ITL about f_A is undirected where f_A determines every candidate."""
     if rule.name != "itl":
         return []
-    for _, _, state in tracker.states():
-        left = state.variance_given_targets > numerics.DETERMINED * state.variance
-        if bool(left.any()):
-            return []
+    are_determined = [
+        bool((state.variance_given_targets <= numerics.DETERMINED * state.variance).all())
+        for _, _, state in tracker.states()
+    ]
+    if place.is_any(not all(are_determined)):
+        return []
     return _warn(
+        place.exchange,
         "the targets determine f at every candidate, so ITL about f_A is uncertainty sampling "
-        "here and no longer directed. Use rule='vtl' or rule='itl-y', which stay directed."
+        "here and no longer directed. Use rule='vtl' or rule='itl-y', which stay directed.",
     )
 
 
-def _warn(message: str) -> list[str]:
-    warnings.warn(message, UserWarning, stacklevel=STACK_LEVEL)
+def _warn(exchange: Exchange, message: str) -> list[str]:
+    """Noted by all processes, said by the first."""
+    if exchange.rank == 0:
+        warnings.warn(message, UserWarning, stacklevel=STACK_LEVEL)
     return [message]

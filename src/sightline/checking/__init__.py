@@ -14,17 +14,25 @@ from sightline.checking.choices import (
     check_kernel,
     check_rule,
 )
+from sightline.checking.group import (
+    check_agreement,
+    check_floor,
+    check_group,
+)
 from sightline.checking.memory import check_memory
 from sightline.checking.points import check_points, check_scene
 from sightline.checking.values import read_array
 
 __all__ = [
     "Bounds",
+    "check_agreement",
     "check_bounds",
     "check_checkpoint",
     "check_columns_ahead",
     "check_combination",
     "check_enough",
+    "check_floor",
+    "check_group",
     "check_kernel",
     "check_limits",
     "check_memory",

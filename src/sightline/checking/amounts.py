@@ -1,5 +1,6 @@
 """Everything about amounts: noise, k, budget, costs, groups, least gains."""
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from sightline.checking.values import (
     check_whole,
 )
 from sightline.eligibility import Limits
+from sightline.exchange import Exchange
 from sightline.numerics import DEFAULT_NOISE_RATIO
 from sightline.rules import Rule
 from sightline.scene import Scene
@@ -114,23 +116,26 @@ def check_limits(
     replace: bool,
 ) -> Limits:
     """Everything that closes a candidate."""
-    n = len(scene.pool)
-    costs = check_cost(cost, budget, rule, n)
-    labels, most = check_groups(groups, max_per_group, n)
-    taken = None
+    n, exchange = len(scene.pool), scene.place.exchange
+    with exchange.together():
+        costs = check_cost(cost, budget, rule, n)
+        most = check_max_per_group(groups, max_per_group)
+        labels = None if most is None else check_labels(groups, n)
+    observed = scene.pool_place.mine(scene.observed.indices)
+    numbers, taken = None, None
     if labels is not None:
-        groups_of_observed = labels[scene.observed.indices]
-        taken = torch.bincount(groups_of_observed, minlength=int(labels.max()) + 1)
+        numbers, count = number_labels(labels, exchange)
+        taken = exchange.sum(torch.bincount(numbers[observed], minlength=count))
     blocked = torch.zeros(n, dtype=torch.bool, device=scene.pool.device)
-    if not replace and len(scene.observed.indices):
-        blocked[scene.observed.indices.to(blocked.device)] = True
+    if not replace and len(observed):
+        blocked[observed.to(blocked.device)] = True
     return Limits(
         blocked=scene.cut(blocked),
         replace=replace,
         cost=None if costs is None else scene.cut(costs),
         ranks_per_cost=rule.name != "random",
         budget=None if budget is None else check_positive(budget, "budget"),
-        group=None if labels is None else scene.cut(labels),
+        group=None if numbers is None else scene.cut(numbers),
         max_per_group=most,
         taken_of_group=None if taken is None else taken.to(scene.pool.device),
     )
@@ -153,20 +158,21 @@ def check_cost(cost: Any, budget: Any, rule: Rule, n: int) -> Float[Tensor, " n"
     return vector
 
 
-def check_groups(
-    groups: Any, max_per_group: Any, n: int
-) -> tuple[Int[Tensor, " n"] | None, int | None]:
+def check_max_per_group(groups: Any, max_per_group: Any) -> int | None:
     if groups is None and max_per_group is None:
-        return None, None
+        return None
     if groups is None or max_per_group is None:
         given = "max_per_group" if groups is None else "groups"
         raise ValueError(
             f"groups and max_per_group go together: give both or neither; got only {given}."
         )
-    most = check_whole(max_per_group, "max_per_group")
+    return check_whole(max_per_group, "max_per_group")
+
+
+def check_labels(groups: Any, n: int) -> np.ndarray:
     try:
         labels = groups.cpu().numpy() if isinstance(groups, Tensor) else np.asarray(groups)
-        _, numbers = np.unique(labels, return_inverse=True)
+        np.unique(labels)
     except (TypeError, ValueError) as error:  # labels that have no order, nested lists
         raise TypeError(
             f"groups must be labels of one kind, all numbers or all strings; numpy says: "
@@ -174,10 +180,23 @@ def check_groups(
         ) from error
     if labels.shape != (n,):
         raise ValueError(f"groups must have one label per pool row, ({n},); got {labels.shape}.")
-    return torch.from_numpy(numbers.astype(np.int64)), most
+    return labels
 
 
-def check_enough(bounds: Bounds, limits: Limits) -> None:
+def number_labels(labels: np.ndarray, exchange: Exchange) -> tuple[Int[Tensor, " n"], int]:
+    """The labels as numbers that mean the same on all processes, and how many there are."""
+    names, numbers = np.unique(labels, return_inverse=True)
+    if exchange.is_alone:
+        return torch.from_numpy(numbers.astype(np.int64)), len(names)
+    texts = exchange.texts(json.dumps(names.tolist(), default=str))
+    everyone = [json.loads(text) for text in texts]
+    _, common = np.unique([name for own in everyone for name in own], return_inverse=True)
+    first = sum(len(own) for own in everyone[: exchange.rank])
+    table = common.astype(np.int64)[first : first + len(names)]
+    return torch.from_numpy(table[numbers]), int(common.max()) + 1
+
+
+def check_enough(bounds: Bounds, limits: Limits, exchange: Exchange) -> None:
     """Whether there are k rows to pick, or anything that ends a selection with repeats."""
     if limits.replace:
         if bounds.k is None and bounds.budget is None and bounds.min_gain is None:
@@ -186,7 +205,7 @@ def check_enough(bounds: Bounds, limits: Limits) -> None:
                 "ends a selection whose first gain is 0."
             )
         return
-    open_rows = int((~limits.blocked).sum())
+    open_rows = int(exchange.sum((~limits.blocked).sum()))
     if bounds.k is not None and bounds.k > open_rows:
         raise ValueError(
             f"k = {bounds.k} is larger than the {open_rows} candidates that may be picked. "

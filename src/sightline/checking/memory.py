@@ -41,9 +41,20 @@ def _message(came: str) -> str:
     )
 
 
-def check_plan(budget: int | None, sizes: Sizes, device: torch.device, *, is_here: bool) -> Plan:
-    """What becomes of the budget; an error if it is too small to work at all."""
-    limit = available(device) if budget is None else budget
+def check_plan(
+    budget: int | None,
+    sizes: Sizes,
+    device: torch.device,
+    *,
+    is_here: bool,
+    processes: int = 1,
+) -> Plan:
+    """What becomes of the budget; an error if it is too small to work at all.
+
+    Processes have a GPU each, but share the memory of a machine.
+    """
+    sharers = processes if device.type == "cpu" else 1
+    limit = available(device) // sharers if budget is None else budget
     least = least_budget(sizes)
     if least > limit:
         blocks = least - sizes.for_rows - sizes.for_points

@@ -18,6 +18,7 @@ from sightline.checking.values import (
     kind_of,
     read_array,
 )
+from sightline.exchange import Exchange, Place, agree
 from sightline.kernels import Kernel
 from sightline.kernels.algebra import feature_form, matrix_size
 from sightline.memory import Sizes
@@ -45,31 +46,52 @@ def check_scene(
     replace: bool,
     device: Any,
     memory: Any,
+    exchange: Exchange,
 ) -> Scene:
     """Everything about points, before the pool's rows are read."""
-    _check_normalize(normalize, kernel)
-    wanted = None if device is None else check_device(device)
-    budget = check_memory(memory)
-    source = check_source(pool, kernel)
-    where = source.device if wanted is None else wanted
-    points = None
-    if targets is not None:
-        points = check_points(targets, "targets", source.shape, kernel).to(where)
-    sizes = sizes_of(source, points, kernel, rule, k)
-    plan = check_plan(
-        budget, sizes, where, is_here=source.held is not None and source.device == where
-    )
-    checked = Pool(source, where, plan.block_bytes)
+    with exchange.together():
+        _check_normalize(normalize, kernel)
+        wanted = None if device is None else check_device(device)
+        budget = check_memory(memory)
+        source = check_source(pool, kernel)
+    pool_place = Place.of(source.shape[0], exchange)
+    agree(exchange, {"number of features": list(source.shape[1:])})
+    with exchange.together():
+        where = source.device if wanted is None else wanted
+        points = None
+        if targets is not None:
+            points = check_points(targets, "targets", source.shape, kernel).to(where)
+        weights = check_weights(target_weights, rule, points, where)
+        seen = check_observed(
+            observed, (pool_place.total, *source.shape[1:]), kernel, where, replace
+        )
+        chosen = check_candidates(candidates, source.shape[0], is_alone=exchange.is_alone)
+        plan = check_plan(
+            budget,
+            sizes_of(source, points, kernel, rule, k),
+            where,
+            is_here=source.held is not None and source.device == where,
+            processes=exchange.size,
+        )
     return Scene(
-        pool=checked,
+        pool=Pool(source, where, plan.block_bytes),
         kernel=kernel,
-        candidates=check_candidates(candidates, len(checked)),
+        candidates=chosen,
         targets=points,
-        target_weights=check_weights(target_weights, rule, points, where),
+        target_weights=weights,
         is_weighted=target_weights is not None,
-        observed=check_observed(observed, checked, kernel, replace),
+        observed=seen,
         plan=plan,
+        pool_place=pool_place,
+        place=place_candidates(source.shape[0] if chosen is None else len(chosen), exchange),
     )
+
+
+def place_candidates(count: int, exchange: Exchange) -> Place:
+    place = Place.of(count, exchange)
+    if place.total == 0:
+        raise ValueError("candidates must name at least one row; got none on any process.")
+    return place
 
 
 def check_source(pool: Any, kernel: Kernel) -> Source:
@@ -126,11 +148,15 @@ def check_points(points: Any, name: str, shape: tuple[int, ...], kernel: Kernel)
     return data.to(torch.float64)
 
 
-def check_candidates(candidates: Any, n: int) -> Int[Tensor, " c"] | None:
-    """Rows that may be picked, ascending; None for all."""
+def check_candidates(
+    candidates: Any, n: int, *, is_alone: bool = True
+) -> Int[Tensor, " c"] | None:
+    """Rows that may be picked, ascending; None for all. None at all only if others have some."""
     if candidates is None:
         return None
     values = as_tensor(candidates, "candidates").cpu()
+    if values.numel() == 0 and not is_alone:
+        return torch.empty(0, dtype=torch.int64)
     if values.numel() == 0:
         raise ValueError("candidates must name at least one row; got none. None allows all rows.")
     if values.dtype == torch.bool:
@@ -146,17 +172,20 @@ def check_candidates(candidates: Any, n: int) -> Int[Tensor, " c"] | None:
         indices = indices.sort().values
     if len(indices) == n:
         return None
-    if len(indices) == 0:
+    if len(indices) == 0 and is_alone:
         raise ValueError("candidates must name at least one row; the mask is False everywhere.")
     return indices
 
 
-def check_observed(observed: Any, pool: Pool, kernel: Kernel, replace: bool) -> Observed:
+def check_observed(
+    observed: Any, shape: tuple[int, ...], kernel: Kernel, device: torch.device, replace: bool
+) -> Observed:
+    """For rows of this shape, those of all processes together."""
     none = Observed(torch.empty(0, dtype=torch.int64))
     if observed is None:
         return none
     if isinstance(observed, Selection):
-        return _observed_selection(observed, pool, kernel)
+        return _observed_selection(observed, shape, kernel, device)
     values = read_array(observed, "observed")
     if values.numel() == 0:
         return none
@@ -166,30 +195,32 @@ def check_observed(observed: Any, pool: Pool, kernel: Kernel, replace: bool) -> 
                 f"with a Precomputed kernel observed must be a vector of numbers of pool rows; "
                 f"got {kind_of(values)}."
             )
-        points = check_points(values, "observed", pool.shape, kernel)
-        return Observed(none.indices, points.cpu(), points.to(pool.device))
+        points = check_points(values, "observed", shape, kernel)
+        return Observed(none.indices, points.cpu(), points.to(device))
     if values.ndim != 1 or values.is_floating_point() or values.dtype == torch.bool:
         raise TypeError(
             f"observed must be a vector of integers (numbers of pool rows), an (o, d) array of "
             f"points, or a Selection; got {kind_of(values)}. The rows of a mask are "
             f"np.flatnonzero(mask); a single point is point[None]."
         )
-    indices = check_indices(values, "observed", len(pool))
+    indices = check_indices(values, "observed", shape[0])
     if not replace:
         check_distinct(indices, "observed", "Pass replace=True if it was observed repeatedly.")
     return Observed(indices)
 
 
-def _observed_selection(earlier: Selection, pool: Pool, kernel: Kernel) -> Observed:
+def _observed_selection(
+    earlier: Selection, shape: tuple[int, ...], kernel: Kernel, device: torch.device
+) -> Observed:
     """What it knows; whether it knows it of this pool is seen once the pool has been read."""
     indices = torch.from_numpy(np.concatenate([earlier.observed_indices, earlier.indices]))
-    if earlier.settings["rows"] != len(pool):
+    if earlier.settings["rows"] != shape[0]:
         raise ValueError(ANOTHER_POOL)
     points = earlier.observed_points
     if points is None:
         return Observed(indices, fingerprint=earlier.fingerprint)
     kept = torch.from_numpy(points)
-    features = check_points(kept, "observed", pool.shape, kernel).to(pool.device)
+    features = check_points(kept, "observed", shape, kernel).to(device)
     return Observed(indices, kept, features, earlier.fingerprint)
 
 

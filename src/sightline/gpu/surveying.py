@@ -19,7 +19,7 @@ def _shifted(values, BY: tl.constexpr):
 
 @triton.jit
 def _survey_kernel(
-    x, stride, squares, sums, n, d, golden, first_factor, second_factor,
+    x, stride, squares, sums, n, d, first, golden, first_factor, second_factor,
     ROWS: tl.constexpr, FEATURES: tl.constexpr, FIRST: tl.constexpr, SECOND: tl.constexpr,
 ):  # fmt: skip
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -38,22 +38,23 @@ def _survey_kernel(
         odd = (2 * at + 1).to(tl.int64)
         checksum += tl.sum(values.to(tl.int64, bitcast=True) * odd[None, :], axis=1)
     tl.store(squares + rows, length, mask=inside)
-    mixed = checksum ^ ((rows + 1) * golden)
+    mixed = checksum ^ ((rows + first + 1) * golden)
     mixed = (mixed ^ _shifted(mixed, FIRST)) * first_factor
     mixed = (mixed ^ _shifted(mixed, SECOND)) * second_factor
     mixed = mixed ^ _shifted(mixed, 31)
     tl.store(sums + tl.program_id(0), tl.sum(tl.where(inside, mixed, 0), axis=0))
 
 
-def survey_rows(data: Tensor) -> tuple[Float[Tensor, " n"], Int[Tensor, ""]]:
-    """Squared length of every row, and the sum of the fingerprint; see ``fingerprint``."""
+def survey_rows(data: Tensor, first: int) -> tuple[Float[Tensor, " n"], Int[Tensor, ""]]:
+    """Squared length of every row, and the sum of the fingerprint of rows numbered from ``first``
+    on; see ``fingerprint``."""
     n, d = data.shape
     programs = triton.cdiv(n, ROWS)
     squares = torch.empty(n, dtype=torch.float64, device=data.device)
     sums = torch.empty(programs, dtype=torch.int64, device=data.device)
-    (first, first_factor), (second, second_factor) = MIX
+    (shift, factor), (second_shift, second_factor) = MIX
     _survey_kernel[(programs,)](
-        data, data.stride(0), squares, sums, n, d, GOLDEN, first_factor, second_factor,
-        ROWS=ROWS, FEATURES=FEATURES, FIRST=first, SECOND=second, num_warps=4,
+        data, data.stride(0), squares, sums, n, d, first, GOLDEN, factor, second_factor,
+        ROWS=ROWS, FEATURES=FEATURES, FIRST=shift, SECOND=second_shift, num_warps=4,
     )  # fmt: skip
     return squares, sums.sum()

@@ -1,6 +1,7 @@
 """f given what was observed: in weight space for inner products, else in function space."""
 
-from sightline.posterior.floor import Floor, compute_floor
+from sightline.posterior.few_rows import FewRows
+from sightline.posterior.floor import Floor, can_compute_floor, compute_floor
 from sightline.posterior.problem import STATE_FIELDS, TARGET_FIELDS, Observation, Problem, State
 from sightline.posterior.reach import shortlist_length
 from sightline.posterior.tracking import Tracker, track
@@ -8,11 +9,13 @@ from sightline.posterior.tracking import Tracker, track
 __all__ = [
     "STATE_FIELDS",
     "TARGET_FIELDS",
+    "FewRows",
     "Floor",
     "Observation",
     "Problem",
     "State",
     "Tracker",
+    "can_compute_floor",
     "compute_floor",
     "shortlist_length",
     "track",

@@ -5,6 +5,8 @@ a known multiple of its own column, which is kept, so a column at hand is brough
 without reading the rows again:
 
 .. math:: k_{t+1}(\cdot, x_j) = k_t(\cdot, x_j) - k_t(\cdot, x_i)\, k_t(x_i, x_j) / s_i.
+
+The last factor is a product of features, since row j may be on another process.
 """
 
 from collections.abc import Sequence
@@ -29,9 +31,10 @@ class ColumnsAhead:
         self._memory = torch.empty(0, self.count, dtype=torch.float64, device=self.device)
         self._places: dict[int, list[int]] = {}  # of each row; several if it may repeat
         self._columns = self._memory.view(0, 0, self.count)
+        self._features = self._memory  # of the rows whose columns these are
         self._taken: list[Taken] = []
 
-    def room(self, rows: Sequence[int]) -> Float[Tensor, "_qT _n"]:
+    def room(self, rows: Sequence[int], features: Float[Tensor, "T d"]) -> Float[Tensor, "_qT _n"]:
         """Memory for the products that make the columns of these rows; forgets all others.
 
         The products of all rows for the first running value come first, then for the second.
@@ -43,6 +46,7 @@ class ColumnsAhead:
         for place, row in enumerate(rows):
             self._places.setdefault(row, []).append(place)
         self._columns = self._memory[:needed].view(len(self.running), len(rows), self.count)
+        self._features = features
         return self._memory[:needed]
 
     def forget(self) -> None:
@@ -56,12 +60,14 @@ class ColumnsAhead:
         """The columns of a row, as of now; good until ``room`` is asked for again."""
         place = self._places[row].pop(0)
         columns = dict(zip(self.running, self._columns[:, place], strict=True))
+        phi = self._features[place]
         for taken in self._taken:
             for name, run in self.running.items():
-                run.carry(columns[name], taken, row)
+                run.carry(columns[name], taken, phi)
         return columns
 
     def keep(self, columns: dict[str, Tensor]) -> None:
         """Remember the columns of the row that was just observed."""
+        vectors = {name: run.vector() for name, run in self.running.items()}
         scales = {name: run.scale for name, run in self.running.items()}
-        self._taken.append(Taken(columns, scales))
+        self._taken.append(Taken(columns, vectors, scales))

@@ -17,6 +17,7 @@ from torch import Tensor
 from sightline import numerics
 from sightline.kernels.algebra import feature_form
 from sightline.numerics import RANK_TOLERANCE, nonnegative
+from sightline.posterior.few_rows import FewRows
 from sightline.posterior.functions import FunctionPosterior, GrowingMatrix
 from sightline.posterior.problem import Problem
 from sightline.posterior.tracking import in_terms_of_features, weight_form
@@ -44,10 +45,19 @@ def compute_floor(problem: Problem, picks: list[int]) -> Floor:
     form = weight_form(problem)
     if form is not None:
         return _by_projection(*form)
-    is_linear = feature_form(problem.kernel) is not None  # of more features than points
-    if is_linear or len(problem.rows) <= numerics.FLOOR_EXACT_ROWS:
-        return _by_solving(problem)
-    return _by_subset(problem, picks)
+    return _by_solving(problem) if _is_small(problem) else _by_subset(problem, picks)
+
+
+def can_compute_floor(problem: Problem) -> bool:
+    """Whether the processes that share a problem can: a subset is only chosen by one alone."""
+    is_alone = problem.place.exchange.is_alone
+    return is_alone or feature_form(problem.kernel) is not None or _is_small(problem)
+
+
+def _is_small(problem: Problem) -> bool:
+    """Whether all candidates can be solved for; a linear kernel has more features than points."""
+    is_linear = feature_form(problem.kernel) is not None
+    return is_linear or problem.place.total <= numerics.FLOOR_EXACT_ROWS
 
 
 def _by_projection(problem: Problem, prior: Tensor | None) -> Floor:
@@ -73,7 +83,8 @@ def _grams(problem: Problem) -> tuple[Float[Tensor, "d d"], Float[Tensor, "d d"]
     for start, stop, block in problem.rows.blocks():
         plain.addmm_(block.T, block)
         by_noise.addmm_(block.T / problem.noise_variance[start:stop], block)
-    return plain, by_noise
+    exchange = problem.place.exchange
+    return exchange.sum(plain), exchange.sum(by_noise)
 
 
 def _outside_span(gram: Float[Tensor, "d d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, " m"]:
@@ -91,13 +102,14 @@ def _after_observing(gram: Float[Tensor, "d d"], Z: Float[Tensor, "m d"]) -> Flo
 
 def _by_solving(problem: Problem) -> Floor:
     posterior = _given_observed(problem)
-    points = problem.rows.whole()
+    everything = FewRows.read(problem, torch.arange(problem.place.total))
+    points = everything.points
     K = posterior.covariance(points, points)
     cross = posterior.covariance(points, problem.known_targets)
     variance = posterior.variance(problem.known_targets)
     return Floor(
         floor=nonnegative(variance - _explained_exactly(K, cross)),
-        whole_pool=nonnegative(variance - _explained(K, problem.noise_variance, cross)),
+        whole_pool=nonnegative(variance - _explained(K, everything.noise_variance, cross)),
         is_exact=True,
         description="exact up to rank tolerance, by solving for all candidates",
     ).ordered()

@@ -12,6 +12,7 @@ from torch import Tensor
 from sightline.kernels.kernel import Points
 from sightline.numerics import nonnegative
 from sightline.posterior.draft import Draft
+from sightline.posterior.few_rows import RowsAtHand
 from sightline.posterior.functions import FunctionPosterior, GrowingMatrix
 from sightline.posterior.problem import Problem, State, prior_correlation
 from sightline.posterior.reach import columns_ahead
@@ -59,7 +60,8 @@ class FunctionTracker:
         self.passes = 0
         self._problem = problem
         self._rows = problem.rows
-        self._row_numbers = torch.arange(len(problem.rows), device=problem.device)
+        self._row_numbers = problem.row_numbers()
+        self._at_hand = RowsAtHand(problem)
         self._step = 0
         self._pending: list[tuple[int, Tensor, float]] = []
         self._prior_columns: dict[int, Tensor] = {}  # of rows that may be observed soon
@@ -73,6 +75,10 @@ class FunctionTracker:
         self.width = columns_ahead(problem, 1)
 
     # ---- what the loop asks
+
+    @property
+    def device(self) -> torch.device:
+        return self._problem.device
 
     def states(self) -> Iterator[tuple[int, int, State]]:
         """The state of all rows from the running values, in as few pieces as memory allows."""
@@ -93,12 +99,12 @@ class FunctionTracker:
             fields["variance_given_targets"] = self._given_targets.variance(points)
         if self._problem.needs & FROM_COVARIANCE:
             fields |= self._summaries(self._fresh_covariance(points))
-        return self._state(rows, fields | self._prior_fields(rows, points))
+        return self._state(rows, fields | self._prior_fields_of(rows, points))
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
         """Condition on an observation of a row; see WeightTracker.observe."""
-        point = self._rows.rows(torch.tensor([row]))
-        noise_variance = float(self._problem.noise_variance[row])
+        few = self._at_hand.get([row])
+        point, noise_variance = few.points, float(few.noise_variance[0])
         steps = {
             name: posterior.observe(point, noise_variance)
             for name, posterior in self._posteriors().items()
@@ -120,7 +126,7 @@ class FunctionTracker:
             return
         self.passes += 1
         self._prior_columns.clear()
-        points = self._rows.rows(torch.tensor(rows))
+        points = self._at_hand.keep(rows).points
         size = len(rows), len(self._rows)
         columns = torch.empty(size, dtype=torch.float64, device=self._problem.device)
         for start, stop, block in self._rows.blocks():
@@ -134,20 +140,27 @@ class FunctionTracker:
 
     def draft(self, rows: Int[Tensor, " b"]) -> Draft:
         """A small dense copy of what is known about some rows, to try observations on."""
-        points = self._rows.rows(rows)
-        prior = self._problem.kernel.block(points, points)
-        joint = {
-            name: prior - (F := running.whitened.rows[:, rows]).T @ F
-            for name, running in self._running.items()
-        }
+        few = self._at_hand.keep(rows.tolist())
+        prior = self._problem.kernel.block(few.points, few.points)
+        *whitened, covariance = self._problem.place.collect(rows, self._running_values)
+        joint = {name: prior - F @ F.T for name, F in zip(self._running, whitened, strict=True)}
         reads_targets = bool(self._problem.needs & FROM_COVARIANCE)
+        fields = self._prior_fields(few.prior_variance, few.points)
         return Draft(
-            state=self._state(rows, self._prior_fields(rows, points)),
+            state=State(rows, self._step, few.noise_variance, fields, self.targets.state),
             needs=self._problem.needs,
             variance=joint["variance"],
             given_targets=joint.get("variance_given_targets"),
-            covariance=self._covariance_of(rows, points).clone() if reads_targets else None,
+            covariance=covariance.clone() if reads_targets else None,
         )
+
+    def _running_values(self, rows: Int[Tensor, " b"]) -> tuple[Tensor, ...]:
+        """Whitened vectors of some rows here, and covariances with the targets if needed."""
+        whitened = [running.whitened.rows[:, rows].T for running in self._running.values()]
+        if not self._problem.needs & FROM_COVARIANCE:
+            return (*whitened, torch.empty(len(rows), 0, dtype=torch.float64, device=self.device))
+        points = None if self._covariance is not None else self._rows.rows(rows)
+        return (*whitened, self._covariance_of(rows, points))
 
     def refresh(self) -> bool:
         return False  # nothing here is a long recursion: covariances are kept, not their squares
@@ -155,7 +168,7 @@ class FunctionTracker:
     def mean_variance(self) -> float:
         """The mean over the rows: the uncertainty where there are no targets."""
         self._catch_up()
-        return float(self._running["variance"].variance.mean())
+        return self._problem.place.mean(self._running["variance"].variance)
 
     # ---- set-up
 
@@ -265,7 +278,7 @@ class FunctionTracker:
         fields = {name: running.variance[rows] for name, running in self._running.items()}
         if self._problem.needs & FROM_COVARIANCE:
             fields |= self._summaries(self._covariance_of(rows, points))
-        return self._state(rows, fields | self._prior_fields(rows, points))
+        return self._state(rows, fields | self._prior_fields_of(rows, points))
 
     def _covariance_of(
         self, rows: Int[Tensor, " b"] | slice, points: Points | None
@@ -284,11 +297,15 @@ class FunctionTracker:
     def _summaries(self, covariance: Float[Tensor, "b m"]) -> dict[str, Tensor]:
         return covariance_fields(covariance, self.targets.known, self._problem.needs)
 
-    def _prior_fields(
+    def _prior_fields_of(
         self, rows: Int[Tensor, " b"] | slice, points: Points | None
     ) -> dict[str, Tensor]:
+        return self._prior_fields(self._problem.prior_variance[rows], points)
+
+    def _prior_fields(
+        self, variance: Float[Tensor, " b"], points: Points | None
+    ) -> dict[str, Tensor]:
         fields, problem = {}, self._problem
-        variance = problem.prior_variance[rows]
         if "prior_variance" in problem.needs:
             fields["prior_variance"] = variance
         if "correlation" in problem.needs:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from sightline import numerics
+from sightline.exchange import Place
 from sightline.kernels import Kernel
 from sightline.kernels.kernel import Points
 from sightline.pools import Pool, Rows
@@ -35,6 +36,7 @@ class Problem:
     rows: Pool | Rows
     noise_variance: Float[Tensor, " n"]  # one entry per row; a scalar is an expanded view
     prior_variance: Float[Tensor, " n"]  # k(x, x) of each row; not to be changed
+    place: Place  # of the rows among those of all processes, by which they are numbered
     targets: Points | None = None
     target_weights: Float[Tensor, " m"] | None = None
     target_noise_variance: float = 0.0  # how f_A is seen when conditioning on it: 0 is f_A itself
@@ -61,7 +63,7 @@ class Problem:
     def keeps_covariance(self) -> bool:
         """Whether rows x targets covariances are kept, or recomputed whenever they are read."""
         most = min(self.memory, numerics.KEEP_BYTES)
-        return 8 * len(self.rows) * self.target_count <= most
+        return 8 * self.place.largest * self.target_count <= most
 
     @property
     def memory_for_columns(self) -> int:
@@ -80,6 +82,11 @@ class Problem:
     def target_count(self) -> int:
         return 0 if self.targets is None else len(self.targets)
 
+    def row_numbers(self) -> Int[Tensor, " n"]:
+        """The overall number of each row."""
+        first = self.place.first
+        return torch.arange(first, first + len(self.rows), device=self.device)
+
     def reads_rows(self, wide: Set[str], kept: Set[str]) -> bool:
         """Whether some of these wide fields are to be made of the rows themselves."""
         return bool(self.needs & wide - kept)
@@ -96,7 +103,7 @@ class Problem:
     def rows_per_chunk(self, wide: Set[str]) -> int:
         """Rows of each piece of a state of all; few where it has some of these wide fields."""
         if not self.needs & wide:
-            return len(self.rows)
+            return max(len(self.rows), 1)
         return max(numerics.CHUNK_BYTES // (8 * max(self.target_count, self.rows.dimension)), 1)
 
 
@@ -116,7 +123,7 @@ class State:
     Rows are independent of each other: a state of some rows has the same entries as one of all.
     """
 
-    rows: Int[Tensor, " n"]  # numbers of the candidates
+    rows: Int[Tensor, " n"]  # numbers of the candidates, through all processes
     step: int  # observations chosen so far
     noise_variance: Float[Tensor, " n"]
     fields: Mapping[str, Tensor]  # what the rule named in its ``needs``

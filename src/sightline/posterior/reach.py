@@ -20,8 +20,9 @@ def columns_ahead(problem: Problem, per_column: int) -> int:
     if problem.columns_ahead is not None:
         return problem.columns_ahead
     best = round(sqrt(balance_of(problem) * numerics.FORECAST_REACH / per_column))
-    room = problem.memory_for_columns // (8 * per_column * len(problem.rows))
-    return max(1, min(best, room, numerics.MOST_COLUMNS_AHEAD, len(problem.rows)))
+    room = problem.memory_for_columns // (8 * per_column * problem.place.largest)
+    here = max(1, min(best, room, numerics.MOST_COLUMNS_AHEAD, problem.place.total))
+    return problem.place.least(here)  # all processes look ahead alike
 
 
 def balance_of(problem: Problem) -> float:
@@ -33,6 +34,6 @@ def balance_of(problem: Problem) -> float:
 
 def shortlist_length(problem: Problem, width: int) -> int:
     """Rows that a forecast looks at: as many as cost a quarter of a pass, if that is enough."""
-    n, d = len(problem.rows), problem.rows.dimension
-    affordable = n * width // (4 * max(d, 1))
-    return min(max(affordable, 4 * width), numerics.SHORTLIST, n)
+    d = problem.rows.dimension
+    affordable = problem.place.largest * width // (4 * max(d, 1))
+    return min(max(affordable, 4 * width), numerics.SHORTLIST, problem.place.total)

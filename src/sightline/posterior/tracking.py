@@ -11,6 +11,7 @@ from sightline.kernels import FeatureKernel, Linear
 from sightline.kernels.algebra import feature_form
 from sightline.pools import Pool
 from sightline.posterior.draft import Draft
+from sightline.posterior.few_rows import FewRows
 from sightline.posterior.function_tracker import FunctionTracker
 from sightline.posterior.problem import Observation, Problem, State
 from sightline.posterior.targets import TargetSummary
@@ -20,18 +21,24 @@ from sightline.shapes import Int
 
 @runtime_checkable
 class Tracker(Protocol):
-    """What is known about every row of a problem, kept current while rows are observed."""
+    """What is known about every row of a problem, kept current while rows are observed.
+
+    Rows to observe are named by their overall numbers; states are about the rows of this process.
+    """
 
     form: str
     passes: int
     width: int
     targets: TargetSummary
 
+    @property
+    def device(self) -> torch.device: ...
+
     def states(self) -> Iterator[tuple[int, int, State]]:
         """The state of all rows, in pieces: (first row, one past the last, state)."""
 
     def state(self, rows: Int[Tensor, " b"]) -> State:
-        """The state of some rows."""
+        """The state of some rows of this process, by their numbers here."""
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
         """Condition on an observation of a row."""
@@ -71,7 +78,7 @@ def weight_form(problem: Problem) -> tuple[Problem, Tensor | None] | None:
     form = feature_form(problem.kernel)
     if form is None or not isinstance(form[0], Linear):
         return None
-    if problem.rows.dimension > len(problem.rows) + problem.target_count:
+    if problem.rows.dimension > problem.place.total + problem.target_count:
         return None
     return problem, prior_of(*form, problem.rows.dimension)
 
@@ -84,8 +91,9 @@ def in_terms_of_features(problem: Problem) -> Problem:
     form = feature_form(problem.kernel)
     if form is None or isinstance(form[0], Linear):
         return problem
-    dimension = form[0].features(problem.rows.rows(torch.tensor([0]))).shape[1]
-    if 8 * len(problem.rows) * dimension > problem.memory:
+    first = FewRows.read(problem, torch.tensor([0]))
+    dimension = form[0].features(first.points).shape[1]
+    if 8 * problem.place.largest * dimension > problem.memory:
         return problem
     return in_feature_space(problem, *form, dimension)
 
@@ -112,7 +120,7 @@ def in_feature_space(
         problem,
         kernel=Linear(prior_of(kernel, factor, dimension)),
         rows=Pool.of(features),
-        memory=problem.memory - 8 * features.numel(),
+        memory=problem.memory - 8 * problem.place.largest * dimension,
         targets=None if targets is None else kernel.features(targets),
         observed=tuple(
             Observation(kernel.features(o.point), o.noise_variance) for o in problem.observed

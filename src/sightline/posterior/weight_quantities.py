@@ -3,7 +3,7 @@ r"""Running values over the rows, each with its start, its update and its fresh 
 Row j is observed with :math:`u = \Sigma\phi_j` and :math:`s = \phi_j^\top u + \rho_j^2`. Each
 value names the vector whose product with the rows it needs; the tracker makes one pass for all.
 ``vectors`` are those of several rows before any of them is observed, and ``carry`` brings a
-product with one of them up to date after an observation.
+product with one of them, of features phi, up to date after an observation.
 """
 
 from collections.abc import Mapping
@@ -20,9 +20,10 @@ from sightline.shapes import Float
 
 @dataclass(frozen=True)
 class Taken:
-    """An observation: the products of all rows with its vectors, and the scale of each update."""
+    """An observation: its vectors, all rows' products with them, the scale of each update."""
 
     columns: Mapping[str, Float[Tensor, " n"]]
+    vectors: Mapping[str, Float[Tensor, " d"]]
     scales: Mapping[str, float]
 
 
@@ -60,9 +61,9 @@ class RunningVariance:
     def vectors(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
         return block @ self._posterior.covariance
 
-    def carry(self, own: Float[Tensor, " n"], taken: Taken, row: int) -> None:
-        column = taken.columns[self.name]
-        own.addcmul_(column, column[row], value=-1.0 / taken.scales[self.name])
+    def carry(self, own: Float[Tensor, " n"], taken: Taken, phi: Float[Tensor, " d"]) -> None:
+        c_phi = taken.vectors[self.name] @ phi
+        own.addcmul_(taken.columns[self.name], c_phi, value=-1.0 / taken.scales[self.name])
 
     def update(self, column: Float[Tensor, " n"], own: Float[Tensor, " n"]) -> None:
         nonnegative(self.values.addcmul_(own, own, value=-1.0 / self._step.s))
@@ -105,11 +106,12 @@ class RunningSquaredCovariance:
         covariance = self._posterior.covariance
         return ((block @ covariance) @ self.root) @ (self.root.T @ covariance)
 
-    def carry(self, own: Float[Tensor, " n"], taken: Taken, row: int) -> None:
+    def carry(self, own: Float[Tensor, " n"], taken: Taken, phi: Float[Tensor, " d"]) -> None:
         c, h = taken.columns["variance"], taken.columns["squared_covariance"]
+        c_phi, h_phi = taken.vectors["variance"] @ phi, taken.vectors["squared_covariance"] @ phi
         s, uMu = taken.scales["variance"], taken.scales["squared_covariance"]
-        own.addcmul_(h, c[row], value=-1.0 / s)
-        own.addcmul_(c, h[row] - c[row] * (uMu / s), value=-1.0 / s)
+        own.addcmul_(h, c_phi, value=-1.0 / s)
+        own.addcmul_(c, h_phi - c_phi * (uMu / s), value=-1.0 / s)
 
     def update(self, column: Float[Tensor, " n"], own: Float[Tensor, " n"]) -> None:
         change = own.mul(-2.0 / self._s).add_(column, alpha=self._uMu / self._s**2)

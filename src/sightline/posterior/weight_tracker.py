@@ -13,6 +13,7 @@ from sightline import numerics
 from sightline.gpu import can_fuse
 from sightline.posterior.columns_ahead import ColumnsAhead
 from sightline.posterior.draft import Draft
+from sightline.posterior.few_rows import RowsAtHand
 from sightline.posterior.problem import Problem, State, prior_correlation
 from sightline.posterior.reach import columns_ahead
 from sightline.posterior.targets import FROM_COVARIANCE, TargetSummary, covariance_fields
@@ -39,7 +40,8 @@ class WeightTracker:
         self.passes = 0
         self.problem = problem
         self._rows = problem.rows
-        self._row_numbers = torch.arange(len(problem.rows), device=problem.device)
+        self._row_numbers = problem.row_numbers()
+        self._at_hand = RowsAtHand(problem)
         self.step = 0
         self._pending: list[Step] = []
         self._products_memory = torch.empty(0, dtype=torch.float64)
@@ -55,6 +57,10 @@ class WeightTracker:
         self._first_pass()
 
     # ---- what the loop asks
+
+    @property
+    def device(self) -> torch.device:
+        return self.problem.device
 
     def states(self) -> Iterator[tuple[int, int, State]]:
         """The state of all rows from the running values, in as few pieces as memory allows."""
@@ -83,8 +89,8 @@ class WeightTracker:
         Without ``update_rows`` the pass over the rows waits until ``states`` is asked for; only
         the plain variance can wait.
         """
-        phi = self._rows.rows(torch.tensor([row]))[0]
-        noise_variance = float(self.problem.noise_variance[row])
+        few = self._at_hand.get([row])
+        phi, noise_variance = few.points[0], float(few.noise_variance[0])
         step = self.posterior.step(phi, noise_variance)
         seen = None
         if self.given_targets is not None:
@@ -116,9 +122,9 @@ class WeightTracker:
         """Make the columns of these rows in one pass; they are to be observed soon, if at all."""
         if self._ahead is None:
             return
-        block = self._rows.rows(torch.tensor(rows))
+        block = self._at_hand.keep(rows).points
         vectors = torch.cat([run.vectors(block) for run in self._ahead.running.values()])
-        self._multiply(vectors, self._ahead.room(rows))
+        self._multiply(vectors, self._ahead.room(rows, block))
 
     def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
         """Those of the rows that can be drafted from without a pass; the next pass keeps all."""
@@ -127,12 +133,19 @@ class WeightTracker:
 
     def draft(self, rows: Int[Tensor, " b"]) -> Draft:
         """A small dense copy of what is known about some rows, to try observations on."""
-        block, seen = self._rows.rows(rows), self.given_targets
+        few, seen = self._at_hand.keep(rows.tolist()), self.given_targets
+        block = few.points
         against = block @ self.posterior.covariance
         squares = self.squares
         is_wide = bool(self.problem.needs & FROM_COVARIANCE - {"squared_covariance"})
         return Draft(
-            state=self._state(rows, self._prior_fields(rows) | self._correlations(block)),
+            state=State(
+                rows,
+                self.step,
+                few.noise_variance,
+                {"prior_variance": few.prior_variance} | self._correlations(block),
+                self.targets.state,
+            ),
             needs=self.problem.needs - {"squared_covariance"},
             variance=against @ block.T,
             given_targets=None if seen is None else block @ seen.covariance @ block.T,
@@ -152,7 +165,7 @@ class WeightTracker:
     def mean_variance(self) -> float:
         """The mean over the rows: the uncertainty where there are no targets."""
         self._catch_up()
-        return float(self.running["variance"].values.mean())
+        return self.problem.place.mean(self.running["variance"].values)
 
     # ---- set-up
 

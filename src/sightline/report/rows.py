@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sightline import numerics
 from sightline.checking import check_points, read_array
+from sightline.exchange import ALONE, Place
 from sightline.kernels import Linear
 from sightline.pools import Normalization, Pool
 from sightline.selection import Selection
@@ -37,7 +38,10 @@ def check_same_pool(chosen: Selection, pool: Any) -> Pool:
             f"shape {source.shape}, the selection had {chosen.settings['rows']:,} rows. Row "
             f"numbers would mean other points; pass the same rows in the same order."
         )
-    return replace(given, normalization=normalization_of(given, chosen.settings["normalize"]))
+    normalization = normalization_of(
+        given, chosen.settings["normalize"], Place.of(len(given), ALONE)
+    )
+    return replace(given, normalization=normalization)
 
 
 def check_same_targets(chosen: Selection, targets: Any, pool: Pool) -> Tensor | None:

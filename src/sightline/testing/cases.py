@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from sightline import numerics
+from sightline.exchange import ALONE, Place
 from sightline.kernels import Gaussian, Kernel, Linear
 from sightline.memory import Plan
 from sightline.pools import Pool
@@ -34,6 +35,7 @@ class Case:
 
     def problem(self, rule: Rule) -> Problem:
         """As select poses it."""
+        place = Place.of(len(self.pool), ALONE)
         scene = Scene(
             pool=Pool.of(self.pool),
             kernel=self.kernel,
@@ -43,6 +45,8 @@ class Case:
             is_weighted=rule.weighs_targets,
             observed=Observed(torch.empty(0, dtype=torch.int64)),
             plan=UNLIMITED,
+            pool_place=place,
+            place=place,
         ).surveyed(None)
         return scene.problem(rule, resolve_noise(scene, NOISE_RATIO, None))
 
