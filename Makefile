@@ -25,6 +25,7 @@ lint: $(VENV)/.test
 bench: $(VENV)/.demo
 	$(RUN) benchmarks/limit.py
 	$(RUN) benchmarks/million.py
+	$(RUN) benchmarks/streaming.py
 	$(RUN) benchmarks/curves.py
 	$(if $(PEERS),$(RUN) benchmarks/against_peers.py --peers $(PEERS))
 
