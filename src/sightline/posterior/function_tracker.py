@@ -72,7 +72,7 @@ class FunctionTracker:
         self._whitened_targets = self._set_up_targets()
         self._running = self._set_up_running()
         self._covariance = self._keep_covariance()
-        self.width = columns_ahead(problem, 1)
+        self.width = columns_ahead(problem, 1, self._covariance)
 
     # ---- what the loop asks
 

@@ -66,13 +66,6 @@ class Problem:
         return 8 * self.place.largest * self.target_count <= most
 
     @property
-    def memory_for_columns(self) -> int:
-        """What kept covariances leave."""
-        reads = self.needs & {"covariance", "squared_covariance", "standardized_covariance"}
-        kept = 8 * len(self.rows) * self.target_count if reads and self.keeps_covariance else 0
-        return max(self.memory - kept, 0)
-
-    @property
     def known_targets(self) -> Points:
         """The targets, where a rule that reads them has made sure that there are some."""
         assert self.targets is not None

@@ -11,16 +11,20 @@ Of the T columns about :math:`T / (1 + T/R)` are used before the forecast fails,
 
 from math import sqrt
 
+from torch import Tensor
+
 from sightline import numerics
 from sightline.posterior.problem import Problem
 
 
-def columns_ahead(problem: Problem, per_column: int) -> int:
-    """T for a problem whose columns take so many products each; the caller's choice goes first."""
+def columns_ahead(problem: Problem, per_column: int, kept: Tensor | None) -> int:
+    """T for a problem whose columns take so many products each, beside covariances that are kept;
+    the caller's choice goes first."""
     if problem.columns_ahead is not None:
         return problem.columns_ahead
     best = round(sqrt(balance_of(problem) * numerics.FORECAST_REACH / per_column))
-    room = problem.memory_for_columns // (8 * per_column * problem.place.largest)
+    left = max(problem.memory - (0 if kept is None else 8 * kept.numel()), 0)
+    room = left // (8 * per_column * problem.place.largest)
     here = max(1, min(best, room, numerics.MOST_COLUMNS_AHEAD, problem.place.total))
     return problem.place.least(here)  # all processes look ahead alike
 

@@ -53,7 +53,9 @@ class WeightTracker:
         self._covariance = self._keep_covariance()
         self.running = self._set_up_running()
         self._ahead = self._set_up_columns_ahead()
-        self.width = 1 if self._ahead is None else columns_ahead(problem, len(self.running))
+        self.width = 1
+        if self._ahead is not None:
+            self.width = columns_ahead(problem, len(self.running), self._covariance)
         self._first_pass()
 
     # ---- what the loop asks
@@ -227,9 +229,11 @@ class WeightTracker:
     def _pays_to_keep(self) -> bool:
         """Whether updating rows x targets covariances costs less than a pass over the rows.
 
-        They are read, written and read again, in float64; the rows are read once, in float32.
+        They are read, written and read again; the rows are read once, but perhaps from a file.
         """
-        return 6 * self.problem.target_count <= self._rows.dimension
+        is_cheap = numerics.KEPT_TARGETS * self.problem.target_count <= self._rows.dimension
+        here = self.problem.keeps_covariance and (is_cheap or self._rows.held is None)
+        return bool(self.problem.place.least(int(here)))  # all processes alike
 
     def _set_up_columns_ahead(self) -> ColumnsAhead | None:
         predictable = {
