@@ -509,6 +509,14 @@ def test_a_bad_choice_is_refused_before_the_pools_file_is_opened():
         sl.select("gone.npy", TARGETS, k=2, normalize="l2")
     with pytest.raises(ValueError, match="device"):
         sl.select("gone.npy", TARGETS, k=2, device="gpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_gpu_that_is_not_there_is_said_to_be_missing():
+    with pytest.raises(
+        ValueError, match=r"device must be one that torch can use.*got 'cuda'.*CUDA"
+    ):
+        sl.select(POOL, TARGETS, k=2, device="cuda")
     with pytest.raises(ValueError, match="unknown rule"):
         sl.select("gone.npy", TARGETS, k=2, rule="nope")
     with pytest.raises(ValueError, match="k must be"):

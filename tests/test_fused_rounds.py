@@ -123,3 +123,19 @@ def test_a_bad_row_is_named(fused):
     pool[31, 2] = np.nan
     with pytest.raises(ValueError, match="row 31 has a NaN"):
         sl.select(pool, targets, 2)
+
+
+@pytest.mark.parametrize("begun_by", ["kernels", "loop"])
+@pytest.mark.parametrize("rule", ["itl", "vtl", "undirected-itl"])
+def test_rounds_go_on_from_a_checkpoint(rule, begun_by, request, tmp_path, monkeypatch):
+    pool, targets = clustered(300, 20, 6)
+    whole = sl.select(pool, targets, 30, rule=rule)
+    path = tmp_path / "run.jsonl"
+    if begun_by == "kernels":
+        request.getfixturevalue("fused")
+    sl.select(pool, targets, 11, rule=rule, checkpoint=path)
+    if begun_by == "loop":
+        request.getfixturevalue("fused")
+    resumed = sl.select(pool, targets, 30, rule=rule, checkpoint=path)
+    assert resumed.settings["resumed_picks"] == 11
+    assert_same(resumed, whole)
