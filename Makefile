@@ -6,6 +6,7 @@
 PYTHON ?= python3
 VENV   := .venv
 RUN    := $(VENV)/bin/python
+TWO    := --numprocesses 2 --dist loadfile
 PIP    := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo test lint bench clean
@@ -14,8 +15,8 @@ demo: $(VENV)/.demo
 	$(RUN) -m sightline.experiments.digits --out demo
 
 test: lint
-	$(RUN) -m pytest
-	$(RUN) -m pytest --shapes
+	$(RUN) -m pytest $(TWO)
+	$(RUN) -m pytest $(TWO) --shapes
 
 lint: $(VENV)/.test
 	$(RUN) -m ruff format --check .

@@ -58,7 +58,7 @@ def test_a_budget_that_is_too_small_says_what_is_needed_and_for_what():
         sl.select(pool, np.ones((2, 16)), k=1, memory="8MB")
     message = str(caught.value)
     assert "100,000 rows of 16 features and 2 targets" in message
-    assert "16 MB for values per row" in message and "got 8 MB. Give more" in message
+    assert "11.2 MB for values per row" in message and "got 8 MB. Give more" in message
 
 
 def test_without_a_budget_half_of_what_is_available_is_taken(monkeypatch):

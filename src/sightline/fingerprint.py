@@ -1,12 +1,14 @@
 r"""A short name for the content of a pool, made block by block, on any device.
 
 .. math::
-    r_i = \sum_j b_{ij} (2 j + 1), \qquad
+    r_i = \sum_j \bigl(b_{ij} \oplus (b_{ij} \gg 32)\bigr)\, w_j, \qquad
     s = \sum_i \mathrm{mix}\bigl(r_i \oplus (i + 1)\, g\bigr)
 
-with the bits b of the float64 values as integers, all modulo 2^64. The sums are exact, so neither
-block size nor device changes them; the factors and the row numbers make them depend on the order
-of columns and rows.
+with the bits b of the float64 values as integers, and odd factors w that look random, all modulo
+2^64. The sums are exact, so neither block size nor device changes them; the factors and the row
+numbers make them depend on the order of columns and rows. The upper half of the bits goes into the
+lower one, since a product keeps low bits apart from high ones, but not the other way round: a sign
+alone would be the same in every column.
 """
 
 import hashlib
@@ -15,6 +17,7 @@ import torch
 from torch import Tensor
 
 from sightline.exchange import ALONE, Exchange
+from sightline.shapes import Int, Shaped
 
 GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 MIX = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
@@ -30,8 +33,7 @@ class Fingerprint:
     def add(self, start: int, rows: Tensor) -> None:
         """Take in the rows from number ``start`` on, as float64; or row numbers, as they are."""
         bits = rows.to(torch.float64).view(torch.int64).reshape(len(rows), -1)
-        odd = torch.arange(bits.shape[1], device=bits.device).mul_(2).add_(1)
-        sums = (bits * odd).sum(dim=1)
+        sums = _shifted(bits, 32).bitwise_xor_(bits).mul_(column_factors(bits)).sum(dim=1)
         numbers = torch.arange(start + 1, start + 1 + len(rows), device=bits.device)
         self._sum += _mixed(sums ^ numbers.mul_(GOLDEN)).sum()
 
@@ -43,6 +45,12 @@ class Fingerprint:
         """With the rows that the other processes have seen; the shape is that of all."""
         text = f"{shape} {int(exchange.sum(self._sum))}"
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def column_factors(rows: Shaped[Tensor, "n d"]) -> Int[Tensor, " d"]:
+    """An odd number for each column, where the rows are."""
+    numbers = torch.arange(1, rows.shape[1] + 1, device=rows.device)
+    return _mixed(numbers.mul_(GOLDEN)) | 1
 
 
 def _mixed(values: Tensor) -> Tensor:

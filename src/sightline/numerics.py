@@ -64,10 +64,10 @@ that a kernel or a checksum makes of it."""
 LEAST_BLOCK_ROWS = 16
 """Rows of a block at least, however small the budget or wide the rows."""
 
-ROW_BYTES = 160
-"""Memory per row of the pool: up to twenty float64 values, of which six are kept between picks
-(prior variance, running values, columns, row numbers) and the others are gains, scores, masks
-and temporaries of a rule."""
+ROW_BYTES = 112
+"""Memory per row of the pool, beside columns: up to fourteen float64 values, of which five are
+kept between picks (prior variance, running values, scores, row numbers) and the others are gains,
+masks and temporaries of a rule."""
 
 RECENT_BYTES = 2**20
 """Rows kept of what was read last, where reading a row again may cost a pass: 256 rows of 1,024

@@ -46,7 +46,8 @@ class FusedRounds:
 
         n, device = len(tracker.problem.rows), tracker.problem.device
         values = [run.values for run in tracker.running.values()]
-        steps = min(tracker.width, numerics.MOST_DRAFTED // len(values), most or n)
+        tracker.width = min(tracker.width, numerics.MOST_DRAFTED // len(values))
+        steps = min(tracker.width, most or n)
         affordable = numerics.DRAFTED_BYTES // (8 * tracker.problem.rows.dimension)
         length = 2 ** (min(n, numerics.DRAFTED_FROM, max(affordable, 64)).bit_length() - 1)
         self._tracker = tracker
@@ -62,6 +63,7 @@ class FusedRounds:
         self._accepted = torch.zeros((), dtype=torch.int32, device=device)
         self._first = torch.full((1,), float("nan"), dtype=torch.float64, device=device)
         self._ranked_at = -1
+        self.made = 0
 
     def advance(self, stop: Stop, most: int | None, first: float | None) -> list[Pick]:
         """The next picks; none where a round cannot decide which is the best."""
@@ -175,6 +177,7 @@ class FusedRounds:
 
     def _picks(self) -> list[Pick]:
         """Read the result: the only time that the host waits for the GPU."""
+        self.made += 1
         rows = zip(*self._table.tolist(), strict=True)
         picks = [Pick(int(row), gain, left) for stood, row, gain, left in rows if stood]
         self._eligibility.took_directly()

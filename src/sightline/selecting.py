@@ -91,8 +91,8 @@ def select(
         conditional: False ranks once by the first gain (top-b), for comparison.
         min_gain, min_gain_share: stop below an absolute gain, or below a share of the first.
         floor: also compute ``floor`` and ``whole_pool``.
-        columns_ahead: how many picks one pass over the pool prepares; None: as the costs of the
-            machine say; 1 makes a pass for every pick. Never changes the picks.
+        columns_ahead: how many picks one pass over the pool prepares, as far as memory goes; None:
+            as the costs of the machine say; 1 makes a pass for every pick. Changes no pick.
         checkpoint: the path of a file that takes down each pick as it is made. A run that was
             interrupted, called again, goes on from there; the file of another run is refused.
         device: where to compute; None for where the pool is.
@@ -219,7 +219,10 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
         trace = run(chooser, tracker, eligibility, task.stop, line, log, rounds)
     after = tracker.targets.copy_of_variance()
     least = compute_floor(problem, trace.rows) if task.floor else None
-    settings = describe(task, tracker, least, notes) | {"resumed_picks": trace.resumed}
+    settings = describe(task, tracker, least, notes) | {
+        "resumed_picks": trace.resumed,
+        "rounds": 0 if rounds is None else rounds.made,
+    }
     return summarize(task.scene, trace, before, after, least, settings)
 
 

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import numpy as np
 import torch
 
 from sightline.memory import Plan, Sizes, available, chosen_budget, in_words, least_budget, plan
@@ -24,8 +25,8 @@ def check_memory(memory: Any) -> int | None:
         if found is None or found[2].upper() not in UNITS:
             raise ValueError(_message(repr(memory)))
         count = int(float(found[1]) * UNITS[found[2].upper()])
-    elif isinstance(memory, int) and not isinstance(memory, bool):
-        count = memory
+    elif isinstance(memory, int | np.integer) and not isinstance(memory, bool):
+        count = int(memory)
     else:
         came = repr(memory) if isinstance(memory, bool | float) else type(memory).__name__
         raise TypeError(_message(came))
@@ -60,8 +61,8 @@ def check_plan(
         blocks = least - sizes.for_rows - sizes.for_points
         came = "that much is not available" if budget is None else f"got {in_words(limit)}"
         raise ValueError(
-            f"memory must be at least {in_words(least)} for a pool of {sizes.rows:,} rows of "
-            f"{sizes.features:,} features and {sizes.targets:,} targets: "
+            f"memory must be at least {least:,} bytes ({in_words(least)}) for a pool of "
+            f"{sizes.rows:,} rows of {sizes.features:,} features and {sizes.targets:,} targets: "
             f"{in_words(sizes.for_rows)} for values per row, {in_words(sizes.for_points)} for the "
             f"targets and the posterior, {in_words(blocks)} for blocks of rows; {came}. Give "
             f"more, or split the pool."

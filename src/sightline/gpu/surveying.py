@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from sightline.fingerprint import GOLDEN, MIX
+from sightline.fingerprint import GOLDEN, MIX, column_factors
 from sightline.shapes import Float, Int
 
 ROWS, FEATURES = 16, 256
@@ -19,7 +19,7 @@ def _shifted(values, BY: tl.constexpr):
 
 @triton.jit
 def _survey_kernel(
-    x, stride, squares, sums, n, d, first, golden, first_factor, second_factor,
+    x, stride, factors, squares, sums, n, d, first, golden, first_factor, second_factor,
     ROWS: tl.constexpr, FEATURES: tl.constexpr, FIRST: tl.constexpr, SECOND: tl.constexpr,
 ):  # fmt: skip
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -35,8 +35,9 @@ def _survey_kernel(
             other=0.0,
         ).to(tl.float64)
         length += tl.sum(values * values, axis=1)
-        odd = (2 * at + 1).to(tl.int64)
-        checksum += tl.sum(values.to(tl.int64, bitcast=True) * odd[None, :], axis=1)
+        bits = values.to(tl.int64, bitcast=True)
+        odd = tl.load(factors + at, mask=at < d, other=0)
+        checksum += tl.sum((bits ^ _shifted(bits, 32)) * odd[None, :], axis=1)
     tl.store(squares + rows, length, mask=inside)
     mixed = checksum ^ ((rows + first + 1) * golden)
     mixed = (mixed ^ _shifted(mixed, FIRST)) * first_factor
@@ -54,7 +55,8 @@ def survey_rows(data: Tensor, first: int) -> tuple[Float[Tensor, " n"], Int[Tens
     sums = torch.empty(programs, dtype=torch.int64, device=data.device)
     (shift, factor), (second_shift, second_factor) = MIX
     _survey_kernel[(programs,)](
-        data, data.stride(0), squares, sums, n, d, first, GOLDEN, factor, second_factor,
+        data, data.stride(0), column_factors(data), squares, sums, n, d, first,
+        GOLDEN, factor, second_factor,
         ROWS=ROWS, FEATURES=FEATURES, FIRST=shift, SECOND=second_shift, num_warps=4,
     )  # fmt: skip
     return squares, sums.sum()

@@ -83,6 +83,7 @@ class FunctionTracker:
     def states(self) -> Iterator[tuple[int, int, State]]:
         """The state of all rows from the running values, in as few pieces as memory allows."""
         self._catch_up()
+        self.passes += self._problem.reads_rows(WIDE, self._kept)
         for start, stop, block in self._problem.pieces(WIDE, self._kept):
             yield start, stop, self._running_state(slice(start, stop), block)
 

@@ -19,13 +19,14 @@ from sightline.posterior.problem import Problem
 
 def columns_ahead(problem: Problem, per_column: int, kept: Tensor | None) -> int:
     """T for a problem whose columns take so many products each, beside covariances that are kept;
-    the caller's choice goes first."""
-    if problem.columns_ahead is not None:
-        return problem.columns_ahead
-    best = round(sqrt(balance_of(problem) * numerics.FORECAST_REACH / per_column))
+    the caller's choice goes first, as far as memory and rows go."""
+    best = problem.columns_ahead
+    if best is None:
+        by_cost = round(sqrt(balance_of(problem) * numerics.FORECAST_REACH / per_column))
+        best = min(by_cost, numerics.MOST_COLUMNS_AHEAD)
     left = max(problem.memory - (0 if kept is None else 8 * kept.numel()), 0)
     room = left // (8 * per_column * problem.place.largest)
-    here = max(1, min(best, room, numerics.MOST_COLUMNS_AHEAD, problem.place.total))
+    here = max(1, min(best, room, problem.place.total))
     return problem.place.least(here)  # all processes look ahead alike
 
 

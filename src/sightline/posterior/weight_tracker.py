@@ -71,6 +71,7 @@ class WeightTracker:
         if "prior_variance" in self.problem.needs:
             kept["prior_variance"] = self.problem.prior_variance
         from_covariance = frozenset() if self._covariance is None else FROM_COVARIANCE
+        self.passes += self.problem.reads_rows(WIDE, kept.keys() | from_covariance)
         for start, stop, block in self.problem.pieces(WIDE, kept.keys() | from_covariance):
             fields = {name: values[start:stop] for name, values in kept.items()}
             if self._covariance is not None:
