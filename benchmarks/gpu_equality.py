@@ -98,10 +98,11 @@ def compare(count: int, device: str) -> dict:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="few problems, on a CPU if need be")
+    parser.add_argument("--problems", type=int, default=400)
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if options.smoke:
         compare(12, device)
     else:
-        save("gpu_equality", {"gpu": torch.cuda.get_device_name(), **compare(400, device)})
+        save("gpu_equality", {"gpu": torch.cuda.get_device_name(), **compare(options.problems, device)})

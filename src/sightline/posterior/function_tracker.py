@@ -134,7 +134,7 @@ class FunctionTracker:
             columns[:, start:stop] = self._problem.kernel.block(block, points).T
         self._prior_columns = dict(zip(rows, columns, strict=True))
 
-    def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
+    def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
         """Those of the rows that can be drafted from without a pass; the next pass keeps all."""
         self._rows.remember(rows)
         return rows[self._rows.at_hand(rows)]

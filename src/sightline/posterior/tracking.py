@@ -49,7 +49,7 @@ class Tracker(Protocol):
     def look_ahead(self, rows: list[int]) -> None:
         """Prepare the observation of these rows, in one pass; ``width`` of them at most."""
 
-    def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
+    def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
         """Those of the rows that can be drafted from without a pass; the next pass keeps all."""
 
     def draft(self, rows: Int[Tensor, " b"]) -> Draft:

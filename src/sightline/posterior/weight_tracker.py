@@ -129,7 +129,7 @@ class WeightTracker:
         vectors = torch.cat([run.vectors(block) for run in self._ahead.running.values()])
         self._multiply(vectors, self._ahead.room(rows, block))
 
-    def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
+    def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
         """Those of the rows that can be drafted from without a pass; the next pass keeps all."""
         self._rows.remember(rows)
         return rows[self._rows.at_hand(rows)]
