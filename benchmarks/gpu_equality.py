@@ -105,4 +105,5 @@ if __name__ == "__main__":
     if options.smoke:
         compare(12, device)
     else:
-        save("gpu_equality", {"gpu": torch.cuda.get_device_name(), **compare(options.problems, device)})
+        compared = compare(options.problems, device)
+        save("gpu_equality", {"gpu": torch.cuda.get_device_name(), **compared})
