@@ -30,9 +30,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--shapes"):
-        skip = pytest.mark.skip(reason="starts a process of its own: no shapes to check there")
+        skip = pytest.mark.skip(
+            reason="no shapes can be checked in other processes and in kernels"
+        )
         for item in items:
-            if "process" in item.keywords or "browser" in item.keywords:
+            if {"process", "browser", "kernels"} & set(item.keywords):
                 item.add_marker(skip)
 
 

@@ -10,10 +10,13 @@ import torch
 import sightline as sl
 from problems import clustered
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None or torch.cuda.is_available(),
-    reason="needs Triton, and no GPU: with one, test_cuda.py runs the kernels for real",
-)
+pytestmark = [
+    pytest.mark.kernels,
+    pytest.mark.skipif(
+        importlib.util.find_spec("triton") is None or torch.cuda.is_available(),
+        reason="needs Triton, and no GPU: with one, test_cuda.py runs the kernels for real",
+    ),
+]
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
