@@ -122,32 +122,35 @@ def run(
         return trace
     while stop.picks is None or len(trace.rows) < stop.picks:
         left = None if stop.picks is None else stop.picks - len(trace.rows)
-        together = [] if rounds is None else rounds.advance(stop, left, chooser.first)
-        for pick in together:
+        picks = [] if rounds is None else rounds.advance(stop, left, chooser.first)
+        picks = picks or pick_one(chooser, tracker, eligibility, stop, left)
+        for pick in picks:
             chooser.first = pick.gain if chooser.first is None else chooser.first
             trace.add(pick)
             log.add(pick)
             progress(len(trace.rows), stop.picks, pick.gain)
-        if together:
-            continue
-        best = chooser.best(stop.least)
-        if best is None:
+        if not picks:
             is_out = eligibility.is_empty
             trace.stop_reason = eligibility.why_none() if is_out else stop.reason(chooser.first)
             return trace
-        row, gain = best
-        eligibility.take(row)
-        is_last = len(trace.rows) + 1 == stop.picks  # nobody reads the rows after it
-        is_read = chooser.reads_all_rows and not is_last
-        if is_read and not tracker.is_at_hand(row):
-            tracker.look_ahead(chooser.expected(row, None if left is None else left - 1))
-        tracker.observe(row, update_rows=is_read)
-        pick = Pick(row, gain, _uncertainty(tracker))
-        trace.add(pick)
-        log.add(pick)
-        progress(len(trace.rows), stop.picks, gain)
     trace.stop_reason = "k reached"
     return trace
+
+
+def pick_one(
+    chooser: "Chooser", tracker: Tracker, eligibility: Eligibility, stop: Stop, left: int | None
+) -> list[Pick]:
+    """The best candidate, observed; none if no gain reaches the least."""
+    best = chooser.best(stop.least)
+    if best is None:
+        return []
+    row, gain = best
+    eligibility.take(row)
+    is_read = chooser.reads_all_rows and left != 1  # nobody reads the rows after the last pick
+    if is_read and not tracker.is_at_hand(row):
+        tracker.look_ahead(chooser.expected(row, None if left is None else left - 1))
+    tracker.observe(row, update_rows=is_read)
+    return [Pick(row, gain, _uncertainty(tracker))]
 
 
 def repeat(

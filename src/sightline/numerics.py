@@ -88,7 +88,8 @@ BALANCE = {"cpu": 4.0, "cuda": 32.0}
 """How many products with a vector cost as much arithmetic as reading the rows once costs time."""
 
 STREAMED_BALANCE = 40.0
-"""The same for rows that come from a file: about 1.5 GB/s against 30 GFLOP/s on two CPU cores."""
+"""The same for rows that come from a file: 30 GFLOP/s of two CPU cores against a disk that is
+assumed to give 1.5 GB/s."""
 
 FORECAST_REACH = 96.0
 """How far a forecast of the next picks holds: of T columns made ahead, about T / (1 + T / reach)

@@ -295,15 +295,16 @@ def fused_products(
     squared: bool = False,
 ) -> None:
     """Inner products on a GPU, without a float64 copy of the rows; or their summed squares."""
-    from sightline.gpu.products import products, squared_products
+    from sightline.gpu.products import products
 
     is_final, mean = pool.ready is not None, pool.normalization.mean
     rows = pool.ready if pool.ready is not None else pool.held
     assert rows is not None
-    (squared_products if squared else products)(
+    products(
         rows,
         vectors,
         out,
+        squared=squared,
         some=None if some is None else some.to(pool.device),
         mean=None if is_final or mean is None else mean.to(pool.device),
         inverse_length=None if is_final else pool.inverse_length,

@@ -62,17 +62,12 @@ def check_scene(
         if targets is not None:
             points = check_points(targets, "targets", source.shape, kernel).to(where)
         weights = check_weights(target_weights, rule, points, where)
-        seen = check_observed(
-            observed, (pool_place.total, *source.shape[1:]), kernel, where, replace
-        )
+        shape = (pool_place.total, *source.shape[1:])
+        seen = check_observed(observed, shape, kernel, where, replace)
         chosen = check_candidates(candidates, source.shape[0], is_alone=exchange.is_alone)
-        plan = check_plan(
-            budget,
-            sizes_of(source, points, kernel, rule, k),
-            where,
-            is_here=source.held is not None and source.device == where,
-            processes=exchange.size,
-        )
+        sizes = sizes_of(source, points, kernel, rule, k)
+        is_here = source.held is not None and source.device == where
+        plan = check_plan(budget, sizes, where, is_here=is_here, processes=exchange.size)
     return Scene(
         pool=Pool(source, where, plan.block_bytes),
         kernel=kernel,

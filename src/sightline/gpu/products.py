@@ -114,45 +114,26 @@ def _squares_kernel(
 def products(
     data: Tensor,
     vectors: Float[Tensor, "r d"],
-    out: Float[Tensor, "r n"],
+    out: Float[Tensor, "r n"] | Float[Tensor, " n"],
     *,
+    squared: bool = False,
     some: Int[Tensor, " n"] | None = None,
     mean: Float[Tensor, " d"] | None = None,
     inverse_length: Float[Tensor, " _"] | None = None,
 ) -> None:
-    """<v, (x - mean) / |x - mean|> for every row x (or for some) and every vector v."""
-    _launch(_products_kernel, data, vectors, out, out.shape[1], some, mean, inverse_length)
-
-
-def squared_products(
-    data: Tensor,
-    vectors: Float[Tensor, "r d"],
-    out: Float[Tensor, " n"],
-    *,
-    some: Int[Tensor, " n"] | None = None,
-    mean: Float[Tensor, " d"] | None = None,
-    inverse_length: Float[Tensor, " _"] | None = None,
-) -> None:
-    """The squares of those products, added up over the vectors."""
-    _launch(_squares_kernel, data, vectors, out, len(out), some, mean, inverse_length)
-
-
-def _launch(kernel, data, vectors, out, n, some, mean, inverse_length) -> None:
-    r, d = vectors.shape
+    """<v, (x - mean) / |x - mean|> for every row x (or for some) and every vector v; or the
+    squares of these products, added up over the vectors."""
+    n, (r, d) = out.shape[-1], vectors.shape
     offset = None if mean is None else vectors @ mean
     nothing = vectors = vectors.T.contiguous()
     width = min(max(triton.next_power_of_2(r), 16), WIDEST)
+    kernel = _squares_kernel if squared else _products_kernel
     kernel[(triton.cdiv(n, ROWS),)](
-        data,
-        data.stride(0),
-        vectors,
-        out,
+        data, data.stride(0), vectors, out,
         nothing if some is None else some,
         nothing if inverse_length is None else inverse_length,
         nothing if offset is None else offset,
-        n,
-        r,
-        d,
+        n, r, d,
         HAS_SOME=some is not None,
         HAS_LENGTH=inverse_length is not None,
         HAS_OFFSET=offset is not None,
@@ -162,4 +143,4 @@ def _launch(kernel, data, vectors, out, n, some, mean, inverse_length) -> None:
         WIDTH=width,
         num_warps=4,
         num_stages=4,
-    )
+    )  # fmt: skip
