@@ -28,7 +28,9 @@ LAYERS = [
     {"identity"},
     {"checking", "checkpoint", "warning"},
     {"selecting"},
-    {"integrations", "testing", "report"},
+    {"recalling"},
+    {"integrations", "testing"},
+    {"report"},
     {"experiments"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

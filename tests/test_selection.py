@@ -22,7 +22,7 @@ GROUPS = np.arange(N) % 4
 
 CONDITIONING = ("vtl", "itl", "itl-y", "mm-itl", "ctl", "uncertainty", "undirected-itl")
 KERNELS = {"linear": None, "gaussian": sl.kernels.Gaussian(3.0)}
-FIELDS = [field.name for field in dataclasses.fields(sl.Selection)]
+FIELDS = {field.name for field in dataclasses.fields(sl.Selection)} - {"kernel"}
 
 
 @pytest.fixture

@@ -23,6 +23,11 @@ class Limits:
     max_per_group: int | None = None
     taken_of_group: Int[Tensor, " g"] | None = None  # rows of each group observed before
 
+    def names(self) -> list[str]:
+        """The arguments that limit what may be picked."""
+        is_given = {"budget": self.budget, "max_per_group": self.max_per_group}
+        return [name for name, value in is_given.items() if value is not None]
+
 
 class Eligibility:
     """Which candidates of this process may be picked now; ``take`` uses up one of any process."""

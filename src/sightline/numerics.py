@@ -146,6 +146,10 @@ SAME_VALUES = 1e-9
 """Sums of values within this share of the largest value are the same: another device or another
 number of threads rounds them differently, and no such difference changes a pick."""
 
+RECALL_TOLERANCE = 1e-6
+"""Targets whose variances differ by more than this share of the largest are other targets; far
+above what two orders of the same arithmetic can differ by."""
+
 CHECKED_MATRIX = 1_000
 """Precomputed matrices up to this size are checked for negative eigenvalues; larger ones are taken
 on trust, as the check costs the cube of the size."""

@@ -223,7 +223,7 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
         "resumed_picks": trace.resumed,
         "rounds": 0 if rounds is None else rounds.made,
     }
-    return summarize(task.scene, trace, before, after, least, settings)
+    return summarize(task, trace, before, after, least, settings)
 
 
 def open_log(task: Task) -> Checkpoint | FollowedCheckpoint | NoCheckpoint:
@@ -283,6 +283,8 @@ def describe(
         "kernel": repr(scene.kernel),
         "form": tracker.form,
         "conditional": task.conditional,
+        "replace": task.limits.replace,
+        "limits": task.limits.names(),
         "noise_variance": noise.scalar if noise.scalar is not None else "per point",
         "noise_ratio": noise.ratio if noise.ratio < float("inf") else None,
         "normalize": task.normalize,
@@ -307,16 +309,18 @@ def describe(
 
 
 def summarize(
-    scene: Scene,
+    task: Task,
     trace: Trace,
     before: Tensor,
     after: Tensor,
     least: Floor | None,
     settings: dict[str, Any],
 ) -> Selection:
+    scene = task.scene
     rows = torch.tensor(trace.rows, dtype=torch.int64)
     indices = scene.pool_numbers(rows)
-    points = scene.observed.points
+    points, candidates = scene.observed.points, scene.all_candidates()
+    is_even = task.noise.scalar is not None or not scene.place.exchange.is_alone
     return Selection(
         indices=indices.numpy(),
         gains=np.array(trace.gains, dtype=np.float64),
@@ -329,4 +333,7 @@ def summarize(
         fingerprint=scene.known.fingerprint,
         observed_indices=scene.observed.indices.numpy(),
         observed_points=None if points is None else points.numpy(),
+        candidate_indices=None if candidates is None else candidates.cpu().numpy(),
+        noise_variance=None if is_even else task.noise.of_pool.cpu().numpy(),
+        kernel=scene.kernel,
     )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sightline.kernels import Kernel
+from sightline.kernels.reading import read_kernel
 from sightline.numerics import UNINFORMATIVE
 from sightline.shapes import Float, Int
 
@@ -41,6 +43,9 @@ class Selection:
         default_factory=lambda: np.empty(0, dtype=np.int64)
     )
     observed_points: Float[np.ndarray, "p d"] | None = None
+    candidate_indices: Int[np.ndarray, " c"] | None = None  # None: every row might be picked
+    noise_variance: Float[np.ndarray, " n"] | None = None  # of each pool row, where it differs
+    kernel: Kernel | None = None  # None: loaded from a file, and of a kind that no file can hold
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -111,7 +116,10 @@ class Selection:
                 about = json.loads(str(stored["about"]))
             version = about.pop("format")
             if version == FORMAT:
-                return cls(**{"floor": None, "whole_pool": None, **arrays, **about})
+                kernel = _kernel_of(about["settings"]["kernel"])
+                return cls(
+                    **{"floor": None, "whole_pool": None, "kernel": kernel, **arrays, **about}
+                )
         except _DAMAGE as error:
             raise ValueError(
                 f"{path.name} is not a saved Selection, or is damaged. Selection.save writes one."
@@ -139,6 +147,14 @@ class Selection:
         write_page(self, Path(path), pool, targets, items)
 
 
+def _kernel_of(text: str) -> Kernel | None:
+    """The kernel that was used, if it can be written down."""
+    try:
+        return read_kernel(text)
+    except ValueError:
+        return None
+
+
 _DAMAGE = (
     ValueError,
     KeyError,
@@ -158,4 +174,6 @@ _ARRAYS = (
     "whole_pool",
     "observed_indices",
     "observed_points",
+    "candidate_indices",
+    "noise_variance",
 )

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from sightline.kernels import Linear
+from sightline.recalling import recall
 from sightline.report.charts import draw_targets, draw_uncertainty
 from sightline.report.levels import find_levels, is_uninformative, name_uncertainty, weigh
 from sightline.report.rows import (
     Nearest,
     check_items,
-    check_same_pool,
-    check_same_targets,
     find_nearest,
     take_item,
 )
@@ -31,10 +30,9 @@ LINE_LENGTH = 24  # longer items get a column wide enough to read them in, also 
 
 def write_page(chosen: Selection, path: Path, pool: Any, targets: Any, items: Any = None) -> None:
     """Write the page, whole or not at all. ``pool`` and ``targets`` are those of the selection."""
-    given = check_same_pool(chosen, pool)
-    points = check_same_targets(chosen, targets, given)
-    check_items(items, len(given))
-    nearest = find_nearest(given, points, chosen.indices[:SHOWN_PICKS])
+    recalled = recall(chosen, pool, targets)
+    check_items(items, len(recalled.pool))
+    nearest = find_nearest(recalled.pool, recalled.targets, chosen.indices[:SHOWN_PICKS])
     text = render(chosen, nearest, items)
     unfinished = path.with_name(path.name + ".part")
     try:
