@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from sightline.numerics import nonnegative
-from sightline.posterior.problem import State
+from sightline.posterior.nearness import nearer, nearness
+from sightline.posterior.problem import CHOSEN_FIELDS, State
 from sightline.posterior.targets import covariance_fields
 from sightline.shapes import Float
 
@@ -25,6 +26,7 @@ class Draft:
     given_targets: Float[Tensor, "b b"] | None = None
     covariance: Float[Tensor, "b m"] | None = None  # with the targets
     projected: Float[Tensor, "b r"] | None = None  # squares add up to the squared covariance
+    prior: Float[Tensor, "b b"] | None = None  # where nearness to the chosen is read
 
     def __post_init__(self) -> None:
         targets = self.state.targets
@@ -46,7 +48,19 @@ class Draft:
         if self.given_targets is not None:
             seen = self.given_targets[:, place].clone()
             self.given_targets.sub_(seen[:, None] * (seen / (seen[place] + noise)))
-        self.state = replace(self.state, step=self.state.step + 1, fields=self._fields())
+        fields = self._fields() | self._nearness(place)
+        self.state = replace(self.state, step=self.state.step + 1, fields=fields)
+
+    def _nearness(self, place: int) -> dict[str, Tensor]:
+        """To the chosen, with a row chosen by its place."""
+        if self.prior is None:
+            return {}
+        column, variance = self.prior[:, [place]], self.prior.diagonal()
+        return {
+            name: nearer(name, values, nearness(name, column, variance, variance[[place]])[:, 0])
+            for name, values in self.state.fields.items()
+            if name in CHOSEN_FIELDS
+        }
 
     def _fields(self) -> dict[str, Tensor]:
         fields = dict(self.state.fields)

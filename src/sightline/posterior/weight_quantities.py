@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from sightline.numerics import nonnegative
+from sightline.posterior.nearness import RunningNearness
 from sightline.posterior.problem import Problem
 from sightline.posterior.targets import TargetSummary, standardizing_weights
 from sightline.posterior.weights import Start, Step, WeightPosterior, symmetric_root
@@ -154,7 +155,7 @@ class RunningStandardizedCovariance:
         return block @ self.vector()
 
 
-Predictable = RunningVariance | RunningSquaredCovariance
+Predictable = RunningVariance | RunningSquaredCovariance | RunningNearness
 """Values whose products can be made before the observation."""
 
 Running = Predictable | RunningStandardizedCovariance

@@ -5,7 +5,10 @@ from collections.abc import Callable
 from sightline.rules.cosine import CosineSimilarity
 from sightline.rules.ctl import CTL
 from sightline.rules.itl import ITL
+from sightline.rules.k_center import KCenter
+from sightline.rules.k_means import KMeansPlusPlus
 from sightline.rules.mm_itl import MMITL
+from sightline.rules.mmr import MMR
 from sightline.rules.random import Random
 from sightline.rules.rule import Rule
 from sightline.rules.top_k import TopK
@@ -24,6 +27,9 @@ BY_NAME: dict[str, Callable[[], Rule]] = {
     "random": Random,
     "cosine": CosineSimilarity,
     "top-k": TopK,
+    "mmr": MMR,
+    "k-center": KCenter,
+    "k-means++": KMeansPlusPlus,
 }
 """The rules that ``select(rule=...)`` knows by name."""
 
@@ -32,8 +38,11 @@ __all__ = [
     "CTL",
     "ITL",
     "MMITL",
+    "MMR",
     "VTL",
     "CosineSimilarity",
+    "KCenter",
+    "KMeansPlusPlus",
     "Random",
     "Rule",
     "TopK",
