@@ -14,7 +14,7 @@ SOURCE = Path(sl.__file__).parent
 
 LAYERS = [
     {"shapes", "numerics"},
-    {"exchange", "sources", "memory"},
+    {"exchange", "sources", "memory", "probes"},
     {"fingerprint"},
     {"gpu"},
     {"pools"},
@@ -28,6 +28,7 @@ LAYERS = [
     {"identity"},
     {"checking", "checkpoint", "warning"},
     {"selecting"},
+    {"studies"},
     {"integrations", "testing", "report"},
     {"experiments"},
 ]
