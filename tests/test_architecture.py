@@ -14,7 +14,7 @@ SOURCE = Path(sl.__file__).parent
 
 LAYERS = [
     {"shapes", "numerics"},
-    {"exchange", "sources", "memory"},
+    {"exchange", "sources", "memory", "probes"},
     {"fingerprint"},
     {"gpu"},
     {"pools"},
@@ -30,6 +30,7 @@ LAYERS = [
     {"selecting"},
     {"recalling"},
     {"integrations", "testing"},
+    {"studies"},
     {"report"},
     {"experiments"},
 ]
