@@ -13,12 +13,12 @@ import sightline as sl
 SOURCE = Path(sl.__file__).parent
 
 LAYERS = [
-    {"shapes", "numerics"},
+    {"shapes", "numerics", "writing"},
     {"exchange", "sources", "memory"},
     {"fingerprint"},
     {"gpu"},
     {"pools"},
-    {"kernels"},
+    {"kernels", "neighbors"},
     {"posterior", "survey"},
     {"rules"},
     {"eligibility", "selection", "progress"},
@@ -28,6 +28,8 @@ LAYERS = [
     {"identity"},
     {"checking", "checkpoint", "warning"},
     {"selecting"},
+    {"embeddings"},
+    {"records"},
     {"integrations", "testing", "report"},
     {"experiments"},
 ]
