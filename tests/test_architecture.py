@@ -13,12 +13,12 @@ import sightline as sl
 SOURCE = Path(sl.__file__).parent
 
 LAYERS = [
-    {"shapes", "numerics"},
+    {"shapes", "numerics", "writing"},
     {"exchange", "sources", "memory", "probes"},
     {"fingerprint"},
     {"gpu"},
     {"pools"},
-    {"kernels"},
+    {"kernels", "neighbors"},
     {"posterior", "survey"},
     {"rules"},
     {"eligibility", "selection", "progress"},
@@ -28,11 +28,12 @@ LAYERS = [
     {"identity"},
     {"checking", "checkpoint", "warning"},
     {"selecting"},
-    {"recalling"},
-    {"integrations", "testing"},
-    {"studies"},
+    {"recalling", "embeddings"},
+    {"records"},
+    {"integrations", "testing", "studies"},
     {"report"},
     {"experiments"},
+    {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

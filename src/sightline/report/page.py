@@ -8,15 +8,11 @@ from typing import Any
 import numpy as np
 
 from sightline.kernels import Linear
+from sightline.neighbors import Nearest, find_nearest
 from sightline.recalling import recall
 from sightline.report.charts import draw_targets, draw_uncertainty
 from sightline.report.levels import find_levels, is_uninformative, name_uncertainty, weigh
-from sightline.report.rows import (
-    Nearest,
-    check_items,
-    find_nearest,
-    take_item,
-)
+from sightline.report.rows import check_items, take_item
 from sightline.report.tables import Column, describe_settings, number, write_table
 from sightline.selection import Selection
 from sightline.shapes import Float
