@@ -119,6 +119,13 @@ def undirected_itl(problem: Problem, picks: list[int]) -> np.ndarray:
     return 0.5 * np.log1p(uncertainty(problem, picks) / problem.noise)
 
 
+def undirected_vtl(problem: Problem, picks: list[int]) -> np.ndarray:
+    """VTL with all candidates as targets."""
+    K = posterior(problem, picks)
+    rows = np.arange(problem.n) if problem.candidates is None else problem.candidates
+    return (K[: problem.n, rows] ** 2).mean(axis=1) / (np.diag(K)[: problem.n] + problem.noise)
+
+
 def correlation_with_targets(problem: Problem) -> np.ndarray:
     scale = np.sqrt(np.outer(np.diag(problem.K)[: problem.n], np.diag(problem.K)[problem.A]))
     covariance = problem.K[: problem.n, problem.A]
@@ -175,6 +182,7 @@ RULES = {
     "ctl": ctl,
     "uncertainty": uncertainty,
     "undirected-itl": undirected_itl,
+    "undirected-vtl": undirected_vtl,
     "cosine": cosine,
     "top-k": top_k,
     "mmr": mmr,

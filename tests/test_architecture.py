@@ -105,6 +105,7 @@ def test_the_public_names_are_these():
         "TopK",
         "UncertaintySampling",
         "UndirectedITL",
+        "UndirectedVTL",
         "VTL",
     ]
     assert sorted(sl.kernels.__all__) == [

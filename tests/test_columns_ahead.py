@@ -11,7 +11,7 @@ from problems import clustered, seeds
 from sightline.rules import BY_NAME
 
 RULES = ["vtl", "itl", "itl-y", "mm-itl", "ctl", "undirected-itl", "uncertainty"]
-RULES += ["mmr", "k-center", "k-means++"]
+RULES += ["undirected-vtl", "mmr", "k-center", "k-means++"]
 KERNELS = {
     "linear": None,
     "covariance": sl.kernels.Linear(torch.diag(torch.linspace(0.2, 3.0, 24))),

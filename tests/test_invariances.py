@@ -18,6 +18,7 @@ RULES = [
     "ctl",
     "uncertainty",
     "undirected-itl",
+    "undirected-vtl",
     "cosine",
     "top-k",
     "mmr",

@@ -4,8 +4,8 @@ It forecasts which rows will be observed next, so that their columns can be made
 wrong forecast costs a pass, never a pick.
 """
 
-from collections.abc import Set
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
@@ -25,7 +25,8 @@ class Draft:
     variance: Float[Tensor, "b b"]
     given_targets: Float[Tensor, "b b"] | None = None
     covariance: Float[Tensor, "b m"] | None = None  # with the targets
-    projected: Float[Tensor, "b r"] | None = None  # squares add up to the squared covariance
+    projected: Mapping[str, Float[Tensor, "b _r"]] = field(default_factory=dict)  # whose squares
+    # add up to squared covariances, by their names
     prior: Float[Tensor, "b b"] | None = None  # where nearness to the chosen is read
 
     def __post_init__(self) -> None:
@@ -42,7 +43,7 @@ class Draft:
         if self.covariance is not None and self.state.targets is not None:
             of_targets = self.covariance[place].square() / s
             nonnegative(self.state.targets.variance.sub_(of_targets))
-        for against in (self.covariance, self.projected, self.variance):
+        for against in (self.covariance, *self.projected.values(), self.variance):
             if against is not None:
                 against.sub_(column[:, None] * (against[place] / s))
         if self.given_targets is not None:
@@ -70,6 +71,6 @@ class Draft:
             fields["variance_given_targets"] = nonnegative(self.given_targets.diagonal().clone())
         if self.covariance is not None and self.state.targets is not None:
             fields |= covariance_fields(self.covariance, self.state.targets, self.needs)
-        if self.projected is not None:
-            fields["squared_covariance"] = self.projected.square().sum(dim=1)
+        for name, projected in self.projected.items():
+            fields[name] = projected.square().sum(dim=1)
         return fields

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sightline.kernels.kernel import Points
 from sightline.numerics import nonnegative
+from sightline.posterior import among_rows
 from sightline.posterior.draft import Draft
 from sightline.posterior.few_rows import RowsAtHand
 from sightline.posterior.functions import FunctionPosterior, GrowingMatrix
@@ -82,7 +83,10 @@ class FunctionTracker:
         self._fixed = fixed_fields_of_all(problem)
         self.passes += "similarity_to_targets" in self._fixed
         self._covariance = self._keep_covariance()
-        self.width = columns_ahead(problem, 1, self._covariance)
+        self._among = self._keep_all_pairs()
+        self.width = 1  # beside an update of all pairs a pass over the rows is little
+        if self._among is None:
+            self.width = columns_ahead(problem, 1, self._covariance)
 
     # ---- what the loop asks
 
@@ -110,6 +114,8 @@ class FunctionTracker:
             fields["variance_given_targets"] = self._given_targets.variance(points)
         if self._problem.needs & FROM_COVARIANCE:
             fields |= self._summaries(self._fresh_covariance(points))
+        if self._among is not None:
+            fields[among_rows.NAME] = self._among.fresh_mean_square(points)
         fields |= {name: near.fresh(points) for name, near in self._near.items()}
         return self._state(rows, fields | self._fixed_of(rows) | self._correlations(rows, points))
 
@@ -259,6 +265,12 @@ class FunctionTracker:
             covariance[start:stop] = self._fresh_covariance(block)
         return covariance
 
+    def _keep_all_pairs(self) -> among_rows.CovarianceAmongRows | None:
+        if among_rows.NAME not in self._problem.needs:
+            return None
+        self.passes += 1
+        return among_rows.CovarianceAmongRows(self._problem, self._posterior)
+
     # ---- one observation
 
     def _observe_targets(self, point: Points, F: Tensor, s: float) -> Tensor | None:
@@ -285,6 +297,8 @@ class FunctionTracker:
         }
         for near in self._near.values():
             near.update(prior_column, prior_column)
+        if self._among is not None:
+            self._among.update(columns["variance"], steps["variance"][1])
         if self._covariance is not None and covariance is not None:
             s = steps["variance"][1]
             self._covariance.addr_(columns["variance"], covariance, alpha=-1.0 / s)
@@ -316,6 +330,8 @@ class FunctionTracker:
         """The points are those of the rows, where fields are made of them."""
         fields = {name: running.variance[rows] for name, running in self._running.items()}
         fields |= {name: near.values[rows] for name, near in self._near.items()}
+        if self._among is not None:
+            fields[among_rows.NAME] = self._among.mean_square(rows)
         if self._problem.needs & FROM_COVARIANCE:
             fields |= self._summaries(self._covariance_of(rows, points))
         return self._state(rows, fields | self._fixed_of(rows) | self._correlations(rows, points))

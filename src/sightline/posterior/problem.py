@@ -143,6 +143,11 @@ class State:
         return self._field("squared_covariance")
 
     @property
+    def squared_covariance_with_candidates(self) -> Float[Tensor, " n"]:
+        """The mean over all candidates z of k_t(x, z)^2."""
+        return self._field("squared_covariance_with_candidates")
+
+    @property
     def standardized_covariance(self) -> Float[Tensor, " n"]:
         """sum_a w_a k_t(x, a) / sd_t(a)."""
         return self._field("standardized_covariance")
@@ -215,6 +220,7 @@ STATE_FIELDS = frozenset(
         "variance",
         "variance_given_targets",
         "squared_covariance",
+        "squared_covariance_with_candidates",
         "standardized_covariance",
         "covariance",
         "correlation",
@@ -232,7 +238,11 @@ FIXED_FIELDS = frozenset({"correlation", "similarity_to_targets", "prior_varianc
 CHOSEN_FIELDS = frozenset({"similarity_to_chosen", "squared_distance_to_chosen"})
 """Those that depend on which points were chosen, and on the prior."""
 
-TARGET_FIELDS = STATE_FIELDS - CHOSEN_FIELDS - {"variance", "prior_variance"}
+TARGET_FIELDS = (
+    STATE_FIELDS
+    - CHOSEN_FIELDS
+    - {"variance", "squared_covariance_with_candidates", "prior_variance"}
+)
 """Those that make no sense without targets."""
 
 

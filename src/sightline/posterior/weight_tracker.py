@@ -4,13 +4,14 @@ All products are float64 whatever the pool's dtype; a block is converted while i
 which on a CPU is faster than a plain float32 product over the whole pool.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from sightline import numerics
 from sightline.gpu import can_fuse
+from sightline.posterior import among_rows
 from sightline.posterior.columns_ahead import ColumnsAhead
 from sightline.posterior.draft import Draft
 from sightline.posterior.few_rows import RowsAtHand
@@ -29,6 +30,7 @@ from sightline.posterior.weight_quantities import (
     RunningSquaredCovariance,
     RunningStandardizedCovariance,
     RunningVariance,
+    root_of_targets,
 )
 from sightline.posterior.weights import Step, WeightPosterior
 from sightline.shapes import Float, Int
@@ -146,7 +148,6 @@ class WeightTracker:
         few, seen = self._at_hand.keep(rows.tolist()), self.given_targets
         block = few.points
         against = block @ self.posterior.covariance
-        squares = self.squares
         near = {name: self.running[name].fresh(block) for name in self._near}
         fixed = fixed_fields(self.problem, block, few.prior_variance)
         is_wide = bool(self.problem.needs & FROM_COVARIANCE - {"squared_covariance"})
@@ -162,18 +163,16 @@ class WeightTracker:
             variance=against @ block.T,
             given_targets=None if seen is None else block @ seen.covariance @ block.T,
             covariance=against @ self.problem.known_targets.T if is_wide else None,
-            projected=None if squares is None else against @ squares.root,
+            projected={run.name: against @ run.root for run in self._all_squares},
             prior=self.problem.kernel.block(block, block) if near else None,
         )
 
     def refresh(self) -> bool:
         """Rebuild the running values that lose digits over many updates; whether there are any."""
-        run = self.squares
-        if run is None:
-            return False
-        if not self._fill_at_once(run):
-            self._fill_by_blocks([run])
-        return True
+        left = [run for run in self._all_squares if not self._fill_at_once(run)]
+        if left:
+            self._fill_by_blocks(left)
+        return bool(self._all_squares)
 
     def mean_variance(self) -> float:
         """The mean over the rows: the uncertainty where there are no targets."""
@@ -212,7 +211,12 @@ class WeightTracker:
             )
         if "squared_covariance" in problem.needs:
             running["squared_covariance"] = RunningSquaredCovariance(
-                problem, posterior, self._empty()
+                "squared_covariance", posterior, root_of_targets(problem), self._empty()
+            )
+        if among_rows.NAME in problem.needs:
+            self.passes += 1
+            running[among_rows.NAME] = RunningSquaredCovariance(
+                among_rows.NAME, posterior, among_rows.root_of_rows(problem), self._empty()
             )
         if "standardized_covariance" in problem.needs and self._covariance is None:
             running["standardized_covariance"] = RunningStandardizedCovariance(
@@ -231,6 +235,11 @@ class WeightTracker:
     def squares(self) -> RunningSquaredCovariance | None:
         run = self.running.get("squared_covariance")
         return run if isinstance(run, RunningSquaredCovariance) else None
+
+    @property
+    def _all_squares(self) -> list[RunningSquaredCovariance]:
+        runs = self.running.values()
+        return [run for run in runs if isinstance(run, RunningSquaredCovariance)]
 
     def _empty(self) -> Tensor:
         return torch.empty(len(self._rows), dtype=torch.float64, device=self.problem.device)
@@ -287,7 +296,7 @@ class WeightTracker:
                 numerics.nonnegative(run.values.add_(squares, alpha=sign))
         return True
 
-    def _fill_by_blocks(self, left: list[Running]) -> None:
+    def _fill_by_blocks(self, left: Sequence[Running]) -> None:
         self.passes += 1
         starts = [(run, run.start()) for run in left]
         for start, stop, block in self._rows.blocks():

@@ -14,6 +14,7 @@ from sightline.rules.rule import Rule
 from sightline.rules.top_k import TopK
 from sightline.rules.uncertainty import UncertaintySampling
 from sightline.rules.undirected_itl import UndirectedITL
+from sightline.rules.undirected_vtl import UndirectedVTL
 from sightline.rules.vtl import VTL
 
 BY_NAME: dict[str, Callable[[], Rule]] = {
@@ -24,6 +25,7 @@ BY_NAME: dict[str, Callable[[], Rule]] = {
     "ctl": CTL,
     "uncertainty": UncertaintySampling,
     "undirected-itl": UndirectedITL,
+    "undirected-vtl": UndirectedVTL,
     "random": Random,
     "cosine": CosineSimilarity,
     "top-k": TopK,
@@ -48,4 +50,5 @@ __all__ = [
     "TopK",
     "UncertaintySampling",
     "UndirectedITL",
+    "UndirectedVTL",
 ]
