@@ -12,7 +12,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 
     After any error, Ctrl-C too, nothing is left of it, and what was at ``path`` is still there.
     """
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")  # two runs do not share it
+    unfinished = path.with_name(path.name + ".part")  # also what a killed run left of it
     try:
         unfinished.touch()
         yield unfinished

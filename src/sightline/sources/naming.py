@@ -30,5 +30,6 @@ def choose_name(found: list[str], what: str, file: File, wanted: str | None) -> 
         return found[0]
     raise ValueError(
         f"{file.label} must hold exactly one {what}; it has {len(found)}: {listing}. Choose one "
-        f"with vector_column where that can be given, or load the file yourself and pass the array."
+        f"with vector_column where that can be given, or load the file yourself and pass the "
+        f"array."
     )
