@@ -184,6 +184,21 @@ NOISE_GRID = 4
 NOISE_PRECISION = 1e-4
 """Relative width at which the refinement ends; the data fix the ratio to a few percent at best."""
 
+T_95 = (
+    *(12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157),
+    *(2.228139, 2.200985, 2.178813, 2.160369, 2.144787, 2.131450, 2.119905, 2.109816, 2.100922),
+    *(2.093024, 2.085963, 2.079614, 2.073873, 2.068658, 2.063899, 2.059539, 2.055529, 2.051831),
+    *(2.048407, 2.045230, 2.042272),
+)
+"""How many standard errors make a difference, two-sided at 95%, from Student's t with 1 to 30
+degrees of freedom."""
+
+Z_95 = 1.959964
+"""The same of the normal distribution."""
+
+PROBE_SAMPLE = 4_096
+"""Random pool rows from which a probe takes the mean and the scale of its features."""
+
 BUDGET_TOLERANCE = 1e-12
 """Share of a budget that rounding may add: ten costs of 0.07 are to fit into 0.7."""
 
