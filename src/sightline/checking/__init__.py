@@ -21,7 +21,7 @@ from sightline.checking.group import (
 )
 from sightline.checking.memory import check_memory
 from sightline.checking.points import check_points, check_scene
-from sightline.checking.values import read_array
+from sightline.checking.values import check_whole, read_array
 
 __all__ = [
     "Bounds",
@@ -40,5 +40,6 @@ __all__ = [
     "check_points",
     "check_rule",
     "check_scene",
+    "check_whole",
     "read_array",
 ]

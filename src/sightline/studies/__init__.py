@@ -1,5 +1,7 @@
 """Questions asked about a pool, a selection or a method, answered with values that can be read."""
 
+from sightline.studies.compare import compare
+from sightline.studies.comparison import Comparison
 from sightline.studies.health import Health, examine
 
-__all__ = ["Health", "examine"]
+__all__ = ["Comparison", "Health", "compare", "examine"]
