@@ -20,10 +20,11 @@ from sightline.checking.group import (
     check_group,
 )
 from sightline.checking.memory import check_memory
-from sightline.checking.points import check_points, check_scene
+from sightline.checking.points import NORMALIZATIONS, check_points, check_scene
 from sightline.checking.values import check_whole, read_array
 
 __all__ = [
+    "NORMALIZATIONS",
     "Bounds",
     "check_agreement",
     "check_bounds",
