@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from sightline.shapes import Int, Shaped
 from sightline.sources.files import File
 
 
+@runtime_checkable
 class Table(Protocol):
     """What a file holds beside its vectors: columns, and rows as they stand in it."""
 

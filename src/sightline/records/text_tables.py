@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -18,6 +18,7 @@ ReadVector = Callable[[Any, int], Sequence[float]]
 """From a row and its line to its vector."""
 
 
+@runtime_checkable
 class TextFormat(Protocol):
     """How rows stand in a text file."""
 
