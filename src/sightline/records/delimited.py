@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
+from typing import Any
 
 from sightline.records.columns import check_named, listed
 from sightline.records.text_files import read_lines, suffix_of
@@ -55,7 +56,7 @@ class Delimited:
 
     def vectors(
         self, wanted: str | None, others: Iterable[str]
-    ) -> tuple[list[str], Callable[[Row, int], Sequence[float]]]:
+    ) -> tuple[list[str], Callable[[Row, int], Sequence[Any]]]:
         """The columns that are features, and how to take a vector out of a row."""
         if wanted is not None:
             name = check_named(wanted, self.names, self.file)
@@ -66,7 +67,7 @@ class Delimited:
             itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
         )
 
-        def read(row: Row, line: int) -> Sequence[float]:
+        def read(row: Row, line: int) -> Sequence[Any]:
             try:
                 return list(map(float, take(row)))
             except ValueError:
@@ -93,7 +94,7 @@ class Delimited:
         cells = (row[place] for row in self._body if len(row) > place)
         return _is_number(next((cell for cell in cells if not _is_missing(cell)), "words"))
 
-    def _listed(self, cell: str, name: str, line: int) -> Sequence[float]:
+    def _listed(self, cell: str, name: str, line: int) -> Sequence[Any]:
         try:
             values = json.loads(cell)
         except (ValueError, RecursionError):

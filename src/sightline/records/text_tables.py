@@ -14,8 +14,8 @@ from sightline.records.vectors import VectorBlocks
 from sightline.shapes import Int
 from sightline.sources.files import File
 
-ReadVector = Callable[[Any, int], Sequence[float]]
-"""From a row and its line to its vector."""
+ReadVector = Callable[[Any, int], Sequence[Any]]
+"""From a row and its line to its vector, whose entries are not checked yet."""
 
 
 @runtime_checkable

@@ -24,7 +24,7 @@ class VectorBlocks:
         self._first = ""  # where the first row is
         self._d = 0
 
-    def add(self, values: Sequence[float], place: str) -> None:
+    def add(self, values: Sequence[Any], place: str) -> None:
         """One row; ``place`` says where it stands, for errors."""
         if not self._first:
             self._first, self._d = place, len(values)
