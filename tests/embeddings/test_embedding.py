@@ -191,7 +191,16 @@ def test_a_missing_package_says_how_to_get_it(tmp_path, monkeypatch):
         embed_texts(TEXTS, str(tmp_path), beside=tmp_path / "x")
 
 
-@pytest.mark.parametrize(("bad", "kind"), [("", ValueError), (" ", ValueError), (3, TypeError)])
+@pytest.mark.parametrize(
+    ("bad", "kind"),
+    [
+        ("", ValueError),
+        (" ", ValueError),
+        ("\ud800", ValueError),
+        (3, TypeError),
+        (None, TypeError),
+    ],
+)
 def test_a_text_that_is_none_names_its_line(bad, kind, model, tmp_path):
     import json
 

@@ -186,6 +186,9 @@ def test_labels_must_be_there_for_every_row(pool, tmp_path):
     twice = write(tmp_path, "y.csv", "id,y\ndoc-0,1\ndoc-0,2\n")
     with pytest.raises(ValueError, match="two labels for id 'doc-0'"):
         read_labels(twice, "labels", pool)
+    empty = write(tmp_path, "y.csv", "n,y\n" + "1,\n" * N)
+    with pytest.raises(ValueError, match=r"that of row 0 of pool.npy is empty"):
+        read_labels(empty, "labels", array, column="y")
     gap = write(tmp_path, "y.txt", "\n".join(["nan", *"1" * (N - 1)]))
     with pytest.raises(ValueError, match="must have a label for every row; that of row 0"):
         read_labels(gap, "labels", array)

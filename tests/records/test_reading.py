@@ -402,3 +402,34 @@ def test_records_come_in_the_order_asked_for(write, tmp_path):
         assert [IDS[number] in text for number, text in zip([9, 0, 4], own, strict=True)] == [
             True
         ] * 3
+
+
+@pytest.mark.parametrize("write", [write_parquet, write_csv, write_jsonl])
+def test_a_column_of_numbers_names_the_row_that_has_none(write, tmp_path):
+    costs = [str(row) for row in range(1, N + 1)]
+    records = read_records(write(tmp_path, cost=costs))
+    np.testing.assert_array_equal(records.numbers("cost"), np.arange(1.0, N + 1))
+    costs[3] = "dear"
+    records = read_records(write(tmp_path, cost=costs), columns=["cost"])
+    with pytest.raises(ValueError, match=r"id 'doc-3'\): column 'cost' must hold numbers; got 'd"):
+        records.numbers("cost")
+
+
+def test_a_lone_vector_is_one_row_where_that_is_allowed(tmp_path):
+    np.save(tmp_path / "query.npy", ROWS[0])
+    targets = read_records(tmp_path / "query.npy", "targets", lone_vector=True)
+    assert len(targets) == 1
+    assert sl.select(ROWS, targets.vectors, 2).indices.tolist() == (
+        sl.select(ROWS, ROWS[:1], 2).indices.tolist()
+    )
+
+
+def test_a_cell_may_be_as_long_as_a_document(tmp_path):
+    text = "word " * 50_000
+    records = read_csv(tmp_path, f'text,x\n"{text}",1\n', text_field="text")
+    assert records.items() == [text]
+
+
+def test_half_a_character_is_no_id(tmp_path):
+    with pytest.raises(ValueError, match=r"line 1 has .* half a character"):
+        read_jsonl(tmp_path, '{"id": "a\\ud800", "v": [1]}\n')

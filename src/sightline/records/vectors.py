@@ -42,7 +42,7 @@ class VectorBlocks:
             self._blocks[-1][self._count] = row
         self._count += 1
 
-    def all(self, where: Where) -> Float[np.ndarray, "n d"]:
+    def joined(self, where: Where) -> Float[np.ndarray, "n d"]:
         """The array; an error names the first row that is not finite."""
         if not self._blocks:
             raise ValueError(f"{self._file.label} has no rows.")
