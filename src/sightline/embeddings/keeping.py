@@ -21,7 +21,7 @@ def key_of(texts: Sequence[str], identity: str) -> str:
     """A short name for texts in their order and a model."""
     sums = hashlib.blake2b(f"{FORMAT}\n{identity}\n".encode(), digest_size=DIGEST_BYTES)
     for text in texts:
-        content = text.encode("utf-8", "surrogatepass")  # JSON may hold halves of characters
+        content = text.encode()
         sums.update(len(content).to_bytes(8, "little"))
         sums.update(content)
     return sums.hexdigest()

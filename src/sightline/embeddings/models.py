@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -18,6 +18,7 @@ CHOICES = (
 )
 
 
+@runtime_checkable
 class Model(Protocol):
     """Makes vectors of texts; slow to load, so that nothing is loaded before the first batch."""
 

@@ -77,7 +77,7 @@ def _load(name: str, folder: Path, device: str | None) -> Any:
     with _no_bars():
         try:
             return SentenceTransformer(str(folder), device=device, local_files_only=True)
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, RuntimeError, AssertionError) as error:
             message = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
             raise ValueError(f"embed: the model {name!r} cannot be loaded: {message}.") from error
 

@@ -23,7 +23,7 @@ class ArrayTable:
 
     names: Sequence[str] = ()
 
-    def __init__(self, file: File, name: str | None) -> None:
+    def __init__(self, file: File, name: str | None, *, lone_vector: bool = False) -> None:
         self.file = file
         self._name = name or "vectors"
         self.vectors: Any = file.path if name is None else NamedArray(file.path, name)
@@ -31,6 +31,9 @@ class ArrayTable:
             self._name, self.vectors = load_npz(file, name)
         source = open_source(self.vectors, file.argument)
         self._shape = source.shape
+        if lone_vector and len(self._shape) == 1:
+            self.vectors = source.read(0, *self._shape)[None]
+            self._shape = (1, *self._shape)
         source.close()
         if len(self._shape) != 2 or 0 in self._shape:
             raise ValueError(

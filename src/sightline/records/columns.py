@@ -1,6 +1,6 @@
 """Columns by name: which there are, which is meant, and their values as an array."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,24 +31,25 @@ def listed(names: Sequence[str]) -> str:
 
 def as_array(values: Sequence[Any]) -> Shaped[np.ndarray, " n"]:
     """Numbers as numbers, also those that a csv file holds as text; anything else as text."""
-    if all(isinstance(value, str) for value in values):
-        return _parsed(values)
-    if all(_is_number(value) for value in values):
-        return np.array(values)
+    if all(map(is_number, values)):
+        kind = float if any(isinstance(value, float) for value in values) else int
+        for convert in (kind, float):
+            try:
+                return np.array([convert(value) for value in values])
+            except ValueError:  # decimals in texts
+                continue
     return np.array([_text(value) for value in values], dtype=object)
 
 
-def _parsed(values: Iterable[str]) -> Shaped[np.ndarray, " n"]:
-    for kind in (int, float):
-        try:
-            return np.array([kind(value) for value in values])
-        except (ValueError, OverflowError):
-            continue
-    return np.array(list(values), dtype=object)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+def is_number(value: Any) -> bool:
+    """Also as text; a truth value is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return False
+    try:
+        float(value)
+    except (ValueError, OverflowError):
+        return False
+    return True
 
 
 def _text(value: Any) -> Any:

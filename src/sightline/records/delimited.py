@@ -5,13 +5,15 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
+from typing import Any
 
-from sightline.records.columns import check_named, listed
+from sightline.records.columns import check_named, is_number, listed
 from sightline.records.text_files import read_lines, suffix_of
 from sightline.sources.files import File
 
 LEAST_COUNTED = 8  # a point that reads 0, 1, 2, ... 7 is a header without doubt
 LOOKED_AT = 100  # rows that show which columns hold numbers
+LONGEST_CELL = 2**30  # the module's own limit, 128 KB, is less than a long document
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
 
 Row = list[str]
@@ -55,7 +57,7 @@ class Delimited:
 
     def vectors(
         self, wanted: str | None, others: Iterable[str]
-    ) -> tuple[list[str], Callable[[Row, int], Sequence[float]]]:
+    ) -> tuple[list[str], Callable[[Row, int], Sequence[Any]]]:
         """The columns that are features, and how to take a vector out of a row."""
         if wanted is not None:
             name = check_named(wanted, self.names, self.file)
@@ -66,7 +68,7 @@ class Delimited:
             itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
         )
 
-        def read(row: Row, line: int) -> Sequence[float]:
+        def read(row: Row, line: int) -> Sequence[Any]:
             try:
                 return list(map(float, take(row)))
             except ValueError:
@@ -91,9 +93,9 @@ class Delimited:
     def _begins_with_number(self, place: int) -> bool:
         """An empty cell does not make a column one of words: it is a number that is missing."""
         cells = (row[place] for row in self._body if len(row) > place)
-        return _is_number(next((cell for cell in cells if not _is_missing(cell)), "words"))
+        return is_number(next((cell for cell in cells if not _is_missing(cell)), "words"))
 
-    def _listed(self, cell: str, name: str, line: int) -> Sequence[float]:
+    def _listed(self, cell: str, name: str, line: int) -> Sequence[Any]:
         try:
             values = json.loads(cell)
         except (ValueError, RecursionError):
@@ -107,7 +109,7 @@ class Delimited:
         )
 
     def _no_number(self, row: Row, places: list[int], line: int) -> ValueError:
-        place = next(place for place in places if not _is_number(row[place]))
+        place = next(place for place in places if not is_number(row[place]))
         column = repr(self.names[place]) if self.names else str(place + 1)
         came = f"got {row[place]!r}" if row[place].strip() else "it is empty"
         return ValueError(
@@ -131,6 +133,8 @@ class Delimited:
                 taken.append(text)
                 yield text
 
+        if csv.field_size_limit() < LONGEST_CELL:
+            csv.field_size_limit(LONGEST_CELL)  # of the whole process: there is no other way
         reader = csv.reader(lines(), delimiter=self._delimiter, strict=True)
         try:
             for cells in reader:
@@ -148,7 +152,7 @@ def is_header(start: Sequence[Row]) -> bool:
     count as well are told from it by their length, and by the row below.
     """
     first = start[0]
-    if not all(_is_number(cell) or _is_missing(cell) for cell in first):
+    if not all(is_number(cell) or _is_missing(cell) for cell in first):
         return True
     counted = first[1:] if first[0] == "" else first
     if counted != list(map(str, range(len(counted)))) or len(start) == 1:
@@ -158,11 +162,3 @@ def is_header(start: Sequence[Row]) -> bool:
 
 def _is_missing(cell: str) -> bool:
     return cell.strip().lower() in MISSING
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from sightline.embeddings import is_whole_text
 from sightline.records.vectors import Where
 from sightline.shapes import Int, Shaped
 from sightline.sources.files import File
@@ -25,8 +26,7 @@ def check_ids(
     """Own ids: there for every row, and no two alike; ``where`` names a row without its id."""
     seen: dict[str, int] = {}
     for row, value in enumerate(values):
-        if value is None or value == "" or isinstance(value, list | dict):
-            came = "none" if value in (None, "") else f"a {type(value).__name__}"
+        if (came := _fault(value)) is not None:
             raise ValueError(
                 f"{file.label}: every row must have an id in {name!r}; {where(row)} has {came}. "
                 f"Fill it in, or name another id_column."
@@ -40,6 +40,17 @@ def check_ids(
     ids = np.empty(len(values), dtype=object)
     ids[:] = values
     return ids
+
+
+def _fault(value: Any) -> str | None:
+    """Why a value can be no id; None where it can."""
+    if value is None or value == "" or value != value:
+        return "none"
+    if isinstance(value, list | dict):
+        return f"a {type(value).__name__}"
+    if isinstance(value, str) and not is_whole_text(value):
+        return f"{value!r}, which has half a character in it"
+    return None
 
 
 def find_rows(

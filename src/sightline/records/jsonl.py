@@ -46,11 +46,11 @@ class JsonLines:
 
     def vectors(
         self, wanted: str | None, others: Iterable[str]
-    ) -> tuple[list[str], Callable[[Row, int], Sequence[float]]]:
+    ) -> tuple[list[str], Callable[[Row, int], Sequence[Any]]]:
         """The column that holds the vectors, and how to take one out of a record."""
         name = self._vector_name(wanted)
 
-        def read(row: Row, line: int) -> Sequence[float]:
+        def read(row: Row, line: int) -> Sequence[Any]:
             value = self.value(row, name, line)
             if isinstance(value, list):
                 return value

@@ -105,11 +105,13 @@ def _check_all(
             f"a .txt file has none."
         )
     is_float = labels.dtype.kind == "f"
-    is_bad = ~np.isfinite(labels) if is_float else np.array([x is None for x in labels.tolist()])
+    is_gap = [label is None or label == "" for label in labels.tolist()]
+    is_bad = ~np.isfinite(labels) if is_float else np.array(is_gap)
     if is_bad.any():
         row = int(np.flatnonzero(is_bad)[0])
         raise ValueError(
             f"{argument}: {name} must have a label for every row; that of {records.line(row)} of "
-            f"{records.path.name} is {labels[row]}. Leave such rows out of both files."
+            f"{records.path.name} is {str(labels[row]) or 'empty'}. Leave such rows out of both "
+            f"files."
         )
     return labels

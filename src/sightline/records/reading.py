@@ -44,6 +44,7 @@ class Wanted:
     id_column: str | None
     columns: Sequence[str]
     embed: str | None
+    lone_vector: bool
     dtype: np.dtype
     device: str | None
     progress: Progress | None
@@ -58,6 +59,7 @@ def read_records(
     id_column: str | None = None,
     columns: Sequence[str] = (),
     embed: str | None = None,
+    lone_vector: bool = False,
     vector_dtype: Any = VECTOR_DTYPE,
     device: str | None = None,
     progress: Progress | None = None,
@@ -73,6 +75,7 @@ def read_records(
         id_column: the column of ids; None for "id" where there is one.
         columns: others that will be asked for, such as costs: read on the way, never features.
         embed: the model that makes vectors of the texts: see ``embed_texts``.
+        lone_vector: whether an array of one dimension is one row, as targets may be.
         vector_dtype: of vectors that a text file holds in decimals.
         device, progress: for embedding.
     """
@@ -90,6 +93,7 @@ def read_records(
         id_column=id_column,
         columns=columns,
         embed=embed,
+        lone_vector=lone_vector,
         dtype=np.dtype(vector_dtype),
         device=device,
         progress=progress,
@@ -118,7 +122,7 @@ def _read_arrays(file: File, wanted: Wanted) -> Records:
         raise ValueError(
             f"{file.label} holds vectors, not texts: there is nothing to embed. Drop embed."
         )
-    table = ArrayTable(file, wanted.vector_column)
+    table = ArrayTable(file, wanted.vector_column, lone_vector=wanted.lone_vector)
     return Records(table.vectors, np.arange(len(table)), table)
 
 
@@ -158,7 +162,7 @@ def _read_text(file: File, wanted: Wanted) -> Records:
     )
     if body.vectors is None:
         return _embedded(records, wanted)
-    return replace(records, vectors=body.vectors.all(records.line))
+    return replace(records, vectors=body.vectors.joined(records.line))
 
 
 def _check_names(wanted: Wanted, names: Sequence[str], file: File) -> str | None:

@@ -3,15 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from sightline.records.columns import as_array, check_named
-from sightline.shapes import Int, Shaped
+from sightline.records.columns import as_array, check_named, is_number
+from sightline.shapes import Float, Int, Shaped
 from sightline.sources.files import File
 
 
+@runtime_checkable
 class Table(Protocol):
     """What a file holds beside its vectors: columns, and rows as they stand in it."""
 
@@ -67,6 +68,17 @@ class Records:
     def column(self, name: str) -> Shaped[np.ndarray, " n"]:
         """A column, such as costs or labels: numbers where all are, else text."""
         return as_array(self.values(name))
+
+    def numbers(self, name: str) -> Float[np.ndarray, " n"]:
+        """A column of numbers, such as costs; an error names the row that has none."""
+        values = self.values(name)
+        for row, value in enumerate(values):
+            if not is_number(value):
+                raise ValueError(
+                    f"{self.table.file.label}, {self.line(row)}: column {name!r} must hold "
+                    f"numbers; got {value!r}."
+                )
+        return np.array([float(value) for value in values])
 
     def values(self, name: str) -> list[Any]:
         """A column as the file has it."""

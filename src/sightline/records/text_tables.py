@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from sightline.records.vectors import VectorBlocks
 from sightline.shapes import Int
 from sightline.sources.files import File
 
-ReadVector = Callable[[Any, int], Sequence[float]]
-"""From a row and its line to its vector."""
+ReadVector = Callable[[Any, int], Sequence[Any]]
+"""From a row and its line to its vector, whose entries are not checked yet."""
 
 
+@runtime_checkable
 class TextFormat(Protocol):
     """How rows stand in a text file."""
 

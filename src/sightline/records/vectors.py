@@ -24,7 +24,7 @@ class VectorBlocks:
         self._first = ""  # where the first row is
         self._d = 0
 
-    def add(self, values: Sequence[float], place: str) -> None:
+    def add(self, values: Sequence[Any], place: str) -> None:
         """One row; ``place`` says where it stands, for errors."""
         if not self._first:
             self._first, self._d = place, len(values)
@@ -42,7 +42,7 @@ class VectorBlocks:
             self._blocks[-1][self._count] = row
         self._count += 1
 
-    def all(self, where: Where) -> Float[np.ndarray, "n d"]:
+    def joined(self, where: Where) -> Float[np.ndarray, "n d"]:
         """The array; an error names the first row that is not finite."""
         if not self._blocks:
             raise ValueError(f"{self._file.label} has no rows.")
