@@ -35,15 +35,15 @@ def check_labels(labels: Any, name: str, count: int, per: str, kind: str | None 
     """One label per row, none missing; their kind comes from the dtype unless it is given."""
     values = _as_vector(labels, name)
     if values.shape != (count,):
-        raise ValueError(
-            f"{name} must have one entry per {per}, ({count},); got {values.shape}."
-        )
+        raise ValueError(f"{name} must have one entry per {per}, ({count},); got {values.shape}.")
     if kind is not None and kind not in KINDS:
         raise ValueError(f"kind must be None, 'classes' or 'numbers'; got {kind!r}.")
     is_number = values.dtype.kind in "fiub"
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise ValueError(f"{name} must not be missing; row {row} has {values[row]}. Drop such rows.")
+        raise ValueError(
+            f"{name} must not be missing; row {row} has {values[row]}. Drop such rows."
+        )
     if kind == "numbers" and not is_number:
         raise TypeError(f"{name} must be numbers for kind='numbers'; got dtype {values.dtype}.")
     if kind is not None:
