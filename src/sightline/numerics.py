@@ -146,6 +146,9 @@ HEALTH_WORK = {"cpu": 1e11, "cuda": 1e13}
 """Floating-point operations that each part of an examination of a pool may take: a few seconds.
 Up to it near-duplicates and directions come from all rows, beyond from as many as it allows."""
 
+COSINE_WORK = 128
+"""Operations of a product that take as long as writing a cosine and reading it again."""
+
 LEAST_EXAMINED = 256
 """Rows that are compared with all others at least, however large the pool: a share of them has a
 standard error of 3 points at most."""

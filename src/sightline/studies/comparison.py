@@ -130,8 +130,8 @@ class Comparison:
         scale = " in percent" if self.measured.in_unit == 100.0 else ""
         return (
             f"{self.measured.measure.capitalize()}{scale} of a linear probe on the "
-            f"{self.targets:,} targets, taught with the labels of the picks: mean ± standard error "
-            f"over {self.seeds} runs."
+            f"{self.targets:,} targets, taught with the labels of the picks: mean ± standard "
+            f"error over {self.seeds} runs."
         )
 
     def _tables(self) -> Iterator[str]:
@@ -159,10 +159,10 @@ class Comparison:
             )
             return
         yield (
-            f"Each run draws a random half of the pool ({self.candidates:,} of {self.rows:,} rows) "
-            f"as candidates, the same for all methods, so that methods without chance have an "
-            f"error too. Differences are of the same runs; one counts at 95% by Student's t. They "
-            f"say how the result varies with the candidates, not with other targets."
+            f"Each run draws a random half of the pool ({self.candidates:,} of {self.rows:,} "
+            f"rows) as candidates, the same for all methods, so that methods without chance have "
+            f"an error too. Differences are of the same runs; one counts at 95% by Student's t. "
+            f"They say how the result varies with the candidates, not with other targets."
         )
         yield f"Labels were taken as {self.measured.labels}."
         if self.measured.spread is not None:

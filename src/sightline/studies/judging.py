@@ -82,6 +82,7 @@ class NumberJudge:
 
     def score(self, rows: Float[Tensor, "b d"], picks: Int[Tensor, " b"]) -> float:
         outputs = self._labels[picks]
-        probe = fit_ridge(rows, (outputs - outputs.mean())[:, None])
-        errors = probe.predict(self._targets)[:, 0] + outputs.mean() - self._wanted
+        mean, middle = outputs.mean(), rows.mean(dim=0)  # the intercept goes free
+        probe = fit_ridge(rows - middle, (outputs - mean)[:, None])
+        errors = probe.predict(self._targets - middle)[:, 0] + mean - self._wanted
         return 1.0 - float(errors.square().mean()) / self.spread

@@ -8,7 +8,7 @@ from sightline import numerics
 
 
 def t_quantile(freedom: int) -> float:
-    """Student's t, two-sided at 95%; from 31 degrees on the expansion about the normal quantile."""
+    """Student's t, two-sided at 95%; from 31 degrees on an expansion about the normal quantile."""
     if freedom <= len(numerics.T_95):
         return numerics.T_95[freedom - 1]
     z = numerics.Z_95
@@ -55,7 +55,7 @@ def ranks(values: np.ndarray) -> np.ndarray:
 
 
 def rank_correlation(x: np.ndarray, y: np.ndarray) -> Mean:
-    """Spearman's, with its standard error if there were no relation; 0 where either is constant."""
+    """Spearman's, with its standard error under no relation; 0 where either is constant."""
     a, b = (ranks(values) - (len(values) + 1) / 2 for values in (x, y))
     length = float(np.sqrt((a @ a) * (b @ b)))
     value = float(a @ b) / length if length > 0 else 0.0
