@@ -34,6 +34,7 @@ LAYERS = [
     {"report"},
     {"experiments"},
     {"cli"},
+    {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
