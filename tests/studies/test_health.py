@@ -112,7 +112,7 @@ def test_blocks_of_the_caller_are_examined_too():
     [
         (rows() * np.linspace(1, 10, 300)[:, None], "norms differ by a factor"),
         (np.zeros((4, 3)), "4 rows are zero"),
-        (np.repeat(rows(20), 2, axis=0), "20 rows are copies"),
+        (np.repeat(rows(20), 2, axis=0), "20 rows copy another"),
         (rows() + 10, "not centred"),
         (rows(d=1) * np.ones((1, 60)), "few directions"),
     ],

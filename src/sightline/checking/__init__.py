@@ -21,7 +21,7 @@ from sightline.checking.group import (
 )
 from sightline.checking.memory import check_memory
 from sightline.checking.points import check_points, check_scene
-from sightline.checking.values import check_whole, read_array
+from sightline.checking.values import check_positive, check_whole, read_array
 
 __all__ = [
     "Bounds",
@@ -38,6 +38,7 @@ __all__ = [
     "check_memory",
     "check_noise",
     "check_points",
+    "check_positive",
     "check_rule",
     "check_scene",
     "check_whole",
