@@ -91,11 +91,12 @@ def hold_out(
 
 
 def _outputs(labels: Labels) -> Float[Tensor, "n c"]:
-    """Numbers as one column, classes as a column each."""
+    """Numbers as one column, classes as a column each, the commonest first."""
     if not labels.are_classes:
         return labels.numbers()[:, None]
     (numbers,), names = number_classes(labels)
-    return torch.nn.functional.one_hot(numbers, len(names)).to(torch.float64)
+    columns = torch.nn.functional.one_hot(numbers, len(names)).to(torch.float64)
+    return columns[:, columns.sum(dim=0).argsort(descending=True, stable=True)]
 
 
 def _losses(
@@ -121,8 +122,7 @@ def _ask_classes(
     taught, right = outputs.argmax(dim=1), wanted.argmax(dim=1)
     probe = fit_logistic((rows - mean) / scale, taught, count, C=numerics.PROBE_C)
     guessed = probe.predict((asked - mean) / scale)
-    commonest = outputs.sum(dim=0).argmax()
-    return (guessed != right).double().numpy(), (commonest != right).double().numpy()
+    return (guessed != right).double().numpy(), (right != 0).double().numpy()
 
 
 def _ask_numbers(
