@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -14,6 +14,7 @@ def test_quantiles_are_those_of_student(freedom):
     assert t_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=2e-4)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=3, max_size=30))
 def test_rank_correlation_is_spearmans_with_ties(pairs):
     x, y = np.array(pairs, dtype=float).T

@@ -20,7 +20,7 @@ from sightline.checking.group import (
     check_group,
 )
 from sightline.checking.memory import check_memory
-from sightline.checking.points import NORMALIZATIONS, check_points, check_scene
+from sightline.checking.points import NORMALIZATIONS, check_normalize, check_points, check_scene
 from sightline.checking.values import check_whole, read_array
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "check_memory",
     "check_noise",
     "check_points",
+    "check_positive",
     "check_rule",
     "check_scene",
     "check_whole",

@@ -3,5 +3,6 @@
 from sightline.studies.compare import compare
 from sightline.studies.comparison import Comparison
 from sightline.studies.health import Health, examine
+from sightline.studies.suitability import Suitability, check
 
-__all__ = ["Comparison", "Health", "compare", "examine"]
+__all__ = ["Comparison", "Health", "Suitability", "check", "compare", "examine"]
