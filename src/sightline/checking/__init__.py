@@ -20,8 +20,8 @@ from sightline.checking.group import (
     check_group,
 )
 from sightline.checking.memory import check_memory
-from sightline.checking.points import NORMALIZATIONS, check_normalize, check_points, check_scene
-from sightline.checking.values import check_whole, read_array
+from sightline.checking.points import NORMALIZATIONS, check_points, check_scene
+from sightline.checking.values import check_positive, check_whole, read_array
 
 __all__ = [
     "NORMALIZATIONS",
