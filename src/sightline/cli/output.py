@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sightline.cli.ending import UsageError
+from sightline.cli.ending import UsageError, in_terms_of_options
 
 if TYPE_CHECKING:
     from sightline.records import Records
@@ -153,7 +153,8 @@ class Study(Protocol):
 
 def print_study(study: Study, *, as_json: bool) -> None:
     """In words, or for machines."""
-    print(json.dumps(study.to_dict(), ensure_ascii=False) if as_json else study.describe())
+    text = in_terms_of_options(study.describe())
+    print(json.dumps(study.to_dict(), ensure_ascii=False) if as_json else text)
 
 
 def summarize(chosen: "Selection", outlet: Outlet) -> dict[str, Any]:
