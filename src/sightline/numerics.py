@@ -220,6 +220,17 @@ LEAST_LEARNED = 16
 WEAK_PROBE = 0.2
 """A probe that closes less than this share of the gap from trivial to perfect answers is weak."""
 
+TRIAL_BYTES = 64 * 2**20
+"""Rows of a trial, in their own dtype: more than the caches hold, so that they are read as in a
+long run, and over in about a second."""
+
+TRIAL_SECONDS = 0.5
+"""A trial on a quarter of these rows that takes a quarter of this is repeated on all of them."""
+
+TRIAL_MARGIN = 1.5
+"""Factor by which a machine's speed may differ from that of the trial, either way: other work, a
+file that is no longer in memory, caches."""
+
 BUDGET_TOLERANCE = 1e-12
 """Share of a budget that rounding may add: ten costs of 0.07 are to fit into 0.7."""
 

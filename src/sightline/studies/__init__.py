@@ -2,7 +2,17 @@
 
 from sightline.studies.compare import compare
 from sightline.studies.comparison import Comparison
+from sightline.studies.estimate import Estimate, estimate
 from sightline.studies.health import Health, examine
 from sightline.studies.suitability import Suitability, check
 
-__all__ = ["Comparison", "Health", "Suitability", "check", "compare", "examine"]
+__all__ = [
+    "Comparison",
+    "Estimate",
+    "Health",
+    "Suitability",
+    "check",
+    "compare",
+    "estimate",
+    "examine",
+]
