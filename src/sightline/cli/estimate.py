@@ -2,7 +2,7 @@
 
 from sightline.cli import options
 from sightline.cli.choices import check_choices
-from sightline.cli.ending import DONE
+from sightline.cli.ending import DONE, UsageError
 from sightline.cli.inputs import Columns, read_kernel, read_noise
 from sightline.cli.output import print_study
 
@@ -35,6 +35,8 @@ def estimate(
         sightline estimate pool.npy --targets val.npy -k 1000
     """
     noise = (noise_ratio, noise_std)
+    if k is None:
+        raise UsageError("say how many rows: estimate needs -k.")
     check_choices(rule, has_targets=targets is not None, normalize=normalize, noise=noise, k=k)
     columns = Columns(
         vector=vector_column,

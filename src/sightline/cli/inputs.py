@@ -25,6 +25,7 @@ class Columns:
     others: tuple[str, ...] = ()  # of the pool, no features: costs, groups, labels
     ignored: tuple[str, ...] = ()  # of both, if they have them
     shared: bool = False  # whether the targets have the others too
+    is_target: bool = False  # a lone vector is then one target
     device: str | None = None
     progress: bool | None = None
 
@@ -56,6 +57,7 @@ class Columns:
             vector=self.vector if self.vector in names or is_archive else None,
             others=self.others if self.shared else (),
             ignored=tuple(name for name in self.ignored if name in names),
+            is_target=True,
         )
         return match_features(own._read(path, "targets"), pool)
 
@@ -72,6 +74,7 @@ class Columns:
                 id_column=self.id,
                 columns=(*self.others, *self.ignored),
                 embed=self.embed,
+                lone_vector=self.is_target,
                 device=self.device,
                 progress=line,
             )
@@ -112,7 +115,9 @@ def choose_values(
     """One value per pool row, from a file of its own or from a column of the pool's."""
     if path is not None and column is not None:
         raise UsageError(f"give {option} (a file) or a column of the pool's file, not both.")
-    return read_values(path, option, records) if column is None else records.column(column)
+    if column is None:
+        return read_values(path, option, records)
+    return records.numbers(column) if option == "--cost" else records.column(column)
 
 
 def read_noise(text: str | None, records: "Records") -> Any:
