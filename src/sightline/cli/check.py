@@ -22,6 +22,9 @@ Labels = Annotated[
         show_default=False,
     ),
 ]
+Folds = Annotated[
+    int, typer.Option("--folds", rich_help_panel=options.RUNNING, help="Each is held out once.")
+]
 Seed = Annotated[
     int, typer.Option("--seed", rich_help_panel=options.RUNNING, help="Of folds and samples.")
 ]
@@ -33,7 +36,9 @@ def check(
     label_column: LabelColumn = None,
     json: options.Json = False,
     normalize: options.Normalize = None,
+    noise_ratio: options.NoiseRatio = None,
     kind: Kind = None,
+    folds: Folds = 5,
     seed: Seed = 0,
     vector_column: options.VectorColumn = None,
     text_field: options.TextField = None,
@@ -41,6 +46,7 @@ def check(
     ignore_column: options.IgnoreColumn = None,
     embed: options.Embed = None,
     device: options.Device = None,
+    memory: options.Memory = None,
     progress: options.Progress = None,
     debug: options.Debug = False,
 ) -> int:
@@ -74,6 +80,10 @@ def check(
         read_labels(labels, label_column, "--labels", given),
         normalize=normalize,
         kind=kind,
+        noise_ratio=noise_ratio,
+        folds=folds,
+        device=device,
+        memory=memory,
         seed=seed,
     )
     print_study(suitability, as_json=json)
