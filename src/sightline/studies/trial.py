@@ -89,37 +89,22 @@ def try_out(request: Request, count: int) -> Trial:
     """Select a few rows from the first ``count`` of the pool."""
     request = request.of_front(count)
     watch = Watch(request.scene.pool.device)
-    scene = request.scene.surveyed(request.normalize)
-    noise = resolve_noise(scene, request.ratio, request.std)
+    task = read(request)
     first_look = watch.lap()
-    limits = checking.check_limits(
-        scene,
-        request.rule,
-        cost=None,
-        budget=None,
-        groups=None,
-        max_per_group=None,
-        replace=request.replace,
-    )
-    most = min(request.k, max(len(scene.rows) // 2, 1))
-    few = min(most, numerics.MOST_COLUMNS_AHEAD)
-    problem = scene.problem(request.rule, noise, few, request.columns_ahead)
+    few = min(task.stop.picks or 1, numerics.MOST_COLUMNS_AHEAD)
+    problem = task.scene.problem(request.rule, task.noise, few, request.columns_ahead)
     watch.lap()
     tracker = track(problem)
     set_up = watch.lap()
-    picks = min(most, max(2 * tracker.width, 8))
-    stop = Stop(picks)
-    task = Task(
-        scene, request.rule, noise, limits, stop, request.normalize, True, False, None, None
-    )
-    eligibility = Eligibility(limits, problem.place)
+    picks = min(task.stop.picks or 1, max(2 * tracker.width, 8))
+    eligibility = Eligibility(task.limits, problem.place)
     rounds = fused_rounds(tracker, request.rule, eligibility, picks)
     chooser = choose_chooser(task, problem, tracker, eligibility, rounds)
     watch.lap()
     if not chooser.reads_all_rows:
-        chooser.best(stop.least)  # scores all rows, and never again
+        chooser.best(task.stop.least)  # scores all rows, and never again
     set_up, at_start = set_up + watch.lap(), tracker.passes
-    run(chooser, tracker, eligibility, stop, lambda *_: None, NoCheckpoint(), rounds)
+    run(chooser, tracker, eligibility, Stop(picks), lambda *_: None, NoCheckpoint(), rounds)
     running, passes = watch.lap(), tracker.passes - at_start
     each_pass = time_of_pass(tracker, chooser, watch)
     return Trial(
@@ -136,6 +121,25 @@ def try_out(request: Request, count: int) -> Trial:
         passes_at_start=at_start,
         passes_per_pick=passes / picks,
         way="in rounds" if rounds is not None else way_of(chooser),
+    )
+
+
+def read(request: Request) -> Task:
+    """The task of the request, with its rows read: a few picks, half of the rows at most."""
+    scene = request.scene.surveyed(request.normalize)
+    no_limits = {"cost": None, "budget": None, "groups": None, "max_per_group": None}
+    limits = checking.check_limits(scene, request.rule, replace=request.replace, **no_limits)
+    return Task(
+        scene=scene,
+        rule=request.rule,
+        noise=resolve_noise(scene, request.ratio, request.std),
+        limits=limits,
+        stop=Stop(min(request.k, max(len(scene.rows) // 2, 1))),
+        normalize=request.normalize,
+        conditional=True,
+        floor=False,
+        columns_ahead=request.columns_ahead,
+        checkpoint=None,
     )
 
 
