@@ -3,7 +3,14 @@
 from sightline.cli import options
 from sightline.cli.choices import check_choices
 from sightline.cli.ending import DONE, UsageError
-from sightline.cli.inputs import Columns, read_kernel, read_noise
+from sightline.cli.inputs import (
+    Columns,
+    find_candidates,
+    find_observed,
+    read_kernel,
+    read_noise,
+    read_values,
+)
 from sightline.cli.output import print_study
 
 
@@ -12,11 +19,16 @@ def estimate(
     targets: options.Targets = None,
     k: options.K = None,
     json: options.Json = False,
+    replace: options.Replace = False,
     rule: options.Rule = "vtl",
     kernel: options.Kernel = None,
     noise_ratio: options.NoiseRatio = None,
     noise_std: options.NoiseStd = None,
     normalize: options.Normalize = None,
+    observed: options.Observed = None,
+    exclude: options.Exclude = None,
+    candidates: options.Candidates = None,
+    target_weights: options.TargetWeights = None,
     vector_column: options.VectorColumn = None,
     text_field: options.TextField = None,
     id_column: options.IdColumn = None,
@@ -37,7 +49,14 @@ def estimate(
     noise = (noise_ratio, noise_std)
     if k is None:
         raise UsageError("say how many rows: estimate needs -k.")
-    check_choices(rule, has_targets=targets is not None, normalize=normalize, noise=noise, k=k)
+    check_choices(
+        rule,
+        has_targets=targets is not None,
+        normalize=normalize,
+        noise=noise,
+        k=k,
+        replace=replace,
+    )
     columns = Columns(
         vector=vector_column,
         text=text_field,
@@ -60,6 +79,10 @@ def estimate(
         noise_ratio=noise_ratio,
         noise_std=read_noise(noise_std, given),
         normalize=normalize,
+        observed=find_observed(observed, given),
+        candidates=find_candidates(candidates, exclude, given),
+        target_weights=read_values(target_weights, "--target-weights", wanted),
+        replace=replace,
         columns_ahead=columns_ahead,
         device=device,
         memory=memory,
