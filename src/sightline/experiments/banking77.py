@@ -5,6 +5,9 @@ Ten unlabelled queries of a family, such as those about topping up, are the targ
 of the targets, or at random. A logistic regression learns from the bought labels alone, whatever
 intents they are, and is tested on the family's other test queries. A seed draws the ten targets.
 
+Some intents of the family are shown by no target, so accuracy is also measured on queries of the
+intents that the ten targets show, which is what they ask for.
+
 Rows are MiniLM embeddings of unit length, as the model gives them; the noise is Sightline's
 default. A family is every intent whose name has a word in it, so that nobody chose its members.
 
@@ -16,10 +19,11 @@ the columns text and category.
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import torch
@@ -28,7 +32,7 @@ from sightline.experiments.scores import Scores, draw_curves, summarize_scores, 
 from sightline.numerics import PROBE_C
 from sightline.probes import fit_logistic
 from sightline.records import read_records
-from sightline.rules import Random
+from sightline.rules import MMR, Random
 from sightline.selecting import select
 from sightline.shapes import Bool, Float, Int
 
@@ -41,6 +45,14 @@ FAMILIES = {
 }
 TARGETS = 10
 METHODS = ("vtl", "mmr", "top-k", "random")
+VARIANTS: dict[str, dict[str, Any]] = {
+    "vtl, noise ratio 0.1": {"rule": "vtl", "noise_ratio": 0.1},
+    "vtl, noise ratio 1": {"rule": "vtl", "noise_ratio": 1.0},
+    "vtl, noise ratio 10": {"rule": "vtl", "noise_ratio": 10.0},
+    "mmr, relevance 0.3": {"rule": MMR(0.3)},
+    "mmr, relevance 0.5": {"rule": MMR(0.5)},
+    "mmr, relevance 0.7": {"rule": MMR(0.7)},
+}
 BUDGETS, SEEDS = (25, 50, 100, 200), 10
 SMOKE_BUDGETS, SMOKE_SEEDS = (10, 20), 2
 
@@ -57,8 +69,9 @@ class Queries:
 class Result:
     """A score per method, seed and budget."""
 
-    share: Scores
-    accuracy: Scores
+    share: Scores  # of the family among the picks
+    accuracy: Scores  # on the family
+    accuracy_shown: Scores  # on those of its intents that the targets show
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -66,21 +79,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of train.csv, test.csv")
     parser.add_argument("--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--embed", default="all-minilm", help="model that embeds the queries")
+    parser.add_argument("--knobs", action="store_true", help="VTL and MMR at several settings")
     parser.add_argument("--smoke", action="store_true", help="a smaller run, for the tests")
     options = parser.parse_args(arguments)
     budgets = SMOKE_BUDGETS if options.smoke else BUDGETS
     seeds = SMOKE_SEEDS if options.smoke else SEEDS
     names, train, test = read_queries(options.data, options.embed)
+    methods = VARIANTS if options.knobs else {method: {"rule": method} for method in METHODS}
     results = {
-        family: run_family(find_members(names, words), train, test, seeds, budgets)
+        family: run_family(members, train, test, methods, seeds, budgets)
         for family, words in FAMILIES.items()
-        if find_members(names, words).any()
+        if (members := find_members(names, words)).any()
     }
     options.out.mkdir(parents=True, exist_ok=True)
-    write_results(options.out, results, budgets)
+    file = options.out / ("knobs.json" if options.knobs else "summary.json")
+    write_results(file, results, list(methods), budgets)
+    if not options.knobs:
+        draw_figure(results, budgets, options.out / "figure.png")
     for family, result in results.items():
-        print("\n".join(describe(family, result, budgets)))
-    print(f"\nwritten to {options.out}: summary.json, figure.png")
+        print("\n".join(describe(family, result, list(methods), budgets)))
+    print(f"\nwritten to {options.out}")
 
 
 def read_queries(folder: Path, model: str) -> tuple[list[str], Queries, Queries]:
@@ -107,29 +125,46 @@ def run_family(
     members: Bool[np.ndarray, " c"],
     train: Queries,
     test: Queries,
+    methods: Mapping[str, dict[str, Any]],
     seeds: int,
     budgets: Sequence[int],
 ) -> Result:
-    shape = (len(METHODS), seeds, len(budgets))
-    result = Result(np.empty(shape), np.empty(shape))
+    shape = (len(methods), seeds, len(budgets))
+    result = Result(np.empty(shape), np.empty(shape), np.empty(shape))
     of_family = np.flatnonzero(members[test.intents])
     for seed in range(seeds):
         order = np.random.default_rng(seed).permutation(of_family)
-        targets, held_out = test.rows[order[:TARGETS]], order[TARGETS:]
-        for i, method in enumerate(METHODS):
-            rule = Random(seed) if method == "random" else method
-            chosen = select(train.rows, targets, budgets[-1], rule=rule, progress=False)
+        targets, held_out = order[:TARGETS], order[TARGETS:]
+        is_shown = np.isin(test.intents[held_out], test.intents[targets])
+        for i, settings in enumerate(methods.values()):
+            picks = pick(settings, seed, train.rows, test.rows[targets], budgets[-1])
             for b, budget in enumerate(budgets):
-                picks = chosen.indices[:budget]  # a prefix is the selection for a smaller budget
-                result.share[i, seed, b] = members[train.intents[picks]].mean()
-                result.accuracy[i, seed, b] = measure_accuracy(train, picks, test, held_out)
+                some = picks[:budget]  # a prefix is the selection for a smaller budget
+                is_right = answer(train, some, test, held_out)
+                result.share[i, seed, b] = members[train.intents[some]].mean()
+                result.accuracy[i, seed, b] = is_right.mean()
+                result.accuracy_shown[i, seed, b] = is_right[is_shown].mean()
     return result
 
 
-def measure_accuracy(
+def pick(
+    settings: dict[str, Any],
+    seed: int,
+    pool: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, "m d"],
+    k: int,
+) -> Int[np.ndarray, " k"]:
+    rule = Random(seed) if settings["rule"] == "random" else settings["rule"]
+    options = {name: value for name, value in settings.items() if name != "rule"}
+    with catch_warnings():
+        simplefilter("ignore", UserWarning)  # little noise, on purpose
+        return select(pool, targets, k, rule=rule, progress=False, **options).indices
+
+
+def answer(
     train: Queries, picks: Int[np.ndarray, " k"], test: Queries, rows: Int[np.ndarray, " t"]
-) -> float:
-    """On held-out queries of the family, of a probe that learned from the picks alone."""
+) -> Bool[np.ndarray, " t"]:
+    """Which of these queries a probe gets right that learned from the picks alone."""
     probe = fit_logistic(
         torch.from_numpy(train.rows[picks]).double(),
         torch.from_numpy(train.intents[picks]),
@@ -137,36 +172,37 @@ def measure_accuracy(
         C=PROBE_C,
     )
     predicted = probe.predict(torch.from_numpy(test.rows[rows]).double()).numpy()
-    return float((predicted == test.intents[rows]).mean())
+    return predicted == test.intents[rows]
 
 
-def describe(family: str, result: Result, budgets: Sequence[int]) -> list[str]:
+def describe(
+    family: str, result: Result, methods: Sequence[str], budgets: Sequence[int]
+) -> list[str]:
     seeds = result.share.shape[1]
     return [
         f"\nqueries about {family!r}: mean ± standard error over {seeds} draws of the targets",
-        *tabulate("accuracy on held-out queries", METHODS, result.accuracy, budgets),
-        *tabulate("share of the family among the picks", METHODS, result.share, budgets),
+        *tabulate("accuracy on held-out queries", methods, result.accuracy, budgets),
+        *tabulate("of them, of intents shown", methods, result.accuracy_shown, budgets),
+        *tabulate("share of the family", methods, result.share, budgets),
     ]
 
 
-def write_results(folder: Path, results: dict[str, Result], budgets: Sequence[int]) -> None:
+def write_results(
+    path: Path, results: dict[str, Result], methods: Sequence[str], budgets: Sequence[int]
+) -> None:
     summary = {
         "budgets": list(budgets),
         "targets": TARGETS,
         "probe_C": PROBE_C,
-        "families": {family: summarize(result) for family, result in results.items()},
+        "families": {family: summarize(result, methods) for family, result in results.items()},
     }
-    (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
-    draw_figure(results, budgets, folder / "figure.png")
+    path.write_text(json.dumps(summary, indent=1) + "\n")
 
 
-def summarize(result: Result) -> dict[str, Any]:
+def summarize(result: Result, methods: Sequence[str]) -> dict[str, Any]:
     return {
-        method: {
-            "accuracy": summarize_scores(result.accuracy[i]),
-            "share": summarize_scores(result.share[i]),
-        }
-        for i, method in enumerate(METHODS)
+        method: {name: summarize_scores(scores[i]) for name, scores in vars(result).items()}
+        for i, method in enumerate(methods)
     }
 
 
