@@ -14,7 +14,7 @@ SOURCE = Path(sl.__file__).parent
 
 LAYERS = [
     {"shapes", "numerics"},
-    {"exchange", "sources", "memory"},
+    {"exchange", "sources", "memory", "probes"},
     {"fingerprint"},
     {"gpu"},
     {"pools"},
@@ -29,6 +29,7 @@ LAYERS = [
     {"checking", "checkpoint", "warning"},
     {"selecting"},
     {"recalling"},
+    {"studies"},
     {"integrations", "testing"},
     {"report"},
     {"experiments"},

@@ -133,6 +133,37 @@ FLOOR_RANK = 1_000
 EFFECTIVE_RANK_ROWS = 256
 """Evenly spaced candidates from which the effective rank of a pool is estimated."""
 
+NEAR_DUPLICATE = 0.99
+"""Rows whose cosine reaches this are near-duplicates: an angle of 8 degrees, at which a second
+observation is almost a repetition of the first. Copies of a text in other case or punctuation lie
+above; different sentences about one thing lie below for the usual embeddings."""
+
+HEALTH_WORK = {"cpu": 2e11, "cuda": 2e13}
+"""Floating-point operations that each part of an examination of a pool may take: a few seconds.
+Up to it near-duplicates and directions come from all rows, beyond from as many as it allows."""
+
+LEAST_EXAMINED = 256
+"""Rows that are compared with all others at least, however large the pool: a share of them has a
+standard error of 3 points at most."""
+
+CONFIRMED_SINGLY = 4_096
+"""Duplicates, found by 128 bits of their rows, that are read again where each is read on its own:
+more would take longer than the examination."""
+
+NORMS_DIFFER = 2.0
+"""A longest row of so many times the shortest is worth a remark: it has four times the prior
+variance, so it counts as four times as telling."""
+
+SHARED_DIRECTION = 0.5
+"""Rows that have more than this share of their variance along their mean are not centred: whatever
+is observed, most of what it tells is the same."""
+
+MANY_NEAR_DUPLICATES = 0.05
+"""A share of near-duplicates above this is worth a remark."""
+
+FEW_DIRECTIONS = 5.0
+"""An effective rank below this is worth a remark where there are ten times as many features."""
+
 BUDGET_TOLERANCE = 1e-12
 """Share of a budget that rounding may add: ten costs of 0.07 are to fit into 0.7."""
 
