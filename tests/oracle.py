@@ -119,6 +119,13 @@ def undirected_itl(problem: Problem, picks: list[int]) -> np.ndarray:
     return 0.5 * np.log1p(uncertainty(problem, picks) / problem.noise)
 
 
+def undirected_vtl(problem: Problem, picks: list[int]) -> np.ndarray:
+    """VTL with all candidates as targets."""
+    K = posterior(problem, picks)
+    rows = np.arange(problem.n) if problem.candidates is None else problem.candidates
+    return (K[: problem.n, rows] ** 2).mean(axis=1) / (np.diag(K)[: problem.n] + problem.noise)
+
+
 def correlation_with_targets(problem: Problem) -> np.ndarray:
     scale = np.sqrt(np.outer(np.diag(problem.K)[: problem.n], np.diag(problem.K)[problem.A]))
     covariance = problem.K[: problem.n, problem.A]
@@ -133,6 +140,40 @@ def top_k(problem: Problem, picks: list[int]) -> np.ndarray:
     return correlation_with_targets(problem).max(axis=1)
 
 
+def correlation(problem: Problem, x: int, z: int) -> float:
+    """Of two points by their rows of K, before any observation."""
+    scale = np.sqrt(problem.K[x, x] * problem.K[z, z])
+    return problem.K[x, z] / scale if scale > 0 else 0.0
+
+
+def mmr(problem: Problem, picks: list[int], relevance: float = 0.5) -> np.ndarray:
+    """Weighted similarity to the nearest target less that to the nearest chosen."""
+    chosen, gains = [*problem.observed, *picks], np.empty(problem.n)
+    for x in range(problem.n):
+        near = max(correlation(problem, x, a) for a in problem.A)
+        alike = max((correlation(problem, x, s) for s in chosen), default=0.0)
+        gains[x] = relevance * near - (1 - relevance) * alike
+    return gains
+
+
+def squared_distances(problem: Problem, picks: list[int]) -> np.ndarray | None:
+    """To the nearest chosen, in the kernel's feature space; None if nothing is."""
+    chosen, K = [*problem.observed, *picks], problem.K
+    if not chosen:
+        return None
+    squared = np.array(
+        [min(K[x, x] + K[s, s] - 2 * K[x, s] for s in chosen) for x in range(problem.n)]
+    )
+    rows = [x for x in chosen if x < problem.n]
+    squared[rows] = 0.0  # of which rounding leaves something, and its square root more
+    return np.maximum(squared, 0.0)
+
+
+def k_center(problem: Problem, picks: list[int]) -> np.ndarray:
+    squared = squared_distances(problem, picks)
+    return np.sqrt(np.diag(problem.K)[: problem.n] if squared is None else squared)
+
+
 RULES = {
     "vtl": vtl,
     "itl": itl,
@@ -141,8 +182,11 @@ RULES = {
     "ctl": ctl,
     "uncertainty": uncertainty,
     "undirected-itl": undirected_itl,
+    "undirected-vtl": undirected_vtl,
     "cosine": cosine,
     "top-k": top_k,
+    "mmr": mmr,
+    "k-center": k_center,
 }
 
 

@@ -100,7 +100,7 @@ def for_rule(case: Case, rule: str) -> Case:
     """The case with what only this rule needs: a target noise, or no weights."""
     if rule == "itl-y":
         case = replace(case, oracle=replace(case.oracle, target_noise=case.oracle.outside_noise))
-    if rule in ("itl", "itl-y", "uncertainty", "undirected-itl", "top-k"):
+    if not sl.rules.BY_NAME[rule]().weighs_targets:
         case.arguments.pop("target_weights", None)
         case = replace(case, oracle=replace(case.oracle, weights=None))
     return case

@@ -92,7 +92,17 @@ def test_repeats_are_a_multiset(rule, **options):
 
 
 @pytest.mark.parametrize(
-    "rule", ["vtl", "itl", "itl-y", "mm-itl", "uncertainty", "undirected-itl"]
+    "rule",
+    [
+        "vtl",
+        "itl",
+        "itl-y",
+        "mm-itl",
+        "uncertainty",
+        "undirected-itl",
+        "undirected-vtl",
+        "k-center",
+    ],
 )
 @given(seed=seeds, kernel=st.sampled_from(KERNELS), some_candidates=st.booleans())
 @settings(max_examples=15, deadline=None)

@@ -95,12 +95,16 @@ def test_the_public_names_are_these():
         "CTL",
         "CosineSimilarity",
         "ITL",
+        "KCenter",
+        "KMeansPlusPlus",
         "MMITL",
+        "MMR",
         "Random",
         "Rule",
         "TopK",
         "UncertaintySampling",
         "UndirectedITL",
+        "UndirectedVTL",
         "VTL",
     ]
     assert sorted(sl.kernels.__all__) == [

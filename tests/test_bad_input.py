@@ -253,7 +253,7 @@ COSTS = {
             ValueError,
             ["cost", f"'{name}'", "negative", "Use vtl"],
         )
-        for name in ("ctl", "cosine", "top-k")
+        for name in ("ctl", "cosine", "top-k", "mmr")
     },
 }
 
@@ -362,7 +362,8 @@ WEIGHTS = {
             ValueError,
             ["target_weights", f"'{name}'", "vtl", "drop"],
         )
-        for name in ("itl", "itl-y", "uncertainty", "top-k", "random")
+        for name in BY_NAME
+        if not BY_NAME[name]().weighs_targets
     },
     "without targets": (
         {"target_weights": [1.0], "targets": None, "rule": "uncertainty"},

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 import sightline as sl
 from problems import clustered, seeds
+from sightline.rules import BY_NAME
 
 RULES = ["vtl", "itl", "itl-y", "mm-itl", "ctl", "undirected-itl", "uncertainty"]
+RULES += ["undirected-vtl", "mmr", "k-center", "k-means++"]
 KERNELS = {
     "linear": None,
     "covariance": sl.kernels.Linear(torch.diag(torch.linspace(0.2, 3.0, 24))),
@@ -61,7 +63,7 @@ def test_random_problems_are_picked_from_alike(seed, width, rule, ratio, replace
         "groups": np.arange(len(pool)) % 7,
         "max_per_group": 3,
     }
-    if rule != "ctl":
+    if not BY_NAME[rule]().is_signed:
         options |= {"cost": rng.uniform(0.5, 2.0, len(pool)), "budget": 9.0}
     else:
         options |= {"k": 12}
@@ -69,7 +71,7 @@ def test_random_problems_are_picked_from_alike(seed, width, rule, ratio, replace
     assert_same(sl.select(pool, targets, columns_ahead=width, **options), plain)
 
 
-@pytest.mark.parametrize("rule", ["vtl", "itl", "mm-itl"])
+@pytest.mark.parametrize("rule", ["vtl", "itl", "mm-itl", "mmr", "k-center"])
 @pytest.mark.parametrize("kernel", [None, sl.kernels.Gaussian(4.0)])
 @pytest.mark.parametrize("ratio", [0.01, 1.0])
 def test_passes_are_at_most_a_third_of_the_picks(rule, kernel, ratio):

@@ -18,8 +18,11 @@ RULES = [
     "ctl",
     "uncertainty",
     "undirected-itl",
+    "undirected-vtl",
     "cosine",
     "top-k",
+    "mmr",
+    "k-center",
 ]
 KERNELS = {"linear": None, "gaussian": sl.kernels.Gaussian(3.0)}
 
@@ -28,7 +31,11 @@ KERNELS = {"linear": None, "gaussian": sl.kernels.Gaussian(3.0)}
 @given(seed=seeds, kernel=st.sampled_from(list(KERNELS)))
 @settings(max_examples=8, deadline=None)
 def test_permuting_the_pool_permutes_the_answer(rule, seed, kernel):
-    undirected = rule in ("uncertainty", "undirected-itl")  # equal prior variances would be ties
+    undirected = rule in (
+        "uncertainty",
+        "undirected-itl",
+        "k-center",
+    )  # equal prior variances would be ties
     case = make_case(seed, kernel="linear" if undirected else kernel)
     order = np.random.default_rng(seed).permutation(len(case.pool))
     chosen = case.select(6, rule)
@@ -91,7 +98,7 @@ def test_block_size_and_threads_never_change_the_picks(rule, kernel, monkeypatch
     assert picks[0] == picks[1] == picks[2]
 
 
-@pytest.mark.parametrize("rule", [*RULES, "random"])
+@pytest.mark.parametrize("rule", [*RULES, "random", "k-means++"])
 @pytest.mark.parametrize("kernel", list(KERNELS))
 def test_a_prefix_is_the_selection_for_a_smaller_k(rule, kernel):
     pool, targets = clustered(200, 8, 4)
@@ -219,7 +226,7 @@ def test_random_is_uniform_and_seeded():
     assert len(set(repeated.tolist())) > 40
 
 
-@pytest.mark.parametrize("rule", [*RULES, "random"])
+@pytest.mark.parametrize("rule", [*RULES, "random", "k-means++"])
 @pytest.mark.parametrize("kernel", list(KERNELS))
 def test_the_callers_arrays_are_left_alone(rule, kernel):
     pool, targets = clustered(150, 6, 4, dtype=np.float64)

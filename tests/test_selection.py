@@ -21,6 +21,7 @@ COST = np.random.default_rng(2).uniform(0.5, 2.0, N)
 GROUPS = np.arange(N) % 4
 
 CONDITIONING = ("vtl", "itl", "itl-y", "mm-itl", "ctl", "uncertainty", "undirected-itl")
+CONDITIONING += ("undirected-vtl", "mmr", "k-center")
 KERNELS = {"linear": None, "gaussian": sl.kernels.Gaussian(3.0)}
 FIELDS = {field.name for field in dataclasses.fields(sl.Selection)} - {"kernel"}
 

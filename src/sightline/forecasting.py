@@ -3,7 +3,7 @@
 A wrong forecast costs a pass over the rows, never a pick.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -53,6 +53,22 @@ def find_shortlist(
     joined, _ = place.exchange.join(table, [], length)
     best = joined[joined[:, 1].topk(min(length, len(joined))).indices].to(scores.device)
     return Shortlist(best[:, 0].long(), best[:, 2] > 0, best[:, 3])
+
+
+def scores_to_come(
+    tracker: Tracker, rule: Rule, eligibility: Eligibility, steps: int
+) -> Float[Tensor, " n"]:
+    """Of a rule that draws anew at each step: how near each row comes to the best of any of the
+    next steps, were nothing to change but the draws. A draw is known before its step."""
+    nearest = torch.full_like(eligibility.closed, -torch.inf, dtype=torch.float64)
+    for ahead in range(1, steps + 1):
+        gains = [
+            rule.gain(replace(state, step=state.step + ahead)) for _, _, state in tracker.states()
+        ]
+        scores = eligibility.score(torch.cat([nearest[:0], *gains]))
+        best = float(scores.max()) if len(scores) else 0.0
+        nearest = torch.maximum(nearest, scores / best if best > 0 else scores)
+    return nearest
 
 
 def forecast(

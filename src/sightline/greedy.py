@@ -14,7 +14,7 @@ from torch import Tensor
 from sightline import numerics
 from sightline.eligibility import Eligibility
 from sightline.exchange import Place
-from sightline.forecasting import find_shortlist, forecast
+from sightline.forecasting import find_shortlist, forecast, scores_to_come
 from sightline.leaders import (
     Leaders,
     best_of,
@@ -27,6 +27,7 @@ from sightline.leaders import (
 )
 from sightline.posterior import Tracker
 from sightline.rules import Rule
+from sightline.rules.rule import is_random
 from sightline.shapes import Float, Int
 
 LeastGain = Callable[[float | None], float]
@@ -233,8 +234,11 @@ class Eager:
         count = width if left is None else min(width, left)
         if count <= 1:
             return [row]
+        scores = self._scores
+        if is_random(self.rule):
+            scores = scores_to_come(self.tracker, self.rule, self.eligibility, count - 1)
         shortlist = find_shortlist(
-            self._scores, self.tracker, self.eligibility, self.place, self.shortlist
+            scores, self.tracker, self.eligibility, self.place, self.shortlist
         )
         repeats = self.eligibility.repeats
         expected = forecast(self.tracker, self.rule, shortlist, row, count, repeats=repeats)

@@ -21,6 +21,10 @@ RANK_TOLERANCE, so both see the full rank, and they agree to about 1e-15 of this
 ZERO_VARIANCE = 1e-14
 """A variance below this share of its prior value is rounding: correlations with it are 0."""
 
+SAME_POINT = 1e-12
+"""A squared distance below this share of both prior variances is rounding, and so is what a
+similarity lacks to 1: the points are the same. Sums of thousands of products round by 1e-14."""
+
 UNINFORMATIVE = 1e-9
 """A floor below this share of the uncertainty is zero: the candidates span the targets."""
 

@@ -72,8 +72,8 @@ def select(
             gives (b, d) blocks, the same each time. Stays where it is, in its own dtype.
         targets: (m, d) or (d,) points to learn about. None only for rules without targets.
         k: how many rows. At least one of k, budget, min_gain and min_gain_share is given.
-        rule: a name (vtl, itl, itl-y, mm-itl, ctl, uncertainty, undirected-itl, random, cosine,
-            top-k) or an object from ``sl.rules``.
+        rule: a name (vtl, itl, itl-y, mm-itl, ctl, uncertainty, undirected-itl, undirected-vtl,
+            cosine, top-k, mmr, k-center, k-means++, random) or an object from ``sl.rules``.
         kernel: None for inner products of the given rows; or from ``sl.kernels``; or any gpytorch
             kernel.
         noise_ratio: noise variance over the candidates' mean prior variance. The one knob: small

@@ -13,7 +13,12 @@ STACK_LEVEL = 6  # from here to the line that called select, through torch's wra
 
 def warn_of_small_noise(problem: Problem, picks: int | None, noise: Noise) -> list[str]:
     """Small noise spreads picks over everything once they outnumber the pool's directions."""
-    if picks is None or noise.ratio >= 1.0 or problem.targets is None or not problem.tracks_rows:
+    if (
+        picks is None
+        or noise.ratio >= 1.0
+        or problem.targets is None
+        or not problem.conditions_rows
+    ):
         return []
     rank = effective_rank(problem)
     if picks <= rank:

@@ -18,6 +18,7 @@ from sightline.eligibility import Limits
 from sightline.exchange import Exchange
 from sightline.numerics import DEFAULT_NOISE_RATIO
 from sightline.rules import Rule
+from sightline.rules.rule import is_random
 from sightline.scene import Scene
 from sightline.shapes import Float, Int
 
@@ -92,7 +93,7 @@ def check_bounds(
 def _check_least_gain(value: Any, name: str, rule: Rule, conditional: bool) -> float | None:
     if value is None:
         return None
-    if rule.is_signed or rule.name == "random":
+    if rule.is_signed or is_random(rule):
         raise ValueError(
             f"{name} has no meaning for rule {rule.name!r}, whose gain is no amount of anything. "
             f"Give k, or use vtl, itl or mm-itl."
@@ -133,7 +134,7 @@ def check_limits(
         blocked=scene.cut(blocked),
         replace=replace,
         cost=None if costs is None else scene.cut(costs),
-        ranks_per_cost=rule.name != "random",
+        ranks_per_cost=not is_random(rule),
         budget=None if budget is None else check_positive(budget, "budget"),
         group=None if numbers is None else scene.cut(numbers),
         max_per_group=most,

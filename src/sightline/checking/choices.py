@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from sightline.kernels import Kernel, Linear
-from sightline.posterior import STATE_FIELDS, TARGET_FIELDS
+from sightline.posterior import FIXED_FIELDS, STATE_FIELDS, TARGET_FIELDS
 from sightline.rules import BY_NAME, Rule
+from sightline.rules.rule import is_random
 
 
 def check_rule(rule: str | Rule) -> Rule:
@@ -93,7 +94,7 @@ def check_combination(
         raise ValueError(
             f"rule {rule.name!r} needs targets; the rules without are {', '.join(free)}."
         )
-    is_blind = not rule.needs - {"correlation", "prior_variance"} and rule.name != "random"
+    is_blind = not rule.needs - FIXED_FIELDS and not is_random(rule)
     if replace and (is_blind or not conditional):
         which = f"rule {rule.name!r}" if is_blind else "conditional=False"
         raise ValueError(

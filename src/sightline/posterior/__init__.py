@@ -2,12 +2,20 @@
 
 from sightline.posterior.few_rows import FewRows
 from sightline.posterior.floor import Floor, can_compute_floor, compute_floor
-from sightline.posterior.problem import STATE_FIELDS, TARGET_FIELDS, Observation, Problem, State
+from sightline.posterior.problem import (
+    FIXED_FIELDS,
+    STATE_FIELDS,
+    TARGET_FIELDS,
+    Observation,
+    Problem,
+    State,
+)
 from sightline.posterior.reach import shortlist_length
 from sightline.posterior.retracing import retrace
 from sightline.posterior.tracking import Tracker, track
 
 __all__ = [
+    "FIXED_FIELDS",
     "STATE_FIELDS",
     "TARGET_FIELDS",
     "FewRows",

@@ -4,13 +4,14 @@ It forecasts which rows will be observed next, so that their columns can be made
 wrong forecast costs a pass, never a pick.
 """
 
-from collections.abc import Set
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
 from sightline.numerics import nonnegative
-from sightline.posterior.problem import State
+from sightline.posterior.nearness import nearer, nearness
+from sightline.posterior.problem import CHOSEN_FIELDS, State
 from sightline.posterior.targets import covariance_fields
 from sightline.shapes import Float
 
@@ -24,7 +25,9 @@ class Draft:
     variance: Float[Tensor, "b b"]
     given_targets: Float[Tensor, "b b"] | None = None
     covariance: Float[Tensor, "b m"] | None = None  # with the targets
-    projected: Float[Tensor, "b r"] | None = None  # squares add up to the squared covariance
+    projected: Mapping[str, Float[Tensor, "b _r"]] = field(default_factory=dict)  # whose squares
+    # add up to squared covariances, by their names
+    prior: Float[Tensor, "b b"] | None = None  # where nearness to the chosen is read
 
     def __post_init__(self) -> None:
         targets = self.state.targets
@@ -40,13 +43,25 @@ class Draft:
         if self.covariance is not None and self.state.targets is not None:
             of_targets = self.covariance[place].square() / s
             nonnegative(self.state.targets.variance.sub_(of_targets))
-        for against in (self.covariance, self.projected, self.variance):
+        for against in (self.covariance, *self.projected.values(), self.variance):
             if against is not None:
                 against.sub_(column[:, None] * (against[place] / s))
         if self.given_targets is not None:
             seen = self.given_targets[:, place].clone()
             self.given_targets.sub_(seen[:, None] * (seen / (seen[place] + noise)))
-        self.state = replace(self.state, step=self.state.step + 1, fields=self._fields())
+        fields = self._fields() | self._nearness(place)
+        self.state = replace(self.state, step=self.state.step + 1, fields=fields)
+
+    def _nearness(self, place: int) -> dict[str, Tensor]:
+        """To the chosen, with a row chosen by its place."""
+        if self.prior is None:
+            return {}
+        column, variance = self.prior[:, [place]], self.prior.diagonal()
+        return {
+            name: nearer(name, values, nearness(name, column, variance, variance[[place]])[:, 0])
+            for name, values in self.state.fields.items()
+            if name in CHOSEN_FIELDS
+        }
 
     def _fields(self) -> dict[str, Tensor]:
         fields = dict(self.state.fields)
@@ -56,6 +71,6 @@ class Draft:
             fields["variance_given_targets"] = nonnegative(self.given_targets.diagonal().clone())
         if self.covariance is not None and self.state.targets is not None:
             fields |= covariance_fields(self.covariance, self.state.targets, self.needs)
-        if self.projected is not None:
-            fields["squared_covariance"] = self.projected.square().sum(dim=1)
+        for name, projected in self.projected.items():
+            fields[name] = projected.square().sum(dim=1)
         return fields

@@ -11,10 +11,17 @@ from torch import Tensor
 
 from sightline.kernels.kernel import Points
 from sightline.numerics import nonnegative
+from sightline.posterior import among_rows
 from sightline.posterior.draft import Draft
 from sightline.posterior.few_rows import RowsAtHand
 from sightline.posterior.functions import FunctionPosterior, GrowingMatrix
-from sightline.posterior.problem import Problem, State, prior_correlation
+from sightline.posterior.nearness import (
+    Chosen,
+    RunningNearness,
+    fixed_fields,
+    fixed_fields_of_all,
+)
+from sightline.posterior.problem import CHOSEN_FIELDS, Problem, State, prior_correlation
 from sightline.posterior.reach import columns_ahead
 from sightline.posterior.targets import FROM_COVARIANCE, TargetSummary, covariance_fields
 from sightline.shapes import Float, Int
@@ -71,8 +78,15 @@ class FunctionTracker:
         self.targets = TargetSummary(problem, self._variance_of_targets())
         self._whitened_targets = self._set_up_targets()
         self._running = self._set_up_running()
+        self._chosen = Chosen(problem)
+        self._near = self._set_up_nearness()
+        self._fixed = fixed_fields_of_all(problem)
+        self.passes += "similarity_to_targets" in self._fixed
         self._covariance = self._keep_covariance()
-        self.width = columns_ahead(problem, 1, self._covariance)
+        self._among = self._keep_all_pairs()
+        self.width = 1  # beside an update of all pairs a pass over the rows is little
+        if self._among is None:
+            self.width = columns_ahead(problem, 1, self._covariance)
 
     # ---- what the loop asks
 
@@ -89,7 +103,7 @@ class FunctionTracker:
 
     def state(self, rows: Int[Tensor, " b"]) -> State:
         """The state of some rows, current even where the running values are not."""
-        if not self._pending and self._running:
+        if not self._pending and self._reads_columns:
             reads_rows = self._problem.reads_rows(WIDE, self._kept)
             return self._running_state(rows, self._rows.rows(rows) if reads_rows else None)
         points = self._rows.rows(rows)
@@ -100,7 +114,10 @@ class FunctionTracker:
             fields["variance_given_targets"] = self._given_targets.variance(points)
         if self._problem.needs & FROM_COVARIANCE:
             fields |= self._summaries(self._fresh_covariance(points))
-        return self._state(rows, fields | self._prior_fields_of(rows, points))
+        if self._among is not None:
+            fields[among_rows.NAME] = self._among.fresh_mean_square(points)
+        fields |= {name: near.fresh(points) for name, near in self._near.items()}
+        return self._state(rows, fields | self._fixed_of(rows) | self._correlations(rows, points))
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
         """Condition on an observation of a row; see WeightTracker.observe."""
@@ -111,19 +128,20 @@ class FunctionTracker:
             for name, posterior in self._posteriors().items()
         }
         covariance = self._observe_targets(point, *steps["variance"])
+        self._chosen.add(point)
         self._step += 1
         if not update_rows:
             self._pending.append((row, *steps["variance"]))
-        elif self._running:
+        elif self._reads_columns:
             self._update_rows(row, point, steps, covariance)
 
     def is_at_hand(self, row: int) -> bool:
         """Whether observing the row next needs no ``look_ahead`` before it."""
-        return row in self._prior_columns or not self._running
+        return row in self._prior_columns or not self._reads_columns
 
     def look_ahead(self, rows: list[int]) -> None:
         """Make the kernel's columns of these rows in one pass; no observation changes those."""
-        if not self._running:
+        if not self._reads_columns:
             return
         self.passes += 1
         self._prior_columns.clear()
@@ -146,13 +164,16 @@ class FunctionTracker:
         *whitened, covariance = self._problem.place.collect(rows, self._running_values)
         joint = {name: prior - F @ F.T for name, F in zip(self._running, whitened, strict=True)}
         reads_targets = bool(self._problem.needs & FROM_COVARIANCE)
-        fields = self._prior_fields(few.prior_variance, few.points)
+        fields = fixed_fields(self._problem, few.points, few.prior_variance)
+        fields |= {name: near.fresh(few.points) for name, near in self._near.items()}
+        fields |= self._correlations_of(few.points, few.prior_variance)
         return Draft(
             state=State(rows, self._step, few.noise_variance, fields, self.targets.state),
             needs=self._problem.needs,
-            variance=joint["variance"],
+            variance=joint["variance"] if self._running else prior.clone(),
             given_targets=joint.get("variance_given_targets"),
             covariance=covariance.clone() if reads_targets else None,
+            prior=prior if self._near else None,
         )
 
     def _running_values(self, rows: Int[Tensor, " b"]) -> tuple[Tensor, ...]:
@@ -202,13 +223,34 @@ class FunctionTracker:
         return whitened
 
     def _set_up_running(self) -> dict[str, RunningRows]:
-        if not self._problem.tracks_rows:
+        if not self._problem.conditions_rows:
             return {}
         self.passes += 1
         return {
             name: RunningRows(self._problem, posterior)
             for name, posterior in self._posteriors().items()
         }
+
+    def _set_up_nearness(self) -> dict[str, RunningNearness]:
+        n, device = len(self._rows), self._problem.device
+        near = {
+            name: RunningNearness(
+                name, self._chosen, None, torch.empty(n, dtype=torch.float64, device=device)
+            )
+            for name in sorted(self._problem.needs & CHOSEN_FIELDS)
+        }
+        left = [run for run in near.values() if not run.fill_without_rows()]
+        if left:
+            self.passes += 1
+            for start, stop, block in self._rows.blocks():
+                for run in left:
+                    run.values[start:stop] = run.fresh(block)
+        return near
+
+    @property
+    def _reads_columns(self) -> bool:
+        """Whether an observation changes anything that is kept for all rows."""
+        return bool(self._running or self._near)
 
     def _keep_covariance(self) -> Tensor | None:
         if not self._problem.needs & FROM_COVARIANCE or not self._problem.keeps_covariance:
@@ -222,6 +264,12 @@ class FunctionTracker:
         for start, stop, block in self._rows.blocks():
             covariance[start:stop] = self._fresh_covariance(block)
         return covariance
+
+    def _keep_all_pairs(self) -> among_rows.CovarianceAmongRows | None:
+        if among_rows.NAME not in self._problem.needs:
+            return None
+        self.passes += 1
+        return among_rows.CovarianceAmongRows(self._problem, self._posterior)
 
     # ---- one observation
 
@@ -247,6 +295,10 @@ class FunctionTracker:
         columns = {
             name: rows.update(prior_column, *steps[name]) for name, rows in self._running.items()
         }
+        for near in self._near.values():
+            near.update(prior_column, prior_column)
+        if self._among is not None:
+            self._among.update(columns["variance"], steps["variance"][1])
         if self._covariance is not None and covariance is not None:
             s = steps["variance"][1]
             self._covariance.addr_(columns["variance"], covariance, alpha=-1.0 / s)
@@ -277,9 +329,12 @@ class FunctionTracker:
     def _running_state(self, rows: Int[Tensor, " b"] | slice, points: Points | None) -> State:
         """The points are those of the rows, where fields are made of them."""
         fields = {name: running.variance[rows] for name, running in self._running.items()}
+        fields |= {name: near.values[rows] for name, near in self._near.items()}
+        if self._among is not None:
+            fields[among_rows.NAME] = self._among.mean_square(rows)
         if self._problem.needs & FROM_COVARIANCE:
             fields |= self._summaries(self._covariance_of(rows, points))
-        return self._state(rows, fields | self._prior_fields_of(rows, points))
+        return self._state(rows, fields | self._fixed_of(rows) | self._correlations(rows, points))
 
     def _covariance_of(
         self, rows: Int[Tensor, " b"] | slice, points: Points | None
@@ -298,25 +353,26 @@ class FunctionTracker:
     def _summaries(self, covariance: Float[Tensor, "b m"]) -> dict[str, Tensor]:
         return covariance_fields(covariance, self.targets.known, self._problem.needs)
 
-    def _prior_fields_of(
+    def _fixed_of(self, rows: Int[Tensor, " b"] | slice) -> dict[str, Tensor]:
+        return {name: values[rows] for name, values in self._fixed.items()}
+
+    def _correlations(
         self, rows: Int[Tensor, " b"] | slice, points: Points | None
     ) -> dict[str, Tensor]:
-        return self._prior_fields(self._problem.prior_variance[rows], points)
+        if "correlation" not in self._problem.needs:
+            return {}
+        assert points is not None
+        return self._correlations_of(points, self._problem.prior_variance[rows])
 
-    def _prior_fields(
-        self, variance: Float[Tensor, " b"], points: Points | None
-    ) -> dict[str, Tensor]:
-        fields, problem = {}, self._problem
-        if "prior_variance" in problem.needs:
-            fields["prior_variance"] = variance
-        if "correlation" in problem.needs:
-            assert points is not None
-            fields["correlation"] = prior_correlation(
-                problem.kernel.block(points, problem.known_targets),
-                variance,
-                self.targets.known.prior_variance,
-            )
-        return fields
+    def _correlations_of(self, points: Points, variance: Float[Tensor, " b"]) -> dict[str, Tensor]:
+        if "correlation" not in self._problem.needs:
+            return {}
+        correlation = prior_correlation(
+            self._problem.kernel.block(points, self._problem.known_targets),
+            variance,
+            self.targets.known.prior_variance,
+        )
+        return {"correlation": correlation}
 
     def _state(self, rows: Int[Tensor, " b"] | slice, fields: dict[str, Tensor]) -> State:
         return State(

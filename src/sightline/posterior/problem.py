@@ -57,7 +57,12 @@ class Problem:
     @property
     def tracks_rows(self) -> bool:
         """Whether anything that the rule reads changes with an observation."""
-        return bool(self.needs - {"correlation", "prior_variance"})
+        return bool(self.needs - FIXED_FIELDS)
+
+    @property
+    def conditions_rows(self) -> bool:
+        """Whether the rule reads anything of the posterior, beyond what was chosen."""
+        return bool(self.needs - FIXED_FIELDS - CHOSEN_FIELDS)
 
     @property
     def keeps_covariance(self) -> bool:
@@ -138,6 +143,11 @@ class State:
         return self._field("squared_covariance")
 
     @property
+    def squared_covariance_with_candidates(self) -> Float[Tensor, " n"]:
+        """The mean over all candidates z of k_t(x, z)^2."""
+        return self._field("squared_covariance_with_candidates")
+
+    @property
     def standardized_covariance(self) -> Float[Tensor, " n"]:
         """sum_a w_a k_t(x, a) / sd_t(a)."""
         return self._field("standardized_covariance")
@@ -151,6 +161,21 @@ class State:
     def correlation(self) -> Float[Tensor, "n m"]:
         """Of f(x) and f(a), before any observation."""
         return self._field("correlation")
+
+    @property
+    def similarity_to_targets(self) -> Float[Tensor, " n"]:
+        """The largest correlation with a target, before any observation."""
+        return self._field("similarity_to_targets")
+
+    @property
+    def similarity_to_chosen(self) -> Float[Tensor, " n"]:
+        """The largest prior correlation with an observed point or a pick; -inf: there is none."""
+        return self._field("similarity_to_chosen")
+
+    @property
+    def squared_distance_to_chosen(self) -> Float[Tensor, " n"]:
+        """min_s k(x, x) + k(s, s) - 2 k(x, s) over observed points and picks; inf: none there."""
+        return self._field("squared_distance_to_chosen")
 
     @property
     def prior_variance(self) -> Float[Tensor, " n"]:
@@ -195,15 +220,29 @@ STATE_FIELDS = frozenset(
         "variance",
         "variance_given_targets",
         "squared_covariance",
+        "squared_covariance_with_candidates",
         "standardized_covariance",
         "covariance",
         "correlation",
+        "similarity_to_targets",
+        "similarity_to_chosen",
+        "squared_distance_to_chosen",
         "prior_variance",
     }
 )
 """What a rule may name in its ``needs``; the remaining fields are always there."""
 
-TARGET_FIELDS = STATE_FIELDS - {"variance", "prior_variance"}
+FIXED_FIELDS = frozenset({"correlation", "similarity_to_targets", "prior_variance"})
+"""Those that no observation changes."""
+
+CHOSEN_FIELDS = frozenset({"similarity_to_chosen", "squared_distance_to_chosen"})
+"""Those that depend on which points were chosen, and on the prior."""
+
+TARGET_FIELDS = (
+    STATE_FIELDS
+    - CHOSEN_FIELDS
+    - {"variance", "squared_covariance_with_candidates", "prior_variance"}
+)
 """Those that make no sense without targets."""
 
 

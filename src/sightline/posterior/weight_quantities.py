@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from sightline.numerics import nonnegative
+from sightline.posterior.nearness import RunningNearness
 from sightline.posterior.problem import Problem
 from sightline.posterior.targets import TargetSummary, standardizing_weights
 from sightline.posterior.weights import Start, Step, WeightPosterior, symmetric_root
@@ -78,14 +79,18 @@ class RunningSquaredCovariance:
 
     .. math:: q \leftarrow q - 2\, c\, (\Phi h)/s + c^2\, (u^\top M u)/s^2, \qquad h = \Sigma M u.
 
-    At small noise q falls by many orders and the recursion loses digits; ``start`` rebuilds it.
+    The same with the second moment of all candidates in the place of M, by another ``name``. At
+    small noise q falls by many orders and the recursion loses digits; ``start`` rebuilds it.
     The product of the rows with another row's h changes by the same terms.
     """
 
-    def __init__(self, problem: Problem, posterior: WeightPosterior, values: Tensor) -> None:
+    def __init__(
+        self, name: str, posterior: WeightPosterior, root: Float[Tensor, "d r"], values: Tensor
+    ) -> None:
+        self.name = name
         self.values = values
+        self.root = root
         self._posterior = posterior
-        self.root = root_of_targets(problem)
 
     def start(self) -> Start:
         return Start(uses_prior=False, plus=self.root.T @ self._posterior.covariance)
@@ -107,9 +112,9 @@ class RunningSquaredCovariance:
         return ((block @ covariance) @ self.root) @ (self.root.T @ covariance)
 
     def carry(self, own: Float[Tensor, " n"], taken: Taken, phi: Float[Tensor, " d"]) -> None:
-        c, h = taken.columns["variance"], taken.columns["squared_covariance"]
-        c_phi, h_phi = taken.vectors["variance"] @ phi, taken.vectors["squared_covariance"] @ phi
-        s, uMu = taken.scales["variance"], taken.scales["squared_covariance"]
+        c, h = taken.columns["variance"], taken.columns[self.name]
+        c_phi, h_phi = taken.vectors["variance"] @ phi, taken.vectors[self.name] @ phi
+        s, uMu = taken.scales["variance"], taken.scales[self.name]
         own.addcmul_(h, c_phi, value=-1.0 / s)
         own.addcmul_(c, h_phi - c_phi * (uMu / s), value=-1.0 / s)
 
@@ -154,7 +159,7 @@ class RunningStandardizedCovariance:
         return block @ self.vector()
 
 
-Predictable = RunningVariance | RunningSquaredCovariance
+Predictable = RunningVariance | RunningSquaredCovariance | RunningNearness
 """Values whose products can be made before the observation."""
 
 Running = Predictable | RunningStandardizedCovariance

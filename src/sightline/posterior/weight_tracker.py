@@ -4,17 +4,24 @@ All products are float64 whatever the pool's dtype; a block is converted while i
 which on a CPU is faster than a plain float32 product over the whole pool.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from sightline import numerics
 from sightline.gpu import can_fuse
+from sightline.posterior import among_rows
 from sightline.posterior.columns_ahead import ColumnsAhead
 from sightline.posterior.draft import Draft
 from sightline.posterior.few_rows import RowsAtHand
-from sightline.posterior.problem import Problem, State, prior_correlation
+from sightline.posterior.nearness import (
+    Chosen,
+    RunningNearness,
+    fixed_fields,
+    fixed_fields_of_all,
+)
+from sightline.posterior.problem import CHOSEN_FIELDS, Problem, State, prior_correlation
 from sightline.posterior.reach import columns_ahead
 from sightline.posterior.targets import FROM_COVARIANCE, TargetSummary, covariance_fields
 from sightline.posterior.weight_quantities import (
@@ -23,6 +30,7 @@ from sightline.posterior.weight_quantities import (
     RunningSquaredCovariance,
     RunningStandardizedCovariance,
     RunningVariance,
+    root_of_targets,
 )
 from sightline.posterior.weights import Step, WeightPosterior
 from sightline.shapes import Float, Int
@@ -51,6 +59,7 @@ class WeightTracker:
         self._condition_on_observed()
         self.targets = TargetSummary(problem, self._variance_of_targets())
         self._covariance = self._keep_covariance()
+        self._chosen = Chosen(problem)
         self.running = self._set_up_running()
         self._ahead = self._set_up_columns_ahead()
         self.width = 1
@@ -67,9 +76,7 @@ class WeightTracker:
     def states(self) -> Iterator[tuple[int, int, State]]:
         """The state of all rows from the running values, in as few pieces as memory allows."""
         self._catch_up()
-        kept = {name: run.values for name, run in self.running.items()}
-        if "prior_variance" in self.problem.needs:
-            kept["prior_variance"] = self.problem.prior_variance
+        kept = {name: run.values for name, run in self.running.items()} | self._fixed
         from_covariance = frozenset() if self._covariance is None else FROM_COVARIANCE
         self.passes += self.problem.reads_rows(WIDE, kept.keys() | from_covariance)
         for start, stop, block in self.problem.pieces(WIDE, kept.keys() | from_covariance):
@@ -84,7 +91,8 @@ class WeightTracker:
         """The state of some rows, computed afresh from the posterior."""
         block = self._rows.rows(rows)
         fields = {name: run.fresh(block) for name, run in self.running.items()}
-        return self._state(rows, fields | self._prior_fields(rows) | self._wide_fields(block))
+        fields |= fixed_fields(self.problem, block, self.problem.prior_variance[rows])
+        return self._state(rows, fields | self._wide_fields(block))
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
         """Condition on an observation of a row.
@@ -95,6 +103,7 @@ class WeightTracker:
         few = self._at_hand.get([row])
         phi, noise_variance = few.points[0], float(few.noise_variance[0])
         step = self.posterior.step(phi, noise_variance)
+        self._chosen.add(few.points)
         seen = None
         if self.given_targets is not None:
             seen = self.given_targets.step(phi, noise_variance)
@@ -139,31 +148,31 @@ class WeightTracker:
         few, seen = self._at_hand.keep(rows.tolist()), self.given_targets
         block = few.points
         against = block @ self.posterior.covariance
-        squares = self.squares
+        near = {name: self.running[name].fresh(block) for name in self._near}
+        fixed = fixed_fields(self.problem, block, few.prior_variance)
         is_wide = bool(self.problem.needs & FROM_COVARIANCE - {"squared_covariance"})
         return Draft(
             state=State(
                 rows,
                 self.step,
                 few.noise_variance,
-                {"prior_variance": few.prior_variance} | self._correlations(block),
+                fixed | near | self._correlations(block),
                 self.targets.state,
             ),
             needs=self.problem.needs - {"squared_covariance"},
             variance=against @ block.T,
             given_targets=None if seen is None else block @ seen.covariance @ block.T,
             covariance=against @ self.problem.known_targets.T if is_wide else None,
-            projected=None if squares is None else against @ squares.root,
+            projected={run.name: against @ run.root for run in self._all_squares},
+            prior=self.problem.kernel.block(block, block) if near else None,
         )
 
     def refresh(self) -> bool:
         """Rebuild the running values that lose digits over many updates; whether there are any."""
-        run = self.squares
-        if run is None:
-            return False
-        if not self._fill_at_once(run):
-            self._fill_by_blocks([run])
-        return True
+        left = [run for run in self._all_squares if not self._fill_at_once(run)]
+        if left:
+            self._fill_by_blocks(left)
+        return bool(self._all_squares)
 
     def mean_variance(self) -> float:
         """The mean over the rows: the uncertainty where there are no targets."""
@@ -194,7 +203,7 @@ class WeightTracker:
 
     def _set_up_running(self) -> dict[str, Running]:
         problem, posterior, running = self.problem, self.posterior, dict[str, Running]()
-        if problem.tracks_rows:
+        if problem.conditions_rows:
             running["variance"] = RunningVariance(posterior, self._empty())
         if self.given_targets is not None:
             running["variance_given_targets"] = RunningVariance(
@@ -202,18 +211,35 @@ class WeightTracker:
             )
         if "squared_covariance" in problem.needs:
             running["squared_covariance"] = RunningSquaredCovariance(
-                problem, posterior, self._empty()
+                "squared_covariance", posterior, root_of_targets(problem), self._empty()
+            )
+        if among_rows.NAME in problem.needs:
+            self.passes += 1
+            running[among_rows.NAME] = RunningSquaredCovariance(
+                among_rows.NAME, posterior, among_rows.root_of_rows(problem), self._empty()
             )
         if "standardized_covariance" in problem.needs and self._covariance is None:
             running["standardized_covariance"] = RunningStandardizedCovariance(
                 problem, posterior, self.targets, self._empty()
             )
+        for name in sorted(self._near):
+            running[name] = RunningNearness(name, self._chosen, self._prior, self._empty())
         return running
+
+    @property
+    def _near(self) -> frozenset[str]:
+        """What the rule reads about the nearest of the chosen."""
+        return self.problem.needs & CHOSEN_FIELDS
 
     @property
     def squares(self) -> RunningSquaredCovariance | None:
         run = self.running.get("squared_covariance")
         return run if isinstance(run, RunningSquaredCovariance) else None
+
+    @property
+    def _all_squares(self) -> list[RunningSquaredCovariance]:
+        runs = self.running.values()
+        return [run for run in runs if isinstance(run, RunningSquaredCovariance)]
 
     def _empty(self) -> Tensor:
         return torch.empty(len(self._rows), dtype=torch.float64, device=self.problem.device)
@@ -246,6 +272,8 @@ class WeightTracker:
 
     def _first_pass(self) -> None:
         """Fill the running values: the only pass whose cost depends on the number of targets."""
+        self._fixed = fixed_fields_of_all(self.problem)
+        self.passes += "similarity_to_targets" in self._fixed
         if not self.running:
             return
         left = [run for run in self.running.values() if not self._fill_at_once(run)]
@@ -254,6 +282,8 @@ class WeightTracker:
 
     def _fill_at_once(self, run: Running) -> bool:
         """Fill values without a pass, or on a GPU in one of their own; False: in neither way."""
+        if isinstance(run, RunningNearness):
+            return run.fill_without_rows()
         start = run.start()
         if start is None or (start.has_products and not can_fuse(self._rows.held)):
             return False
@@ -266,7 +296,7 @@ class WeightTracker:
                 numerics.nonnegative(run.values.add_(squares, alpha=sign))
         return True
 
-    def _fill_by_blocks(self, left: list[Running]) -> None:
+    def _fill_by_blocks(self, left: Sequence[Running]) -> None:
         self.passes += 1
         starts = [(run, run.start()) for run in left]
         for start, stop, block in self._rows.blocks():
@@ -292,7 +322,7 @@ class WeightTracker:
             return
         columns = self._columns_of(row)
         for name, run in self.running.items():
-            run.update(columns["variance"], columns[name])
+            run.update(columns.get("variance", columns[name]), columns[name])
         if self._covariance is not None and covariance is not None:
             self._covariance.addr_(columns["variance"], covariance, alpha=-1.0 / step.s)
 
@@ -329,7 +359,7 @@ class WeightTracker:
 
     def _catch_up(self) -> None:
         """Take the postponed observations into the rows' variances, all in one pass."""
-        if not self._pending or not self.running:
+        if not self._pending or "variance" not in self.running:
             return
         self.passes += 1
         vectors = torch.stack([step.u / step.s**0.5 for step in self._pending])
@@ -363,11 +393,6 @@ class WeightTracker:
             self.targets.known.prior_variance,
         )
         return {"correlation": correlation}
-
-    def _prior_fields(self, rows: Int[Tensor, " b"]) -> dict[str, Tensor]:
-        if "prior_variance" not in self.problem.needs:
-            return {}
-        return {"prior_variance": self.problem.prior_variance[rows]}
 
     def _state(self, rows: Int[Tensor, " b"] | slice, fields: dict[str, Tensor]) -> State:
         return State(

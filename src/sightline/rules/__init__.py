@@ -5,12 +5,16 @@ from collections.abc import Callable
 from sightline.rules.cosine import CosineSimilarity
 from sightline.rules.ctl import CTL
 from sightline.rules.itl import ITL
+from sightline.rules.k_center import KCenter
+from sightline.rules.k_means import KMeansPlusPlus
 from sightline.rules.mm_itl import MMITL
+from sightline.rules.mmr import MMR
 from sightline.rules.random import Random
 from sightline.rules.rule import Rule
 from sightline.rules.top_k import TopK
 from sightline.rules.uncertainty import UncertaintySampling
 from sightline.rules.undirected_itl import UndirectedITL
+from sightline.rules.undirected_vtl import UndirectedVTL
 from sightline.rules.vtl import VTL
 
 BY_NAME: dict[str, Callable[[], Rule]] = {
@@ -21,9 +25,13 @@ BY_NAME: dict[str, Callable[[], Rule]] = {
     "ctl": CTL,
     "uncertainty": UncertaintySampling,
     "undirected-itl": UndirectedITL,
+    "undirected-vtl": UndirectedVTL,
     "random": Random,
     "cosine": CosineSimilarity,
     "top-k": TopK,
+    "mmr": MMR,
+    "k-center": KCenter,
+    "k-means++": KMeansPlusPlus,
 }
 """The rules that ``select(rule=...)`` knows by name."""
 
@@ -32,11 +40,15 @@ __all__ = [
     "CTL",
     "ITL",
     "MMITL",
+    "MMR",
     "VTL",
     "CosineSimilarity",
+    "KCenter",
+    "KMeansPlusPlus",
     "Random",
     "Rule",
     "TopK",
     "UncertaintySampling",
     "UndirectedITL",
+    "UndirectedVTL",
 ]

@@ -21,10 +21,7 @@ class Random:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**62:
-            raise ValueError(
-                f"Random(seed) must be a whole number of 0 to 2^62; got {self.seed!r}."
-            )
+        check_seed(self.seed, "Random")
 
     name: ClassVar[str] = "random"
     unit: ClassVar[str] = "none (a random key)"
@@ -33,11 +30,22 @@ class Random:
     weighs_targets: ClassVar[bool] = False
     gains_only_shrink: ClassVar[bool] = False
     is_signed: ClassVar[bool] = False
+    is_random: ClassVar[bool] = True
 
     def gain(self, state: State) -> Float[Tensor, " n"]:
-        keys = scramble(state.rows + scramble(torch.tensor(2 * self.seed + 1)).to(state.rows))
-        keys = scramble(keys + state.step)
-        return ((keys >> 11) & (2**53 - 1)).to(torch.float64).add_(0.5).div_(2**53)
+        return draw(self.seed, state)
+
+
+def check_seed(seed: int, rule: str) -> None:
+    if not isinstance(seed, int) or not 0 <= seed < 2**62:
+        raise ValueError(f"{rule}(seed) must be a whole number of 0 to 2^62; got {seed!r}.")
+
+
+def draw(seed: int, state: State) -> Float[Tensor, " n"]:
+    """Uniform in (0, 1): a function of the seed, the row and the step alone."""
+    keys = scramble(state.rows + scramble(torch.tensor(2 * seed + 1)).to(state.rows))
+    keys = scramble(keys + state.step)
+    return ((keys >> 11) & (2**53 - 1)).to(torch.float64).add_(0.5).div_(2**53)
 
 
 def scramble(x: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:

@@ -14,7 +14,8 @@ class Rule(Protocol):
 
     ``needs`` names the fields of the State that ``gain`` reads. A gain is a function of each row
     by itself: scoring some rows equals scoring all and taking some.
-    ``sightline.testing.check_rule`` checks a rule of your own.
+    ``sightline.testing.check_rule`` checks a rule of your own. One that draws its gains, by
+    ``state.rows`` and ``state.step``, has the attribute ``is_random = True`` as well.
     """
 
     @property
@@ -44,3 +45,8 @@ class Rule(Protocol):
 
     def gain(self, state: State) -> Float[Tensor, " n"]:
         """The gain of each row of the state."""
+
+
+def is_random(rule: Rule) -> bool:
+    """Whether a gain is a draw: no amount of anything, and not to be divided by a cost."""
+    return bool(getattr(rule, "is_random", False))

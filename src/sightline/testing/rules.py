@@ -7,7 +7,8 @@ from torch import Tensor
 
 from sightline.kernels import Linear, Precomputed
 from sightline.numerics import TIE_TOLERANCE
-from sightline.posterior import STATE_FIELDS, TARGET_FIELDS, State, track
+from sightline.posterior import FIXED_FIELDS, STATE_FIELDS, TARGET_FIELDS, State, track
+from sightline.rules.rule import is_random
 from sightline.testing.cases import ROWS, Case, cases
 from sightline.testing.contracts import gap, require_methods
 from sightline.testing.examining import ExaminedRule
@@ -167,7 +168,7 @@ def check_picks(examined: ExaminedRule, case: Case) -> None:
                 "Either gains_only_shrink is false, or gain reads what is not in the state.",
             )
         left[pick] = False
-        if examined.rule.needs - {"correlation", "prior_variance"}:  # else select scores once
+        if examined.rule.needs - FIXED_FIELDS:  # else select scores once
             tracker.observe(pick)
 
 
@@ -193,7 +194,7 @@ def check_forms(examined: ExaminedRule, case: Case) -> None:
 
 
 def check_permutation(examined: ExaminedRule, case: Case) -> None:
-    if not examined.rule.needs:  # it reads row numbers only, as random choice does
+    if not examined.rule.needs or is_random(examined.rule):  # it reads row numbers
         return
     order = torch.arange(ROWS).flip(0)
     permuted = replace(case, pool=case.pool[order])
