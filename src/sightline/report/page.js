@@ -1,12 +1,14 @@
 "use strict";
 (() => {
   const found = JSON.parse(document.getElementById("payload").textContent);
-  const PAGE_ROWS = 50;
-  const NUMBERED = 60; // picks whose rank is written on the map; more would hide each other
+  const PAGE_ROWS = 25;
+  const LONG = 32; // characters; a column of longer texts is given room
   const HOVER_COLUMNS = 48;
   const CONFIG = {
     responsive: true, displaylogo: false, displayModeBar: false, scrollZoom: false,
   };
+  const isNarrow = () => innerWidth < 640;
+  const numbered = () => (isNarrow() ? 20 : 60); // more ranks on the map would hide each other
   const isTouch = matchMedia("(pointer: coarse)").matches;
   const hidden = new Set(); // names of lines and dots that were switched off
 
@@ -100,6 +102,8 @@
     floor: { colour: "faint", dash: "dot", swatch: "2 4" },
   };
 
+  const NAMES = { before: "before", after: "after", whole: "whole pool" };
+
   function axis(more) {
     const ink = colour("faint");
     return {
@@ -111,7 +115,7 @@
   function layout(more) {
     return {
       autosize: true, showlegend: false, dragmode: false,
-      margin: { l: 52, r: 14, t: 10, b: 44 },
+      margin: { l: 36, r: 24, t: 10, b: 44 },
       paper_bgcolor: colour("card"), plot_bgcolor: colour("card"),
       font: { family: "system-ui, sans-serif", size: 12, color: colour("ink") },
       hoverlabel: {
@@ -133,10 +137,9 @@
       traces.push({
         x: line.x, y: line.y, name: inert(style.label), mode: line.x.length > 1 ? "lines" : "markers",
         line: { color: colour(style.colour), dash: style.dash, width: style.width },
-        hovertemplate: "%{y:.4g}",
+        hovertemplate: "%{y:.4g}", zorder: name === "own" ? 2 : 1,
       });
     }
-    traces.reverse(); // this selection on top
     const shapes = [];
     for (const level of levels) {
       const style = LEVELS[level.name];
@@ -153,7 +156,7 @@
     }
     Plotly.react(id, traces, layout({
       hovermode: "x unified", shapes,
-      xaxis: axis({ title: { text: "picks", standoff: 8 }, range: [0, Math.max(last, 1)], hoverformat: ",d" }),
+      xaxis: axis({ title: { text: "picks", standoff: 8 }, range: [0, Math.max(last, 1)], unifiedhovertitle: { text: "after %{x:,d} picks" } }),
       yaxis: axis({ rangemode: "tozero", nticks: 6 }),
     }), CONFIG);
   }
@@ -180,22 +183,29 @@
         color: colour("cloud"), size: 5, opacity: 0.55,
       }));
     }
+    const label = (i) => `pick ${whole(i + 1)}, row ${whole(picks.numbers[i])}`;
+    const ring = { color: colour("card"), width: 1 };
+    const [first, later] = cut(picks, numbered());
+    if (!hidden.has("picks")) {
+      traces.push(dots(later, (i) => label(i + numbered()), {
+        color: colour("own"), size: 5.5, opacity: 0.75,
+      }));
+    }
     if (targets && !hidden.has("targets")) {
-      traces.push(dots(targets, (i) => `target ${targets.numbers[i]}`, {
-        color: colour("aim"), size: 9, symbol: "diamond", line: { color: colour("card"), width: 1 },
+      traces.push(dots(targets, (i) => `target ${whole(targets.numbers[i])}`, {
+        color: colour("aim"), size: 9, symbol: "diamond", line: ring,
       }));
     }
     if (!hidden.has("picks")) {
-      const label = (i) => `pick ${whole(i + 1)}, row ${whole(picks.numbers[i])}`;
-      const sizes = picks.numbers.map((_, i) => (i < NUMBERED ? 17 : 7));
-      const trace = dots(picks, label, {
-        color: colour("own"), size: sizes, opacity: 0.92, line: { color: colour("card"), width: 1 },
+      const trace = dots(first, label, {
+        color: colour("own"), size: isNarrow() ? 14 : 17, opacity: 0.92, line: ring,
       });
-      backwards(trace); // the first picks on top
-      trace.mode = "markers+text";
-      trace.textposition = "middle center";
-      trace.textfont = { size: 9, color: colour("pick-text") };
-      traces.push(trace);
+      trace.text = first.numbers.map((_, i) => String(i + 1));
+      for (const name of ["x", "y", "hovertext", "text"]) trace[name].reverse(); // the first on top
+      traces.push({
+        ...trace, mode: "markers+text", textposition: "middle center",
+        textfont: { size: isNarrow() ? 8 : 9, color: colour("pick-text") },
+      });
     }
     const share = (part) => `${(100 * part).toFixed(1)}%`;
     Plotly.react("map-chart", traces, layout({
@@ -215,46 +225,40 @@
     };
   }
 
-  function backwards(trace) {
-    const count = trace.x.length;
-    trace.text = trace.x.map((_, i) => (i < NUMBERED ? String(i + 1) : ""));
-    for (const name of ["x", "y", "hovertext", "text"]) trace[name] = trace[name].slice().reverse();
-    if (count) trace.marker.size = trace.marker.size.slice().reverse();
+  // The first few of a group, and the rest; copies, since the drawing turns some around.
+  function cut(group, count) {
+    const part = (from, to) => ({
+      x: group.x.slice(from, to), y: group.y.slice(from, to),
+      numbers: group.numbers.slice(from, to), texts: group.texts && group.texts.slice(from, to),
+    });
+    return [part(0, count), part(count)];
   }
 
   function drawTargets() {
     const targets = found.targets;
     if (!targets) return;
-    const x = targets.numbers.map((_, i) => i);
-    const few = x.length <= 40;
-    const names = targets.numbers.map((number) => `target ${number}`);
-    const bars = (name, label, tone) => ({
-      x, y: targets[name], name: label, type: "bar", marker: { color: colour(tone) }, text: names,
-      hovertemplate: "%{y:.4g}", textposition: "none",
+    const x = targets.numbers.map((number) => `target ${number}`);
+    const few = byId("targets-variance").clientWidth / x.length > 24; // room for each number
+    const bars = (name, tone, width) => ({
+      x, y: targets[name], width, name: NAMES[name], type: "bar", marker: { color: colour(tone) },
+      hovertemplate: "%{y:.4g}",
     });
-    const traces = [bars("before", "before", "before"), bars("after", "after", "own")];
-    if (targets.whole) {
-      traces.push({
-        x, y: targets.whole, name: "whole pool", mode: "markers", hovertemplate: "%{y:.4g}",
-        marker: {
-          symbol: "line-ew", size: few ? 14 : 7, line: { width: 2.5, color: colour("whole") },
-        },
-      });
-    }
+    const traces = [bars("before", "before", 0.76), bars("after", "own", 0.76)];
+    if (targets.whole) traces.push(bars("whole", "whole", 0.38));
     const ticks = axis({
-      tickmode: "array", tickvals: few ? x : [], ticktext: targets.numbers.map(String),
-      showgrid: false, range: [-0.6, x.length - 0.4], tickangle: 0,
+      type: "category", tickmode: "array", tickvals: few ? x : [],
+      ticktext: few ? targets.numbers.map(String) : [], tickangle: 0,
+      showgrid: false, range: [-0.6, x.length - 0.4], unifiedhovertitle: { text: "%{x}" },
       title: { text: few ? "target" : "targets, the most uncertain first", standoff: 8 },
     });
-    const unified = { hovermode: "x unified", xaxis: { ...ticks, unifiedhovertitle: { text: "%{text}" } } };
     Plotly.react("targets-variance", traces, layout({
-      ...unified, barmode: "overlay", bargap: 0.25, yaxis: axis({ rangemode: "tozero", nticks: 6 }),
+      hovermode: "x unified", xaxis: ticks, barmode: "overlay", yaxis: axis({ rangemode: "tozero", nticks: 6 }),
     }), CONFIG);
     if (!targets.closeness) return;
     const closeness = [{
-      x, y: targets.closeness, mode: "markers", text: names,
+      x, y: targets.closeness, mode: "markers",
       marker: { color: colour("aim"), size: few ? 9 : 5, symbol: "diamond" },
-      hovertemplate: "%{text}: %{y:.3f}<extra></extra>",
+      hovertemplate: "%{x}: %{y:.3f}<extra></extra>",
     }];
     const lowest = Math.min(...targets.closeness, 0);
     Plotly.react("targets-closeness", closeness, layout({
@@ -309,10 +313,16 @@
       byId("picks-pager").hidden = count <= PAGE_ROWS;
     }
 
+    const classes = columns.map(({ kind, cells }, j) => {
+      if (j === 0) return "number name";
+      if (kind !== "text") return "number";
+      return cells.some((text) => text.length > LONG) ? "text long" : "text";
+    });
+
     function writeRow(cells) {
       const row = make("tr");
       cells.forEach((text, j) => {
-        const attributes = { class: j === 0 ? "number name" : columns[j].kind === "text" ? "text" : "number" };
+        const attributes = { class: classes[j] };
         if (j === 0) attributes.scope = "row";
         row.append(make(j === 0 ? "th" : "td", attributes, text));
       });
@@ -372,7 +382,7 @@
       { kind: "bar", style: { colour: "own" }, label: "after", fixed: true },
     ];
     if (found.targets && found.targets.whole) {
-      bars.push({ kind: "line", style: { colour: "whole" }, label: "whole pool", fixed: true });
+      bars.push({ kind: "bar", style: { colour: "whole" }, label: "whole pool", fixed: true });
     }
     writeLegend("targets-legend", bars);
   }
@@ -393,6 +403,7 @@
   setUpTable();
   drawAll();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  matchMedia("(max-width: 639px)").addEventListener("change", drawAll);
   addEventListener("beforeprint", () => setPrinting(true));
   addEventListener("afterprint", () => setPrinting(false));
 })();

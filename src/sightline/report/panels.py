@@ -72,12 +72,12 @@ def write_curves(chosen: Selection, curves: Curves, stop: Stop | None) -> str:
         f"{other} {number(course.mean[-1])} after {len(course.mean) - 1:,}"
         for other, course in curves.others.items()
     )
-    charts = write_chart("curve-mean", "; ".join([about, *finals]), f"Mean: {name}")
+    charts = write_chart("curve-mean", "; ".join([about, *finals]), name.capitalize())
     if curves.worst is not None:
         first, last = curves.worst[[0, -1]]
         about = f"worst target variance: {number(first)} before the first pick, {number(last)} "
         about += f"after pick {curves.retraced:,}"
-        charts += write_chart("curve-worst", about, "Worst target: its variance")
+        charts += write_chart("curve-worst", about, "Variance of the worst target")
     legend = '<div class="legend" id="curve-legend" role="group" aria-label="lines"></div>'
     body = f'{legend}<div class="pair">{charts}</div>{_explain_curves(chosen, curves)}'
     return write_section("curve", "Uncertainty after each pick", body)
@@ -94,8 +94,9 @@ def _explain_curves(chosen: Selection, curves: Curves) -> str:
         "`sightline compare` with labels measures accuracy."
     )
     return write_paragraph(proof) + write_small(
-        f"Suggested stop: the first pick after which the others gain, on average, less than "
-        f"{100 * STOP_SHARE:.0f}% per pick of what the picks up to it did.",
+        f"Suggested stop, by marginal gain per pick: the first pick after which the others lower "
+        f"the mean, on average, by less than {100 * STOP_SHARE:.0f}% of what the average pick of "
+        f"this selection does.",
         _explain_rivals(chosen, curves),
         _explain_levels(chosen),
     )
@@ -176,7 +177,9 @@ def write_map(map: Map | None) -> str:
         _cut(map.picks, "picks", "the first "),
         "Point at a dot to see its item.",
     )
-    return write_section("map", title, legend + write_chart("map-chart", about) + explain)
+    chart = write_chart("map-chart", about)
+    body = f'<div class="beside">{chart}<div>{legend}{explain}</div></div>'
+    return write_section("map", title, body)
 
 
 def _cut(dots: Dots, name: str, which: str) -> str:
@@ -215,18 +218,17 @@ def _write_least_helped(chosen: Selection, least: TargetBars) -> str:
         Column("after", map(number, least.after)),
     ]
     bound = "" if chosen.settings["floor_is_exact"] else ", at most"
+    left, means, heading = least.after, "the picks", "share left"
     if least.whole_pool is not None:
-        left = least.whole_pool / least.before
-        columns.append(Column(f"whole pool{bound}", map(number, least.whole_pool)))
-        columns.append(Column("whole pool leaves", map(percent, left)))
-    else:
-        columns.append(Column("picks leave", map(percent, least.after / least.before)))
+        left, means, heading = least.whole_pool, "observing every candidate once", "share left"
+        columns.append(Column(f"whole pool{bound}", map(number, left)))
+    columns.append(Column(heading, map(percent, left / least.before)))
     if least.closeness is not None:
         columns.append(Column("nearest pool row", (f"{c:.3f}" for c in least.closeness)))
-    means = "observing all of it once" if least.whole_pool is not None else "the picks"
     hint = (
-        f"A hint: the pool helps these targets least; after {means} the largest share of their "
-        f"variance stays. If they matter, look for data that is more like them."
+        f"A hint: the pool helps these targets least. Of all targets they keep the largest share "
+        f"of their variance after {means}, up to {percent(left[0] / least.before[0])}. If they "
+        f"matter, look for data that is more like them."
     )
     title = "<h3>Targets that the pool helps least</h3>"
     return title + write_paragraph(hint) + write_table(columns, "targets helped least")

@@ -2,10 +2,11 @@ r"""Where a smaller selection would have done nearly as well.
 
 With :math:`u_t` the mean uncertainty after t of k picks, the stop is the first s with
 
-.. math:: \frac{u_s - u_k}{k - s} < \text{STOP\_SHARE} \cdot \frac{u_0 - u_s}{s},
+.. math:: \frac{u_s - u_k}{k - s} < \text{STOP\_SHARE} \cdot \frac{u_0 - u_k}{k},
 
-so the picks after it gain, on average, less than that share of what the picks up to it did.
-Averages on both sides: one poor pick in between stops nothing.
+so the picks after it gain, on average, less than that share of the average pick. Averages on both
+sides: one poor pick in between stops nothing. A first pick that gains much stops nothing either,
+as it would if the others were compared with it alone.
 """
 
 from dataclasses import dataclass
@@ -18,24 +19,26 @@ from sightline.shapes import Float
 
 @dataclass(frozen=True)
 class Stop:
-    """A number of picks, and the mean gain per pick up to it and after it."""
+    """A number of picks, the mean gain of a pick after it and of all, and what is reached by it."""
 
     picks: int
-    gain_so_far: float
     gain_after: float
+    gain_of_all: float
+    share_reached: float
 
 
 def suggest_stop(uncertainty: Float[np.ndarray, " steps"]) -> Stop | None:
     """The first pick after which the others gain little; None if no earlier stop is suggested."""
     k = len(uncertainty) - 1
+    fall = float(uncertainty[0] - uncertainty[-1])
     s = np.arange(1, k)
-    so_far = (uncertainty[0] - uncertainty[1:k]) / s
     after = (uncertainty[1:k] - uncertainty[-1]) / (k - s)
-    is_enough = np.flatnonzero(after < STOP_SHARE * so_far)
+    is_enough = np.flatnonzero(after < STOP_SHARE * fall / max(k, 1))
     if len(is_enough) == 0:
         return None
     first = int(is_enough[0])
-    return Stop(first + 1, float(so_far[first]), float(after[first]))
+    reached = float(uncertainty[0] - uncertainty[first + 1]) / fall
+    return Stop(first + 1, float(after[first]), fall / k, reached)
 
 
 def explain_stop(stop: Stop | None, k: int) -> str:
@@ -43,11 +46,11 @@ def explain_stop(stop: Stop | None, k: int) -> str:
     share = f"{100 * STOP_SHARE:.0f}%"
     if stop is None:
         return (
-            f"No earlier stop is suggested: up to the last of the {k:,} picks there is no point "
-            f"after which the others gain less than {share} per pick of what those before gained."
+            f"No earlier stop is suggested: there is no point after which the picks gain less "
+            f"than {share} of the average of all {k:,}."
         )
     return (
-        f"You could stop at pick {stop.picks:,} of {k:,}: up to there a pick lowers the mean by "
-        f"{stop.gain_so_far:.2g} on average, after it by {stop.gain_after:.2g}, less than "
-        f"{share} of that."
+        f"You could stop at pick {stop.picks:,} of {k:,}, with {100 * stop.share_reached:.1f}% of "
+        f"the fall: the picks after it lower the mean by {stop.gain_after:.2g} each, less than "
+        f"{share} of the {stop.gain_of_all:.2g} of the average pick."
     )
