@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from sightline.numerics import RETRACE_BYTES
 from sightline.recalling import Recalled
 from sightline.report.baselines import draw_at_random, find_eligible, pick_again
 from sightline.report.payload import shorten
-from sightline.rules import BY_NAME
 from sightline.shapes import Float, Int
 from sightline.sources import spans
 
@@ -57,7 +56,7 @@ def follow_curves(recalled: Recalled) -> Curves:
         own = follow(recalled, chosen.indices[:RETRACED])
         random = [follow(recalled, picks) for picks in draw_at_random(recalled, _length(recalled))]
         others = {name: follow(recalled, picks) for name, picks in _rivals(recalled)}
-    except torch.linalg.LinAlgError:
+    except LinAlgError:
         reason = "at this noise the covariance of the picks is singular up to rounding"
         return Curves(chosen.uncertainty, None, [], {}, reason)
     return Curves(chosen.uncertainty, own.worst, random, others, None)
@@ -105,7 +104,7 @@ def _rivals(recalled: Recalled) -> Iterator[tuple[str, Int[np.ndarray, " k"]]]:
     own = recalled.chosen.settings["rule"]
     k = min(_length(recalled), len(find_eligible(recalled)))
     for name in OTHERS:
-        if name != own and name in BY_NAME:
+        if name != own:
             yield name, pick_again(recalled, name, k)
 
 

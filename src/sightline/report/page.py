@@ -7,6 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sightline.recalling import Recalled, recall
 from sightline.report.curves import Curves, follow_curves, pack_curves
 from sightline.report.health import Overlap, measure_overlap
@@ -31,7 +33,13 @@ from sightline.selection import Selection
 from sightline.studies import Health, examine
 
 # the browser itself sees to it that nothing is loaded, whatever an item may say
-POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data: blob:"
+)
+
+# told before anything is drawn, so that no word for those without script appears and goes
+SCRIPTED = "document.documentElement.classList.add('scripted')"
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ def write_page(chosen: Selection, path: Path, pool: Any, targets: Any, items: An
 def read_plotly() -> str:
     """The script that draws the charts; it goes into the page."""
     try:
-        from plotly.offline import get_plotlyjs
+        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
     except ImportError as error:
         raise ImportError("report() needs plotly; pip install 'sightline[report]'.") from error
     return get_plotlyjs()
@@ -107,7 +115,8 @@ def render(found: Findings, library: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>Sightline: {escape(summary.title)}</title>"
-        f"<style>\n{_read('page.css')}</style></head>\n<body><main>{body}"
+        f"<style>\n{_read('page.css')}</style>"
+        f"<script>{SCRIPTED}</script></head>\n<body><main>{body}"
         '<footer class="small">Written by Sightline. Rows and targets are numbered from 0, '
         "picks from 1.</footer></main>\n"
         f'<script type="application/json" id="payload">{write_payload(pack(found))}</script>\n'
@@ -118,12 +127,13 @@ def render(found: Findings, library: str) -> str:
 def pack(found: Findings) -> dict[str, Any]:
     """What the script draws."""
     levels = telling_levels(found.chosen)
+    values = shorten(np.array([level.value for level in levels]))
     return {
         "rule": found.chosen.settings["rule"],
         "curves": pack_curves(found.curves),
         "levels": [
-            {"name": level.name, "value": shorten([level.value])[0], "text": level.text}
-            for level in levels
+            {"name": level.name, "value": value, "text": level.text}
+            for level, value in zip(levels, values, strict=True)
         ],
         "stop": None if found.stop is None else found.stop.picks,
         "picks": pack_picks(found.picks),

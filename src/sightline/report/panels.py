@@ -57,8 +57,8 @@ def write_summary(summary: Summary) -> str:
         notes = f'<div class="notes"><h3>Please note</h3>{write_list(summary.notes)}</div>'
     return (
         f'<header><h1>{escape(summary.title)}</h1><nav aria-label="panels"><ul>{links}</ul></nav>'
-        "<noscript><p class=\"notes\">Charts, search and sorting need JavaScript. The summary, the "
-        f"first {STATIC_PICKS} picks and the tables can be read without.</p></noscript></header>"
+        '<p class="notes unscripted">Charts, search and sorting need JavaScript. The summary, the '
+        f"first {STATIC_PICKS} picks and the tables can be read without.</p></header>"
         + write_section("summary", "Summary", f'{body}<dl class="cards">{cards}</dl>{notes}')
     )
 
@@ -236,7 +236,9 @@ def _write_least_helped(chosen: Selection, least: TargetBars) -> str:
 
 def write_health(health: Health | None, overlap: Overlap) -> str:
     facts = [*describe_health(health), *describe_overlap(overlap)]
-    remarks = [] if health is None else [remark[0].upper() + remark[1:] for remark in health.remarks]
+    remarks = (
+        [] if health is None else [remark[0].upper() + remark[1:] for remark in health.remarks]
+    )
     notes = f'<div class="notes">{write_list(remarks)}</div>' if remarks else ""
     body = write_facts(facts) + write_small(explain_overlap(overlap)) + notes
     return write_section("health", "Health of the pool", body)
@@ -244,4 +246,6 @@ def write_health(health: Health | None, overlap: Overlap) -> str:
 
 def write_settings(chosen: Selection) -> str:
     table = write_facts(describe_settings(chosen))
-    return f'\n<section id="settings"><details><summary>Settings</summary>{table}</details></section>'
+    return (
+        f'\n<section id="settings"><details><summary>Settings</summary>{table}</details></section>'
+    )

@@ -19,7 +19,7 @@ from sightline.shapes import Float
 
 @dataclass(frozen=True)
 class Stop:
-    """A number of picks, the mean gain of a pick after it and of all, and what is reached by it."""
+    """A number of picks, the mean gain of a pick after it and of all, and the share reached."""
 
     picks: int
     gain_after: float

@@ -44,7 +44,7 @@ class Summary:
 def summarize(chosen: Selection, stop: Stop | None) -> Summary:
     levels = telling_levels(chosen)
     return Summary(
-        title=f"{len(chosen):,} pick{'' if len(chosen) == 1 else 's'} by {chosen.settings['rule']}",
+        title=f"{_count(len(chosen), 'pick')} by {chosen.settings['rule']}",
         sentences=[
             f"{_picked(chosen)} {_fallen(chosen)} {_compared(chosen, levels)}".strip(),
             explain_stop(stop, len(chosen)) if len(chosen) else "Nothing was picked.",
@@ -60,11 +60,17 @@ def telling_levels(chosen: Selection) -> list[Level]:
     return [level for level in find_levels(chosen) if level.remark != "uninformative"]
 
 
+def _count(number: int, name: str) -> str:
+    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
+
+
 def _picked(chosen: Selection) -> str:
     used = chosen.settings
     m = used["targets"]
-    aim = f" to learn about {m:,} target{'' if m == 1 else 's'}" if m else ""
-    return f"Of {used['candidates']:,} candidates {len(chosen):,} were picked by {used['rule']}{aim}."
+    aim = f" to learn about {_count(m, 'target')}" if m else ""
+    return (
+        f"Of {used['candidates']:,} candidates {len(chosen):,} were picked by {used['rule']}{aim}."
+    )
 
 
 def _fallen(chosen: Selection) -> str:

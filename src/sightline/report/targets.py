@@ -43,7 +43,7 @@ def describe_targets(recalled: Recalled) -> tuple[TargetBars, TargetBars] | None
 
 
 def find_least_helped(chosen: Selection) -> Int[np.ndarray, " s"]:
-    """Targets of which the largest share stays: with the whole pool observed, or else the picks."""
+    """Targets that keep the largest share: with the whole pool observed, or else the picks."""
     before, after = chosen.target_variance
     left = after if chosen.whole_pool is None else chosen.whole_pool
     uncertain = np.flatnonzero(before > 0)
