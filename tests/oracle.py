@@ -255,6 +255,12 @@ def whole_pool(problem: Problem) -> np.ndarray:
 # ---- kernels, written out pair by pair
 
 
+def cosines(rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Cosine similarity of each row to each target."""
+    x, a = (np.asarray(points, dtype=np.float64) for points in (rows, targets))
+    return x @ a.T / np.outer(np.linalg.norm(x, axis=1), np.linalg.norm(a, axis=1))
+
+
 def linear(x: np.ndarray, z: np.ndarray, covariance: np.ndarray | None = None) -> float:
     return float(x @ (z if covariance is None else covariance @ z))
 

@@ -13,12 +13,12 @@ import sightline as sl
 SOURCE = Path(sl.__file__).parent
 
 LAYERS = [
-    {"shapes", "numerics"},
+    {"shapes", "numerics", "writing"},
     {"exchange", "sources", "memory", "probes"},
     {"fingerprint"},
     {"gpu"},
     {"pools"},
-    {"kernels"},
+    {"kernels", "neighbors"},
     {"posterior", "survey"},
     {"rules"},
     {"eligibility", "selection", "progress"},
@@ -29,6 +29,8 @@ LAYERS = [
     {"checking", "checkpoint", "warning"},
     {"selecting"},
     {"recalling"},
+    {"embeddings"},
+    {"records"},
     {"studies"},
     {"integrations", "testing"},
     {"report"},

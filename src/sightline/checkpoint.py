@@ -21,6 +21,7 @@ from sightline.exchange import Exchange
 from sightline.greedy import Pick
 from sightline.identity import Identity, differences
 from sightline.shapes import Int
+from sightline.writing import written_whole
 
 FORMAT = 1
 MARK = "sightline_checkpoint"  # the first key of the first line; its value is the format
@@ -164,15 +165,10 @@ class _Content:
 def _begin(path: Path, identity: Identity) -> int:
     """Write a file with its first line, whole or not at all; its size."""
     header = f"{json.dumps({MARK: FORMAT, 'run': identity})}\n".encode()
-    unfinished = path.with_name(path.name + ".part")
-    try:
-        with unfinished.open("wb") as file:
-            file.write(header)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with written_whole(path) as unfinished, unfinished.open("wb") as file:
+        file.write(header)
+        file.flush()
+        os.fsync(file.fileno())
     return len(header)
 
 

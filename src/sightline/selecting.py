@@ -28,9 +28,10 @@ from sightline.rounds import FusedRounds, fused_rounds
 from sightline.rules import CosineSimilarity, Random, Rule, TopK
 from sightline.scene import Noise, Scene, resolve_noise
 from sightline.selection import Selection
+from sightline.sources import NamedArray
 from sightline.warning import warn_of_determined_targets, warn_of_small_noise
 
-ArrayLike = np.ndarray | Tensor | str | os.PathLike[str] | list[Any]
+ArrayLike = np.ndarray | Tensor | str | os.PathLike[str] | list[Any] | NamedArray
 PoolLike = ArrayLike | Iterable[Any]  # of paths, or of blocks
 
 

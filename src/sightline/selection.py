@@ -15,6 +15,7 @@ from sightline.kernels import Kernel
 from sightline.kernels.reading import read_kernel
 from sightline.numerics import UNINFORMATIVE
 from sightline.shapes import Float, Int
+from sightline.writing import written_whole
 
 if TYPE_CHECKING:
     import pandas
@@ -94,13 +95,8 @@ class Selection:
         arrays = {name: getattr(self, name) for name in _ARRAYS if getattr(self, name) is not None}
         about = {name: getattr(self, name) for name in ("stop_reason", "settings", "fingerprint")}
         arrays["about"] = np.array(json.dumps({"format": FORMAT, **about}))
-        unfinished = path.with_name(path.name + ".part")
-        try:
-            with unfinished.open("wb") as file:
-                np.savez_compressed(file, **arrays)
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        with written_whole(path) as unfinished, unfinished.open("wb") as file:
+            np.savez_compressed(file, **arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Selection":

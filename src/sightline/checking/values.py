@@ -12,13 +12,15 @@ from sightline.kernels import Kernel
 from sightline.kernels.algebra import matrix_size
 from sightline.pools import Pool
 from sightline.shapes import Float, Int
-from sightline.sources import as_tensor, load_array
+from sightline.sources import NamedArray, as_tensor, load_array
 from sightline.survey import check_finite
 
 NOT_NUMBERS = (str, bytes, bool, np.bool_)  # although float() and int() take them
 
 
 def read_array(array: Any, name: str) -> Tensor:
+    if isinstance(array, NamedArray):
+        return load_array(array, name)
     if isinstance(array, str | os.PathLike):
         return load_array(Path(array), name)
     if array is None:

@@ -31,6 +31,7 @@ from sightline.report.summary import summarize, telling_levels
 from sightline.report.targets import TargetBars, describe_targets, pack_targets
 from sightline.selection import Selection
 from sightline.studies import Health, examine
+from sightline.writing import check_writable, written_whole
 
 # the browser itself sees to it that nothing is loaded, whatever an item may say
 POLICY = (
@@ -59,16 +60,13 @@ class Findings:
 def write_page(chosen: Selection, path: Path, pool: Any, targets: Any, items: Any = None) -> None:
     """Write the page, whole or not at all. ``pool`` and ``targets`` are those of the selection."""
     library = read_plotly()  # before any long work, since it may be missing
+    check_writable(path, "path")
     recalled = recall(chosen, pool, targets)
     with closing(recalled.pool.source):
         findings = find_out(recalled, check_items(items, len(recalled.pool)))
     text = render(findings, library)
-    unfinished = path.with_name(path.name + ".part")
-    try:
+    with written_whole(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", errors="replace")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def read_plotly() -> str:

@@ -7,11 +7,12 @@ import numpy as np
 import torch
 
 from sightline.kernels import Linear
+from sightline.neighbors import Nearest, find_nearest
 from sightline.recalling import Recalled
 from sightline.report.curves import RETRACED, retrace_in_parts
 from sightline.report.markup import Column, number
 from sightline.report.payload import shorten
-from sightline.report.rows import Items, Nearest, find_nearest
+from sightline.report.rows import Items
 from sightline.selection import Selection
 from sightline.shapes import Float, Int
 

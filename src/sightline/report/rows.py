@@ -1,4 +1,4 @@
-"""What lies near a row, and what to show for it."""
+"""What to show for a row, and how near rows come to a target."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,18 +9,9 @@ from torch import Tensor
 
 from sightline import numerics
 from sightline.pools import Normalization, Pool
-from sightline.shapes import Float, Int
-from sightline.sources import spans
+from sightline.shapes import Float
 
 UNIT = Normalization(to_unit_length=True)
-
-
-@dataclass(frozen=True)
-class Nearest:
-    """For each row the other nearest in angle, and the cosine similarity to it."""
-
-    targets: Int[np.ndarray, " k"]
-    cosines: Float[np.ndarray, " k"]
 
 
 @dataclass(frozen=True)
@@ -47,33 +38,11 @@ def check_items(items: Any, n: int) -> Items:
     return Items(items)
 
 
-def find_nearest(
-    pool: Pool, targets: Tensor | None, indices: Int[np.ndarray, " k"]
-) -> Nearest | None:
-    """The target nearest to each of these rows.
-
-    In float64, whatever the kernel; None where there are no rows or no targets to compare.
-    """
-    if targets is None or len(pool.shape) == 1:
-        return None
-    directions = UNIT.apply(targets)
-    best, where = [torch.empty(0, dtype=torch.float64)], [torch.empty(0, dtype=torch.int64)]
-    for start, stop in spans(len(indices), _rows_at_once(targets)):
-        rows = UNIT.apply(pool.rows(torch.from_numpy(indices[start:stop])))
-        values, numbers = (rows @ directions.T).max(dim=1)
-        best.append(values.cpu())
-        where.append(numbers.cpu())
-    return Nearest(torch.cat(where).numpy(), torch.cat(best).numpy())
-
-
 def find_closeness(pool: Pool, targets: Tensor) -> Float[np.ndarray, " m"]:
     """The cosine similarity of each target to the pool row nearest to it, in one pass."""
     directions = UNIT.apply(targets)
     best = torch.full((len(targets),), -1.0, dtype=torch.float64, device=pool.device)
-    for _, _, block in pool.blocks(most=_rows_at_once(targets)):
+    most = max(numerics.CHUNK_BYTES // (8 * len(targets)), numerics.LEAST_BLOCK_ROWS)
+    for _, _, block in pool.blocks(most):
         best = torch.maximum(best, (UNIT.apply(block) @ directions.T).amax(dim=0))
     return best.cpu().numpy()
-
-
-def _rows_at_once(targets: Tensor) -> int:
-    return max(numerics.CHUNK_BYTES // (8 * len(targets)), numerics.LEAST_BLOCK_ROWS)

@@ -76,3 +76,19 @@ def _read_at(descriptor: int, memory: memoryview, offset: int) -> int:
     data = os.read(descriptor, len(memory))
     memory[: len(data)] = data
     return len(data)
+
+
+def check_there(path: Path, argument: str, of_folder: str) -> None:
+    """An error unless it is a file; ``of_folder`` is the way out of a folder."""
+    if path.is_dir():
+        raise ValueError(f"{argument}: {str(path)!r} is a folder. {of_folder}")
+    if not path.is_file():
+        raise FileNotFoundError(f"{argument}: there is no file {str(path)!r}.")
+
+
+def open_filled(path: Path, argument: str) -> File:
+    """A file that has something in it."""
+    file = File.at(path, argument)
+    if file.size == 0:
+        raise ValueError(f"{argument}: {path.name} is empty.")
+    return file

@@ -1,7 +1,7 @@
 """From what the caller gave to a source of rows; large files are not read here."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,9 @@ from torch import Tensor
 from sightline import numerics
 from sightline.sources.arrays import as_tensor
 from sightline.sources.caller_blocks import CallerBlocks
-from sightline.sources.files import File
+from sightline.sources.files import File, check_there, open_filled
 from sightline.sources.held import HeldRows
+from sightline.sources.naming import NamedArray
 from sightline.sources.npy import open_npy
 from sightline.sources.parquet import ParquetFile
 from sightline.sources.safetensors import open_safetensors
@@ -20,13 +21,19 @@ from sightline.sources.source import Reader, Source
 from sightline.sources.streamed import StreamedRows
 
 LIST_THEM = "Pass the list of the files in it, such as sorted(Path(folder).glob('*.npy'))."
-READERS = {".npy": open_npy, ".safetensors": open_safetensors, ".parquet": ParquetFile}
+READERS: dict[str, Callable[[File, NamedArray], Reader]] = {
+    ".npy": lambda file, _: open_npy(file),  # has one array, without a name
+    ".safetensors": open_safetensors,
+    ".parquet": ParquetFile,
+}
 
 
 def open_source(given: Any, argument: str) -> Source:
     """Rows behind an array, a path, a list of paths, or an iterable of blocks."""
     reader: Reader
-    if isinstance(given, str | os.PathLike):
+    if isinstance(given, NamedArray):
+        reader = open_file(given.path, argument, given)
+    elif isinstance(given, str | os.PathLike):
         reader = open_file(Path(given), argument)
     elif _names_a_file(given):
         reader = Shards(_open_shards(given, argument), argument)
@@ -39,27 +46,24 @@ def open_source(given: Any, argument: str) -> Source:
     return StreamedRows(reader, numerics.RECENT_BYTES)
 
 
-def load_array(path: Path, argument: str) -> Tensor:
-    """The one array in a file, all of it in memory."""
-    reader = open_file(path, argument, of_folder="Name one file in it.")
+def load_array(path: Path | NamedArray, argument: str) -> Tensor:
+    """The one array in a file, or the one named, all of it in memory."""
+    named = path if isinstance(path, NamedArray) else NamedArray(path)
+    reader = open_file(named.path, argument, named, of_folder="Name one file in it.")
     return next(reader.pieces([(0, reader.shape[0])]))
 
 
-def open_file(path: Path, argument: str, of_folder: str = LIST_THEM) -> Reader:
-    """The one array in a file, not read yet; ``of_folder`` is the way out of a folder."""
-    if path.is_dir():
-        raise ValueError(f"{argument}: {str(path)!r} is a folder. {of_folder}")
-    if not path.is_file():
-        raise FileNotFoundError(f"{argument}: there is no file {str(path)!r}.")
+def open_file(
+    path: Path, argument: str, named: NamedArray | None = None, of_folder: str = LIST_THEM
+) -> Reader:
+    """The one array in a file, or the one named, not read yet."""
+    check_there(path, argument, of_folder)
     if path.suffix not in READERS:
         raise ValueError(
             f"{argument}: cannot read {path.name}; the formats are {', '.join(READERS)}. Load it "
             f"yourself and pass the array."
         )
-    file = File.at(path, argument)
-    if file.size == 0:
-        raise ValueError(f"{argument}: {path.name} is empty.")
-    return READERS[path.suffix](file)
+    return READERS[path.suffix](open_filled(path, argument), named or NamedArray(path))
 
 
 def _names_a_file(given: Any) -> bool:

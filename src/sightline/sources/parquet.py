@@ -1,4 +1,4 @@
-"""Rows of the one column of vectors in a .parquet file."""
+"""Rows of a column of vectors in a .parquet file."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from sightline import numerics
 from sightline.sources.arrays import as_tensor
 from sightline.sources.cutting import Chunk, cut, empty_rows
 from sightline.sources.files import File
-from sightline.sources.naming import the_only_one
+from sightline.sources.naming import NamedArray, choose_name
 from sightline.sources.source import Span
 
 
@@ -23,17 +23,17 @@ class ParquetFile:
     jumps = False
     device = torch.device("cpu")
 
-    def __init__(self, file: File) -> None:
-        self._file = file
-        self._arrow, self._parquet = _pyarrow(file)
+    def __init__(self, file: File, named: NamedArray) -> None:
+        self._file, self._ids = file, named.id_column
+        self._arrow = import_pyarrow(f"{file.argument}: reading {file.path.name}")
         with self._opened() as opened:
             lengths = [opened.metadata.row_group(i).num_rows for i in range(opened.num_row_groups)]
             self._starts = [0, *accumulate(lengths)]
             if self._starts[-1] == 0:
                 raise ValueError(f"{file.label} has no rows.")
             kinds = {entry.name: entry.type for entry in opened.schema_arrow}
-            vectors = [name for name, kind in kinds.items() if _is_vector(self._arrow, kind)]
-            self._column = the_only_one(vectors, "column of vectors", file)
+            vectors = [name for name, kind in kinds.items() if is_vector(self._arrow, kind)]
+            self._column = choose_name(vectors, "column of vectors", file, named.name)
             d = self._features(opened, kinds[self._column])
         item = kinds[self._column].value_type.to_pandas_dtype()
         self.shape = (self._starts[-1], d)
@@ -44,10 +44,16 @@ class ParquetFile:
         return cut(self._chunks(wanted), wanted, empty_rows(self.shape, self.dtype, self.device))
 
     def where(self, row: int) -> str:
-        return f"row {row} of {self._file.path.name}"
+        text = f"row {row} of {self._file.path.name}"
+        if self._ids is None:
+            return text
+        group = bisect_right(self._starts, row) - 1
+        with self._opened() as opened:
+            ids = opened.read_row_group(group, columns=[self._ids]).column(0)
+        return f"{text}, {self._ids} {ids[row - self._starts[group]].as_py()!r},"
 
-    def _opened(self) -> "_Opened":
-        return _Opened(self._file, self._arrow, self._parquet)
+    def _opened(self) -> "OpenedParquet":
+        return OpenedParquet(self._file, self._arrow)
 
     def _features(self, opened: Any, kind: Any) -> int:
         """How many numbers a row has: its type says, or the first row does."""
@@ -109,18 +115,18 @@ class ParquetFile:
             )
 
 
-class _Opened:
+class OpenedParquet:
     """A parquet file between opening and closing; its errors name it."""
 
-    def __init__(self, file: File, arrow: Any, parquet: Any) -> None:
-        self._file, self._arrow, self._parquet = file, arrow, parquet
+    def __init__(self, file: File, arrow: Any) -> None:
+        self._file, self._arrow = file, arrow
         self._opened: Any = None
 
     def __enter__(self) -> Any:
         with self._file.opened():  # it has to be the same as before
             pass
         try:
-            self._opened = self._parquet.ParquetFile(
+            self._opened = self._arrow.parquet.ParquetFile(
                 self._file.path, pre_buffer=False, buffer_size=numerics.PARQUET_BUFFER_BYTES
             )
         except (self._arrow.ArrowException, OSError) as error:
@@ -138,19 +144,18 @@ class _Opened:
         return ValueError(f"{self._file.label} is no readable .parquet file: {message}.")
 
 
-def _pyarrow(file: File) -> tuple[Any, Any]:
+def import_pyarrow(what: str) -> Any:
+    """The package, or an error that says what needs it."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise ImportError(
-            f"{file.argument}: reading {file.path.name} needs pyarrow; "
-            f"pip install 'sightline[parquet]'."
-        ) from error
-    return pyarrow, pyarrow.parquet
+        raise ImportError(f"{what} needs pyarrow; pip install 'sightline[parquet]'.") from error
+    return pyarrow
 
 
-def _is_vector(arrow: Any, kind: Any) -> bool:
+def is_vector(arrow: Any, kind: Any) -> bool:
+    """Whether a column of this type holds lists of numbers."""
     types = arrow.types
     is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     return is_list and (types.is_floating(kind.value_type) or types.is_integer(kind.value_type))

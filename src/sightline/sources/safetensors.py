@@ -1,4 +1,4 @@
-"""Rows of the one tensor in a .safetensors file."""
+"""Rows of a tensor in a .safetensors file."""
 
 import json
 import math
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sightline.sources.files import File
 from sightline.sources.flat_file import FlatFile
-from sightline.sources.naming import the_only_one
+from sightline.sources.naming import NamedArray, choose_name
 
 TYPES = {
     "F64": torch.float64,
@@ -25,10 +25,11 @@ TYPES = {
 }
 
 
-def open_safetensors(file: File) -> FlatFile:
+def open_safetensors(file: File, named: NamedArray) -> FlatFile:
     """The tensor in the file, not read yet."""
     header, offset = _header(file)
-    key = the_only_one([key for key in header if key != "__metadata__"], "tensor", file)
+    keys = [key for key in header if key != "__metadata__"]
+    key = choose_name(keys, "tensor", file, named.name)
     try:
         dtype, shape = header[key]["dtype"], tuple(map(int, header[key]["shape"]))
         start, stop = map(int, header[key]["data_offsets"])

@@ -1,0 +1,36 @@
+"""Files that are written whole or not at all."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """Another path in the same folder to write to, which becomes ``path`` at the end.
+
+    After any error, Ctrl-C too, nothing is left of it, and what was at ``path`` is still there.
+    """
+    unfinished = path.with_name(path.name + ".part")  # also what a killed run left of it
+    try:
+        unfinished.touch()
+        yield unfinished
+        unfinished.replace(path)
+    except OSError as error:
+        is_other = error.filename is not None and str(error.filename) != str(unfinished)
+        if error.strerror is None or is_other:
+            raise  # it is about a file that is read meanwhile
+        raise type(error)(f"{str(path)!r} cannot be written: {error.strerror}.") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def check_writable(path: Path, argument: str) -> None:
+    """Before long work: an error where it is plain now that the file cannot be written."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{argument}: {str(path)!r} is a folder. Name a file in it.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{argument}: there is no folder {str(path.parent)!r}. Make it.")
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"{argument}: the folder {str(path.parent)!r} cannot be written to.")

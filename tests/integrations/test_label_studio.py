@@ -1,0 +1,36 @@
+"""Tasks for Label Studio are a JSON list that it can import."""
+
+import json
+
+import numpy as np
+import pytest
+
+import sightline as sl
+from files_of_points import IDS, ROWS, TEXTS, write_jsonl, write_npy
+from sightline.integrations.label_studio import write_label_studio
+from sightline.records import read_records
+
+CHOSEN = sl.select(ROWS, np.ones((1, 3)), 3)
+
+
+def test_a_task_has_the_text_the_id_and_why_it_was_picked(tmp_path):
+    records = read_records(write_jsonl(tmp_path, text=TEXTS), text_field="text")
+    write_label_studio(tmp_path / "tasks.json", CHOSEN, records)
+    tasks = json.loads((tmp_path / "tasks.json").read_text(encoding="utf-8"))
+    for rank, (task, index) in enumerate(zip(tasks, CHOSEN.indices.tolist(), strict=True)):
+        assert task["data"] == {"text": TEXTS[index], "id": IDS[index], "index": index}
+        assert task["meta"] == {"rank": rank + 1, "gain": CHOSEN.gains[rank]}
+
+
+def test_rows_without_texts_are_tasks_of_their_ids(tmp_path):
+    write_label_studio(tmp_path / "tasks.json", CHOSEN, read_records(write_npy(tmp_path)))
+    tasks = json.loads((tmp_path / "tasks.json").read_text())
+    assert [task["data"] for task in tasks] == [
+        {"id": index, "index": index} for index in CHOSEN.indices.tolist()
+    ]
+
+
+def test_tasks_are_a_json_file(tmp_path):
+    with pytest.raises(ValueError, match=r"reads \.json files; got tasks\.csv"):
+        write_label_studio(tmp_path / "tasks.csv", CHOSEN, read_records(write_npy(tmp_path)))
+    assert not (tmp_path / "tasks.csv").exists()
