@@ -279,20 +279,27 @@ def test_a_selection_of_nothing_still_has_a_page_and_a_figure(problem, tmp_path)
     assert len(chosen.plot().axes) == 2
 
 
-def test_long_lists_are_cut_and_say_so(tmp_path):
+def test_long_lists_are_cut_and_say_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("sightline.report.curves.RETRACED", 30)
+    monkeypatch.setattr("sightline.report.health.RETRACED", 30)
+    monkeypatch.setattr("sightline.report.picks.SHOWN_PICKS", 30)
+    monkeypatch.setattr("sightline.report.map.MAP_ROWS", 60)
     generator = np.random.default_rng(0)
-    pool, targets = generator.normal(size=(4_005, 3)), generator.normal(size=(201, 3))
-    chosen = sl.select(pool, targets, 2_001, rule=sl.rules.Random(0))
+    pool, targets = generator.normal(size=(100, 3)), generator.normal(size=(201, 3))
+    chosen = sl.select(pool, targets, 40)
     page = write(chosen, tmp_path, pool, targets)
     assert len(page.table("rank")) == 25
-    assert page.column("rank") == list(range(1, 2_001))
-    assert len(page.payload["map"]["pool"]["x"]) == 4_000
+    assert page.column("rank") == list(range(1, 31))
+    curves = page.payload["curves"]
+    assert curves["mean"]["own"]["x"][-1] == 40 and curves["worst"]["own"]["x"][-1] == 30
+    assert len(page.payload["map"]["pool"]["x"]) == 60
     assert len(page.payload["targets"]["numbers"]) == 200
     text = " ".join(page.texts("p"))
-    assert "The first 2,000 of 2,001 picks." in text
-    assert "Other methods and the worst target: the first 2,000 picks." in text
+    assert "The first 30 of 40 picks." in text
+    assert "Other methods and the worst target: the first 30 picks." in text
+    assert "Overlap of the first 30 picks" in text
     assert "The 200 most uncertain of 201 targets." in text
-    assert "Shown: 4,000 of 4,005 pool rows, drawn at random." in text
+    assert "Shown: 60 of 100 pool rows, drawn at random." in text
 
 
 def test_the_targets_that_the_pool_helps_least_are_named_as_a_hint(problem, tmp_path):

@@ -156,7 +156,7 @@
     }
     Plotly.react(id, traces, layout({
       hovermode: "x unified", shapes,
-      xaxis: axis({ title: { text: "picks", standoff: 8 }, range: [0, Math.max(last, 1)], unifiedhovertitle: { text: "after %{x:,d} picks" } }),
+      xaxis: axis({ title: { text: "picks" }, range: [0, Math.max(last, 1)], unifiedhovertitle: { text: "after %{x:,d} picks" } }),
       yaxis: axis({ rangemode: "tozero", nticks: 6 }),
     }), CONFIG);
   }
@@ -210,7 +210,7 @@
     const share = (part) => `${(100 * part).toFixed(1)}%`;
     Plotly.react("map-chart", traces, layout({
       hovermode: "closest", dragmode: isTouch ? false : "zoom",
-      xaxis: axis({ title: { text: `first direction, ${share(explained[0])}`, standoff: 8 }, zeroline: false, fixedrange: isTouch }),
+      xaxis: axis({ title: { text: `first direction, ${share(explained[0])}` }, zeroline: false, fixedrange: isTouch }),
       yaxis: axis({ title: { text: `second, ${share(explained[1])}` }, zeroline: false, scaleanchor: "x", fixedrange: isTouch }),
     }), { ...CONFIG, displayModeBar: isTouch ? false : "hover", modeBarButtons: [["zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]] });
   }
@@ -249,7 +249,7 @@
       type: "category", tickmode: "array", tickvals: few ? x : [],
       ticktext: few ? targets.numbers.map(String) : [], tickangle: 0,
       showgrid: false, range: [-0.6, x.length - 0.4], unifiedhovertitle: { text: "%{x}" },
-      title: { text: few ? "target" : "targets, the most uncertain first", standoff: 8 },
+      title: { text: few ? "target" : "targets, the most uncertain first" },
     });
     Plotly.react("targets-variance", traces, layout({
       hovermode: "x unified", xaxis: ticks, barmode: "overlay", yaxis: axis({ rangemode: "tozero", nticks: 6 }),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from sightline.recalling import Recalled
 from sightline.report.payload import shorten
@@ -38,7 +39,8 @@ def describe_targets(recalled: Recalled) -> tuple[TargetBars, TargetBars] | None
     closeness = None
     if len(recalled.pool.shape) == 2:
         closeness = np.full(len(after), np.nan)
-        closeness[both] = find_closeness(recalled.pool, recalled.targets[both])
+        some = recalled.targets[torch.from_numpy(both).to(recalled.targets.device)]
+        closeness[both] = find_closeness(recalled.pool, some)
     return _take(recalled.chosen, shown, closeness), _take(recalled.chosen, least, closeness)
 
 
