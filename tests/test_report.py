@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import sightline as sl
 from sightline.report.levels import find_levels
@@ -241,7 +242,9 @@ def test_a_precomputed_kernel_has_a_page_without_similarities_and_map(problem, t
 
 
 def test_what_cannot_be_computed_is_left_out_and_the_page_says_why(problem, tmp_path):
-    chosen = sl.select(*problem, 3, kernel=sl.kernels.Linear(2 * np.eye(8)))
+    chosen = sl.select(
+        *problem, 3, kernel=sl.kernels.Linear(2 * torch.eye(8, dtype=torch.float64))
+    )
     chosen.save(tmp_path / "picks.sightline")
     loaded = sl.Selection.load(tmp_path / "picks.sightline")
     page = write(loaded, tmp_path, *problem)

@@ -85,7 +85,7 @@ class Recalled:
             kernel=self.kernel,
             noise_std=sqrt(noise_factor) * np.sqrt(noise),
             normalize=settings["normalize"],
-            observed=replace(chosen, indices=chosen.indices[:0]),
+            observed=self._before(),
             candidates=chosen.candidate_indices,
             target_weights=settings["target_weights"] if rule.weighs_targets else None,
             replace=settings["replace"] and is_same,
@@ -93,6 +93,16 @@ class Recalled:
             floor=floor,
             device=self._device(),
             progress=progress,
+        )
+
+    def _before(self) -> Selection:
+        """The selection as of before its first pick: what it had observed."""
+        chosen = self.chosen
+        return replace(
+            chosen,
+            indices=chosen.indices[:0],
+            gains=chosen.gains[:0],
+            uncertainty=chosen.uncertainty[:1],
         )
 
     def reductions(self, indices: Int[np.ndarray, " k"]) -> Float[np.ndarray, "k m"]:
