@@ -152,6 +152,29 @@ def plain_cases(pool: np.ndarray, targets: np.ndarray) -> dict[str, Case]:
             pool, None,
             {"k": 9, "rule": "uncertainty", "conditional": False, "kernel": KERNELS["gaussian"]},
         ),
+        "mmr, known": Case(
+            pool, targets,
+            {"k": 20, "rule": "mmr", "observed": [3, 90], "candidates": np.arange(1, 150, 2)},
+        ),
+        "mmr, outside": Case(
+            pool, targets,
+            {"k": 9, "rule": sl.rules.MMR(0.8), "observed": targets[:2] + 1,
+             "kernel": KERNELS["gaussian"]},
+        ),
+        "k-center, twins": Case(
+            np.tile(pool[:40], (3, 1)), None, {"k": 90, "rule": "k-center"}
+        ),
+        "k-means++ again": Case(pool, None, {"k": 30, "rule": "k-means++", "replace": True}),
+        "undirected-vtl, known": Case(
+            pool, None,
+            {"k": 9, "rule": "undirected-vtl", "observed": [3, 90],
+             "candidates": np.arange(1, 150, 2), "kernel": KERNELS["gaussian"]},
+        ),
+        "undirected-vtl, top-b": Case(
+            pool, targets,
+            {"k": 9, "rule": "undirected-vtl", "conditional": False,
+             "kernel": KERNELS["gaussian"]},
+        ),
         "random again": Case(pool, targets, {"k": 60, "rule": "random", "replace": True}),
         "random by cost": Case(
             pool, targets,

@@ -28,13 +28,13 @@ LAYERS = [
     {"identity"},
     {"checking", "checkpoint", "warning"},
     {"selecting"},
-    {"recalling"},
-    {"embeddings"},
+    {"recalling", "embeddings"},
     {"records"},
-    {"studies"},
-    {"integrations", "testing"},
+    {"integrations", "testing", "studies"},
     {"report"},
     {"experiments"},
+    {"cli"},
+    {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
@@ -145,13 +145,19 @@ def test_importing_loads_nothing_beyond_torch_and_numpy():
     code = (
         "import json, sys, torch, numpy\n"
         "before = set(sys.modules)\n"
-        "import sightline\n"
+        "import sightline; sightline.select\n"
         "print(json.dumps(sorted({m.split('.')[0] for m in set(sys.modules) - before})))"
     )
     loaded = json.loads(subprocess.check_output([sys.executable, "-c", code], text=True))
     allowed = {"sightline", "numpy", "jaxtyping", "wadler_lindig"}  # shapes, where installed
     third_party = {name for name in loaded if name not in sys.stdlib_module_names} - allowed
     assert not {name for name in third_party if not name.startswith("_")}
+
+
+@pytest.mark.process
+def test_torch_is_loaded_only_when_it_is_used():
+    code = "import sys, sightline.cli.app; print('torch' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
 
 
 def test_no_file_is_too_long():

@@ -439,6 +439,7 @@ OTHERS = {
     "targets and noise": ({}, {"targets": -TARGETS, "noise_ratio": 2.0}, "targets and noise"),
     "rule": ({}, {"rule": "itl"}, "rule"),
     "seed": ({"rule": "random"}, {"rule": sl.rules.Random(seed=1)}, "rule"),
+    "relevance": ({"rule": "mmr"}, {"rule": sl.rules.MMR(0.7)}, "rule"),
     "about": ({"rule": "itl"}, {"rule": "itl-y"}, "rule"),
     "own rule": ({"rule": Own(1.0)}, {"rule": Own(2.0)}, "rule"),
     "kernel": ({}, {"kernel": sl.kernels.Gaussian(3.0)}, "kernel"),

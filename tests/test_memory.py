@@ -179,7 +179,7 @@ print(json.dumps({"grown": peak - before, "pool": chosen.settings["pool"]}))
 
 @pytest.mark.process
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc")
-@pytest.mark.parametrize("rule", ["vtl", "itl", "mm-itl"])
+@pytest.mark.parametrize("rule", ["vtl", "itl", "mm-itl", "mmr"])
 @pytest.mark.parametrize("form", ["npy", "parquet"])
 def test_a_pool_several_times_the_budget_stays_within_it(form, rule, tmp_path):
     rows = np.random.default_rng(0).standard_normal((100_000, 256), np.float32)  # 102 MB

@@ -142,9 +142,12 @@ NEAR_DUPLICATE = 0.99
 observation is almost a repetition of the first. Copies of a text in other case or punctuation lie
 above; different sentences about one thing lie below for the usual embeddings."""
 
-HEALTH_WORK = {"cpu": 2e11, "cuda": 2e13}
+HEALTH_WORK = {"cpu": 1e11, "cuda": 1e13}
 """Floating-point operations that each part of an examination of a pool may take: a few seconds.
 Up to it near-duplicates and directions come from all rows, beyond from as many as it allows."""
+
+COSINE_WORK = 128
+"""Operations of a product that take as long as writing a cosine and reading it again."""
 
 LEAST_EXAMINED = 256
 """Rows that are compared with all others at least, however large the pool: a share of them has a
@@ -167,6 +170,66 @@ MANY_NEAR_DUPLICATES = 0.05
 
 FEW_DIRECTIONS = 5.0
 """An effective rank below this is worth a remark where there are ten times as many features."""
+
+PROBE_C = 100.0
+"""Inverse penalty of a probe, on features of mean squared length one: the noise benchmark's."""
+
+PROBE_STEPS = 1_000
+"""Steps of L-BFGS at most: probes on embeddings are there after 20 to 200."""
+
+PROBE_GRADIENT = 3e-7
+"""The largest entry of a gradient, per training row, at which a probe is done: its probabilities
+are then within 1e-4 of the best, and accuracies on Banking77 within a thousandth."""
+
+LEAST_NOISE_RATIO, LARGEST_NOISE_RATIO = 1e-6, 1e6
+"""Where the noise is looked for by marginal likelihood: below and above nothing changes any more,
+in float64 or for any number of rows that a dense fit can take."""
+
+NOISE_GRID = 4
+"""Points per decade at which the marginal likelihood is looked at before it is refined."""
+
+NOISE_PRECISION = 1e-4
+"""Relative width at which the refinement ends; the data fix the ratio to a few percent at best."""
+
+T_95 = (
+    *(12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157),
+    *(2.228139, 2.200985, 2.178813, 2.160369, 2.144787, 2.131450, 2.119905, 2.109816, 2.100922),
+    *(2.093024, 2.085963, 2.079614, 2.073873, 2.068658, 2.063899, 2.059539, 2.055529, 2.051831),
+    *(2.048407, 2.045230, 2.042272),
+)
+"""How many standard errors make a difference, two-sided at 95%, from Student's t with 1 to 30
+degrees of freedom."""
+
+Z_95 = 1.959964
+"""The same of the normal distribution."""
+
+PROBE_SAMPLE = 4_096
+"""Random pool rows from which a probe takes the mean and the scale of its features."""
+
+CHECKED_ROWS = 5_000
+"""Random rows whose labels are looked at, at most: probes on more take minutes, and the standard
+error of a share is below one point."""
+
+LEARNED_SHARE = 4
+"""Predicted variances are compared with errors after so many rows as a quarter of the features:
+as selections do. After many more rows they are all small, and noise makes the errors."""
+
+LEAST_LEARNED = 16
+"""And after so many rows at least."""
+
+WEAK_PROBE = 0.2
+"""A probe that closes less than this share of the gap from trivial to perfect answers is weak."""
+
+TRIAL_BYTES = 64 * 2**20
+"""Rows of a trial, in their own dtype: more than the caches hold, so that they are read as in a
+long run, and over in about a second."""
+
+TRIAL_SECONDS = 0.5
+"""A trial on a quarter of these rows that takes a quarter of this is repeated on all of them."""
+
+TRIAL_MARGIN = 1.5
+"""Factor by which a machine's speed may differ from that of the trial, either way: other work, a
+file that is no longer in memory, caches."""
 
 BUDGET_TOLERANCE = 1e-12
 """Share of a budget that rounding may add: ten costs of 0.07 are to fit into 0.7."""

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.sources import HeldRows, hold, open_source, spans
+from sightline.sources import HeldRows, NamedArray, hold, open_source, spans
 
 N, D = 53, 3
 ROWS = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
@@ -51,6 +51,23 @@ def as_parquet(folder, rows, name="rows.parquet", group=7):
     return folder / name
 
 
+def as_named_column(folder, rows):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    kind = arrow.list_(arrow.float32(), D)
+    columns = {name: arrow.array(list(x), kind) for name, x in (("a", -rows), ("b", rows))}
+    ids = [f"row-{number}" for number in range(len(rows))]
+    table = arrow.table({"key": ids, **columns})
+    parquet.write_table(table, folder / "two.parquet", row_group_size=7)
+    return NamedArray(folder / "two.parquet", "b", "key")
+
+
+def as_named_tensor(folder, rows):
+    save = pytest.importorskip("safetensors.numpy").save_file
+    save({"a": -rows, "b": rows}, folder / "two.safetensors")
+    return NamedArray(folder / "two.safetensors", "b")
+
+
 def as_shards(folder, rows):
     return [
         as_npy(folder, rows[:20], "a.npy"),
@@ -67,6 +84,8 @@ FORMS = {
     "big-endian npy": lambda folder, rows: as_npy(folder, rows.astype(">f4")),
     "safetensors": as_safetensors,
     "parquet": as_parquet,
+    "named column": as_named_column,
+    "named tensor": as_named_tensor,
     "shards": as_shards,
     "npy shards": lambda folder, rows: (
         as_npy(folder, rows[:17], "1.npy"),
@@ -293,4 +312,10 @@ def test_an_iterable_that_changes_is_refused_by_block_and_row(later, said):
     with pytest.raises(ValueError, match=r"pool, as an iterable|pool: all blocks") as caught:
         list(source.stream(list(spans(N, 20))))
     assert said in str(caught.value)
+    source.close()
+
+
+def test_a_row_of_a_named_column_is_known_by_its_own_id(tmp_path):
+    source = open_source(as_named_column(tmp_path, ROWS), "pool")
+    assert source.where(20) == "row 20 of two.parquet, key 'row-20',"
     source.close()

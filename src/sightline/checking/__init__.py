@@ -20,10 +20,11 @@ from sightline.checking.group import (
     check_group,
 )
 from sightline.checking.memory import check_memory
-from sightline.checking.points import check_points, check_scene
-from sightline.checking.values import read_array
+from sightline.checking.points import NORMALIZATIONS, check_points, check_scene
+from sightline.checking.values import check_positive, check_whole, read_array
 
 __all__ = [
+    "NORMALIZATIONS",
     "Bounds",
     "check_agreement",
     "check_bounds",
@@ -38,7 +39,9 @@ __all__ = [
     "check_memory",
     "check_noise",
     "check_points",
+    "check_positive",
     "check_rule",
     "check_scene",
+    "check_whole",
     "read_array",
 ]

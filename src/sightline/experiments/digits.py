@@ -30,6 +30,7 @@ import numpy as np
 import torch
 
 from sightline.experiments.digits_figure import draw_figure
+from sightline.experiments.scores import summarize_scores, tabulate
 from sightline.rules import Random
 from sightline.selecting import select
 from sightline.selection import Selection
@@ -157,13 +158,6 @@ def measure_accuracy(split: Split, indices: Int[np.ndarray, " k"]) -> float:
     return float(classifier.score(split.test, split.test_labels))
 
 
-def mean_and_error(
-    scores: Float[np.ndarray, "... seeds budgets"],
-) -> tuple[Float[np.ndarray, "... budgets"], Float[np.ndarray, "... budgets"]]:
-    """Mean over the seeds and its standard error."""
-    return scores.mean(axis=-2), scores.std(axis=-2, ddof=1) / np.sqrt(scores.shape[-2])
-
-
 def describe(
     chosen: Selection, splits: list[Split], budgets: Sequence[int], result: Result
 ) -> str:
@@ -175,21 +169,10 @@ def describe(
             str(chosen),
             "",
             f"mean ± standard error over {len(splits)} seeds",
-            *tabulate("accuracy on held-out 3, 6, 9", result.accuracy, budgets),
-            *tabulate("share of 3, 6, 9 among the picks", result.share, budgets),
+            *tabulate("accuracy on held-out 3, 6, 9", METHODS, result.accuracy, budgets),
+            *tabulate("share of 3, 6, 9 among the picks", METHODS, result.share, budgets),
         ]
     )
-
-
-def tabulate(
-    title: str, scores: Float[np.ndarray, "methods seeds budgets"], budgets: Sequence[int]
-) -> list[str]:
-    lines = ["", f"{title:34}" + "".join(f"{f'{budget} picks':>16}" for budget in budgets)]
-    means, errors = mean_and_error(scores)
-    for method, mean, error in zip(METHODS, means, errors, strict=True):
-        cells = (f"{m:.3f} ± {e:.3f}" for m, e in zip(mean, error, strict=True))
-        lines.append(f"  {method:32}" + "".join(f"{cell:>16}" for cell in cells))
-    return lines
 
 
 def write_results(
@@ -210,8 +193,9 @@ def write_results(
         name: (split.pool[of_method[0].indices], split.is_right(of_method[0].indices))
         for name, of_method in zip(METHODS, picks, strict=True)
     }
-    curves = (mean_and_error(result.accuracy), mean_and_error(result.share))
-    draw_figure(budgets, *curves, shown).savefig(folder / "figure.png", dpi=150)
+    draw_figure(budgets, result.accuracy, result.share, shown).savefig(
+        folder / "figure.png", dpi=150
+    )
 
 
 def write_picks(path: Path, chosen: Selection, split: Split) -> None:
@@ -241,20 +225,11 @@ def summarize(
         },
         "methods": {
             method: {
-                "share": _summarize_scores(result.share[i]),
-                "accuracy": _summarize_scores(result.accuracy[i]),
+                "share": summarize_scores(result.share[i]),
+                "accuracy": summarize_scores(result.accuracy[i]),
             }
             for i, method in enumerate(METHODS)
         },
-    }
-
-
-def _summarize_scores(scores: Float[np.ndarray, "seeds budgets"]) -> dict[str, Any]:
-    mean, error = mean_and_error(scores)
-    return {
-        "mean": mean.tolist(),
-        "standard_error": error.tolist(),
-        "per_seed": scores.tolist(),
     }
 
 

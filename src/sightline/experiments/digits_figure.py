@@ -5,23 +5,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sightline.experiments.scores import COLORS, NAMES, Scores, draw_curves
 from sightline.shapes import Bool, Float
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-NAMES = {"vtl": "VTL", "top-k": "nearest neighbours", "random": "random"}
-COLORS = {"vtl": "#1d5fb8", "top-k": "#c8641b", "random": "#7a7a7a"}
-MARKERS = {"vtl": "o", "top-k": "s", "random": "^"}
 THUMBNAILS = 20
 
-Curves = tuple[Float[np.ndarray, "methods budgets"], Float[np.ndarray, "methods budgets"]]
 Shown = Mapping[str, tuple[Float[np.ndarray, "k d"], Bool[np.ndarray, " k"]]]
 
 
-def draw_figure(budgets: Sequence[int], accuracy: Curves, share: Curves, shown: Shown) -> "Figure":
-    """``accuracy`` and ``share`` are means and standard errors; ``shown`` has a row per method."""
+def draw_figure(budgets: Sequence[int], accuracy: Scores, share: Scores, shown: Shown) -> "Figure":
+    """``shown`` has a row per method."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -29,32 +25,13 @@ def draw_figure(budgets: Sequence[int], accuracy: Curves, share: Curves, shown: 
     figure = Figure(figsize=(9.0, 5.6), layout="constrained")
     panels = figure.subfigures(2, 1, height_ratios=(3, 2), squeeze=False)
     left, right = panels[0, 0].subplots(1, 2)
-    _draw_curves(left, budgets, accuracy, shown)
+    draw_curves(left, list(shown), accuracy, budgets)
     left.set_title("Accuracy on held-out 3, 6, 9", loc="left", fontsize="medium")
     left.legend(frameon=False, loc="lower right")
-    _draw_curves(right, budgets, share, shown)
+    draw_curves(right, list(shown), share, budgets)
     right.set_title("Share of 3, 6, 9 among the picks", loc="left", fontsize="medium")
     _draw_thumbnails(panels[1, 0], shown)
     return figure
-
-
-def _draw_curves(axes: "Axes", budgets: Sequence[int], curves: Curves, shown: Shown) -> None:
-    for method, mean, error in zip(shown, *curves, strict=True):
-        axes.errorbar(
-            budgets,
-            mean,
-            yerr=error,
-            label=NAMES[method],
-            color=COLORS[method],
-            marker=MARKERS[method],
-            markersize=5,
-            capsize=3,
-        )
-    axes.set_xlabel("labels bought")
-    axes.set_xticks(budgets)
-    axes.set_ylim(0.0, 1.03)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", alpha=0.25, linewidth=0.6)
 
 
 def _draw_thumbnails(panel: "SubFigure", shown: Shown) -> None:

@@ -103,6 +103,14 @@ def read_records(
     return _read_parquet(file, wanted) if suffix == ".parquet" else _read_text(file, wanted)
 
 
+def column_names(path: Path, argument: str) -> Sequence[str]:
+    """The columns that a file has; none of an array, or of a file without a header."""
+    suffix, file = suffix_of(path), open_filled(path, argument)
+    if suffix == ".parquet":
+        return ParquetTable(file).names
+    return TEXTS[suffix](file).names if suffix in TEXTS else ()
+
+
 def _read_arrays(file: File, wanted: Wanted) -> Records:
     named = [wanted.text_field, wanted.id_column, *wanted.columns]
     if file.path.suffix == ".npy":

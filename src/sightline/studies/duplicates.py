@@ -91,5 +91,5 @@ def unit(rows: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
 def sample_size(n: int, d: int, device: torch.device, room: int) -> int:
     """Rows to compare with all: as many as the work allows, and the bytes there is room for."""
     work = numerics.HEALTH_WORK.get(device.type, numerics.HEALTH_WORK["cuda"])
-    most = min(int(work / (2 * n * d)), room // (8 * d))
+    most = min(int(work / (n * (2 * d + numerics.COSINE_WORK))), room // (8 * d))
     return min(n, max(most, numerics.LEAST_EXAMINED))

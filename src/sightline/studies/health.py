@@ -17,7 +17,7 @@ from sightline.rules import Random
 from sightline.scene import Scene, check_variance
 from sightline.studies.duplicates import Likeness, count_duplicates, row_bits, sample_size
 from sightline.studies.moments import Moments
-from sightline.studies.words import bullet, entry, number, percent
+from sightline.studies.words import bullet, count_of, entry, number, percent
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def facts_about(health: Health) -> Iterator[tuple[str, str]]:
         f"{number(norms.lower_quartile)} to {number(norms.upper_quartile)}, median "
         f"{number(norms.median)}",
     )
-    yield "duplicates", f"{health.duplicates:,} rows equal an earlier one"
+    yield "duplicates", f"{count_of(health.duplicates, 'row equals', 'rows equal')} an earlier one"
     yield (
         "near-duplicates",
         f"{percent(health.near_duplicates)} of rows have another with a cosine of "
@@ -243,8 +243,8 @@ def remarks_on(health: Health) -> Iterator[str]:
     norms = health.norms
     if norms.zero_rows:
         yield (
-            f"{norms.zero_rows:,} rows are zero: they have no uncertainty and are never worth "
-            f"picking. Were they embedded at all?"
+            f"{count_of(norms.zero_rows, 'row is', 'rows are')} zero: nothing is uncertain there, "
+            f"so nothing can be gained. Were all items embedded?"
         )
     if norms.spread > numerics.NORMS_DIFFER:
         yield (
@@ -253,8 +253,8 @@ def remarks_on(health: Health) -> Iterator[str]:
         )
     if health.duplicates:
         yield (
-            f"{health.duplicates:,} rows are copies of others: a copy may still be picked, as a "
-            f"repeated observation. Drop copies whose label is known from the first."
+            f"{count_of(health.duplicates, 'row copies', 'rows copy')} another: a copy may be "
+            f"picked too, as a repeated observation. Drop copies if their label is the same."
         )
     if health.near_duplicates > numerics.MANY_NEAR_DUPLICATES:
         yield (

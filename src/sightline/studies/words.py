@@ -20,6 +20,11 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
 
 
+def count_of(count: int, one: str, several: str) -> str:
+    """1 row is, 2 rows are."""
+    return f"{count:,} {one if count == 1 else several}"
+
+
 def entry(name: str, text: str, width: int) -> str:
     """A name, and what is to be said about it, beside it."""
     return textwrap.fill(

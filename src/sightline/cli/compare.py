@@ -1,0 +1,179 @@
+"""``sightline compare``: is it better than the usual methods, here?"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sightline.cli import options
+from sightline.cli.choices import check_choices
+from sightline.cli.ending import DONE, UsageError
+from sightline.cli.inputs import Columns, check_there, read_kernel, read_labels, read_noise
+from sightline.cli.output import print_study
+
+Picks = Annotated[
+    int,
+    typer.Option(
+        "-k", "--k", help="How many rows each method picks.", rich_help_panel=options.PICKS
+    ),
+]
+Labels = Annotated[
+    Path | None,
+    typer.Option(
+        "--labels",
+        rich_help_panel=options.FILES,
+        help="A file with the label of each pool row: names or whole numbers are classes.",
+        show_default=False,
+    ),
+]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--label-column",
+        rich_help_panel=options.FILES,
+        metavar="NAME",
+        help="The column of labels: of --labels and --target-labels, or of the pool's and the "
+        "targets' own files.",
+        show_default=False,
+    ),
+]
+TargetLabels = Annotated[
+    Path | None,
+    typer.Option(
+        "--target-labels",
+        rich_help_panel=options.FILES,
+        help="A file with the label of each target.",
+        show_default=False,
+    ),
+]
+Methods = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--methods",
+        rich_help_panel=options.PICKS,
+        metavar="NAME",
+        help="A rule to compare with; may be given again. Default: random, top-k, mmr, k-center, "
+        "cosine.",
+        show_default=False,
+    ),
+]
+Seeds = Annotated[
+    int,
+    typer.Option(
+        "--seeds",
+        rich_help_panel=options.PICKS,
+        help="Runs, each on a random half of the pool where there are labels.",
+    ),
+]
+Budgets = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--budgets",
+        rich_help_panel=options.PICKS,
+        help="A number of picks to look at, up to k; may be given again. Default: k and an "
+        "eighth, a quarter and half of it.",
+        show_default=False,
+    ),
+]
+Kind = Annotated[
+    str | None,
+    typer.Option(
+        "--kind",
+        rich_help_panel=options.MODEL,
+        metavar="KIND",
+        help="classes or numbers, where the labels do not tell.",
+        show_default=False,
+    ),
+]
+
+
+def compare(
+    pool: options.PoolFiles,
+    targets: options.Targets = None,
+    k: Picks = 100,
+    labels: Labels = None,
+    target_labels: TargetLabels = None,
+    label_column: LabelColumn = None,
+    json: options.Json = False,
+    rule: options.Rule = "vtl",
+    methods: Methods = None,
+    seeds: Seeds = 10,
+    budgets: Budgets = None,
+    kind: Kind = None,
+    kernel: options.Kernel = None,
+    noise_ratio: options.NoiseRatio = None,
+    noise_std: options.NoiseStd = None,
+    normalize: options.Normalize = None,
+    vector_column: options.VectorColumn = None,
+    text_field: options.TextField = None,
+    id_column: options.IdColumn = None,
+    ignore_column: options.IgnoreColumn = None,
+    embed: options.Embed = None,
+    device: options.Device = None,
+    memory: options.Memory = None,
+    progress: options.Progress = None,
+    debug: options.Debug = False,
+) -> int:
+    """Compare the picks with those of random choice, nearest neighbours, MMR, k-centre and cosine.
+
+    With the labels of pool and targets a linear probe learns from each method's picks and is
+    tested on the targets, over seeds: accuracy with standard errors, and a plain verdict. Without
+    labels only the targets' variance is compared, which is circular: VTL minimises it by
+    construction, whether or not that helps.
+
+        sightline compare pool.npy --targets val.npy -k 200
+            --labels y.csv --target-labels t.csv
+    """
+    if targets is None:
+        raise UsageError("compare needs --targets.")
+    has_both = (labels is None) == (target_labels is None)
+    if not has_both:
+        raise UsageError("give --labels and --target-labels, or neither.")
+    noise = (noise_ratio, noise_std)
+    check_choices(rule, has_targets=True, normalize=normalize, noise=noise, k=k)
+    for name in methods or ():
+        check_choices(name, has_targets=True, k=k)
+    for path, option in ((labels, "--labels"), (target_labels, "--target-labels")):
+        if path is not None:
+            check_there(path, option)
+    has_own_labels = label_column is not None and labels is None
+    columns = Columns(
+        vector=vector_column,
+        text=text_field,
+        id=id_column,
+        embed=embed,
+        ignored=tuple(ignore_column or ()),
+        others=(label_column,) if has_own_labels and label_column else (),
+        shared=has_own_labels,
+        device=device,
+        progress=progress,
+    )
+    given = columns.read_pool(pool)
+    wanted = columns.read_targets(targets, given)
+    assert wanted is not None
+    from sightline.progress import ProgressLine
+    from sightline.studies import compare as run
+    from sightline.studies.compare import METHODS
+
+    with ProgressLine(progress, "selections") as line:
+        comparison = run(
+            given.vectors,
+            wanted.vectors,
+            k,
+            labels=read_labels(labels, label_column, "--labels", given),
+            target_labels=read_labels(target_labels, label_column, "--target-labels", wanted),
+            rule=rule,
+            methods=methods or METHODS,
+            seeds=seeds,
+            budgets=budgets,
+            kind=kind,
+            normalize=normalize,
+            noise_ratio=noise_ratio,
+            noise_std=read_noise(noise_std, given),
+            kernel=read_kernel(kernel),
+            device=device,
+            memory=memory,
+            progress=line,
+        )
+    print_study(comparison, as_json=json)
+    return DONE

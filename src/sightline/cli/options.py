@@ -1,0 +1,275 @@
+"""The options that commands share, each with its help; names are those of ``sl.select``."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+FILES, PICKS, MODEL = "Files and columns", "What to pick", "The model"
+OUTPUT, RUNNING = "Output", "Running"
+
+PoolFiles = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="POOL...",
+        help="What you may choose from, a row each: .npy, .npz, .safetensors, .parquet, .csv or "
+        ".jsonl. Several array files are taken as one pool.",
+        show_default=False,
+    ),
+]
+
+
+def _option(*names: str, panel: str, help: str, metavar: str | None = None) -> Any:
+    return typer.Option(
+        *names, rich_help_panel=panel, help=help, metavar=metavar, show_default=False
+    )
+
+
+Targets = Annotated[
+    Path | None,
+    _option(
+        "--targets",
+        "-t",
+        panel=FILES,
+        help="What you want to predict well, in any of the formats. No labels needed. Left out "
+        "only for rules without targets.",
+    ),
+]
+VectorColumn = Annotated[
+    str | None,
+    _option(
+        "--vector-column",
+        panel=FILES,
+        metavar="NAME",
+        help="Column, field or array that holds the vectors.",
+    ),
+]
+TextField = Annotated[
+    str | None,
+    _option(
+        "--text-field",
+        panel=FILES,
+        metavar="NAME",
+        help="Column or field that holds the text of a row: embedded with --embed, and shown in "
+        "the report.",
+    ),
+]
+IdColumn = Annotated[
+    str | None,
+    _option(
+        "--id-column",
+        panel=FILES,
+        metavar="NAME",
+        help="Column or field with the id of a row. Default: id, if there is one; else the line "
+        "number (csv, jsonl) or the row number from 0.",
+    ),
+]
+IgnoreColumn = Annotated[
+    list[str] | None,
+    _option(
+        "--ignore-column",
+        panel=FILES,
+        metavar="NAME",
+        help="A column of numbers that is no feature; may be given again.",
+    ),
+]
+Embed = Annotated[
+    str | None,
+    _option(
+        "--embed",
+        panel=FILES,
+        metavar="MODEL",
+        help="Embed the texts: all-minilm, the folder of a sentence-transformers model, or "
+        "package.module:function. Kept beside the input and reused.",
+    ),
+]
+Observed = Annotated[
+    list[Path] | None,
+    _option(
+        "--observed",
+        panel=FILES,
+        help="What is known already, by id: picks of an earlier round (.csv, .jsonl, .parquet, "
+        ".sightline), or a list of ids (.txt). Conditioned on, never picked again. May be given "
+        "again, for several rounds.",
+    ),
+]
+Exclude = Annotated[
+    list[Path] | None,
+    _option("--exclude", panel=FILES, help="Rows that must not be picked, likewise."),
+]
+Candidates = Annotated[
+    list[Path] | None,
+    _option("--candidates", panel=FILES, help="The only rows that may be picked, likewise."),
+]
+TargetWeights = Annotated[
+    Path | None,
+    _option("--target-weights", panel=FILES, help="A file with the importance of each target."),
+]
+Cost = Annotated[
+    Path | None,
+    _option("--cost", panel=FILES, help="A file with the cost of each pool row. See --budget."),
+]
+CostColumn = Annotated[
+    str | None,
+    _option(
+        "--cost-column",
+        panel=FILES,
+        metavar="NAME",
+        help="The same as a column of the pool's file.",
+    ),
+]
+Groups = Annotated[
+    Path | None,
+    _option(
+        "--groups", panel=FILES, help="A file with a label for each pool row. See --max-per-group."
+    ),
+]
+GroupColumn = Annotated[
+    str | None,
+    _option(
+        "--group-column",
+        panel=FILES,
+        metavar="NAME",
+        help="The same as a column of the pool's file.",
+    ),
+]
+
+K = Annotated[int | None, _option("-k", "--k", panel=PICKS, help="How many rows to pick.")]
+Rule = Annotated[
+    str,
+    typer.Option(
+        "--rule",
+        rich_help_panel=PICKS,
+        metavar="NAME",
+        help="vtl, itl, itl-y, mm-itl, ctl; without targets: uncertainty, undirected-itl, "
+        "undirected-vtl, k-center, k-means++; for comparison: top-k, mmr, cosine, random.",
+    ),
+]
+Budget = Annotated[
+    float | None,
+    _option(
+        "--budget",
+        panel=PICKS,
+        help="Spend at most so much: ranks by gain per cost, skips what no longer fits.",
+    ),
+]
+MaxPerGroup = Annotated[
+    int | None,
+    _option("--max-per-group", panel=PICKS, help="At most so many picks of each group."),
+]
+MinGain = Annotated[
+    float | None,
+    _option("--min-gain", panel=PICKS, help="Stop when no pick is worth so much."),
+]
+MinGainShare = Annotated[
+    float | None,
+    _option(
+        "--min-gain-share", panel=PICKS, help="Stop when no pick is worth this share of the first."
+    ),
+]
+Replace = Annotated[
+    bool,
+    _option("--replace", panel=PICKS, help="A row may be picked again, as another measurement."),
+]
+Conditional = Annotated[
+    bool,
+    typer.Option(
+        "--conditional/--no-conditional",
+        rich_help_panel=PICKS,
+        help="Score each pick given those before. --no-conditional ranks once, for comparison.",
+        show_default=False,
+    ),
+]
+
+Kernel = Annotated[
+    str | None,
+    _option(
+        "--kernel",
+        panel=MODEL,
+        metavar="KERNEL",
+        help="Default: inner products of the rows. Or as in Python: 'Gaussian(lengthscale=2.0)', "
+        "'Matern(nu=2.5, lengthscale=1.0)'.",
+    ),
+]
+NoiseRatio = Annotated[
+    float | None,
+    _option(
+        "--noise-ratio",
+        panel=MODEL,
+        help="Noise variance of an observation over the rows' mean prior variance. Default 1. "
+        "Small spreads the picks, large concentrates them near the targets.",
+    ),
+]
+NoiseStd = Annotated[
+    str | None,
+    _option(
+        "--noise-std",
+        panel=MODEL,
+        metavar="NUMBER|FILE",
+        help="Instead of the ratio: a standard deviation in the unit of y, or a file with one for "
+        "each pool row.",
+    ),
+]
+Normalize = Annotated[
+    str | None,
+    _option(
+        "--normalize",
+        panel=MODEL,
+        metavar="HOW",
+        help="unit, center or center+unit: applied to pool, targets and observed alike. Default: "
+        "rows as they are.",
+    ),
+]
+Floor = Annotated[
+    bool,
+    _option(
+        "--floor",
+        panel=MODEL,
+        help="Also compute the uncertainty that would be left had every candidate been observed.",
+    ),
+]
+
+Json = Annotated[
+    bool, _option("--json", panel=OUTPUT, help="Print one JSON object on stdout, for machines.")
+]
+Device = Annotated[
+    str | None,
+    _option("--device", panel=RUNNING, metavar="NAME", help="cpu, cuda, cuda:1. Default: cpu."),
+]
+Memory = Annotated[
+    str | None,
+    _option(
+        "--memory",
+        panel=RUNNING,
+        metavar="SIZE",
+        help="What may be allocated, such as 4GB; a larger pool is streamed from its file. "
+        "Default: half of what is available.",
+    ),
+]
+ColumnsAhead = Annotated[
+    int | None,
+    _option(
+        "--columns-ahead",
+        panel=RUNNING,
+        help="How many picks one pass over the pool prepares. Changes no pick.",
+    ),
+]
+Checkpoint = Annotated[
+    Path | None,
+    _option(
+        "--checkpoint",
+        panel=RUNNING,
+        help="A file that takes down each pick; an interrupted run, called again, goes on there.",
+    ),
+]
+Progress = Annotated[
+    bool | None,
+    _option(
+        "--progress/--no-progress",
+        panel=RUNNING,
+        help="A bar on stderr. Default: on a terminal, after a second.",
+    ),
+]
+Debug = Annotated[
+    bool, _option("--debug", panel=RUNNING, help="Show the whole traceback of an error.")
+]

@@ -1,0 +1,174 @@
+"""Where picks go: a file, stdout, a page, and a few words about them."""
+
+import csv
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sightline.cli.ending import UsageError, in_terms_of_options
+
+if TYPE_CHECKING:
+    from sightline.records import Records
+    from sightline.selection import Selection
+
+SHOWN = 5  # picks below the summary
+TOOLS = ("label-studio",)
+AS_ASKED = ("k reached", "budget spent")  # other ends are early
+
+
+@dataclass(frozen=True)
+class Outlet:
+    """The files that a selection is written to; no ``output``: the picks go to stdout."""
+
+    output: Path | None
+    report: Path | None
+    as_records: bool
+    export: str | None
+
+    def __post_init__(self) -> None:
+        """Mistakes that show before any file is read."""
+        if self.output is None and (self.as_records or self.export is not None):
+            raise UsageError("--records and --export write a file: name it with -o.")
+        if self.as_records and self.export is not None:
+            raise UsageError("give --records or --export, not both.")
+        if self.export is not None and self.export not in TOOLS:
+            raise UsageError(f"--export must be {' or '.join(TOOLS)}; got {self.export!r}.")
+        if self.output is not None and self.output == self.report:
+            raise UsageError("-o and --report name the same file.")
+
+    def check(self, pool: "Records") -> None:
+        """Before long work: whether the files can be written."""
+        from sightline.records import check_picks_path
+        from sightline.writing import check_writable
+
+        if self.output is not None and self.export is None:
+            check_picks_path(self.output, pool, as_records=self.as_records, argument="--output")
+        for path, option in ((self.output, "--output"), (self.report, "--report")):
+            if path is not None:
+                check_writable(path, option)
+                if path.exists() and path.samefile(pool.path):
+                    raise UsageError(f"{option}: {str(path)!r} is the pool's own file.")
+
+    def write(self, chosen: "Selection", pool: "Records", targets: "Records | None") -> list[Any]:
+        """Write the files; the picks as rows, for whoever prints them."""
+        from sightline.integrations.label_studio import write_label_studio
+        from sightline.records import nearest_targets, pick_rows, write_picks
+
+        points = None if targets is None else targets.vectors
+        nearest = nearest_targets(chosen, pool.vectors, points)
+        target_ids = None if targets is None else targets.ids.tolist()
+        if self.export is not None:
+            assert self.output is not None
+            write_label_studio(self.output, chosen, pool)
+        elif self.output is not None:
+            write_picks(
+                self.output,
+                chosen,
+                pool,
+                nearest,
+                target_ids=target_ids,
+                as_records=self.as_records,
+            )
+        if self.report is not None:
+            chosen.report(self.report, pool.vectors, points, show_items(pool))
+        return pick_rows(chosen, pool, nearest, target_ids)
+
+    @property
+    def written(self) -> list[str]:
+        return [str(path) for path in (self.output, self.report) if path is not None]
+
+
+def show_items(records: "Records") -> list[Any] | None:
+    """What a page shows for each row; None where all there is are row numbers."""
+    return records.items() if records.text_field is not None or records.has_own_ids else None
+
+
+def has_ended_early(chosen: "Selection") -> bool:
+    """Whether nothing more could be gained before what was asked for was reached."""
+    return not chosen.stop_reason.startswith(AS_ASKED)
+
+
+def print_selection(
+    chosen: "Selection", rows: list[dict[str, Any]], outlet: Outlet, *, as_json: bool
+) -> None:
+    """The picks to stdout if they went nowhere else, and a summary; or all of it as JSON."""
+    if as_json:
+        about = summarize(chosen, outlet) | ({"picks": rows} if outlet.output is None else {})
+        print(json.dumps(about, ensure_ascii=False))
+    elif outlet.output is None:
+        writer = csv.DictWriter(
+            sys.stdout, list(rows[0]) if rows else ["rank"], lineterminator="\n"
+        )
+        writer.writeheader()
+        writer.writerows(rows)
+        sys.stdout.flush()
+        print(describe(chosen, outlet), file=sys.stderr)
+    else:
+        print(describe(chosen, outlet))
+        print(tabulate(rows[:SHOWN], len(rows)))
+
+
+def describe(chosen: "Selection", outlet: Outlet) -> str:
+    """What was done, in a few lines."""
+    used = chosen.settings
+    noise = "per row" if used["noise_variance"] == "per point" else f"{used['noise_variance']:.4g}"
+    ratio = "" if used["noise_ratio"] is None else f" (ratio {used['noise_ratio']:.4g})"
+    lines = [
+        str(chosen),
+        f"noise variance {noise}{ratio}, kernel {used['kernel']}, rows "
+        f"{used['normalize'] or 'as they are'}; {used['dtype']}, {used['device']}, "
+        f"{used['passes']:,} passes over {used['rows']:,} rows",
+    ]
+    if outlet.written:
+        lines.append(f"written: {', '.join(outlet.written)}")
+    return "\n".join(lines)
+
+
+def tabulate(rows: list[dict[str, Any]], total: int) -> str:
+    """The first picks, for a first look."""
+    if not rows:
+        return ""
+    names = list(rows[0])
+    cells = [names, *([_cell(row[name]) for name in names] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
+    lines = ["  ".join(f"{c:>{w}}" for c, w in zip(line, widths, strict=True)) for line in cells]
+    more = [f"... and {total - len(rows):,} more"] if total > len(rows) else []
+    return "\n".join(["", *lines, *more])
+
+
+def _cell(value: Any) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+    return text if len(text) <= 24 else f"{text[:21]}..."
+
+
+class Study(Protocol):
+    """Something that was found out."""
+
+    def describe(self) -> str: ...
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def print_study(study: Study, *, as_json: bool) -> None:
+    """In words, or for machines."""
+    text = in_terms_of_options(study.describe())
+    print(json.dumps(study.to_dict(), ensure_ascii=False) if as_json else text)
+
+
+def summarize(chosen: "Selection", outlet: Outlet) -> dict[str, Any]:
+    """The same for machines."""
+    from sightline.report.levels import weigh
+
+    return {
+        "picked": len(chosen),
+        "stop_reason": chosen.stop_reason,
+        "ended_early": has_ended_early(chosen),
+        "uncertainty_before": float(chosen.uncertainty[0]),
+        "uncertainty_after": float(chosen.uncertainty[-1]),
+        "whole_pool": None if chosen.whole_pool is None else weigh(chosen, chosen.whole_pool),
+        "floor": None if chosen.floor is None else weigh(chosen, chosen.floor),
+        "settings": chosen.settings,
+        "written": outlet.written,
+    }

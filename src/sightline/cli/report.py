@@ -1,0 +1,70 @@
+"""``sightline report``: a page about a selection that was saved."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sightline.cli import options
+from sightline.cli.ending import DONE
+from sightline.cli.inputs import Columns, check_there
+from sightline.cli.output import show_items
+
+Saved = Annotated[
+    Path, typer.Argument(metavar="SELECTION", help="A .sightline file.", show_default=False)
+]
+Pool = Annotated[
+    list[Path],
+    typer.Option(
+        "--pool", "-p", help="The pool that it was chosen from, as then.", show_default=False
+    ),
+]
+Page = Annotated[
+    Path, typer.Option("--output", "-o", help="The page to write.", show_default=False)
+]
+
+
+def report(
+    selection: Saved,
+    pool: Pool,
+    output: Page,
+    targets: options.Targets = None,
+    vector_column: options.VectorColumn = None,
+    text_field: options.TextField = None,
+    id_column: options.IdColumn = None,
+    ignore_column: options.IgnoreColumn = None,
+    embed: options.Embed = None,
+    device: options.Device = None,
+    progress: options.Progress = None,
+    debug: options.Debug = False,
+) -> int:
+    """Write a page about a saved selection: one .html file that needs no network.
+
+    Uncertainty against picks beside random, nearest neighbours and MMR; the picks and the targets
+    each serves; a map; the targets that the pool helps least; the health of the pool.
+
+        sightline select pool.npy --targets val.npy -k 100 -o picks.sightline
+
+        sightline report picks.sightline --pool pool.npy --targets val.npy -o report.html
+    """
+    check_there(selection, "SELECTION")
+    columns = Columns(
+        vector=vector_column,
+        text=text_field,
+        id=id_column,
+        embed=embed,
+        ignored=tuple(ignore_column or ()),
+        device=device,
+        progress=progress,
+    )
+    from sightline.selection import Selection
+    from sightline.writing import check_writable
+
+    check_writable(output, "--output")
+    chosen = Selection.load(selection)
+    given = columns.read_pool(pool)
+    wanted = columns.read_targets(targets, given)
+    points = None if wanted is None else wanted.vectors
+    chosen.report(output, given.vectors, points, show_items(given))
+    print(f"written: {output}")
+    return DONE

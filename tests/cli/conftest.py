@@ -1,0 +1,88 @@
+"""Real files, and a way to run commands on them as a shell does."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+N, D, M = 120, 8, 6
+
+
+@pytest.fixture(scope="session")
+def rows():
+    """Three clusters; the targets are of the first, and so are the rows 0, 3, 6, ..."""
+    generator = np.random.default_rng(0)
+    centres = generator.standard_normal((3, D))
+    kind = np.arange(N) % 3
+    pool = centres[kind] + 0.3 * generator.standard_normal((N, D))
+    targets = centres[0] + 0.3 * generator.standard_normal((M, D))
+    return pool.astype(np.float32), targets.astype(np.float32), kind
+
+
+@pytest.fixture
+def files(rows, tmp_path):
+    """pool.npy, val.npy, y.csv, t.csv in an empty folder."""
+    pool, targets, kind = rows
+    np.save(tmp_path / "pool.npy", pool)
+    np.save(tmp_path / "val.npy", targets)
+    (tmp_path / "y.csv").write_text("label\n" + "".join(f"kind {c}\n" for c in kind))
+    (tmp_path / "t.csv").write_text("label\n" + "kind 0\n" * M)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def records(rows):
+    """The pool's rows as records with an id, a text, a vector, a cost and a group each."""
+    pool, _, kind = rows
+    return [
+        {
+            "id": f"doc-{i}",
+            "text": f"text {i}",
+            "emb": vector.tolist(),
+            "n_tokens": 10 + i % 7,
+            "source": f"s{i % 5}",
+            "label": f"kind {c}",
+        }
+        for i, (vector, c) in enumerate(zip(pool, kind, strict=True))
+    ]
+
+
+@pytest.fixture(scope="session")
+def target_records(rows):
+    return [{"id": f"q-{i}", "emb": v.tolist(), "label": "kind 0"} for i, v in enumerate(rows[1])]
+
+
+class Ended(subprocess.CompletedProcess):
+    """A command that has ended."""
+
+    def json(self):
+        return json.loads(self.stdout)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run ``sightline`` in the folder of the files; nothing of the terminal is inherited."""
+
+    def call(*arguments, code=0, cwd=tmp_path, env=None):
+        command = [sys.executable, "-m", "sightline", *map(str, arguments)]
+        done = subprocess.run(
+            command, cwd=cwd, capture_output=True, text=True, env=environment(env), check=False
+        )
+        assert done.returncode == code, f"{done.returncode}: {done.stderr}"
+        return Ended(done.args, done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+def environment(more=None):
+    quiet = {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
+    return {**os.environ, **quiet, **(more or {})}
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Files that a run should have cleaned up."""
+    return [path.name for path in folder.iterdir() if ".part" in path.name]

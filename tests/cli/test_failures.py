@@ -1,0 +1,201 @@
+"""What goes wrong ends with one line that helps, the right exit code, and no half file."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from conftest import environment, leftovers
+
+pytestmark = pytest.mark.process
+
+BASIC = ["select", "pool.npy", "--targets", "val.npy", "-k", 5]
+
+
+def assert_one_line(done, *words):
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("sightline: ")
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr, done.stderr
+
+
+# ---- usage: exit code 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["select", "nowhere.npy", "--targets", "val.npy", "-k", 5], "no file 'nowhere.npy'"),
+        (["select", "pool.npy", "--targets", "gone.npy", "-k", 5], "no file 'gone.npy'"),
+        (["select", "pool.npy", "-k", 5], "targets"),
+        (["select"], "Missing argument"),
+        (["select", "pool.npy", "--targets", "val.npy"], "say how much to pick"),
+        ([*BASIC, "--rule", "best"], "vtl"),
+        ([*BASIC, "--fast"], "--fast"),
+        ([*BASIC, "--normalize", "zscore"], "center+unit"),
+        ([*BASIC, "--noise-ratio", 1, "--noise-std", 1], "not both"),
+        ([*BASIC, "--kernel", "rbf"], "Gaussian(lengthscale=1.0)"),
+        ([*BASIC, "--export", "label-studio"], "-o"),
+        ([*BASIC, "--observed", "round0.csv"], "no file 'round0.csv'"),
+        (["compare", "pool.npy", "--targets", "val.npy", "--labels", "y.csv"], "--target-labels"),
+        (["choose"], "No such command"),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
+)
+def test_bad_usage_is_said_in_one_line(arguments, word, files, run):
+    assert_one_line(run(*arguments, code=2), word)
+
+
+# ---- bad files: exit code 1
+
+
+def break_pool(files, kind):
+    pool = np.load(files / "pool.npy")
+    path = files / "pool.npy"
+    match kind:
+        case "a NaN":
+            pool[37, 2] = np.nan
+            np.save(path, pool)
+        case "another width":
+            np.save(path, pool[:, :5])
+        case "empty":
+            path.write_bytes(b"")
+        case "truncated":
+            path.write_bytes(path.read_bytes()[:-100])
+        case "pickled":
+            np.save(path, np.array([{"a": 1}, None], dtype=object), allow_pickle=True)
+        case "text":
+            path.write_text("not an array")
+        case "no rows":
+            np.save(path, pool[:0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"),
+    [
+        ("a NaN", "row 37"),
+        ("another width", "(120, 5)"),
+        ("empty", "pool.npy is empty"),
+        ("truncated", "pool.npy"),
+        ("pickled", "pickle"),
+        ("text", "pool.npy"),
+        ("no rows", "(0, 8)"),
+    ],
+)
+def test_a_bad_pool_is_named(kind, word, files, run):
+    break_pool(files, kind)
+    assert_one_line(run(*BASIC, "-o", "picks.csv", code=1), word)
+    assert not (files / "picks.csv").exists() and leftovers(files) == []
+
+
+TABLES = {
+    "unknown column": ('{"id": 1, "emb": [1, 2]}\n', ["--vector-column", "v"], "id, emb"),
+    "a NaN": ('{"emb": [1, 2]}\n{"emb": [1, NaN]}\n', [], "line 2"),
+    "ragged": ('{"emb": [1, 2]}\n{"emb": [1]}\n', [], "line 2"),
+    "bad JSON": ('{"emb": [1, 2]}\n{"emb": [1, \n', [], "line 2"),
+    "empty": ("", [], "empty"),
+    "same ids": ('{"id": 1, "emb": [1, 2]}\n{"id": 1, "emb": [3, 4]}\n', [], "line 1 and line 2"),
+    "text without a model": ('{"text": "a"}\n', ["--text-field", "text"], "--embed"),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_bad_table_is_named_by_line_or_column(kind, tmp_path, run):
+    text, options, word = TABLES[kind]
+    (tmp_path / "pool.jsonl").write_text(text)
+    np.save(tmp_path / "val.npy", np.ones((1, 2)))
+    more = ["--targets", "val.npy", "-k", 1, *options]
+    assert_one_line(run("select", "pool.jsonl", *more, code=1), word)
+
+
+def test_an_id_that_the_pool_does_not_have_is_named(files, run):
+    (files / "rejected.csv").write_text("id\n3\n999\n")
+    assert_one_line(run(*BASIC, "--exclude", "rejected.csv", code=1), "999", "rejected.csv")
+
+
+def test_an_output_that_cannot_be_written_is_told_before_the_work(files, run):
+    assert_one_line(run(*BASIC, "-o", "nowhere/picks.csv", code=1), "no folder 'nowhere'")
+    (files / "folder").mkdir()
+    assert_one_line(run(*BASIC, "-o", "folder", code=1), "folder")
+    assert_one_line(run(*BASIC, "-o", "picks.xlsx", code=1), ".csv", ".parquet")
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission_is_named(files, run):
+    (files / "locked").mkdir(mode=0o500)
+    assert_one_line(run(*BASIC, "-o", "locked/picks.csv", code=1), "locked")
+
+
+def test_the_pool_is_not_overwritten(files, run):
+    before = (files / "pool.npy").read_bytes()
+    more = ["--records", "-o", "pool.npy"]
+    assert_one_line(run(*BASIC, *more, code=2), "the pool's own file")
+    assert (files / "pool.npy").read_bytes() == before
+
+
+def test_debug_shows_where_it_happened(files, run):
+    break_pool(files, "a NaN")
+    done = run(*BASIC, "--debug", code=1)
+    assert "Traceback" in done.stderr and "row 37" in done.stderr
+
+
+# ---- pipes and signals
+
+
+def test_a_closed_pipe_ends_cleanly(files):
+    command = f"'{sys.executable}' -m sightline select pool.npy -t val.npy -k 100 | head -n 1"
+    script = ["bash", "-o", "pipefail", "-c", command]
+    done = subprocess.run(
+        script, cwd=files, capture_output=True, text=True, env=environment(), check=False
+    )
+    assert done.stdout.startswith("rank,index") and done.returncode == 0
+    assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
+
+
+def test_a_pipe_that_nobody_reads_ends_cleanly(files):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "sightline", *map(str, BASIC), "--json"]
+    done = subprocess.run(
+        command, cwd=files, stdout=writer, stderr=subprocess.PIPE, env=environment(), check=False
+    )
+    os.close(writer)
+    assert done.returncode == 0 and done.stderr == b""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_leaves_no_half_file(number, code, files):
+    """Slowed down by a model of the user's, which is interrupted in the midst of its work."""
+    (files / "slow.py").write_text(
+        "import pathlib, time\n"
+        "def embed(texts):\n"
+        "    pathlib.Path('started').touch()\n"
+        "    time.sleep(60)\n"
+    )
+    (files / "pool.jsonl").write_text('{"text": "a"}\n')
+    command = [
+        sys.executable,
+        "-m",
+        "sightline",
+        "select",
+        "pool.jsonl",
+        "--targets",
+        "pool.jsonl",
+    ]
+    command += ["--text-field", "text", "--embed", "slow:embed", "-k", "1", "-o", "picks.csv"]
+    process = subprocess.Popen(
+        command, cwd=files, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+    deadline = time.monotonic() + 60
+    while not (files / "started").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "Traceback" not in said
+    assert not (files / "picks.csv").exists() and leftovers(files) == []

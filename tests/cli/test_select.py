@@ -1,0 +1,174 @@
+"""``sightline select`` on real files, as a subprocess."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+import sightline as sl
+
+pytestmark = pytest.mark.process
+
+PICKS = ["rank", "index", "id", "gain", "uncertainty", "nearest_target", "similarity"]
+
+
+def read_csv(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def expected(rows):
+    return sl.select(rows[0], rows[1], 12)
+
+
+def test_picks_go_to_a_csv_file(files, run, expected):
+    done = run("select", "pool.npy", "--targets", "val.npy", "-k", 12, "-o", "picks.csv")
+    picks = read_csv(files / "picks.csv")
+    assert list(picks[0]) == PICKS
+    assert [int(pick["rank"]) for pick in picks] == list(range(1, 13))
+    assert [int(pick["index"]) for pick in picks] == expected.indices.tolist()
+    assert [pick["id"] for pick in picks] == [pick["index"] for pick in picks]
+    np.testing.assert_allclose([float(p["gain"]) for p in picks], expected.gains, rtol=1e-9)
+    left = [float(pick["uncertainty"]) for pick in picks]
+    np.testing.assert_allclose(left, expected.uncertainty[1:], rtol=1e-9)
+    assert str(expected) in done.stdout and "written: picks.csv" in done.stdout
+    assert done.stderr == ""  # quiet: it is no terminal
+
+
+def test_the_nearest_target_is_the_one_of_largest_cosine(files, run, rows):
+    run("select", "pool.npy", "--targets", "val.npy", "-k", 12, "-o", "picks.csv")
+    pool, targets, _ = (np.asarray(part, dtype=np.float64) for part in rows)
+    for pick in read_csv(files / "picks.csv"):
+        row = pool[int(pick["index"])]
+        cosines = targets @ row / np.linalg.norm(row) / np.linalg.norm(targets, axis=1)
+        assert int(pick["nearest_target"]) == cosines.argmax()
+        assert float(pick["similarity"]) == pytest.approx(cosines.max())
+
+
+def test_without_a_file_picks_go_to_stdout_and_words_to_stderr(files, run, expected):
+    done = run("select", "pool.npy", "-t", "val.npy", "-k", 12)
+    lines = list(csv.DictReader(done.stdout.splitlines()))
+    assert [int(line["index"]) for line in lines] == expected.indices.tolist()
+    assert str(expected) in done.stderr
+
+
+def test_json_is_one_object_with_the_picks(files, run, expected):
+    done = run("select", "pool.npy", "-t", "val.npy", "-k", 12, "--floor", "--json").json()
+    assert [pick["index"] for pick in done["picks"]] == expected.indices.tolist()
+    assert done["picked"] == 12 and done["stop_reason"] == "k reached"
+    assert done["ended_early"] is False
+    assert done["uncertainty_after"] == pytest.approx(expected.uncertainty[-1])
+    assert done["floor"] <= done["whole_pool"] < done["uncertainty_after"]
+    assert done["settings"]["noise_ratio"] == 1.0
+
+
+def test_json_with_a_file_names_it(files, run):
+    done = run("select", "pool.npy", "-t", "val.npy", "-k", 3, "-o", "a.jsonl", "--json").json()
+    assert done["written"] == ["a.jsonl"] and "picks" not in done
+    first = json.loads((files / "a.jsonl").read_text().splitlines()[0])
+    assert list(first) == PICKS and first["rank"] == 1
+
+
+def test_a_saved_selection_holds_everything(files, run, expected):
+    run("select", "pool.npy", "-t", "val.npy", "-k", 12, "-o", "picks.sightline")
+    again = sl.Selection.load(files / "picks.sightline")
+    np.testing.assert_array_equal(again.indices, expected.indices)
+    np.testing.assert_array_equal(again.target_variance, expected.target_variance)
+
+
+def test_options_mean_what_they_mean_in_python(files, run, rows):
+    noise = np.linspace(0.1, 2.0, len(rows[0]))
+    np.save(files / "noise.npy", noise)
+    (files / "weights.csv").write_text("weight\n" + "\n".join("123456") + "\n")
+    options = ["--rule", "mm-itl", "--normalize", "center+unit", "--noise-std", "noise.npy"]
+    options += ["--target-weights", "weights.csv", "--kernel", "Matern(nu=1.5, lengthscale=2.0)"]
+    done = run("select", "pool.npy", "-t", "val.npy", "-k", 9, *options, "--json").json()
+    chosen = sl.select(
+        rows[0],
+        rows[1],
+        9,
+        rule="mm-itl",
+        normalize="center+unit",
+        noise_std=noise,
+        target_weights=[1, 2, 3, 4, 5, 6],
+        kernel=sl.kernels.Matern(nu=1.5, lengthscale=2.0),
+    )
+    assert [pick["index"] for pick in done["picks"]] == chosen.indices.tolist()
+
+
+def test_a_rule_without_targets_needs_none(files, run, rows):
+    done = run("select", "pool.npy", "-k", 5, "--rule", "k-center", "--json").json()
+    chosen = sl.select(rows[0], k=5, rule="k-center")
+    assert [pick["index"] for pick in done["picks"]] == chosen.indices.tolist()
+    assert done["picks"][0]["nearest_target"] is None
+
+
+def test_several_files_are_one_pool(files, run, rows, expected):
+    np.save(files / "a.npy", rows[0][:50])
+    np.save(files / "b.npy", rows[0][50:])
+    run("select", "a.npy", "b.npy", "--targets", "val.npy", "-k", 12, "-o", "picks.csv")
+    picks = read_csv(files / "picks.csv")
+    assert [int(pick["index"]) for pick in picks] == expected.indices.tolist()
+
+
+def test_rounds_go_on_where_the_last_one_ended(files, run, expected):
+    """Two rounds of six are one of twelve; what is excluded is never picked."""
+    run("select", "pool.npy", "-t", "val.npy", "-k", 6, "-o", "round1.csv")
+    two = run("select", "pool.npy", "-t", "val.npy", "-k", 6, "--observed", "round1.csv", "--json")
+    assert [p["index"] for p in two.json()["picks"]] == expected.indices[6:].tolist()
+    (files / "rejected.csv").write_text(f"id\n{expected.indices[6]}\n{expected.indices[8]}\n")
+    more = ["--observed", "round1.csv", "--exclude", "rejected.csv"]
+    three = run("select", "pool.npy", "-t", "val.npy", "-k", 6, *more, "--json").json()
+    picked = {pick["index"] for pick in three["picks"]}
+    assert not picked & {*expected.indices[:7].tolist(), int(expected.indices[8])}
+
+
+def test_several_rounds_may_be_observed(files, run, expected):
+    for number, part in enumerate((expected.indices[:4], expected.indices[4:8])):
+        (files / f"r{number}.txt").write_text("".join(f"{i}\n" for i in part))
+    more = ["--observed", "r0.txt", "--observed", "r1.txt"]
+    done = run("select", "pool.npy", "-t", "val.npy", "-k", 4, *more, "--json").json()
+    assert [pick["index"] for pick in done["picks"]] == expected.indices[8:].tolist()
+
+
+def test_an_earlier_selection_is_observed_with_what_it_knew(files, run, expected):
+    run("select", "pool.npy", "-t", "val.npy", "-k", 4, "-o", "1.sightline")
+    more = ["-k", 4, "--observed", "1.sightline", "-o", "2.sightline"]
+    run("select", "pool.npy", "-t", "val.npy", *more)
+    done = run(
+        "select", "pool.npy", "-t", "val.npy", "-k", 4, "--observed", "2.sightline", "--json"
+    )
+    assert [p["index"] for p in done.json()["picks"]] == expected.indices[8:].tolist()
+
+
+def test_only_candidates_are_picked(files, run):
+    (files / "may.txt").write_text("7\n8\n9\n")
+    more = ["-k", 3, "--candidates", "may.txt", "--json"]
+    done = run("select", "pool.npy", "-t", "val.npy", *more).json()
+    assert {pick["index"] for pick in done["picks"]} == {7, 8, 9}
+
+
+def test_a_run_that_finds_nothing_more_to_gain_says_so_by_its_exit_code(files, run):
+    more = ["-k", 100, "--min-gain-share", 0.2, "--json"]
+    done = run("select", "pool.npy", "-t", "val.npy", *more, code=3).json()
+    assert done["ended_early"] and 0 < done["picked"] < 100
+    assert "min_gain_share" in done["stop_reason"]
+
+
+def test_a_report_is_written_too(files, run):
+    pytest.importorskip("plotly")
+    more = ["-k", 5, "-o", "picks.csv", "--report", "report.html"]
+    done = run("select", "pool.npy", "-t", "val.npy", *more)
+    assert "written: picks.csv, report.html" in done.stdout
+    assert (files / "report.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_a_checkpoint_is_resumed(files, run):
+    more = ["-k", 6, "--checkpoint", "run.jsonl", "--json"]
+    first = run("select", "pool.npy", "-t", "val.npy", *more).json()
+    more[1] = 8
+    second = run("select", "pool.npy", "-t", "val.npy", *more).json()
+    assert second["settings"]["resumed_picks"] == 6
+    assert second["picks"][:6] == first["picks"]

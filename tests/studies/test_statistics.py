@@ -1,0 +1,39 @@
+"""Means, quantiles and ranks are those of the textbooks."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sightline.studies.statistics import Mean, rank_correlation, t_quantile
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 9, 29, 30, 31, 60, 1_000])
+def test_quantiles_are_those_of_student(freedom):
+    assert t_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=2e-4)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=3, max_size=30))
+def test_rank_correlation_is_spearmans_with_ties(pairs):
+    x, y = np.array(pairs, dtype=float).T
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        assert rank_correlation(x, y).value == 0
+    else:
+        expected = stats.spearmanr(x, y).statistic
+        assert rank_correlation(x, y).value == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_difference_counts_where_a_t_test_says_so():
+    rng = np.random.default_rng(0)
+    for shift in np.linspace(-2, 2, 21):
+        values = rng.standard_normal(8) + shift
+        result = stats.ttest_1samp(values, 0)
+        expected = int(np.sign(result.statistic)) if result.pvalue < 0.05 else 0
+        assert Mean.of(values).sign == expected
+
+
+def test_one_value_has_no_error_and_proves_nothing():
+    mean = Mean.of(np.array([3.0]))
+    assert mean.error is None and mean.sign == 0 and mean.text() == "3.0"
