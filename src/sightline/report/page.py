@@ -72,7 +72,7 @@ def write_page(chosen: Selection, path: Path, pool: Any, targets: Any, items: An
 def read_plotly() -> str:
     """The script that draws the charts; it goes into the page."""
     try:
-        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+        from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise ImportError("report() needs plotly; pip install 'sightline[report]'.") from error
     return get_plotlyjs()
