@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import sightline as sl
 from sightline.kernels.reading import read_kernel
@@ -70,7 +71,9 @@ def test_other_targets_are_refused():
 
 
 def test_a_kernel_that_no_file_can_hold_is_named(tmp_path):
-    chosen = sl.select(POOL, TARGETS, 3, kernel=sl.kernels.Linear(2 * np.eye(12)))
+    chosen = sl.select(
+        POOL, TARGETS, 3, kernel=sl.kernels.Linear(2 * torch.eye(12, dtype=torch.float64))
+    )
     assert recall(chosen, POOL, TARGETS).obstacle is None
     chosen.save(tmp_path / "picks.sightline")
     recalled = recall(sl.Selection.load(tmp_path / "picks.sightline"), POOL, TARGETS)

@@ -258,6 +258,13 @@ MATRIX_ROUNDING = 10.0
 DEFAULT_NOISE_RATIO = 1.0
 """Noise variance over mean prior variance, unless the caller says; see docs/noise.md."""
 
+STOP_SHARE = 0.1
+"""A stop is suggested where the picks after it gain, on average, less than this share of what the
+average pick of the selection does: a tenth of the worth for the same price."""
+
+RETRACE_BYTES = 64 * 2**20
+"""Size of a block of picks x targets values when a selection is retraced; three exist at once."""
+
 
 def nonnegative(variance: Tensor) -> Tensor:
     """Cut a variance at zero, in place.

@@ -61,11 +61,21 @@ class Recalled:
         return torch.full((len(indices),), scalar, dtype=torch.float64, device=self.pool.device)
 
     def select(
-        self, rule: str | Rule, k: int, *, noise_factor: float = 1.0, progress: bool | None = None
+        self,
+        rule: str | Rule,
+        k: int,
+        *,
+        noise_factor: float = 1.0,
+        floor: bool = False,
+        progress: bool | None = None,
     ) -> Selection:
-        """The same with another rule, or with other noise; limits of cost and groups fall away."""
+        """The same with another rule, or with other noise; limits of cost and groups fall away.
+
+        Repeated picks, and ranking once, are ways of the rule that was used: others do without.
+        """
         chosen, rule = self.chosen, check_rule(rule)
         settings, per_row = chosen.settings, chosen.noise_variance
+        is_same = rule.name == settings["rule"]
         noise = settings["noise_variance"] if per_row is None else per_row
         return select(
             self.given_pool,
@@ -75,13 +85,24 @@ class Recalled:
             kernel=self.kernel,
             noise_std=sqrt(noise_factor) * np.sqrt(noise),
             normalize=settings["normalize"],
-            observed=replace(chosen, indices=chosen.indices[:0]),
+            observed=self._before(),
             candidates=chosen.candidate_indices,
             target_weights=settings["target_weights"] if rule.weighs_targets else None,
-            replace=settings["replace"],
-            conditional=settings["conditional"],
+            replace=settings["replace"] and is_same,
+            conditional=settings["conditional"] or not is_same,
+            floor=floor,
             device=self._device(),
             progress=progress,
+        )
+
+    def _before(self) -> Selection:
+        """The selection as of before its first pick: what it had observed."""
+        chosen = self.chosen
+        return replace(
+            chosen,
+            indices=chosen.indices[:0],
+            gains=chosen.gains[:0],
+            uncertainty=chosen.uncertainty[:1],
         )
 
     def reductions(self, indices: Int[np.ndarray, " k"]) -> Float[np.ndarray, "k m"]:

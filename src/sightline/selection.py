@@ -134,9 +134,11 @@ class Selection:
     def report(
         self, path: str | os.PathLike[str], pool: Any, targets: Any, items: Any = None
     ) -> None:
-        """Write a self-contained HTML page about the selection.
+        """Write a self-contained HTML page about the selection. Needs plotly.
 
-        ``items``: something to show for each pool row, such as its text; None: its number.
+        ``pool`` and ``targets`` are those of the selection. ``items``: something to show for each
+        pool row, such as its text; None: its number. Selects a few times more, for comparison:
+        by other methods, and at other noise.
         """
         from sightline.report.page import write_page
 

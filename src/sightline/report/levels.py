@@ -1,11 +1,15 @@
 """What a selection is measured against: its uncertainty, and how far that could fall."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from sightline.numerics import UNINFORMATIVE
+from sightline.kernels.algebra import feature_form
+from sightline.numerics import FLOOR_EXACT_ROWS, UNINFORMATIVE
+from sightline.recalling import Recalled
+from sightline.report.baselines import find_eligible
+from sightline.rules import Random
 from sightline.selection import Selection
 from sightline.shapes import Float
 
@@ -25,6 +29,25 @@ class Level:
         if self.remark == "at most":
             return f"at most {self.shown}"
         return f"{self.shown}, {self.remark}" if self.remark else self.shown
+
+
+def with_levels(recalled: Recalled) -> Selection:
+    """The selection with floor and whole pool, where they were not asked for but cost little."""
+    chosen = recalled.chosen
+    is_known = chosen.whole_pool is not None or recalled.targets is None
+    if is_known or recalled.obstacle is not None or not _costs_little(recalled):
+        return chosen
+    least = recalled.select(Random(), 1, floor=True)
+    names = ("floor", "floor_is_exact")
+    settings = chosen.settings | {name: least.settings[name] for name in names}
+    return replace(chosen, floor=least.floor, whole_pool=least.whole_pool, settings=settings)
+
+
+def _costs_little(recalled: Recalled) -> bool:
+    """A pass for inner products; otherwise a solve that only a small pool allows."""
+    is_small = recalled.chosen.settings["candidates"] <= FLOOR_EXACT_ROWS
+    is_cheap = is_small or feature_form(recalled.kernel) is not None
+    return is_cheap and len(find_eligible(recalled)) > 0
 
 
 def find_levels(chosen: Selection) -> list[Level]:

@@ -1,5 +1,7 @@
-"""A page about one selection: one HTML file that needs neither network nor script."""
+"""A page about one selection: one HTML file that needs neither network nor server."""
 
+from contextlib import closing
+from dataclasses import dataclass, replace
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -7,218 +9,136 @@ from typing import Any
 
 import numpy as np
 
-from sightline.kernels import Linear
-from sightline.neighbors import Nearest, find_nearest
-from sightline.recalling import recall
-from sightline.report.charts import draw_targets, draw_uncertainty
-from sightline.report.levels import find_levels, is_uninformative, name_uncertainty, weigh
-from sightline.report.rows import check_items, take_item
-from sightline.report.tables import Column, describe_settings, number, write_table
+from sightline.recalling import Recalled, recall
+from sightline.report.curves import Curves, follow_curves, pack_curves
+from sightline.report.health import Overlap, measure_overlap
+from sightline.report.levels import with_levels
+from sightline.report.map import Map, draw_map, pack_map
+from sightline.report.panels import (
+    write_curves,
+    write_health,
+    write_map,
+    write_picks,
+    write_settings,
+    write_summary,
+    write_targets,
+)
+from sightline.report.payload import shorten, write_payload
+from sightline.report.picks import Picks, describe_picks, pack_picks
+from sightline.report.rows import Items, check_items
+from sightline.report.stopping import Stop, suggest_stop
+from sightline.report.summary import summarize, telling_levels
+from sightline.report.targets import TargetBars, describe_targets, pack_targets
 from sightline.selection import Selection
-from sightline.shapes import Float
+from sightline.studies import Health, examine
+from sightline.writing import check_writable, written_whole
 
-SHOWN_PICKS = 1_000
-SHOWN_TARGETS = 200
-SHOWN_LEAST_HELPED = 10
-ITEM_LENGTH = 200  # characters of an item that a table can bear
-LINE_LENGTH = 24  # longer items get a column wide enough to read them in, also on a phone
+# the browser itself sees to it that nothing is loaded, whatever an item may say
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data: blob:"
+)
+
+# told before anything is drawn, so that no word for those without script appears and goes
+SCRIPTED = "document.documentElement.classList.add('scripted')"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that the page shows, computed."""
+
+    chosen: Selection
+    stop: Stop | None
+    curves: Curves
+    picks: Picks
+    map: Map | None
+    targets: tuple[TargetBars, TargetBars] | None  # all that are shown, those helped least
+    health: Health | None
+    overlap: Overlap
 
 
 def write_page(chosen: Selection, path: Path, pool: Any, targets: Any, items: Any = None) -> None:
     """Write the page, whole or not at all. ``pool`` and ``targets`` are those of the selection."""
+    library = read_plotly()  # before any long work, since it may be missing
+    check_writable(path, "path")
     recalled = recall(chosen, pool, targets)
-    check_items(items, len(recalled.pool))
-    nearest = find_nearest(recalled.pool, recalled.targets, chosen.indices[:SHOWN_PICKS])
-    text = render(chosen, nearest, items)
-    unfinished = path.with_name(path.name + ".part")
-    try:
+    with closing(recalled.pool.source):
+        findings = find_out(recalled, check_items(items, len(recalled.pool)))
+    text = render(findings, library)
+    with written_whole(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", errors="replace")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
-def render(chosen: Selection, nearest: Nearest | None, items: Any) -> str:
-    title = f"{len(chosen):,} picks by {chosen.settings['rule']}"
-    style = files("sightline.report").joinpath("page.css").read_text(encoding="utf-8")
+def read_plotly() -> str:
+    """The script that draws the charts; it goes into the page."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise ImportError("report() needs plotly; pip install 'sightline[report]'.") from error
+    return get_plotlyjs()
+
+
+def find_out(recalled: Recalled, items: Items) -> Findings:
+    """A few passes over the pool, and the selections that the picks are compared with."""
+    recalled = replace(recalled, chosen=with_levels(recalled))
+    chosen, has_rows = recalled.chosen, len(recalled.pool.shape) == 2
+    curves = follow_curves(recalled)
+    normalize = chosen.settings["normalize"]
+    health = examine(recalled.given_pool, normalize=normalize) if has_rows else None
+    return Findings(
+        chosen=chosen,
+        stop=suggest_stop(chosen.uncertainty),
+        curves=curves,
+        picks=describe_picks(recalled, items, with_served=curves.obstacle is None),
+        map=None if health is None else draw_map(recalled, health, items),
+        targets=describe_targets(recalled),
+        health=health,
+        overlap=measure_overlap(recalled),
+    )
+
+
+def render(found: Findings, library: str) -> str:
+    summary = summarize(found.chosen, found.stop)
     body = (
-        f"<h1>{escape(title)}</h1>{_summary(chosen)}{_cards(chosen)}{_notes(chosen)}"
-        f"{_uncertainty(chosen)}{_targets(chosen)}{_least_helped(chosen)}"
-        f"{_section('Settings', describe_settings(chosen))}{_picks(chosen, nearest, items)}"
+        write_summary(summary)
+        + write_curves(found.chosen, found.curves, found.stop)
+        + write_picks(found.picks)
+        + write_map(found.map)
+        + write_targets(found.chosen, found.targets)
+        + write_health(found.health, found.overlap)
+        + write_settings(found.chosen)
     )
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Sightline: {escape(title)}</title>"
-        f"<style>\n{style}</style></head>\n<body><main>{body}"
-        '<footer class="small">Written by Sightline. Rows and targets are numbered from 0.'
-        "</footer></main></body></html>\n"
+        f"<title>Sightline: {escape(summary.title)}</title>"
+        f"<style>\n{_read('page.css')}</style>"
+        f"<script>{SCRIPTED}</script></head>\n<body><main>{body}"
+        '<footer class="small">Written by Sightline. Rows and targets are numbered from 0, '
+        "picks from 1.</footer></main>\n"
+        f'<script type="application/json" id="payload">{write_payload(pack(found))}</script>\n'
+        f"<script>{library}</script>\n<script>\n{_read('page.js')}</script></body></html>\n"
     )
 
 
-def _summary(chosen: Selection) -> str:
-    settings, (before, after) = chosen.settings, chosen.uncertainty[[0, -1]]
-    m = settings["targets"]
-    about = f"{m:,} target{'s' if m != 1 else ''}" if m else "all candidates"
-    mean = "weighted mean" if settings["target_weights"] is not None else "mean"
-    share = f", {_share(before, after)}" if before > 0 else ""
-    return (
-        f'<p class="summary">Of {settings["candidates"]:,} candidates, '
-        f"<strong>{len(chosen):,}</strong> were picked by {escape(settings['rule'])}; the {mean} "
-        f"variance of {about} went from <strong>{before:.4g}</strong> to "
-        f"<strong>{after:.4g}</strong>{share}.</p>"
-    )
-
-
-def _share(before: float, after: float) -> str:
-    return f"{100 * (1 - after / before):.1f}% less"
-
-
-def _cards(chosen: Selection) -> str:
-    before, after = chosen.uncertainty[[0, -1]]
-    cards = [
-        ("picks", f"{len(chosen):,}", chosen.stop_reason),
-        ("uncertainty before", f"{before:.4g}", name_uncertainty(chosen)),
-        ("uncertainty after", f"{after:.4g}", _share(before, after) if before > 0 else ""),
-    ]
-    meaning = {
-        "whole pool": "every candidate observed once, with noise",
-        "floor": "every candidate known exactly",
+def pack(found: Findings) -> dict[str, Any]:
+    """What the script draws."""
+    levels = telling_levels(found.chosen)
+    values = shorten(np.array([level.value for level in levels]))
+    return {
+        "rule": found.chosen.settings["rule"],
+        "curves": pack_curves(found.curves),
+        "levels": [
+            {"name": level.name, "value": value, "text": level.text}
+            for level, value in zip(levels, values, strict=True)
+        ],
+        "stop": None if found.stop is None else found.stop.picks,
+        "picks": pack_picks(found.picks),
+        "map": None if found.map is None else pack_map(found.map),
+        "targets": None if found.targets is None else pack_targets(found.targets[0]),
     }
-    for level in find_levels(chosen):
-        remark = f"{level.remark}; {meaning[level.name]}" if level.remark else meaning[level.name]
-        cards.append((level.name, level.shown, remark))
-    inner = "".join(
-        f"<div><dt>{escape(name)}</dt>"
-        f"<dd>{escape(value)} <small>{escape(remark)}</small></dd></div>"
-        for name, value, remark in cards
-    )
-    return f'<dl class="cards">{inner}</dl>'
 
 
-def _notes(chosen: Selection) -> str:
-    notes = "".join(f"<li>{escape(note)}</li>" for note in chosen.settings["notes"])
-    return notes and _section("Please note", f"<ul>{notes}</ul>", kind="notes")
-
-
-def _uncertainty(chosen: Selection) -> str:
-    levels, name = find_levels(chosen), name_uncertainty(chosen)
-    entries = [('<path class="line" d="M0 6h26"/>', name)]
-    entries += [
-        (
-            f'<path class="level {level.name.replace(" ", "-")}" d="M0 6h26"/>',
-            f"{level.name}: {level.text}",
-        )
-        for level in levels
-    ]
-    chart = draw_uncertainty(chosen.uncertainty, levels, name)
-    return _section("Uncertainty after each pick", chart + _legend(entries))
-
-
-def _targets(chosen: Selection) -> str:
-    m = chosen.target_variance.shape[1]
-    if m == 0:
-        return ""
-    after = chosen.target_variance[1]
-    shown = np.argsort(-after, kind="stable")[:SHOWN_TARGETS]
-    floor = _telling_floor(chosen)
-    entries = [
-        ('<rect class="before" width="26" height="12"/>', "before"),
-        ('<rect class="after" width="26" height="12"/>', "after"),
-    ]
-    if floor is not None:
-        entries.append(('<path class="floor" d="M0 6h26"/>', "floor"))
-    chart = draw_targets(
-        chosen.target_variance[:, shown], shown, None if floor is None else floor[shown]
-    )
-    cut = _small(f"The {len(shown)} most uncertain of {m:,} targets.") if len(shown) < m else ""
-    return _section("Variance of each target", cut + chart + _legend(entries))
-
-
-def _telling_floor(chosen: Selection) -> Float[np.ndarray, " m"] | None:
-    """The floor of each target, unless it is zero up to rounding."""
-    if chosen.floor is None or is_uninformative(chosen, weigh(chosen, chosen.floor)):
-        return None
-    return chosen.floor
-
-
-def _least_helped(chosen: Selection) -> str:
-    """The targets that lost the smallest share of their variance."""
-    before, after = chosen.target_variance
-    open_targets = np.flatnonzero(before > 0)
-    if len(open_targets) < 2:
-        return ""
-    removed = 1.0 - after[open_targets] / before[open_targets]
-    order = np.argsort(removed, kind="stable")[:SHOWN_LEAST_HELPED]
-    least = open_targets[order]
-    columns = [
-        Column("target", map(str, least), kind="number name"),
-        Column("before", map(number, before[least])),
-        Column("after", map(number, after[least])),
-        Column("removed", (f"{100 * share:.1f}%" for share in removed[order])),
-    ]
-    bound = "" if chosen.settings["floor_is_exact"] else ", at most"
-    if chosen.whole_pool is not None:
-        columns.append(Column(f"whole pool{bound}", map(number, chosen.whole_pool[least])))
-    floor = _telling_floor(chosen)
-    if floor is not None:
-        columns.append(Column(f"floor{bound}", map(number, floor[least])))
-    intro = "These lost the smallest share of their variance."
-    if chosen.whole_pool is not None:
-        intro += " Whole pool: what is left if every candidate is observed once, with noise."
-    return _section(
-        "Targets helped least", _small(intro) + write_table(columns, "targets helped least")
-    )
-
-
-def _picks(chosen: Selection, nearest: Nearest | None, items: Any) -> str:
-    indices = chosen.indices[:SHOWN_PICKS]
-    shown = len(indices)
-    if shown == 0:
-        return _section("Picks", "<p>Nothing was picked.</p>")
-    columns = [
-        Column("rank", map(str, range(1, shown + 1)), kind="number name"),
-        Column("row", map(str, indices)),
-    ]
-    if items is not None:
-        columns.append(_items(items, indices.tolist()))
-    columns.append(Column("gain", map(number, chosen.gains[:shown])))
-    columns.append(Column("remaining uncertainty", map(number, chosen.uncertainty[1 : shown + 1])))
-    if nearest is not None:
-        columns.append(Column("nearest target", map(str, nearest.targets)))
-        columns.append(Column(_name_cosine(chosen), (f"{c:.3f}" for c in nearest.cosines)))
-    cut = f"The first {shown:,} of {len(chosen):,} picks. " if shown < len(chosen) else ""
-    intro = _small(f"{cut}Unit of the gains: {escape(chosen.settings['unit'])}.")
-    return _section("Picks", intro + write_table(columns, "picks"))
-
-
-def _name_cosine(chosen: Selection) -> str:
-    """With another kernel the cosine is a property of the rows, not of what the rule saw."""
-    is_plain = chosen.settings["kernel"] == repr(Linear())
-    return "cosine similarity" if is_plain else "cosine of the rows"
-
-
-def _items(items: Any, indices: list[int]) -> Column:
-    cells = []
-    for index in indices:
-        item = take_item(items, index)
-        text = "" if item is None else str(item)
-        cells.append(text if len(text) <= ITEM_LENGTH else text[:ITEM_LENGTH] + " …")
-    is_long = max(map(len, cells)) > LINE_LENGTH
-    return Column("item", cells, kind="long text" if is_long else "text")
-
-
-def _legend(entries: list[tuple[str, str]]) -> str:
-    inner = "".join(
-        f'<li><svg viewBox="0 0 26 12" aria-hidden="true">{mark}</svg>{escape(text)}</li>'
-        for mark, text in entries
-    )
-    return f'<ul class="legend">{inner}</ul>'
-
-
-def _section(title: str, body: str, kind: str = "") -> str:
-    return f'\n<section class="{kind}"><h2>{escape(title)}</h2>{body}</section>'
-
-
-def _small(text: str) -> str:
-    return f'<p class="small">{text}</p>'
+def _read(name: str) -> str:
+    return files("sightline.report").joinpath(name).read_text(encoding="utf-8")

@@ -1,15 +1,48 @@
-"""What to show for a row."""
+"""What to show for a row, and how near rows come to a target."""
 
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import torch
+from torch import Tensor
 
-def check_items(items: Any, n: int) -> None:
+from sightline import numerics
+from sightline.pools import Normalization, Pool
+from sightline.shapes import Float
+
+UNIT = Normalization(to_unit_length=True)
+
+
+@dataclass(frozen=True)
+class Items:
+    """Something to show for each pool row, such as its text; None: its number alone."""
+
+    given: Any
+
+    def show(self, index: int, length: int) -> str:
+        """Up to so many characters of one; by position, also from a pandas Series."""
+        if self.given is None:
+            return ""
+        item = getattr(self.given, "iloc", self.given)[index]
+        text = "" if item is None else str(item)
+        return text if len(text) <= length else text[:length] + " …"
+
+
+def check_items(items: Any, n: int) -> Items:
+    """One entry per pool row, or none at all."""
     if items is not None and len(items) != n:
         raise ValueError(
             f"items must have one entry per pool row, {n}; got {len(items)}. An entry may be None."
         )
+    return Items(items)
 
 
-def take_item(items: Any, index: int) -> Any:
-    """By position, also from a pandas Series with an index of its own."""
-    return getattr(items, "iloc", items)[index]
+def find_closeness(pool: Pool, targets: Tensor) -> Float[np.ndarray, " m"]:
+    """The cosine similarity of each target to the pool row nearest to it, in one pass."""
+    directions = UNIT.apply(targets)
+    best = torch.full((len(targets),), -1.0, dtype=torch.float64, device=pool.device)
+    most = max(numerics.CHUNK_BYTES // (8 * len(targets)), numerics.LEAST_BLOCK_ROWS)
+    for _, _, block in pool.blocks(most):
+        best = torch.maximum(best, (UNIT.apply(block) @ directions.T).amax(dim=0))
+    return best.cpu().numpy()

@@ -1,0 +1,86 @@
+"""Pieces of HTML. Every text goes in as plain words and is escaped here."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading and the cells below it. The kind is their class in the style sheet."""
+
+    heading: str
+    cells: Iterable[str]
+    kind: Literal["number", "number name", "text"] = "number"
+
+    def cell(self, text: str) -> str:
+        names_its_row = self.kind == "number name"
+        opening, closing = ('th scope="row"', "th") if names_its_row else ("td", "td")
+        return f'<{opening} class="{self.kind}">{escape(text)}</{closing}>'
+
+
+def write_table(columns: list[Column], about: str, name: str = "") -> str:
+    """A table that scrolls sideways where the screen is narrow, also by keyboard."""
+    head = "".join(
+        f'<th scope="col" class="{column.kind}">{escape(column.heading)}</th>'
+        for column in columns
+    )
+    body = "".join(
+        "<tr>" + "".join(c.cell(text) for c, text in zip(columns, row, strict=True)) + "</tr>\n"
+        for row in zip(*(column.cells for column in columns), strict=True)
+    )
+    identity = f' id="{name}"' if name else ""
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(about)}">'
+        f"<table{identity}><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>"
+    )
+
+
+def write_section(name: str, title: str, body: str) -> str:
+    return (
+        f'\n<section id="{name}" aria-labelledby="{name}-title">'
+        f'<h2 id="{name}-title">{escape(title)}</h2>{body}</section>'
+    )
+
+
+def write_chart(name: str, about: str, title: str = "") -> str:
+    """A place for the script to draw in, with what it shows in words for those who do not see."""
+    heading = f"<h3>{escape(title)}</h3>" if title else ""
+    return (
+        f'<div class="panel">{heading}'
+        f'<div class="chart" id="{name}" role="img" aria-label="{escape(about)}"></div></div>'
+    )
+
+
+def write_paragraph(text: str, kind: str = "") -> str:
+    if not text:
+        return ""
+    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+
+
+def write_small(*sentences: str) -> str:
+    """A remark below a figure."""
+    return write_paragraph(" ".join(filter(None, sentences)), "small")
+
+
+def write_list(lines: Iterable[str]) -> str:
+    inner = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<ul>{inner}</ul>" if inner else ""
+
+
+def write_facts(facts: Iterable[tuple[str, str]]) -> str:
+    """Names and what is to be said of each."""
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(text)}</td></tr>\n'
+        for name, text in facts
+    )
+    return f'<table class="facts"><tbody>{rows}</tbody></table>'
+
+
+def number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f}%"
