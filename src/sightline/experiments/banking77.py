@@ -220,7 +220,8 @@ def draw_figure(results: dict[str, Result], budgets: Sequence[int], path: Path) 
         above.set_title(family, loc="left", fontsize="medium")
     grid[0, 0].set_ylabel("accuracy on the family")
     grid[1, 0].set_ylabel("share of the family\namong the picks")
-    grid[0, 0].legend(frameon=False, fontsize="small", loc="lower right")
+    lines, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside upper center", ncols=len(METHODS), frameon=False)
     figure.savefig(path, dpi=130)
 
 
