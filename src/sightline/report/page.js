@@ -108,7 +108,7 @@
     const ink = colour("faint");
     return {
       color: ink, gridcolor: colour("rule"), zerolinecolor: colour("rule"), fixedrange: true,
-      automargin: true, tickfont: { size: 12 }, ...more,
+      automargin: true, tickfont: { size: 12 }, exponentformat: "e", ...more,
     };
   }
 
@@ -156,7 +156,7 @@
     }
     Plotly.react(id, traces, layout({
       hovermode: "x unified", shapes,
-      xaxis: axis({ title: { text: "picks" }, range: [0, Math.max(last, 1)], unifiedhovertitle: { text: "after %{x:,d} picks" } }),
+      xaxis: axis({ title: { text: "picks" }, range: [0, Math.max(last, 1)], dtick: last < 6 ? 1 : undefined, unifiedhovertitle: { text: "after %{x:,d} picks" } }),
       yaxis: axis({ rangemode: "tozero", nticks: 6 }),
     }), CONFIG);
   }
@@ -210,8 +210,9 @@
     const share = (part) => `${(100 * part).toFixed(1)}%`;
     Plotly.react("map-chart", traces, layout({
       hovermode: "closest", dragmode: isTouch ? false : "zoom",
-      xaxis: axis({ title: { text: `first direction, ${share(explained[0])}` }, zeroline: false, fixedrange: isTouch }),
-      yaxis: axis({ title: { text: `second, ${share(explained[1])}` }, zeroline: false, scaleanchor: "x", fixedrange: isTouch }),
+      margin: { l: 58, r: 24, t: 10, b: 44 }, // fixed: margins and equal scales chase each other
+      xaxis: axis({ title: { text: `first direction, ${share(explained[0])}` }, zeroline: false, fixedrange: isTouch, automargin: false }),
+      yaxis: axis({ title: { text: `second, ${share(explained[1])}` }, zeroline: false, scaleanchor: "x", fixedrange: isTouch, automargin: false }),
     }), { ...CONFIG, displayModeBar: isTouch ? false : "hover", modeBarButtons: [["zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]] });
   }
 
