@@ -130,7 +130,10 @@ def measure(request: Request) -> list[Trial]:
 
 
 def at_size(trials: list[Trial], part: str, rows: int) -> float:
-    """Seconds of a part for so many rows: a straight line through the trials, or to zero."""
+    """Seconds of a part for so many rows: a straight line through the trials, or to zero.
+
+    What four times the rows did not slow down is taken for constant, such as launches on a GPU.
+    """
     last = trials[-1]
     value = getattr(last, part)
     if last.rows == rows:
@@ -139,8 +142,6 @@ def at_size(trials: list[Trial], part: str, rows: int) -> float:
     if len(trials) > 1:
         rise = value - getattr(trials[0], part)
         slope = min(max(rise / (last.rows - trials[0].rows), 0.0), slope)
-        if slope == 0.0:  # noise of the clock
-            slope = value / last.rows
     return value + slope * (rows - last.rows)
 
 
