@@ -180,6 +180,16 @@ def test_the_verdict_says_better_worse_or_no_better(vtl, words):
     assert words in made_up(vtl, [0.5, 0.5, 0.5]).verdict
 
 
+def test_the_verdict_says_where_fewer_picks_tell_another_story():
+    rule = np.array([[0.9, 0.8, 0.6], [0.9, 0.81, 0.4], [0.91, 0.8, 0.51]])
+    scores = {"vtl": rule, "random": np.full((3, 3), 0.5)}
+    measured = Measurement("accuracy", "points", 100.0, scores, "classes", 0, None)
+    made = Comparison(
+        *("vtl", ("vtl", "random"), (2, 5, 10), 3, 100, 50, 20, 1.0, scores, measured, {})
+    )
+    assert made.verdict.endswith("With fewer, it is better after 2 and 5 picks.")
+
+
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [

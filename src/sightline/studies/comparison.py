@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sightline.studies.statistics import Mean
-from sightline.studies.words import number, paragraph, percent
+from sightline.studies.words import listed, number, paragraph, percent
 
 COLUMNS_PER_TABLE = 4
 
@@ -90,10 +90,24 @@ class Comparison:
             signed = gap.text(of.in_unit, self._digits)
             return (
                 f"{self.rule} is no better than {words} here: the difference, {signed} {of.unit}, "
-                f"may be chance {at}."
+                f"may be chance {at}.{self._with_fewer(other, 0)}"
             )
         which = "better" if gap.sign > 0 else "worse"
-        return f"{self.rule} is {which} than {words} here by {size} {of.unit} {at}."
+        return (
+            f"{self.rule} is {which} than {words} here by {size} {of.unit} {at}."
+            f"{self._with_fewer(other, gap.sign)}"
+        )
+
+    def _with_fewer(self, other: str, sign: int) -> str:
+        """Where fewer picks tell another story."""
+        names = {1: "better", 0: "no better", -1: "worse"}
+        told: dict[str, list[str]] = {name: [] for name in names.values()}
+        for budget in self.budgets[:-1]:
+            one = self.difference(other, budget).sign
+            if one != sign:
+                told[names[one]].append(f"{budget:,}")
+        parts = [f"it is {name} after {listed(some)} picks" for name, some in told.items() if some]
+        return f" With fewer, {', and '.join(parts)}." if parts else ""
 
     def _circular_sentences(self) -> Iterator[str]:
         k = self.budgets[-1]

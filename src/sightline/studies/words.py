@@ -1,6 +1,7 @@
 """Numbers as people write them, in lines of 80 columns."""
 
 import textwrap
+from collections.abc import Sequence
 
 COLUMNS = 80
 
@@ -23,6 +24,11 @@ def number(value: float) -> str:
 def count_of(count: int, one: str, several: str) -> str:
     """1 row is, 2 rows are."""
     return f"{count:,} {one if count == 1 else several}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """ "5", "5 and 10", "5, 10 and 20"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def entry(name: str, text: str, width: int) -> str:
