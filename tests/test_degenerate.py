@@ -272,3 +272,14 @@ def test_pools_of_zeros_alone_have_no_uncertainty():
     np.testing.assert_array_equal(chosen.uncertainty, 0.0)
     assert chosen.indices.tolist() == [0, 1, 2]
     assert "nan" not in repr(chosen)
+
+
+@pytest.mark.parametrize("rule", ["vtl", "itl", "ctl", "mm-itl", "uncertainty", "undirected-vtl"])
+def test_noise_below_what_float64_resolves_is_named(rule):
+    """Copies of five rows: after five picks nothing is left but rounding."""
+    generator = np.random.default_rng(0)
+    pool = np.repeat(generator.standard_normal((5, 6)), 8, axis=0)
+    targets = generator.standard_normal((4, 6))
+    with pytest.raises(ValueError, match="The noise is so small"):
+        sl.select(pool, targets, 20, rule=rule, noise_std=1e-12)
+    assert len(sl.select(pool, targets, 20, rule=rule, noise_std=1e-6)) == 20

@@ -16,6 +16,7 @@ from sightline.eligibility import Eligibility
 from sightline.exchange import Place
 from sightline.forecasting import find_shortlist, forecast, scores_to_come
 from sightline.leaders import (
+    NO_NUMBERS,
     Leaders,
     best_of,
     best_of_all,
@@ -54,6 +55,8 @@ class Stop:
 
     def reason(self, first: float | None) -> str:
         """Why candidates are left that are not worth picking."""
+        if self.min_gain is None and self.min_gain_share is None:
+            raise ValueError(NO_NUMBERS)  # every gain is below any number
         if self.min_gain is not None and self.least(first) == self.min_gain:
             return f"no gain is left that reaches min_gain {self.min_gain:.3g}"
         return (

@@ -8,6 +8,7 @@ compared with the best of all.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite
 
 import torch
 from torch import Tensor
@@ -19,6 +20,14 @@ from sightline.shapes import Float, Int
 
 Measure = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 """Running gains, gains and scores of some rows of this process."""
+
+
+NO_NUMBERS = (
+    "the rule gave NaN or an infinity as a gain. (a) The noise is so small beside the prior "
+    "variance that float64 cannot tell what is left from rounding: raise noise_std or "
+    "noise_ratio; a ratio of 1e-12 is safe. (b) The rule is your own: "
+    "sightline.testing.check_rule says where."
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,7 @@ def _compared_with(
 
 def best_of_all(bests: list[float]) -> float:
     if any(best != best for best in bests):
-        raise ValueError("the rule gave NaN as a gain; sightline.testing.check_rule says where.")
+        raise ValueError(NO_NUMBERS)
     return max(bests)
 
 
@@ -109,6 +118,8 @@ def best_of(
 ) -> tuple[int, float]:
     """The first of the rows whose scores are the best up to ties, and its gain."""
     best = max(scores)  # a few numbers: plain Python is faster here
+    if not isfinite(sum(scores)):
+        raise ValueError(NO_NUMBERS)
     least = best - tie_width(best, first)
     winner = min((row, i) for i, row in enumerate(rows) if scores[i] >= least)[1]
     return rows[winner], gains[winner]
