@@ -13,7 +13,7 @@ import sightline as sl
 SOURCE = Path(sl.__file__).parent
 
 LAYERS = [
-    {"shapes", "numerics", "writing"},
+    {"shapes", "numerics", "writing", "reading"},
     {"exchange", "sources", "memory", "probes"},
     {"fingerprint"},
     {"gpu"},

@@ -109,3 +109,32 @@ def test_anything_else_is_no_kernel(text):
 def test_a_kernel_with_a_wrong_value_says_what_is_wrong():
     with pytest.raises(ValueError, match="lengthscale must be positive"):
         read_kernel("Gaussian(lengthscale=-1.0)")
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        sl.rules.ITL(about="y", target_noise_std=5.0),
+        sl.rules.MMR(relevance=0.7),
+        sl.rules.Random(seed=3),
+        sl.rules.VTL(),
+    ],
+    ids=repr,
+)
+def test_a_rule_is_recalled_with_its_parameters(rule, tmp_path):
+    chosen = sl.select(POOL, TARGETS, 6, rule=rule, noise_std=0.1)
+    chosen.save(tmp_path / "picks.sightline")
+    again = sl.Selection.load(tmp_path / "picks.sightline")
+    assert again.rule == rule
+    picks = recall(again, POOL, TARGETS).select(again.rule, 6)
+    np.testing.assert_array_equal(picks.indices, chosen.indices)
+
+
+def test_a_rule_of_the_callers_own_is_kept_in_memory_and_not_in_a_file(tmp_path):
+    class Mine(sl.rules.VTL):
+        name = "mine"
+
+    chosen = sl.select(POOL, TARGETS, 3, rule=Mine())
+    assert isinstance(chosen.rule, Mine)
+    chosen.save(tmp_path / "picks.sightline")
+    assert sl.Selection.load(tmp_path / "picks.sightline").rule is None

@@ -23,7 +23,7 @@ GROUPS = np.arange(N) % 4
 CONDITIONING = ("vtl", "itl", "itl-y", "mm-itl", "ctl", "uncertainty", "undirected-itl")
 CONDITIONING += ("undirected-vtl", "mmr", "k-center")
 KERNELS = {"linear": None, "gaussian": sl.kernels.Gaussian(3.0)}
-FIELDS = {field.name for field in dataclasses.fields(sl.Selection)} - {"kernel"}
+FIELDS = {field.name for field in dataclasses.fields(sl.Selection)} - {"kernel", "rule"}
 
 
 @pytest.fixture

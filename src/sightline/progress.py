@@ -13,14 +13,17 @@ LEAST_COLUMNS = 72  # narrower terminals get no bar
 class ProgressLine:
     """One line on stderr, rewritten at most ten times a second and cleared at the end."""
 
-    def __init__(self, progress: bool | None, what: str = "picks") -> None:
+    def __init__(
+        self, progress: bool | None, what: str = "picks", done_before: int | None = None
+    ) -> None:
+        """``done_before``: what took no time here; None: all but the first that is reported."""
         self._is_on = sys.stderr.isatty() if progress is None else progress
         self._quiet = QUIET_SECONDS if progress is None else 0.0
         self._what = what
         self._started = time.monotonic()
         self._last = 0.0
         self._width = 0
-        self._resumed: int | None = None  # done before the first that took time here
+        self._resumed = done_before
 
     def __enter__(self) -> "ProgressLine":
         return self

@@ -280,6 +280,7 @@ def describe(
     weights, exchange = scene.target_weights, scene.place.exchange
     own = {
         "rule": rule.name,
+        "rule_in_full": repr(rule),
         "unit": rule.unit,
         "kernel": repr(scene.kernel),
         "form": tracker.form,
@@ -337,4 +338,5 @@ def summarize(
         candidate_indices=None if candidates is None else candidates.cpu().numpy(),
         noise_variance=None if is_even else task.noise.of_pool.cpu().numpy(),
         kernel=scene.kernel,
+        rule=task.rule,
     )

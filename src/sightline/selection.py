@@ -4,7 +4,8 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ import numpy as np
 from sightline.kernels import Kernel
 from sightline.kernels.reading import read_kernel
 from sightline.numerics import UNINFORMATIVE
+from sightline.rules import Rule
+from sightline.rules.reading import read_rule
 from sightline.shapes import Float, Int
 from sightline.writing import written_whole
 
@@ -47,6 +50,7 @@ class Selection:
     candidate_indices: Int[np.ndarray, " c"] | None = None  # None: every row might be picked
     noise_variance: Float[np.ndarray, " n"] | None = None  # of each pool row, where it differs
     kernel: Kernel | None = None  # None: loaded from a file, and of a kind that no file can hold
+    rule: Rule | None = None  # likewise
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -112,10 +116,8 @@ class Selection:
                 about = json.loads(str(stored["about"]))
             version = about.pop("format")
             if version == FORMAT:
-                kernel = _kernel_of(about["settings"]["kernel"])
-                return cls(
-                    **{"floor": None, "whole_pool": None, "kernel": kernel, **arrays, **about}
-                )
+                missing = {"floor": None, "whole_pool": None, **_objects_of(about["settings"])}
+                return cls(**{**missing, **arrays, **about})
         except _DAMAGE as error:
             raise ValueError(
                 f"{path.name} is not a saved Selection, or is damaged. Selection.save writes one."
@@ -132,25 +134,35 @@ class Selection:
         return plot_selection(self)
 
     def report(
-        self, path: str | os.PathLike[str], pool: Any, targets: Any, items: Any = None
+        self,
+        path: str | os.PathLike[str],
+        pool: Any,
+        targets: Any,
+        items: Any = None,
+        target_items: Any = None,
     ) -> None:
         """Write a self-contained HTML page about the selection. Needs plotly.
 
         ``pool`` and ``targets`` are those of the selection. ``items``: something to show for each
-        pool row, such as its text; None: its number. Selects a few times more, for comparison:
-        by other methods, and at other noise.
+        pool row, such as its text; None: its number. ``target_items``: the same for each target.
+        Selects a few times more, for comparison: by other methods, and at other noise.
         """
         from sightline.report.page import write_page
 
-        write_page(self, Path(path), pool, targets, items)
+        write_page(self, Path(path), pool, targets, items, target_items)
 
 
-def _kernel_of(text: str) -> Kernel | None:
-    """The kernel that was used, if it can be written down."""
-    try:
-        return read_kernel(text)
-    except ValueError:
-        return None
+def _objects_of(settings: dict[str, Any]) -> dict[str, Any]:
+    """The kernel and the rule that were used, where they can be written down."""
+    found: dict[str, Any] = {}
+    readers: dict[str, tuple[str, Callable[[str], Any]]] = {
+        "kernel": (settings["kernel"], read_kernel),
+        "rule": (settings["rule_in_full"], read_rule),
+    }
+    for name, (text, read) in readers.items():
+        with suppress(ValueError):
+            found[name] = read(text)
+    return found
 
 
 _DAMAGE = (

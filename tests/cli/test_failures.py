@@ -35,7 +35,9 @@ def assert_one_line(done, *words):
         (["select", "pool.npy", "-k", 5], "targets"),
         (["select"], "Missing argument"),
         (["select", "pool.npy", "--targets", "val.npy"], "say how much to pick"),
-        ([*BASIC, "--rule", "best"], "vtl"),
+        ([*BASIC, "--rule", "vlt"], "Did you mean vtl?"),
+        ([*BASIC, "--report", "r.pdf"], ".html"),
+        (["compare", "pool.npy", "-t", "val.npy", "--budgets", "1,two"], "by commas"),
         ([*BASIC, "--fast"], "--fast"),
         ([*BASIC, "--normalize", "zscore"], "center+unit"),
         ([*BASIC, "--noise-ratio", 1, "--noise-std", 1], "not both"),
@@ -116,6 +118,13 @@ def test_a_bad_table_is_named_by_line_or_column(kind, tmp_path, run):
 def test_an_id_that_the_pool_does_not_have_is_named(files, run):
     (files / "rejected.csv").write_text("id\n3\n999\n")
     assert_one_line(run(*BASIC, "--exclude", "rejected.csv", code=1), "999", "rejected.csv")
+
+
+def test_picks_of_another_pool_are_refused(files, run, rows):
+    """Line numbers from 1 are ids that would fit row numbers from 0, all of them wrong."""
+    np.savetxt(files / "pool.csv", rows[0], delimiter=",")
+    run("select", "pool.csv", "-t", "val.npy", "-k", 5, "-o", "picks.csv")
+    assert_one_line(run(*BASIC, "--observed", "picks.csv", code=1), "picks of another pool")
 
 
 def test_an_output_that_cannot_be_written_is_told_before_the_work(files, run):

@@ -157,6 +157,28 @@ def test_a_run_that_finds_nothing_more_to_gain_says_so_by_its_exit_code(files, r
     assert "min_gain_share" in done["stop_reason"]
 
 
+def test_the_cost_is_told_and_nothing_affordable_is_no_success(files, run, rows):
+    (files / "cost.csv").write_text("cost\n" + "20\n" * len(rows[0]))
+    more = ["--cost", "cost.csv", "-o", "picks.csv", "--budget"]
+    done = run("select", "pool.npy", "-t", "val.npy", *more, 90)
+    assert "cost 80 of 90" in done.stdout
+    done = run("select", "pool.npy", "-t", "val.npy", *more, 10, code=3)
+    assert "cost 0 of 10; the cheapest row costs 20" in done.stdout
+    assert (files / "picks.csv").read_text() == ",".join(PICKS) + "\n"
+
+
+def test_rounds_and_columns_are_told(files, run, rows):
+    np.savetxt(
+        files / "pool.csv", rows[0], delimiter=",", header=",".join("abcdefgh"), comments=""
+    )
+    (files / "seen.txt").write_text("2\n3\n")
+    (files / "bad.txt").write_text("9\n")
+    more = ["-k", 2, "--observed", "seen.txt", "--exclude", "bad.txt", "-o", "picks.csv"]
+    done = run("select", "pool.csv", "-t", "val.npy", *more)
+    assert "2 observed before, 1 rows left out" in done.stdout
+    assert "features: the 8 columns a to h" in done.stdout
+
+
 def test_a_report_is_written_too(files, run):
     pytest.importorskip("plotly")
     more = ["-k", 5, "-o", "picks.csv", "--report", "report.html"]

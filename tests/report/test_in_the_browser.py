@@ -53,7 +53,8 @@ def written(tmp_path_factory):
     for pick, text in zip(chosen.indices, HOSTILE, strict=False):
         items[pick] = text
     path = tmp_path_factory.mktemp("report") / "r.html"
-    chosen.report(path, pool, targets, items)
+    names = [HOSTILE[i % len(HOSTILE)] for i in range(12)]
+    chosen.report(path, pool, targets, items, names)
     return chosen, path
 
 
@@ -167,6 +168,14 @@ def test_the_search_finds_picks_by_item_and_the_pager_goes_on(opened, written):
     assert cells(page, 1) == []
     page.get_by_label("Search").fill("")
     assert len(cells(page, 1)) == 25
+
+
+def test_hostile_targets_show_as_they_are_in_the_list_of_targets(opened):
+    page = opened()
+    page.click("#targets details summary")
+    shown = page.locator("#targets details td.text").all_inner_texts()
+    expected = [HOSTILE[i % len(HOSTILE)] for i in range(12)]
+    assert [" ".join(text.split()) for text in shown] == [" ".join(t.split()) for t in expected]
 
 
 def test_hostile_items_show_as_they_are_in_the_table_and_on_the_map(opened):

@@ -92,7 +92,7 @@ def test_scores_are_those_of_probes_on_halves_of_the_pool():
         probe = LogisticRegression(C=100, tol=1e-8, max_iter=10_000)
         probe.fit((pool[picks] - mean) / scale, y[picks])
         accuracy = probe.score((targets - mean) / scale, t)
-        assert result.measured.scores["vtl"][1, column] == pytest.approx(accuracy)
+        assert result.measured.scores["vtl"][1, column].mean() == pytest.approx(accuracy)
 
 
 def test_a_file_that_is_streamed_gives_the_same_scores(tmp_path):
@@ -160,8 +160,15 @@ def test_lines_fit_on_a_terminal():
         assert max(map(len, text.splitlines())) <= 80
 
 
+def of_targets(scores):
+    """The same score for each of a hundred targets."""
+    scores = np.asarray(scores)
+    scores = scores[:, None] if scores.ndim == 1 else scores
+    return np.repeat(scores[:, :, None], 100, axis=2)
+
+
 def made_up(vtl, random):
-    scores = {"vtl": np.array(vtl)[:, None], "random": np.array(random)[:, None]}
+    scores = {"vtl": of_targets(vtl), "random": of_targets(random)}
     measured = Measurement("accuracy", "points", 100.0, scores, "classes", 0, None)
     return Comparison(
         *("vtl", ("vtl", "random"), (10,), len(vtl), 100, 50, 20, 1.0, scores, measured, {})
@@ -180,9 +187,22 @@ def test_the_verdict_says_better_worse_or_no_better(vtl, words):
     assert words in made_up(vtl, [0.5, 0.5, 0.5]).verdict
 
 
+def test_targets_that_differ_widen_the_error_of_a_difference():
+    """Runs that agree about the same few targets say little about others."""
+    runs = np.zeros((6, 1, 4))
+    runs[:, 0, :2] = 1.0  # the rule gets two targets of four, in every run
+    scores = {"vtl": runs, "random": np.zeros((6, 1, 4))}
+    measured = Measurement("accuracy", "points", 100.0, scores, "classes", 0, None)
+    made = Comparison(*("vtl", ("vtl", "random"), (10,), 6, 4, 50, 20, 1.0, scores, measured, {}))
+    gap = made.difference("random")
+    assert gap.value == 0.5 and gap.count == 4
+    assert gap.error == pytest.approx(np.std([1, 1, 0, 0], ddof=1) / 2)
+    assert gap.sign == 0 and "may be chance" in made.verdict
+
+
 def test_the_verdict_says_where_fewer_picks_tell_another_story():
     rule = np.array([[0.9, 0.8, 0.6], [0.9, 0.81, 0.4], [0.91, 0.8, 0.51]])
-    scores = {"vtl": rule, "random": np.full((3, 3), 0.5)}
+    scores = {"vtl": of_targets(rule), "random": of_targets(np.full((3, 3), 0.5))}
     measured = Measurement("accuracy", "points", 100.0, scores, "classes", 0, None)
     made = Comparison(
         *("vtl", ("vtl", "random"), (2, 5, 10), 3, 100, 50, 20, 1.0, scores, measured, {})

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sightline.cli import options
-from sightline.cli.choices import check_choices
+from sightline.cli.choices import check_choices, split_names, split_numbers
 from sightline.cli.ending import DONE, UsageError
 from sightline.cli.inputs import Columns, check_there, read_kernel, read_labels, read_noise
 from sightline.cli.output import print_study
@@ -47,13 +47,12 @@ TargetLabels = Annotated[
     ),
 ]
 Methods = Annotated[
-    list[str] | None,
+    str | None,
     typer.Option(
         "--methods",
         rich_help_panel=options.PICKS,
-        metavar="NAME",
-        help="A rule to compare with; may be given again. Default: random, top-k, mmr, k-center, "
-        "cosine.",
+        metavar="NAMES",
+        help="Rules to compare with, by commas. Default: random,top-k,mmr,k-center,cosine.",
         show_default=False,
     ),
 ]
@@ -66,12 +65,13 @@ Seeds = Annotated[
     ),
 ]
 Budgets = Annotated[
-    list[int] | None,
+    str | None,
     typer.Option(
         "--budgets",
         rich_help_panel=options.PICKS,
-        help="A number of picks to look at, up to k; may be given again. Default: k and an "
-        "eighth, a quarter and half of it.",
+        metavar="NUMBERS",
+        help="Numbers of picks to look at, by commas, up to k. Default: k and an eighth, a "
+        "quarter and half of it.",
         show_default=False,
     ),
 ]
@@ -131,7 +131,8 @@ def compare(
         raise UsageError("give --labels and --target-labels, or neither.")
     noise = (noise_ratio, noise_std)
     check_choices(rule, has_targets=True, normalize=normalize, noise=noise, k=k)
-    for name in methods or ():
+    names = None if methods is None else split_names(methods)
+    for name in names or ():
         check_choices(name, has_targets=True, k=k)
     for path, option in ((labels, "--labels"), (target_labels, "--target-labels")):
         if path is not None:
@@ -155,7 +156,7 @@ def compare(
     from sightline.studies import compare as run
     from sightline.studies.compare import METHODS
 
-    with ProgressLine(progress, "selections") as line:
+    with ProgressLine(progress, "selections", done_before=0) as line:
         comparison = run(
             given.vectors,
             wanted.vectors,
@@ -163,9 +164,9 @@ def compare(
             labels=read_labels(labels, label_column, "--labels", given),
             target_labels=read_labels(target_labels, label_column, "--target-labels", wanted),
             rule=rule,
-            methods=methods or METHODS,
+            methods=names or METHODS,
             seeds=seeds,
-            budgets=budgets,
+            budgets=None if budgets is None else split_numbers(budgets, "--budgets"),
             kind=kind,
             normalize=normalize,
             noise_ratio=noise_ratio,

@@ -65,7 +65,7 @@ class Columns:
         from sightline.progress import ProgressLine
         from sightline.records import read_records
 
-        with ProgressLine(self.progress, "texts embedded") as line:
+        with ProgressLine(self.progress, "texts embedded", done_before=0) as line:
             return read_records(
                 path,
                 argument,

@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -37,12 +38,18 @@ class Outlet:
             raise UsageError(f"--export must be {' or '.join(TOOLS)}; got {self.export!r}.")
         if self.output is not None and self.output == self.report:
             raise UsageError("-o and --report name the same file.")
+        if self.report is not None and self.report.suffix not in (".html", ".htm"):
+            raise UsageError(f"--report writes a page, .html; got {self.report.name}.")
 
     def check(self, pool: "Records") -> None:
         """Before long work: whether the files can be written."""
         from sightline.records import check_picks_path
         from sightline.writing import check_writable
 
+        if self.export is not None and pool.text_field is None:
+            warnings.warn(
+                "the tasks will have ids, but no text: name it with --text-field.", stacklevel=2
+            )
         if self.output is not None and self.export is None:
             check_picks_path(self.output, pool, as_records=self.as_records, argument="--output")
         for path, option in ((self.output, "--output"), (self.report, "--report")):
@@ -72,7 +79,7 @@ class Outlet:
                 as_records=self.as_records,
             )
         if self.report is not None:
-            chosen.report(self.report, pool.vectors, points, show_items(pool))
+            chosen.report(self.report, pool.vectors, points, show_items(pool), show_items(targets))
         return pick_rows(chosen, pool, nearest, target_ids)
 
     @property
@@ -80,50 +87,86 @@ class Outlet:
         return [str(path) for path in (self.output, self.report) if path is not None]
 
 
-def show_items(records: "Records") -> list[Any] | None:
-    """What a page shows for each row; None where all there is are row numbers."""
-    return records.items() if records.text_field is not None or records.has_own_ids else None
+def show_items(records: "Records | None") -> list[Any] | None:
+    """What a page shows for each row: its id and its text; None where there is a number alone."""
+    if records is None or (records.lines is None and not records.has_own_ids):
+        return None
+    if records.text_field is None:
+        return records.ids.tolist()
+    return [f"{i}: {text}" for i, text in zip(records.ids, records.items(), strict=True)]
 
 
 def has_ended_early(chosen: "Selection") -> bool:
     """Whether nothing more could be gained before what was asked for was reached."""
-    return not chosen.stop_reason.startswith(AS_ASKED)
+    return len(chosen) == 0 or not chosen.stop_reason.startswith(AS_ASKED)
 
 
 def print_selection(
-    chosen: "Selection", rows: list[dict[str, Any]], outlet: Outlet, *, as_json: bool
+    chosen: "Selection",
+    rows: list[dict[str, Any]],
+    outlet: Outlet,
+    remarks: list[str],
+    *,
+    as_json: bool,
 ) -> None:
     """The picks to stdout if they went nowhere else, and a summary; or all of it as JSON."""
+    from sightline.records.picks import COLUMNS
+
     if as_json:
         about = summarize(chosen, outlet) | ({"picks": rows} if outlet.output is None else {})
         print(json.dumps(about, ensure_ascii=False))
     elif outlet.output is None:
-        writer = csv.DictWriter(
-            sys.stdout, list(rows[0]) if rows else ["rank"], lineterminator="\n"
-        )
+        writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
         sys.stdout.flush()
-        print(describe(chosen, outlet), file=sys.stderr)
+        print(describe(chosen, outlet, remarks), file=sys.stderr)
     else:
-        print(describe(chosen, outlet))
+        print(describe(chosen, outlet, remarks))
         print(tabulate(rows[:SHOWN], len(rows)))
 
 
-def describe(chosen: "Selection", outlet: Outlet) -> str:
+def describe(chosen: "Selection", outlet: Outlet, remarks: list[str]) -> str:
     """What was done, in a few lines."""
     used = chosen.settings
     noise = "per row" if used["noise_variance"] == "per point" else f"{used['noise_variance']:.4g}"
     ratio = "" if used["noise_ratio"] is None else f" (ratio {used['noise_ratio']:.4g})"
     lines = [
         str(chosen),
+        *remarks,
         f"noise variance {noise}{ratio}, kernel {used['kernel']}, rows "
-        f"{used['normalize'] or 'as they are'}; {used['dtype']}, {used['device']}, "
-        f"{used['passes']:,} passes over {used['rows']:,} rows",
+        f"{used['normalize'] or 'as they are'}",
+        f"{used['rows']:,} rows of {used['features']:,} features, {used['dtype']}, on "
+        f"{used['device']}, in {used['passes']:,} pass{'es' * (used['passes'] != 1)}",
     ]
     if outlet.written:
         lines.append(f"written: {', '.join(outlet.written)}")
     return "\n".join(lines)
+
+
+def remark_on(
+    chosen: "Selection",
+    pool: "Records",
+    costs: Any,
+    budget: float | None,
+    candidates: Any,
+) -> list[str]:
+    """What the options came to: money, rounds, and which columns were taken for features."""
+    remarks = []
+    if costs is not None:
+        of = "" if budget is None else f" of {budget:,.6g}"
+        cheapest = f"; the cheapest row costs {costs.min():,.6g}" * (len(chosen) == 0)
+        remarks.append(f"cost {float(costs[chosen.indices].sum()):,.6g}{of}{cheapest}")
+    observed = len(chosen.observed_indices)
+    if chosen.observed_points is not None:
+        observed += len(chosen.observed_points)
+    if observed or candidates is not None:
+        excluded = 0 if candidates is None else int((~candidates).sum())
+        remarks.append(f"{observed:,} observed before, {excluded:,} rows left out")
+    if len(pool.features) > 1:
+        first, *_, last = pool.features
+        remarks.append(f"features: the {len(pool.features):,} columns {first} to {last}")
+    return remarks
 
 
 def tabulate(rows: list[dict[str, Any]], total: int) -> str:

@@ -65,6 +65,6 @@ def report(
     given = columns.read_pool(pool)
     wanted = columns.read_targets(targets, given)
     points = None if wanted is None else wanted.vectors
-    chosen.report(output, given.vectors, points, show_items(given))
+    chosen.report(output, given.vectors, points, show_items(given), show_items(wanted))
     print(f"written: {output}")
     return DONE

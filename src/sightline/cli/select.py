@@ -17,7 +17,7 @@ from sightline.cli.inputs import (
     read_noise,
     read_values,
 )
-from sightline.cli.output import Outlet, has_ended_early, print_selection
+from sightline.cli.output import Outlet, has_ended_early, print_selection, remark_on
 
 Output = Annotated[
     Path | None,
@@ -145,6 +145,8 @@ def select(
     outlet.check(given)
     import sightline
 
+    may = find_candidates(candidates, exclude, given)
+    costs = choose_values(cost, cost_column, "--cost", given)
     chosen = sightline.select(
         given.vectors,
         None if wanted is None else wanted.vectors,
@@ -155,9 +157,9 @@ def select(
         noise_std=read_noise(noise_std, given),
         normalize=normalize,
         observed=find_observed(observed, given),
-        candidates=find_candidates(candidates, exclude, given),
+        candidates=may,
         target_weights=read_values(target_weights, "--target-weights", wanted),
-        cost=choose_values(cost, cost_column, "--cost", given),
+        cost=costs,
         budget=budget,
         groups=choose_values(groups, group_column, "--groups", given),
         max_per_group=max_per_group,
@@ -173,5 +175,6 @@ def select(
         progress=progress,
     )
     rows = outlet.write(chosen, given, wanted)
-    print_selection(chosen, rows, outlet, as_json=json)
+    remarks = remark_on(chosen, given, costs, budget, may)
+    print_selection(chosen, rows, outlet, remarks, as_json=json)
     return NOTHING_LEFT if has_ended_early(chosen) else DONE

@@ -10,10 +10,10 @@ from sightline import numerics
 from sightline.checking import read_array
 from sightline.checking.values import check_indices
 from sightline.pools import Pool
-from sightline.records.ids import find_rows
+from sightline.records.ids import find_rows, key_of
 from sightline.records.reading import OWN_ID
 from sightline.records.records import Records
-from sightline.records.small_files import open_small
+from sightline.records.small_files import SmallFile, open_small
 from sightline.selection import Selection
 from sightline.shapes import Int
 from sightline.sources import open_source
@@ -35,12 +35,25 @@ def match_ids(
     if path.suffix == SAVED:
         return _rows_of(Selection.load(path), records, argument)
     if path.suffix == ".npy":
-        rows = check_indices(read_array(path, argument), argument, len(records))
-        return rows.numpy()
+        return check_indices(read_array(path, argument), argument, len(records)).numpy()
     names = (records.id_column, OWN_ID)
     small = open_small(path, argument, (SAVED, ".npy"), headers=names)
     ids = small.find(names, "ids", f"Name it {records.id_column or OWN_ID!r}.")
-    return find_rows(ids, records.ids.tolist(), small.file.label, records.path.name)
+    rows = find_rows(ids, records.ids.tolist(), small.file.label, records.path.name)
+    if {"rank", "index"} <= set(small.names):
+        _check_same_rows(rows, small, records)
+    return rows
+
+
+def _check_same_rows(rows: Int[np.ndarray, " k"], small: SmallFile, records: Records) -> None:
+    """Picks were written with both; ids that are mere line numbers fit any pool."""
+    for row, index in zip(rows.tolist(), small.column("index"), strict=True):
+        if key_of(index) != str(row):
+            raise ValueError(
+                f"{small.file.label} has picks of another pool: its row {index} has an id that is "
+                f"row {row} of {records.path.name}. If only the ids are meant, give them alone, "
+                f"in a .txt file."
+            )
 
 
 def read_observed(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sightline.recalling import Recalled
-from sightline.rules import BY_NAME
+from sightline.rules import Rule
 from sightline.shapes import Int
 
 RANDOM_DRAWS = 10
@@ -31,15 +31,10 @@ def find_eligible(recalled: Recalled) -> Int[np.ndarray, " c"]:
 
 
 def pick_again(
-    recalled: Recalled, rule: str, k: int, *, noise_factor: float = 1.0
+    recalled: Recalled, rule: str | Rule, k: int, *, noise_factor: float = 1.0
 ) -> Int[np.ndarray, " k"]:
-    """The picks of a rule by name."""
+    """The picks of another rule, or of the same at other noise."""
     with warnings.catch_warnings():
         # such as of small noise: the caller asked for a page, not for this selection
         warnings.simplefilter("ignore", UserWarning)
         return recalled.select(rule, k, noise_factor=noise_factor).indices
-
-
-def is_known(rule: str) -> bool:
-    """Whether a rule can be had by its name, as one of the caller's own cannot."""
-    return rule in BY_NAME

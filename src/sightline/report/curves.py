@@ -104,7 +104,7 @@ def _rivals(recalled: Recalled) -> Iterator[tuple[str, Int[np.ndarray, " k"]]]:
     own = recalled.chosen.settings["rule"]
     k = min(_length(recalled), len(find_eligible(recalled)))
     for name in OTHERS:
-        if name != own:
+        if name != own and k > 0:
             yield name, pick_again(recalled, name, k)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.recalling import Recalled
-from sightline.report.baselines import BLIND_TO_NOISE, is_known, pick_again
+from sightline.report.baselines import BLIND_TO_NOISE, pick_again
 from sightline.report.curves import RETRACED
 from sightline.report.markup import percent
 from sightline.studies import Health
@@ -35,7 +35,8 @@ def measure_overlap(recalled: Recalled) -> Overlap:
     k, is_limited = min(len(chosen), RETRACED), bool(chosen.settings["limits"])
     if obstacle is not None:
         return Overlap({}, k, is_limited, obstacle)
-    rule = chosen.settings["rule"]
+    rule = chosen.rule
+    assert rule is not None  # else there is an obstacle
     own = pick_again(recalled, rule, k) if is_limited else chosen.indices[:k]
     shares = {}
     for factor in NOISE_FACTORS:
@@ -50,7 +51,7 @@ def _obstacle(recalled: Recalled) -> str | None:
         return "nothing was picked"
     if rule in BLIND_TO_NOISE:
         return f"the picks of {rule} do not depend on the noise"
-    if not is_known(rule):
+    if recalled.chosen.rule is None:
         return f"the rule {rule} is not one of Sightline's, and only its name is kept"
     return recalled.obstacle
 

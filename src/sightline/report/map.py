@@ -39,7 +39,7 @@ class Map:
     explained: tuple[float, float]
 
 
-def draw_map(recalled: Recalled, health: Health, items: Items) -> Map:
+def draw_map(recalled: Recalled, health: Health, items: Items, target_items: Items) -> Map:
     """Some of the pool at random, the first targets, the first picks."""
     pool, chosen, targets = recalled.pool, recalled.chosen, recalled.targets
     n = len(pool)
@@ -54,7 +54,9 @@ def draw_map(recalled: Recalled, health: Health, items: Items) -> Map:
     aims = None
     if targets is not None:
         places = _project(targets[:MAP_TARGETS], health)
-        aims = Dots(np.arange(len(places)), places, None, len(targets))
+        shown = [target_items.show(number, HOVER_LENGTH) for number in range(len(places))]
+        texts = None if target_items.given is None else shown
+        aims = Dots(np.arange(len(places)), places, texts, len(targets))
     return Map(dots(some, n), aims, dots(picks, len(chosen)), health.explained)
 
 

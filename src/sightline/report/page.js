@@ -244,8 +244,10 @@
       x, y: targets[name], width, name: NAMES[name], type: "bar", marker: { color: colour(tone) },
       hovertemplate: "%{y:.4g}",
     });
+    const texts = targets.texts && targets.texts.map(wrap);
     const traces = [bars("before", "before", 0.76), bars("after", "own", 0.76)];
     if (targets.whole) traces.push(bars("whole", "whole", 0.38));
+    if (texts) Object.assign(traces[0], { customdata: texts, hovertemplate: "%{y:.4g}<br>%{customdata}" });
     const ticks = axis({
       type: "category", tickmode: "array", tickvals: few ? x : [],
       ticktext: few ? targets.numbers.map(String) : [], tickangle: 0,
@@ -259,7 +261,7 @@
     const closeness = [{
       x, y: targets.closeness, mode: "markers",
       marker: { color: colour("aim"), size: few ? 9 : 5, symbol: "diamond" },
-      hovertemplate: "%{x}: %{y:.3f}<extra></extra>",
+      customdata: texts || x.map(() => ""), hovertemplate: "%{x}: %{y:.3f}<br>%{customdata}<extra></extra>",
     }];
     const lowest = Math.min(...targets.closeness, 0);
     Plotly.react("targets-closeness", closeness, layout({

@@ -57,13 +57,23 @@ class Findings:
     overlap: Overlap
 
 
-def write_page(chosen: Selection, path: Path, pool: Any, targets: Any, items: Any = None) -> None:
+def write_page(
+    chosen: Selection,
+    path: Path,
+    pool: Any,
+    targets: Any,
+    items: Any = None,
+    target_items: Any = None,
+) -> None:
     """Write the page, whole or not at all. ``pool`` and ``targets`` are those of the selection."""
     library = read_plotly()  # before any long work, since it may be missing
     check_writable(path, "path")
     recalled = recall(chosen, pool, targets)
     with closing(recalled.pool.source):
-        findings = find_out(recalled, check_items(items, len(recalled.pool)))
+        of_rows = check_items(items, len(recalled.pool))
+        m = chosen.settings["targets"]
+        of_targets = check_items(target_items, m, "target_items", "target")
+        findings = find_out(recalled, of_rows, of_targets)
     text = render(findings, library)
     with written_whole(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", errors="replace")
@@ -78,7 +88,7 @@ def read_plotly() -> str:
     return get_plotlyjs()
 
 
-def find_out(recalled: Recalled, items: Items) -> Findings:
+def find_out(recalled: Recalled, items: Items, target_items: Items) -> Findings:
     """A few passes over the pool, and the selections that the picks are compared with."""
     recalled = replace(recalled, chosen=with_levels(recalled))
     chosen, has_rows = recalled.chosen, len(recalled.pool.shape) == 2
@@ -90,8 +100,8 @@ def find_out(recalled: Recalled, items: Items) -> Findings:
         stop=suggest_stop(chosen.uncertainty),
         curves=curves,
         picks=describe_picks(recalled, items, with_served=curves.obstacle is None),
-        map=None if health is None else draw_map(recalled, health, items),
-        targets=describe_targets(recalled),
+        map=None if health is None else draw_map(recalled, health, items, target_items),
+        targets=describe_targets(recalled, target_items),
         health=health,
         overlap=measure_overlap(recalled),
     )

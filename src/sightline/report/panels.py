@@ -1,6 +1,9 @@
 """The panels of the page, as far as they are words: what is drawn is left to the script."""
 
+from dataclasses import replace
 from html import escape
+
+import numpy as np
 
 from sightline.numerics import STOP_SHARE
 from sightline.report.baselines import RANDOM_DRAWS
@@ -91,7 +94,7 @@ def _explain_curves(chosen: Selection, curves: Curves) -> str:
         circular = "This is the model's own uncertainty"
     proof = (
         f"{circular}, so a low line is no proof that the picks are useful. Labels are: "
-        "`sightline compare` with labels measures accuracy."
+        "“sightline compare” with labels measures accuracy."
     )
     return write_paragraph(proof) + write_small(
         f"Suggested stop, by marginal gain per pick: the first pick after which the others lower "
@@ -205,7 +208,28 @@ def write_targets(chosen: Selection, targets: tuple[TargetBars, TargetBars] | No
         about = f"similarity of the nearest pool row to each target, at least {lowest:.3f}"
         body += write_chart("targets-closeness", about, "Cosine to the nearest pool row")
     body += write_small(cut, "The most uncertain after the picks come first.")
-    return write_section("targets", "Targets", body + _write_least_helped(chosen, least))
+    body += _write_least_helped(chosen, least) + _list_targets(bars)
+    return write_section("targets", "Targets", body)
+
+
+def _name_targets(bars: TargetBars) -> list[Column]:
+    named = [Column("target", map(str, bars.numbers), kind="number name")]
+    return named if bars.items is None else [*named, Column("item", bars.items, kind="text")]
+
+
+def _list_targets(bars: TargetBars) -> str:
+    """Who the numbers are, where there is more to say than the number."""
+    if bars.items is None:
+        return ""
+    shown = np.argsort(bars.numbers)
+    some = replace(bars, numbers=bars.numbers[shown], items=[bars.items[place] for place in shown])
+    columns = [
+        *_name_targets(some),
+        Column("before", map(number, bars.before[shown])),
+        Column("after", map(number, bars.after[shown])),
+    ]
+    table = write_table(columns, "targets")
+    return f"<details><summary>All targets shown, by number</summary>{table}</details>"
 
 
 def _write_least_helped(chosen: Selection, least: TargetBars) -> str:
@@ -213,7 +237,7 @@ def _write_least_helped(chosen: Selection, least: TargetBars) -> str:
     if len(least.numbers) < 2:
         return ""
     columns = [
-        Column("target", map(str, least.numbers), kind="number name"),
+        *_name_targets(least),
         Column("before", map(number, least.before)),
         Column("after", map(number, least.after)),
     ]

@@ -12,14 +12,13 @@ from sightline.recalling import Recalled
 from sightline.report.curves import RETRACED, retrace_in_parts
 from sightline.report.markup import Column, number
 from sightline.report.payload import shorten
-from sightline.report.rows import Items
+from sightline.report.rows import ITEM_LENGTH, Items
 from sightline.selection import Selection
 from sightline.shapes import Float, Int
 
 SHOWN_PICKS = RETRACED
 SERVED = 3  # targets named for each pick
 STATIC_PICKS = 25  # rows that can be read without script
-ITEM_LENGTH = 200  # characters of an item that a table can bear
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ from sightline import numerics
 from sightline.pools import Normalization, Pool
 from sightline.shapes import Float
 
+ITEM_LENGTH = 200  # characters of an item that a table can bear
 UNIT = Normalization(to_unit_length=True)
 
 
 @dataclass(frozen=True)
 class Items:
-    """Something to show for each pool row, such as its text; None: its number alone."""
+    """Something to show for each row or target, such as its text; None: its number alone."""
 
     given: Any
 
@@ -29,11 +30,12 @@ class Items:
         return text if len(text) <= length else text[:length] + " …"
 
 
-def check_items(items: Any, n: int) -> Items:
-    """One entry per pool row, or none at all."""
+def check_items(items: Any, n: int, argument: str = "items", of: str = "pool row") -> Items:
+    """One entry per row or target, or none at all."""
     if items is not None and len(items) != n:
         raise ValueError(
-            f"items must have one entry per pool row, {n}; got {len(items)}. An entry may be None."
+            f"{argument} must have one entry per {of}, {n}; got {len(items)}. An entry may be "
+            f"None."
         )
     return Items(items)
 

@@ -8,7 +8,7 @@ import torch
 
 from sightline.recalling import Recalled
 from sightline.report.payload import shorten
-from sightline.report.rows import find_closeness
+from sightline.report.rows import ITEM_LENGTH, Items, find_closeness
 from sightline.selection import Selection
 from sightline.shapes import Float, Int
 
@@ -25,10 +25,11 @@ class TargetBars:
     after: Float[np.ndarray, " s"]
     whole_pool: Float[np.ndarray, " s"] | None
     closeness: Float[np.ndarray, " s"] | None  # cosine to the nearest pool row
+    items: list[str] | None
     total: int
 
 
-def describe_targets(recalled: Recalled) -> tuple[TargetBars, TargetBars] | None:
+def describe_targets(recalled: Recalled, items: Items) -> tuple[TargetBars, TargetBars] | None:
     """Those shown as bars, and those that are helped least; None where there are no targets."""
     if recalled.targets is None:
         return None
@@ -41,7 +42,8 @@ def describe_targets(recalled: Recalled) -> tuple[TargetBars, TargetBars] | None
         closeness = np.full(len(after), np.nan)
         some = recalled.targets[torch.from_numpy(both).to(recalled.targets.device)]
         closeness[both] = find_closeness(recalled.pool, some)
-    return _take(recalled.chosen, shown, closeness), _take(recalled.chosen, least, closeness)
+    chosen = recalled.chosen
+    return _take(chosen, shown, closeness, items), _take(chosen, least, closeness, items)
 
 
 def find_least_helped(chosen: Selection) -> Int[np.ndarray, " s"]:
@@ -54,16 +56,21 @@ def find_least_helped(chosen: Selection) -> Int[np.ndarray, " s"]:
 
 
 def _take(
-    chosen: Selection, numbers: Int[np.ndarray, " s"], closeness: Float[np.ndarray, " m"] | None
+    chosen: Selection,
+    numbers: Int[np.ndarray, " s"],
+    closeness: Float[np.ndarray, " m"] | None,
+    items: Items,
 ) -> TargetBars:
     before, after = chosen.target_variance[:, numbers]
     whole = chosen.whole_pool
+    texts = [items.show(number, ITEM_LENGTH) for number in numbers.tolist()]
     return TargetBars(
         numbers=numbers,
         before=before,
         after=after,
         whole_pool=None if whole is None else whole[numbers],
         closeness=None if closeness is None else closeness[numbers],
+        items=None if items.given is None else texts,
         total=chosen.target_variance.shape[1],
     )
 
@@ -76,4 +83,4 @@ def pack_targets(bars: TargetBars) -> dict[str, Any]:
         "closeness": bars.closeness,
     }
     packed = {name: None if v is None else shorten(v) for name, v in values.items()}
-    return {"numbers": bars.numbers.tolist(), **packed}
+    return {"numbers": bars.numbers.tolist(), "texts": bars.items, **packed}

@@ -147,8 +147,9 @@ class Study:
         make = ClassJudge if labels.are_classes else NumberJudge
         judge = make(labels, features(targets), of_targets)
         n, total, done = len(pool), self.seeds * len(self.rules), 0
-        scores = {rule.name: np.empty((self.seeds, len(self.budgets))) for rule in self.rules}
-        variance = {name: np.empty_like(values) for name, values in scores.items()}
+        shape = (self.seeds, len(self.budgets))
+        scores = {rule.name: np.empty((*shape, len(targets))) for rule in self.rules}
+        variance = {name: np.empty(shape) for name in scores}
         for seed in range(self.seeds):
             half = np.sort(np.random.default_rng(seed).choice(n, (n + 1) // 2, replace=False))
             for rule in self.rules:
@@ -156,7 +157,7 @@ class Study:
                 picks = torch.from_numpy(chosen.indices)
                 rows = features(pool.rows(picks))
                 variance[rule.name][seed] = chosen.uncertainty[list(self.budgets)]
-                scores[rule.name][seed] = [judge.score(rows[:b], picks[:b]) for b in self.budgets]
+                scores[rule.name][seed] = [judge.scores(rows[:b], picks[:b]) for b in self.budgets]
                 done += 1
                 self.progress(done, total)
         measured = Measurement(

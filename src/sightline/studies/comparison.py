@@ -14,7 +14,7 @@ COLUMNS_PER_TABLE = 4
 
 @dataclass(frozen=True)
 class Measurement:
-    """Scores of a probe, where there are labels: (runs, budgets) for each method."""
+    """Scores of a probe, where there are labels: (runs, budgets, targets) for each method."""
 
     measure: str  # accuracy, or R²
     unit: str  # of a difference
@@ -52,16 +52,20 @@ class Comparison:
 
     def score(self, method: str, budget: int) -> Mean:
         """Of the probe; larger is better."""
-        return Mean.of(self._measured.scores[method][:, self.budgets.index(budget)])
+        at = self.budgets.index(budget)
+        return Mean.of(self._measured.scores[method][:, at].mean(axis=1))
 
     def target_variance(self, method: str, budget: int) -> Mean:
         return Mean.of(self.variance[method][:, self.budgets.index(budget)])
 
     def difference(self, other: str, budget: int | None = None) -> Mean:
-        """The rule's score less that of another method on the same candidates, in the mean."""
+        """The rule's score less that of another method on the same candidates, in the mean.
+
+        Its error counts what other candidates and what other targets would change.
+        """
         at = self.budgets.index(self.budgets[-1] if budget is None else budget)
         scores = self._measured.scores
-        return Mean.of(scores[self.rule][:, at] - scores[other][:, at])
+        return Mean.over_runs_and_targets(scores[self.rule][:, at] - scores[other][:, at])
 
     @property
     def best_other(self) -> str:
@@ -88,9 +92,13 @@ class Comparison:
         at = f"({of.measure} after {self.budgets[-1]:,} picks)"
         if gap.sign == 0:
             signed = gap.text(of.in_unit, self._digits)
+            if gap.value == 0:
+                why = "they are equal in the mean"
+            else:
+                why = f"the difference, {signed} {of.unit}, may be chance; more seeds would tell"
             return (
-                f"{self.rule} is no better than {words} here: the difference, {signed} {of.unit}, "
-                f"may be chance {at}.{self._with_fewer(other, 0)}"
+                f"{self.rule} is no better than {words} here: {why} {at}."
+                f"{self._with_fewer(other, 0)}"
             )
         which = "better" if gap.sign > 0 else "worse"
         return (
@@ -175,8 +183,9 @@ class Comparison:
         yield (
             f"Each run draws a random half of the pool ({self.candidates:,} of {self.rows:,} "
             f"rows) as candidates, the same for all methods, so that methods without chance have "
-            f"an error too. Differences are of the same runs; one counts at 95% by Student's t. "
-            f"They say how the result varies with the candidates, not with other targets."
+            f"an error too; in the table it is that of the runs. Differences are of the same runs "
+            f"and targets, and their error counts both: other candidates, and other targets like "
+            f"these. One counts at 95% by Student's t."
         )
         yield f"Labels were taken as {self.measured.labels}."
         if self.measured.spread is not None:
@@ -232,6 +241,6 @@ class Comparison:
         """Root mean squared errors, in the mean over the runs."""
         scores = self._measured.scores
         return {
-            name: np.sqrt((1 - scores[name]) * spread).mean(axis=0).tolist()
+            name: np.sqrt((1 - scores[name].mean(axis=2)) * spread).mean(axis=0).tolist()
             for name in self.methods
         }

@@ -36,13 +36,15 @@ class Features:
 
 @runtime_checkable
 class Judge(Protocol):
-    """Scores picks; more is better."""
+    """Scores picks, target by target; more is better, and the score is the mean."""
 
     measure: str  # what the score is
     unit: str  # of a difference, in words
     in_unit: float  # a score of one, in this unit
 
-    def score(self, rows: Float[Tensor, "b d"], picks: Int[Tensor, " b"]) -> float:
+    def scores(
+        self, rows: Float[Tensor, "b d"], picks: Int[Tensor, " b"]
+    ) -> Float[np.ndarray, " m"]:
         """Of a probe that knows the labels of these picks, whose rows are given."""
 
 
@@ -60,9 +62,11 @@ class ClassJudge:
         """Classes of the pool that no target has."""
         return len(self.classes) - len(torch.unique(self._wanted))
 
-    def score(self, rows: Float[Tensor, "b d"], picks: Int[Tensor, " b"]) -> float:
+    def scores(
+        self, rows: Float[Tensor, "b d"], picks: Int[Tensor, " b"]
+    ) -> Float[np.ndarray, " m"]:
         probe = fit_logistic(rows, self._labels[picks], len(self.classes), C=numerics.PROBE_C)
-        return float((probe.predict(self._targets) == self._wanted).double().mean())
+        return (probe.predict(self._targets) == self._wanted).double().numpy()
 
 
 class NumberJudge:
@@ -80,9 +84,11 @@ class NumberJudge:
                 "target_labels must not be all equal: no share of their variance can be explained."
             )
 
-    def score(self, rows: Float[Tensor, "b d"], picks: Int[Tensor, " b"]) -> float:
+    def scores(
+        self, rows: Float[Tensor, "b d"], picks: Int[Tensor, " b"]
+    ) -> Float[np.ndarray, " m"]:
         outputs = self._labels[picks]
         mean, middle = outputs.mean(), rows.mean(dim=0)  # the intercept goes free
         probe = fit_ridge(rows - middle, (outputs - mean)[:, None])
         errors = probe.predict(self._targets - middle)[:, 0] + mean - self._wanted
-        return 1.0 - float(errors.square().mean()) / self.spread
+        return (1.0 - errors.square() / self.spread).numpy()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline import numerics
+from sightline.shapes import Float
 
 
 def t_quantile(freedom: int) -> float:
@@ -30,6 +31,24 @@ class Mean:
         count = len(values)
         error = float(np.std(values, ddof=1) / np.sqrt(count)) if count > 1 else None
         return cls(float(np.mean(values)), error, count)
+
+    @classmethod
+    def over_runs_and_targets(cls, values: Float[np.ndarray, "runs targets"]) -> "Mean":
+        """Of values that vary with the run and with the target, both of them draws.
+
+        Runs on overlapping halves of one pool, asked about the same targets, are alike: their
+        spread alone understates how far the mean may be from that of other targets. So the spread
+        over targets is added; degrees of freedom as Satterthwaite 1946 has them.
+        """
+        runs, targets = cls.of(values.mean(axis=1)), cls.of(values.mean(axis=0))
+        if runs.error is None or targets.error is None:
+            return cls(runs.value, None, min(runs.count, targets.count))
+        parts = [(one.error or 0.0, one.count - 1) for one in (runs, targets)]
+        error = float(np.hypot(runs.error, targets.error))
+        if error == 0:
+            return cls(runs.value, error, min(runs.count, targets.count))
+        freedom = error**4 / sum(part**4 / count for part, count in parts)
+        return cls(runs.value, error, int(freedom) + 1)
 
     @property
     def sign(self) -> int:
