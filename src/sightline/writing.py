@@ -1,6 +1,7 @@
 """Files that are written whole or not at all."""
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,12 +12,14 @@ def written_whole(path: Path) -> Iterator[Path]:
     """Another path in the same folder to write to, which becomes ``path`` at the end.
 
     After any error, Ctrl-C too, nothing is left of it, and what was at ``path`` is still there.
+    A link stays one: what it points to is written.
     """
-    unfinished = path.with_name(path.name + ".part")  # also what a killed run left of it
+    whole = path.resolve()
+    unfinished = whole.with_name(f"{whole.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
-        unfinished.touch()
+        unfinished.touch(exist_ok=False)
         yield unfinished
-        unfinished.replace(path)
+        unfinished.replace(whole)
     except OSError as error:
         is_other = error.filename is not None and str(error.filename) != str(unfinished)
         if error.strerror is None or is_other:

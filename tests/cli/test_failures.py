@@ -41,6 +41,11 @@ def assert_one_line(done, *words):
         ([*BASIC, "--fast"], "--fast"),
         ([*BASIC, "--normalize", "zscore"], "center+unit"),
         ([*BASIC, "--noise-ratio", 1, "--noise-std", 1], "not both"),
+        ([*BASIC, "--noise-ratio", "nan"], "--noise-ratio must be a positive number"),
+        ([*BASIC, "--noise-std", "0"], "--noise-std must be a positive number"),
+        ([*BASIC, "--budget", 5], "--cost-column"),
+        ([*BASIC, "--memory", "much"], "much"),
+        ([*BASIC, "--rule", "MMR(relevance=7)"], "relevance"),
         ([*BASIC, "--kernel", "rbf"], "Gaussian(lengthscale=1.0)"),
         ([*BASIC, "--export", "label-studio"], "-o"),
         ([*BASIC, "--observed", "round0.csv"], "no file 'round0.csv'"),
@@ -131,7 +136,7 @@ def test_an_output_that_cannot_be_written_is_told_before_the_work(files, run):
     assert_one_line(run(*BASIC, "-o", "nowhere/picks.csv", code=1), "no folder 'nowhere'")
     (files / "folder").mkdir()
     assert_one_line(run(*BASIC, "-o", "folder", code=1), "folder")
-    assert_one_line(run(*BASIC, "-o", "picks.xlsx", code=1), ".csv", ".parquet")
+    assert_one_line(run(*BASIC, "-o", "picks.xlsx", code=2), ".csv", ".parquet")
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
@@ -140,11 +145,39 @@ def test_a_folder_without_permission_is_named(files, run):
     assert_one_line(run(*BASIC, "-o", "locked/picks.csv", code=1), "locked")
 
 
-def test_the_pool_is_not_overwritten(files, run):
-    before = (files / "pool.npy").read_bytes()
-    more = ["--records", "-o", "pool.npy"]
-    assert_one_line(run(*BASIC, *more, code=2), "the pool's own file")
-    assert (files / "pool.npy").read_bytes() == before
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        (["--records", "-o", "pool.npy"], "pool.npy"),
+        (["-o", "seen.csv", "--observed", "seen.csv"], "seen.csv"),
+        (["-o", "seen.csv", "--exclude", "seen.csv"], "seen.csv"),
+        (["-o", "link.csv", "--observed", "seen.csv"], "seen.csv"),
+        (["--report", "page.html", "--observed", "page.html"], "page.html"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_no_input_is_overwritten(more, name, files, run):
+    (files / "seen.csv").write_text("id\n1\n")
+    (files / "page.html").write_text("kept")
+    (files / "link.csv").symlink_to(files / "seen.csv")
+    before = (files / name).read_bytes()
+    assert_one_line(run(*BASIC, *more, code=2), "is an input of this command")
+    assert (files / name).read_bytes() == before
+
+
+def test_a_file_that_happens_to_be_called_so_is_left_alone(files, run):
+    (files / "picks.csv.part").write_text("precious")
+    run(*BASIC, "-o", "picks.csv")
+    assert (files / "picks.csv.part").read_text() == "precious"
+    assert (files / "picks.csv").exists()
+
+
+def test_a_link_stays_a_link(files, run):
+    (files / "real.csv").write_text("old")
+    (files / "link.csv").symlink_to(files / "real.csv")
+    run(*BASIC, "-o", "link.csv")
+    assert (files / "link.csv").is_symlink()
+    assert (files / "real.csv").read_text().startswith("rank,index")
 
 
 def test_debug_shows_where_it_happened(files, run):
@@ -175,6 +208,26 @@ def test_a_pipe_that_nobody_reads_ends_cleanly(files):
     )
     os.close(writer)
     assert done.returncode == 0 and done.stderr == b""
+
+
+@pytest.mark.parametrize("arguments", ["--help", "select --help", "--version"])
+def test_help_that_nobody_reads_is_no_failure(arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "sightline", *arguments.split()]
+    done = subprocess.run(
+        command, stdout=writer, stderr=subprocess.PIPE, env=environment(), check=False
+    )
+    os.close(writer)
+    assert done.returncode == 0 and done.stderr == b""
+
+
+def test_a_closed_stdout_is_no_failure(files):
+    command = f"'{sys.executable}' -m sightline select pool.npy -t val.npy -k 3 >&-"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=files, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+    assert done.returncode == 0 and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sightline.cli import options
-from sightline.cli.choices import check_normalize
+from sightline.cli.choices import check_machine, check_normalize
 from sightline.cli.compare import Kind, LabelColumn
 from sightline.cli.ending import DONE
 from sightline.cli.inputs import Columns, check_there, read_labels
@@ -62,6 +62,7 @@ def check(
     if labels is not None:
         check_there(labels, "--labels")
     has_own_labels = label_column is not None and labels is None
+    check_machine(device, memory)
     columns = Columns(
         vector=vector_column,
         text=text_field,

@@ -1,9 +1,14 @@
 """Mistakes in the options themselves, found before any file is read."""
 
+from contextlib import suppress
 from difflib import get_close_matches
-from typing import Any
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 from sightline.cli.ending import UsageError
+
+if TYPE_CHECKING:
+    from sightline.rules import Rule
 
 
 def check_choices(
@@ -19,28 +24,65 @@ def check_choices(
     min_gain_share: float | None = None,
     replace: bool = False,
     floor: bool = False,
+    has_cost: bool = False,
 ) -> None:
     """The library's own checks of what needs no data; their errors are about usage."""
     from sightline import checking
-    from sightline.rules import BY_NAME
 
-    if rule not in BY_NAME:
-        close = get_close_matches(rule, BY_NAME, 1)
-        hint = f" Did you mean {close[0]}?" if close else ""
-        raise UsageError(f"there is no rule {rule!r}; the rules are {', '.join(BY_NAME)}.{hint}")
+    known = read_rule(rule)
     if k is budget is min_gain is min_gain_share is None:
         raise UsageError(
             "say how much to pick: -k 100, --budget with --cost-column, or --min-gain-share."
         )
     try:
-        known = checking.check_rule(rule)
         checking.check_combination(known, has_targets, replace, conditional, floor)
         checking.check_bounds(k, budget, min_gain, min_gain_share, known, conditional)
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from error
     check_normalize(normalize)
-    if None not in noise:
+    check_noise(*noise)
+    if budget is not None and not has_cost:
+        raise UsageError("--budget needs costs: --cost-column, or --cost with a file.")
+
+
+def check_noise(ratio: float | None, std: str | None) -> None:
+    """A ratio, or a standard deviation, which may be the name of a file."""
+    if ratio is not None and std is not None:
         raise UsageError("give --noise-ratio or --noise-std, not both.")
+    for option, value in (("--noise-ratio", ratio), ("--noise-std", std)):
+        with suppress(TypeError, ValueError):  # not given, or a file
+            if not 0 < float(value or "none") < inf:
+                raise UsageError(f"{option} must be a positive number; got {value}.")
+
+
+def check_machine(device: str | None, memory: str | None) -> None:
+    """Whether there is such a device, and whether the memory is a size."""
+    from sightline.checking import check_memory
+    from sightline.checking.choices import check_device
+
+    try:
+        check_memory(memory)
+        if device is not None:
+            check_device(device)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise UsageError(str(error)) from error
+
+
+def read_rule(text: str) -> "Rule":
+    """A rule by its name, or as in Python, such as MMR(relevance=0.7)."""
+    from sightline.rules import BY_NAME
+    from sightline.rules.reading import read_rule as read
+
+    if text in BY_NAME:
+        return BY_NAME[text]()
+    if "(" in text:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise UsageError(f"--rule: {error}") from error
+    close = get_close_matches(text, BY_NAME, 1)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    raise UsageError(f"there is no rule {text!r}; the rules are {', '.join(BY_NAME)}.{hint}")
 
 
 def split_names(text: str) -> list[str]:

@@ -6,7 +6,13 @@ from typing import Annotated
 import typer
 
 from sightline.cli import options
-from sightline.cli.choices import check_choices, split_names, split_numbers
+from sightline.cli.choices import (
+    check_choices,
+    check_machine,
+    read_rule,
+    split_names,
+    split_numbers,
+)
 from sightline.cli.ending import DONE, UsageError
 from sightline.cli.inputs import Columns, check_there, read_kernel, read_labels, read_noise
 from sightline.cli.output import print_study
@@ -138,6 +144,7 @@ def compare(
         if path is not None:
             check_there(path, option)
     has_own_labels = label_column is not None and labels is None
+    check_machine(device, memory)
     columns = Columns(
         vector=vector_column,
         text=text_field,
@@ -163,7 +170,7 @@ def compare(
             k,
             labels=read_labels(labels, label_column, "--labels", given),
             target_labels=read_labels(target_labels, label_column, "--target-labels", wanted),
-            rule=rule,
+            rule=read_rule(rule),
             methods=names or METHODS,
             seeds=seeds,
             budgets=None if budgets is None else split_numbers(budgets, "--budgets"),

@@ -50,9 +50,14 @@ def quiet_when_nobody_reads(command: Callable[..., int]) -> Callable[..., int]:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and leave with its exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    signal.signal(signal.SIGTERM, _terminate)
-    warnings.showwarning = _show_warning
-    code = run(_load_app(), given, show_trace="--debug" in given)
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - closed by whoever called us
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    try:
+        signal.signal(signal.SIGTERM, _terminate)
+        warnings.showwarning = _show_warning
+        code = run(_load_app(), given, show_trace="--debug" in given)
+    except KeyboardInterrupt:
+        code = _complain("interrupted", INTERRUPTED)
     sys.exit(code)
 
 
@@ -69,8 +74,11 @@ def run(app: Callable[..., Any], arguments: list[str], *, show_trace: bool) -> i
     except (KeyboardInterrupt, typer.Abort):
         return _complain("interrupted", INTERRUPTED)
     except NobodyReadsError:
-        _forget_stdout()
-        return DONE
+        return _forget_stdout()
+    except SystemExit as error:
+        if error.code == TERMINATED:
+            raise
+        return _forget_stdout()  # typer's own words, such as help, met a closed pipe
     except UsageError as error:
         return _complain(in_terms_of_options(str(error)), USAGE)
     except (Exception, MemoryError) as error:
@@ -115,10 +123,11 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-def _forget_stdout() -> None:
+def _forget_stdout() -> int:
     """Nobody reads it any more: Python would complain once more when it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, 1)
+    return DONE
 
 
 def _terminate(number: int, frame: Any) -> NoReturn:

@@ -1,7 +1,7 @@
 """``sightline estimate``: what a selection will take, before it runs."""
 
 from sightline.cli import options
-from sightline.cli.choices import check_choices
+from sightline.cli.choices import check_choices, check_machine, read_rule
 from sightline.cli.ending import DONE, UsageError
 from sightline.cli.inputs import (
     Columns,
@@ -57,6 +57,7 @@ def estimate(
         k=k,
         replace=replace,
     )
+    check_machine(device, memory)
     columns = Columns(
         vector=vector_column,
         text=text_field,
@@ -74,7 +75,7 @@ def estimate(
         given.vectors,
         None if wanted is None else wanted.vectors,
         k,
-        rule=rule,
+        rule=read_rule(rule),
         kernel=read_kernel(kernel),
         noise_ratio=noise_ratio,
         noise_std=read_noise(noise_std, given),

@@ -142,7 +142,8 @@ Rule = Annotated[
         rich_help_panel=PICKS,
         metavar="NAME",
         help="vtl, itl, itl-y, mm-itl, ctl; without targets: uncertainty, undirected-itl, "
-        "undirected-vtl, k-center, k-means++; for comparison: top-k, mmr, cosine, random.",
+        "undirected-vtl, k-center, k-means++; for comparison: top-k, mmr, cosine, random. Or "
+        "as in Python: 'MMR(relevance=0.7)', 'Random(seed=1)'.",
     ),
 ]
 Budget = Annotated[

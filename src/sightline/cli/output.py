@@ -4,6 +4,7 @@ import csv
 import json
 import sys
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -41,8 +42,8 @@ class Outlet:
         if self.report is not None and self.report.suffix not in (".html", ".htm"):
             raise UsageError(f"--report writes a page, .html; got {self.report.name}.")
 
-    def check(self, pool: "Records") -> None:
-        """Before long work: whether the files can be written."""
+    def check(self, pool: "Records", inputs: Sequence[Path | None]) -> None:
+        """Before long work: whether the files can be written, and that none of them is read."""
         from sightline.records import check_picks_path
         from sightline.writing import check_writable
 
@@ -50,13 +51,17 @@ class Outlet:
             warnings.warn(
                 "the tasks will have ids, but no text: name it with --text-field.", stacklevel=2
             )
-        if self.output is not None and self.export is None:
-            check_picks_path(self.output, pool, as_records=self.as_records, argument="--output")
         for path, option in ((self.output, "--output"), (self.report, "--report")):
             if path is not None:
+                check_not_read(path, option, inputs)
                 check_writable(path, option)
-                if path.exists() and path.samefile(pool.path):
-                    raise UsageError(f"{option}: {str(path)!r} is the pool's own file.")
+        if self.output is not None and self.export is None:
+            try:
+                check_picks_path(
+                    self.output, pool, as_records=self.as_records, argument="--output"
+                )
+            except ValueError as error:
+                raise UsageError(str(error)) from error
 
     def write(self, chosen: "Selection", pool: "Records", targets: "Records | None") -> list[Any]:
         """Write the files; the picks as rows, for whoever prints them."""
@@ -85,6 +90,16 @@ class Outlet:
     @property
     def written(self) -> list[str]:
         return [str(path) for path in (self.output, self.report) if path is not None]
+
+
+def check_not_read(path: Path, option: str, inputs: Sequence[Path | None]) -> None:
+    """Nothing that a command reads is overwritten by it."""
+    for given in inputs:
+        if given is not None and path.exists() and given.exists() and path.samefile(given):
+            raise UsageError(
+                f"{option}: {str(path)!r} is an input of this command, and would be overwritten. "
+                f"Name another file."
+            )
 
 
 def show_items(records: "Records | None") -> list[Any] | None:

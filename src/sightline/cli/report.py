@@ -8,7 +8,7 @@ import typer
 from sightline.cli import options
 from sightline.cli.ending import DONE
 from sightline.cli.inputs import Columns, check_there
-from sightline.cli.output import show_items
+from sightline.cli.output import check_not_read, show_items
 
 Saved = Annotated[
     Path, typer.Argument(metavar="SELECTION", help="A .sightline file.", show_default=False)
@@ -60,6 +60,7 @@ def report(
     from sightline.selection import Selection
     from sightline.writing import check_writable
 
+    check_not_read(output, "--output", [selection, *pool, targets])
     check_writable(output, "--output")
     chosen = Selection.load(selection)
     given = columns.read_pool(pool)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sightline.cli import options
-from sightline.cli.choices import check_choices
+from sightline.cli.choices import check_choices, check_machine, read_rule
 from sightline.cli.ending import DONE, NOTHING_LEFT
 from sightline.cli.inputs import (
     Columns,
@@ -129,7 +129,9 @@ def select(
         min_gain_share=min_gain_share,
         replace=replace,
         floor=floor,
+        has_cost=cost is not None or cost_column is not None,
     )
+    check_machine(device, memory)
     columns = Columns(
         vector=vector_column,
         text=text_field,
@@ -142,7 +144,9 @@ def select(
     )
     given = columns.read_pool(pool)
     wanted = columns.read_targets(targets, given)
-    outlet.check(given)
+    values = (target_weights, cost, groups, checkpoint, Path(noise_std or "."))
+    named = (*(observed or ()), *(exclude or ()), *(candidates or ()))
+    outlet.check(given, [*pool, targets, *values, *named])
     import sightline
 
     may = find_candidates(candidates, exclude, given)
@@ -151,7 +155,7 @@ def select(
         given.vectors,
         None if wanted is None else wanted.vectors,
         k,
-        rule=rule,
+        rule=read_rule(rule),
         kernel=read_kernel(kernel),
         noise_ratio=noise_ratio,
         noise_std=read_noise(noise_std, given),

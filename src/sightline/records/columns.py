@@ -45,6 +45,8 @@ def is_number(value: Any) -> bool:
     """Also as text; a truth value is none."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return False
+    if isinstance(value, str) and "_" in value:  # Python reads 1_0 as ten; nobody else does
+        return False
     try:
         float(value)
     except (ValueError, OverflowError):
