@@ -200,6 +200,19 @@ def test_targets_that_differ_widen_the_error_of_a_difference():
     assert gap.sign == 0 and "may be chance" in made.verdict
 
 
+def test_pure_noise_is_hardly_ever_taken_for_a_difference():
+    """Random rows and labels, on which the spread over runs alone would find differences."""
+    claims = 0
+    for seed in range(16):
+        rng = np.random.default_rng(seed)
+        pool, targets = rng.standard_normal((200, 8)), rng.standard_normal((30, 8))
+        y, t = rng.integers(2, size=200), rng.integers(2, size=30)
+        options = {"methods": ("random",), "seeds": 5, "budgets": [20]}
+        result = compare(pool, targets, 20, labels=y, target_labels=t, **options)
+        claims += result.difference("random").sign != 0
+    assert claims <= 2
+
+
 def test_the_verdict_says_where_fewer_picks_tell_another_story():
     rule = np.array([[0.9, 0.8, 0.6], [0.9, 0.81, 0.4], [0.91, 0.8, 0.51]])
     scores = {"vtl": of_targets(rule), "random": of_targets(np.full((3, 3), 0.5))}

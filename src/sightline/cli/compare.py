@@ -20,7 +20,7 @@ from sightline.cli.output import print_study
 Picks = Annotated[
     int,
     typer.Option(
-        "-k", "--k", help="How many rows each method picks.", rich_help_panel=options.PICKS
+        "-k", "--k", help="How many rows each method picks.", rich_help_panel=options.ESSENTIALS
     ),
 ]
 Labels = Annotated[

@@ -5,13 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
-FILES, PICKS, MODEL = "Files and columns", "What to pick", "The model"
+ESSENTIALS, FILES, PICKS = "Usually needed", "Files and columns", "What to pick"
+MODEL = "The model"
 OUTPUT, RUNNING = "Output", "Running"
 
 PoolFiles = Annotated[
     list[Path],
     typer.Argument(
-        metavar="POOL...",
+        metavar="POOL",
         help="What you may choose from, a row each: .npy, .npz, .safetensors, .parquet, .csv or "
         ".jsonl. Several array files are taken as one pool.",
         show_default=False,
@@ -30,7 +31,7 @@ Targets = Annotated[
     _option(
         "--targets",
         "-t",
-        panel=FILES,
+        panel=ESSENTIALS,
         help="What you want to predict well, in any of the formats. No labels needed. Left out "
         "only for rules without targets.",
     ),
@@ -48,7 +49,7 @@ TextField = Annotated[
     str | None,
     _option(
         "--text-field",
-        panel=FILES,
+        panel=ESSENTIALS,
         metavar="NAME",
         help="Column or field that holds the text of a row: embedded with --embed, and shown in "
         "the report.",
@@ -77,7 +78,7 @@ Embed = Annotated[
     str | None,
     _option(
         "--embed",
-        panel=FILES,
+        panel=ESSENTIALS,
         metavar="MODEL",
         help="Embed the texts: all-minilm, the folder of a sentence-transformers model, or "
         "package.module:function. Kept beside the input and reused.",
@@ -134,7 +135,7 @@ GroupColumn = Annotated[
     ),
 ]
 
-K = Annotated[int | None, _option("-k", "--k", panel=PICKS, help="How many rows to pick.")]
+K = Annotated[int | None, _option("-k", "--k", panel=ESSENTIALS, help="How many rows to pick.")]
 Rule = Annotated[
     str,
     typer.Option(

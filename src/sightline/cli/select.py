@@ -24,7 +24,7 @@ Output = Annotated[
     typer.Option(
         "--output",
         "-o",
-        rich_help_panel=options.OUTPUT,
+        rich_help_panel=options.ESSENTIALS,
         help="Where the picks go: .csv, .jsonl, .parquet, or .sightline (everything about the "
         "selection). Default: csv on stdout.",
         show_default=False,
@@ -52,7 +52,7 @@ Report = Annotated[
     Path | None,
     typer.Option(
         "--report",
-        rich_help_panel=options.OUTPUT,
+        rich_help_panel=options.ESSENTIALS,
         help="Also write a page about the selection, one .html file.",
         show_default=False,
     ),
