@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import sys
+import time
 import zipfile
 
 import numpy as np
@@ -637,3 +638,22 @@ def test_a_map_to_more_features_than_points_needs_no_matrix_of_features():
         torch.tanh(torch.from_numpy(pool) @ W), torch.tanh(torch.from_numpy(targets) @ W), 4
     )
     np.testing.assert_array_equal(chosen.indices, as_rows.indices)
+
+
+def test_work_that_cannot_be_counted_shows_its_seconds(monkeypatch, capfd):
+    from sightline import progress
+
+    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.01)
+    with progress.working(True, "checking"):
+        time.sleep(0.1)
+    out, err = capfd.readouterr()
+    assert out == "" and "sightline: checking, 0 s" in err
+    assert err.endswith("\r")  # the line is cleared
+
+
+def test_work_is_quiet_where_nobody_looks(capfd):
+    from sightline import progress
+
+    with progress.working(None, "checking"):
+        pass
+    assert capfd.readouterr() == ("", "")

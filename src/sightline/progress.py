@@ -3,6 +3,9 @@
 import shutil
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
 from types import TracebackType
 
 QUIET_SECONDS = 1.0  # what is over by then shows nothing
@@ -53,6 +56,33 @@ class ProgressLine:
     ) -> None:
         if self._width:
             print(f"\r{'':<{self._width}}\r", end="", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def working(progress: bool | None, what: str) -> Iterator[None]:
+    """A line on stderr with the seconds that went by, for work that cannot be counted."""
+    is_on = sys.stderr.isatty() if progress is None else progress
+    if not is_on:
+        yield
+        return
+    is_over, started = Event(), time.monotonic()
+
+    def tell() -> None:
+        width = 0
+        while not is_over.wait(QUIET_SECONDS):
+            text = f"sightline: {what}, {time.monotonic() - started:.0f} s"
+            width = max(width, len(text))
+            print(f"\r{text:<{width}}", end="", file=sys.stderr, flush=True)
+        if width:
+            print(f"\r{'':<{width}}\r", end="", file=sys.stderr, flush=True)
+
+    teller = Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        teller.join()
 
 
 def draw_bar(done: int, most: int) -> str:

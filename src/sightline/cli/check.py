@@ -74,18 +74,21 @@ def check(
         progress=progress,
     )
     given = columns.read_pool(pool)
+    from sightline.progress import working
     from sightline.studies import check as run
 
-    suitability = run(
-        given.vectors,
-        read_labels(labels, label_column, "--labels", given),
-        normalize=normalize,
-        kind=kind,
-        noise_ratio=noise_ratio,
-        folds=folds,
-        device=device,
-        memory=memory,
-        seed=seed,
-    )
+    known = read_labels(labels, label_column, "--labels", given)
+    with working(progress, "checking"):
+        suitability = run(
+            given.vectors,
+            known,
+            normalize=normalize,
+            kind=kind,
+            noise_ratio=noise_ratio,
+            folds=folds,
+            device=device,
+            memory=memory,
+            seed=seed,
+        )
     print_study(suitability, as_json=json)
     return DONE

@@ -1,6 +1,7 @@
 """From the names of files to what the library takes."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,10 +63,12 @@ class Columns:
         return match_features(own._read(path, "targets"), pool)
 
     def _read(self, path: Path, argument: str) -> "Records":
-        from sightline.progress import ProgressLine
+        from sightline.progress import ProgressLine, working
         from sightline.records import read_records
 
-        with ProgressLine(self.progress, "texts embedded", done_before=0) as line:
+        is_counted = self.embed is not None
+        waiting = nullcontext() if is_counted else working(self.progress, f"reading {path.name}")
+        with waiting, ProgressLine(self.progress, "texts embedded", done_before=0) as line:
             return read_records(
                 path,
                 argument,

@@ -63,9 +63,16 @@ class Outlet:
             except ValueError as error:
                 raise UsageError(str(error)) from error
 
-    def write(self, chosen: "Selection", pool: "Records", targets: "Records | None") -> list[Any]:
+    def write(
+        self,
+        chosen: "Selection",
+        pool: "Records",
+        targets: "Records | None",
+        progress: bool | None,
+    ) -> list[Any]:
         """Write the files; the picks as rows, for whoever prints them."""
         from sightline.integrations.label_studio import write_label_studio
+        from sightline.progress import working
         from sightline.records import nearest_targets, pick_rows, write_picks
 
         points = None if targets is None else targets.vectors
@@ -84,7 +91,9 @@ class Outlet:
                 as_records=self.as_records,
             )
         if self.report is not None:
-            chosen.report(self.report, pool.vectors, points, show_items(pool), show_items(targets))
+            shown = show_items(pool), show_items(targets)
+            with working(progress, "writing the page"):
+                chosen.report(self.report, pool.vectors, points, *shown)
         return pick_rows(chosen, pool, nearest, target_ids)
 
     @property

@@ -57,6 +57,7 @@ def report(
         device=device,
         progress=progress,
     )
+    from sightline.progress import working
     from sightline.selection import Selection
     from sightline.writing import check_writable
 
@@ -66,6 +67,7 @@ def report(
     given = columns.read_pool(pool)
     wanted = columns.read_targets(targets, given)
     points = None if wanted is None else wanted.vectors
-    chosen.report(output, given.vectors, points, show_items(given), show_items(wanted))
+    with working(progress, "writing the page"):
+        chosen.report(output, given.vectors, points, show_items(given), show_items(wanted))
     print(f"written: {output}")
     return DONE

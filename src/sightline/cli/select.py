@@ -178,7 +178,7 @@ def select(
         memory=memory,
         progress=progress,
     )
-    rows = outlet.write(chosen, given, wanted)
+    rows = outlet.write(chosen, given, wanted, progress)
     remarks = remark_on(chosen, given, costs, budget, may)
     print_selection(chosen, rows, outlet, remarks, as_json=json)
     return NOTHING_LEFT if has_ended_early(chosen) else DONE

@@ -37,4 +37,4 @@ def pick_again(
     with warnings.catch_warnings():
         # such as of small noise: the caller asked for a page, not for this selection
         warnings.simplefilter("ignore", UserWarning)
-        return recalled.select(rule, k, noise_factor=noise_factor).indices
+        return recalled.select(rule, k, noise_factor=noise_factor, progress=False).indices

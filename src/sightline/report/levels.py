@@ -37,7 +37,7 @@ def with_levels(recalled: Recalled) -> Selection:
     is_known = chosen.whole_pool is not None or recalled.targets is None
     if is_known or recalled.obstacle is not None or not _costs_little(recalled):
         return chosen
-    least = recalled.select(Random(), 1, floor=True)
+    least = recalled.select(Random(), 1, floor=True, progress=False)
     names = ("floor", "floor_is_exact")
     settings = chosen.settings | {name: least.settings[name] for name in names}
     return replace(chosen, floor=least.floor, whole_pool=least.whole_pool, settings=settings)
