@@ -252,3 +252,13 @@ def test_streamed_rows_are_picked_from_like_held_ones(rule, tmp_path, monkeypatc
     assert streamed.settings["pool"] == "streamed"
     assert streamed.settings["passes"] <= 20
     np.testing.assert_array_equal(streamed.indices, held.indices)
+
+
+def test_mmr_takes_gains_that_cancel_for_ties():
+    """In one dimension all similarities are 1: whatever is left of their difference is rounding."""
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        pool = np.abs(generator.standard_normal((30, 1))) + 0.1
+        targets = np.abs(generator.standard_normal((3, 1))) + 0.1
+        chosen = sl.select(pool, targets, 10, rule="mmr", normalize="unit")
+        np.testing.assert_array_equal(chosen.indices, np.arange(10))

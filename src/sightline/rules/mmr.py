@@ -6,6 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from sightline.numerics import SAME_POINT
 from sightline.posterior import State
 from sightline.shapes import Float
 
@@ -44,4 +45,5 @@ class MMR:
     def gain(self, state: State) -> Float[Tensor, " n"]:
         nearest = state.similarity_to_chosen
         redundancy = torch.where(nearest == -torch.inf, 0.0, nearest)
-        return self.relevance * state.similarity_to_targets - (1 - self.relevance) * redundancy
+        gain = self.relevance * state.similarity_to_targets - (1 - self.relevance) * redundancy
+        return gain.where(gain.abs() > SAME_POINT, 0.0)  # a difference of equals is rounding
