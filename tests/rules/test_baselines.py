@@ -255,7 +255,7 @@ def test_streamed_rows_are_picked_from_like_held_ones(rule, tmp_path, monkeypatc
 
 
 def test_mmr_takes_gains_that_cancel_for_ties():
-    """In one dimension all similarities are 1: whatever is left of their difference is rounding."""
+    """In one dimension all similarities are 1: what is left of their difference is rounding."""
     generator = np.random.default_rng(0)
     for _ in range(20):
         pool = np.abs(generator.standard_normal((30, 1))) + 0.1
