@@ -8,7 +8,7 @@ compared with the best of all.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite
+from math import inf
 
 import torch
 from torch import Tensor
@@ -118,7 +118,7 @@ def best_of(
 ) -> tuple[int, float]:
     """The first of the rows whose scores are the best up to ties, and its gain."""
     best = max(scores)  # a few numbers: plain Python is faster here
-    if not isfinite(sum(scores)):
+    if not all(score < inf for score in scores):  # NaN is not; -inf is: a gain below the least
         raise ValueError(NO_NUMBERS)
     least = best - tie_width(best, first)
     winner = min((row, i) for i, row in enumerate(rows) if scores[i] >= least)[1]
