@@ -1,9 +1,11 @@
 """Options of the test run.
 
-``--shapes`` is the second pass: every annotated shape in ``sightline`` is checked at run time.
+``--shapes`` is the second pass: every annotated shape in ``sightline`` is checked at run time, in
+a third of the cases of each test; the first pass has run them all.
 """
 
 import os
+from collections import Counter
 
 import pytest
 import torch
@@ -12,6 +14,8 @@ from hypothesis import settings
 settings.register_profile("repeatable", derandomize=True)
 if os.environ.get("CI"):  # elsewhere every run tries new problems
     settings.load_profile("repeatable")
+
+KEPT_CASES = 3  # one in so many, in the second pass
 
 torch.set_num_threads(1)  # the problems are small, and threads that wait for each other are slow
 
@@ -31,11 +35,25 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--shapes"):
         skip = pytest.mark.skip(
-            reason="no shapes can be checked in other processes and in kernels"
+            reason="no shapes can be checked in other processes, in kernels and in commands"
         )
         for item in items:
-            if {"process", "browser", "kernels"} & set(item.keywords):
+            is_command = item.path.parent.name == "cli"
+            if is_command or {"process", "browser", "kernels"} & set(item.keywords):
                 item.add_marker(skip)
+        thin_out(config, items)
+
+
+def thin_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Every third case of each test: shapes differ between tests, hardly between their cases."""
+    seen: Counter[str] = Counter()
+    kept, left = [], []
+    for item in items:
+        name = item.nodeid.split("[")[0]
+        (left if seen[name] % KEPT_CASES else kept).append(item)
+        seen[name] += 1
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept
 
 
 HOOK = pytest.StashKey()

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sightline.cli.ending import UsageError, in_terms_of_options
 
@@ -210,6 +210,7 @@ def _cell(value: Any) -> str:
     return text if len(text) <= 24 else f"{text[:21]}..."
 
 
+@runtime_checkable
 class Study(Protocol):
     """Something that was found out."""
 
