@@ -43,6 +43,8 @@ def assert_one_line(done, *words):
         ([*BASIC, "--noise-ratio", 1, "--noise-std", 1], "not both"),
         ([*BASIC, "--noise-ratio", "nan"], "--noise-ratio must be a positive number"),
         ([*BASIC, "--noise-std", "0"], "--noise-std must be a positive number"),
+        ([*BASIC, "--noise-ratio", "0"], "--noise-ratio must be a positive number"),
+        (["report", "pool.npy", "--pool", "pool.npy", "-o", "r.pdf"], ".html"),
         ([*BASIC, "--budget", 5], "--cost-column"),
         ([*BASIC, "--memory", "much"], "much"),
         ([*BASIC, "--rule", "MMR(relevance=7)"], "relevance"),

@@ -14,12 +14,20 @@ pytest.importorskip("typer")
 from sightline.cli.app import app
 from sightline.cli.check import check
 from sightline.cli.compare import compare
+from sightline.cli.demo import demo
 from sightline.cli.ending import in_terms_of_options, run
 from sightline.cli.estimate import estimate
 from sightline.cli.report import report
 from sightline.cli.select import select
 
-COMMANDS = ("select", "check", "estimate", "compare", "report", "demo")
+COMMANDS = {
+    "select": select,
+    "check": check,
+    "estimate": estimate,
+    "compare": compare,
+    "report": report,
+    "demo": demo,
+}
 
 
 def names_of(function):
@@ -51,12 +59,9 @@ def test_every_option_has_its_help(command, capsys, monkeypatch):
     monkeypatch.setenv("TERMINAL_WIDTH", "200")
     assert run(app, [command, "--help"], show_trace=False) == 0
     text = capsys.readouterr().out
-    assert "Usage: sightline" in text
-    for name in names_of(
-        {"select": select, "compare": compare, "check": check}.get(command, report)
-    ):
-        if command in ("select", "compare", "check") and name not in ("pool", "k"):
-            assert f"--{name.replace('_', '-')}" in text, name
+    assert f"Usage: sightline {command}" in text
+    for name in names_of(COMMANDS[command]) - {"pool", "selection"}:
+        assert f"--{name.replace('_', '-')}" in text, name
 
 
 def test_help_names_every_rule(capsys, monkeypatch):

@@ -1,43 +1,35 @@
 """``sightline check``: are these embeddings suitable?"""
 
-from pathlib import Path
 from typing import Annotated
-
-import typer
 
 from sightline.cli import options
 from sightline.cli.choices import check_machine, check_normalize
-from sightline.cli.compare import Kind, LabelColumn
 from sightline.cli.ending import DONE
 from sightline.cli.inputs import Columns, check_there, read_labels
 from sightline.cli.output import print_study
 
-Labels = Annotated[
-    Path | None,
-    typer.Option(
-        "--labels",
-        rich_help_panel=options.FILES,
-        help="A file with the label of each pool row: names or whole numbers are classes, other "
-        "numbers a regression.",
-        show_default=False,
+Folds = Annotated[
+    int,
+    options.option(
+        "--folds", panel=options.RUNNING, help="Each is held out once.", show_default=True
     ),
 ]
-Folds = Annotated[
-    int, typer.Option("--folds", rich_help_panel=options.RUNNING, help="Each is held out once.")
-]
 Seed = Annotated[
-    int, typer.Option("--seed", rich_help_panel=options.RUNNING, help="Of folds and samples.")
+    int,
+    options.option(
+        "--seed", panel=options.RUNNING, help="Of folds and samples.", show_default=True
+    ),
 ]
 
 
 def check(
     pool: options.PoolFiles,
-    labels: Labels = None,
-    label_column: LabelColumn = None,
+    labels: options.Labels = None,
+    label_column: options.LabelColumn = None,
     json: options.Json = False,
     normalize: options.Normalize = None,
     noise_ratio: options.NoiseRatio = None,
-    kind: Kind = None,
+    kind: options.Kind = None,
     folds: Folds = 5,
     seed: Seed = 0,
     vector_column: options.VectorColumn = None,

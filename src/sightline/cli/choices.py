@@ -49,10 +49,11 @@ def check_noise(ratio: float | None, std: str | None) -> None:
     """A ratio, or a standard deviation, which may be the name of a file."""
     if ratio is not None and std is not None:
         raise UsageError("give --noise-ratio or --noise-std, not both.")
-    for option, value in (("--noise-ratio", ratio), ("--noise-std", std)):
-        with suppress(TypeError, ValueError):  # not given, or a file
-            if not 0 < float(value or "none") < inf:
-                raise UsageError(f"{option} must be a positive number; got {value}.")
+    if ratio is not None and not 0 < ratio < inf:
+        raise UsageError(f"--noise-ratio must be a positive number; got {ratio}.")
+    with suppress(TypeError, ValueError):  # not given, or a file
+        if not 0 < float(std) < inf:  # type: ignore[arg-type]
+            raise UsageError(f"--noise-std must be a positive number, or a file; got {std}.")
 
 
 def check_machine(device: str | None, memory: str | None) -> None:

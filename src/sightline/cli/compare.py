@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from sightline.cli import options
 from sightline.cli.choices import (
     check_choices,
@@ -19,76 +17,48 @@ from sightline.cli.output import print_study
 
 Picks = Annotated[
     int,
-    typer.Option(
-        "-k", "--k", help="How many rows each method picks.", rich_help_panel=options.ESSENTIALS
-    ),
-]
-Labels = Annotated[
-    Path | None,
-    typer.Option(
-        "--labels",
-        rich_help_panel=options.FILES,
-        help="A file with the label of each pool row: names or whole numbers are classes.",
-        show_default=False,
-    ),
-]
-LabelColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--label-column",
-        rich_help_panel=options.FILES,
-        metavar="NAME",
-        help="The column of labels: of --labels and --target-labels, or of the pool's and the "
-        "targets' own files.",
-        show_default=False,
+    options.option(
+        "-k",
+        "--k",
+        panel=options.ESSENTIALS,
+        help="How many rows each method picks.",
+        show_default=True,
     ),
 ]
 TargetLabels = Annotated[
     Path | None,
-    typer.Option(
+    options.option(
         "--target-labels",
-        rich_help_panel=options.FILES,
+        panel=options.FILES,
         help="A file with the label of each target.",
-        show_default=False,
     ),
 ]
 Methods = Annotated[
     str | None,
-    typer.Option(
+    options.option(
         "--methods",
-        rich_help_panel=options.PICKS,
+        panel=options.PICKS,
         metavar="NAMES",
         help="Rules to compare with, by commas. Default: random,top-k,mmr,k-center,cosine.",
-        show_default=False,
     ),
 ]
 Seeds = Annotated[
     int,
-    typer.Option(
+    options.option(
         "--seeds",
-        rich_help_panel=options.PICKS,
+        panel=options.PICKS,
         help="Runs, each on a random half of the pool where there are labels.",
+        show_default=True,
     ),
 ]
 Budgets = Annotated[
     str | None,
-    typer.Option(
+    options.option(
         "--budgets",
-        rich_help_panel=options.PICKS,
+        panel=options.PICKS,
         metavar="NUMBERS",
         help="Numbers of picks to look at, by commas, up to k. Default: k and an eighth, a "
         "quarter and half of it.",
-        show_default=False,
-    ),
-]
-Kind = Annotated[
-    str | None,
-    typer.Option(
-        "--kind",
-        rich_help_panel=options.MODEL,
-        metavar="KIND",
-        help="classes or numbers, where the labels do not tell.",
-        show_default=False,
     ),
 ]
 
@@ -97,15 +67,15 @@ def compare(
     pool: options.PoolFiles,
     targets: options.Targets = None,
     k: Picks = 100,
-    labels: Labels = None,
+    labels: options.Labels = None,
     target_labels: TargetLabels = None,
-    label_column: LabelColumn = None,
+    label_column: options.LabelColumn = None,
     json: options.Json = False,
     rule: options.Rule = "vtl",
     methods: Methods = None,
     seeds: Seeds = 10,
     budgets: Budgets = None,
-    kind: Kind = None,
+    kind: options.Kind = None,
     kernel: options.Kernel = None,
     noise_ratio: options.NoiseRatio = None,
     noise_std: options.NoiseStd = None,

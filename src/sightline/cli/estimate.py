@@ -42,7 +42,7 @@ def estimate(
 ) -> int:
     """Say what a selection will take: time, memory, device, passes over the pool.
 
-    A short trial on the very rows, a second at most, tells how fast this machine reads them.
+    A short trial on the first rows, of about a second, tells how fast this machine is with them.
 
         sightline estimate pool.npy --targets val.npy -k 1000
     """

@@ -20,15 +20,18 @@ PoolFiles = Annotated[
 ]
 
 
-def _option(*names: str, panel: str, help: str, metavar: str | None = None) -> Any:
+def option(
+    *names: str, panel: str, help: str, metavar: str | None = None, show_default: bool = False
+) -> Any:
+    """An option in its box of the help."""
     return typer.Option(
-        *names, rich_help_panel=panel, help=help, metavar=metavar, show_default=False
+        *names, rich_help_panel=panel, help=help, metavar=metavar, show_default=show_default
     )
 
 
 Targets = Annotated[
     Path | None,
-    _option(
+    option(
         "--targets",
         "-t",
         panel=ESSENTIALS,
@@ -38,7 +41,7 @@ Targets = Annotated[
 ]
 VectorColumn = Annotated[
     str | None,
-    _option(
+    option(
         "--vector-column",
         panel=FILES,
         metavar="NAME",
@@ -47,7 +50,7 @@ VectorColumn = Annotated[
 ]
 TextField = Annotated[
     str | None,
-    _option(
+    option(
         "--text-field",
         panel=ESSENTIALS,
         metavar="NAME",
@@ -57,7 +60,7 @@ TextField = Annotated[
 ]
 IdColumn = Annotated[
     str | None,
-    _option(
+    option(
         "--id-column",
         panel=FILES,
         metavar="NAME",
@@ -67,7 +70,7 @@ IdColumn = Annotated[
 ]
 IgnoreColumn = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--ignore-column",
         panel=FILES,
         metavar="NAME",
@@ -76,7 +79,7 @@ IgnoreColumn = Annotated[
 ]
 Embed = Annotated[
     str | None,
-    _option(
+    option(
         "--embed",
         panel=ESSENTIALS,
         metavar="MODEL",
@@ -86,7 +89,7 @@ Embed = Annotated[
 ]
 Observed = Annotated[
     list[Path] | None,
-    _option(
+    option(
         "--observed",
         panel=FILES,
         help="What is known already, by id: picks of an earlier round (.csv, .jsonl, .parquet, "
@@ -96,23 +99,23 @@ Observed = Annotated[
 ]
 Exclude = Annotated[
     list[Path] | None,
-    _option("--exclude", panel=FILES, help="Rows that must not be picked, likewise."),
+    option("--exclude", panel=FILES, help="Rows that must not be picked, likewise."),
 ]
 Candidates = Annotated[
     list[Path] | None,
-    _option("--candidates", panel=FILES, help="The only rows that may be picked, likewise."),
+    option("--candidates", panel=FILES, help="The only rows that may be picked, likewise."),
 ]
 TargetWeights = Annotated[
     Path | None,
-    _option("--target-weights", panel=FILES, help="A file with the importance of each target."),
+    option("--target-weights", panel=FILES, help="A file with the importance of each target."),
 ]
 Cost = Annotated[
     Path | None,
-    _option("--cost", panel=FILES, help="A file with the cost of each pool row. See --budget."),
+    option("--cost", panel=FILES, help="A file with the cost of each pool row. See --budget."),
 ]
 CostColumn = Annotated[
     str | None,
-    _option(
+    option(
         "--cost-column",
         panel=FILES,
         metavar="NAME",
@@ -121,13 +124,13 @@ CostColumn = Annotated[
 ]
 Groups = Annotated[
     Path | None,
-    _option(
+    option(
         "--groups", panel=FILES, help="A file with a label for each pool row. See --max-per-group."
     ),
 ]
 GroupColumn = Annotated[
     str | None,
-    _option(
+    option(
         "--group-column",
         panel=FILES,
         metavar="NAME",
@@ -135,7 +138,7 @@ GroupColumn = Annotated[
     ),
 ]
 
-K = Annotated[int | None, _option("-k", "--k", panel=ESSENTIALS, help="How many rows to pick.")]
+K = Annotated[int | None, option("-k", "--k", panel=ESSENTIALS, help="How many rows to pick.")]
 Rule = Annotated[
     str,
     typer.Option(
@@ -149,7 +152,7 @@ Rule = Annotated[
 ]
 Budget = Annotated[
     float | None,
-    _option(
+    option(
         "--budget",
         panel=PICKS,
         help="Spend at most so much: ranks by gain per cost, skips what no longer fits.",
@@ -157,21 +160,21 @@ Budget = Annotated[
 ]
 MaxPerGroup = Annotated[
     int | None,
-    _option("--max-per-group", panel=PICKS, help="At most so many picks of each group."),
+    option("--max-per-group", panel=PICKS, help="At most so many picks of each group."),
 ]
 MinGain = Annotated[
     float | None,
-    _option("--min-gain", panel=PICKS, help="Stop when no pick is worth so much."),
+    option("--min-gain", panel=PICKS, help="Stop when no pick is worth so much."),
 ]
 MinGainShare = Annotated[
     float | None,
-    _option(
+    option(
         "--min-gain-share", panel=PICKS, help="Stop when no pick is worth this share of the first."
     ),
 ]
 Replace = Annotated[
     bool,
-    _option("--replace", panel=PICKS, help="A row may be picked again, as another measurement."),
+    option("--replace", panel=PICKS, help="A row may be picked again, as another measurement."),
 ]
 Conditional = Annotated[
     bool,
@@ -185,7 +188,7 @@ Conditional = Annotated[
 
 Kernel = Annotated[
     str | None,
-    _option(
+    option(
         "--kernel",
         panel=MODEL,
         metavar="KERNEL",
@@ -195,7 +198,7 @@ Kernel = Annotated[
 ]
 NoiseRatio = Annotated[
     float | None,
-    _option(
+    option(
         "--noise-ratio",
         panel=MODEL,
         help="Noise variance of an observation over the rows' mean prior variance. Default 1. "
@@ -204,7 +207,7 @@ NoiseRatio = Annotated[
 ]
 NoiseStd = Annotated[
     str | None,
-    _option(
+    option(
         "--noise-std",
         panel=MODEL,
         metavar="NUMBER|FILE",
@@ -214,7 +217,7 @@ NoiseStd = Annotated[
 ]
 Normalize = Annotated[
     str | None,
-    _option(
+    option(
         "--normalize",
         panel=MODEL,
         metavar="HOW",
@@ -224,23 +227,51 @@ Normalize = Annotated[
 ]
 Floor = Annotated[
     bool,
-    _option(
+    option(
         "--floor",
         panel=MODEL,
         help="Also compute the uncertainty that would be left had every candidate been observed.",
     ),
 ]
 
+Labels = Annotated[
+    Path | None,
+    option(
+        "--labels",
+        panel=FILES,
+        help="A file with the label of each pool row: names or whole numbers are classes, other "
+        "numbers a regression.",
+    ),
+]
+LabelColumn = Annotated[
+    str | None,
+    option(
+        "--label-column",
+        panel=FILES,
+        metavar="NAME",
+        help="The column of labels, in the files of labels or in the pool's and the targets'.",
+    ),
+]
+Kind = Annotated[
+    str | None,
+    option(
+        "--kind",
+        panel=MODEL,
+        metavar="KIND",
+        help="classes or numbers, where the labels do not tell.",
+    ),
+]
+
 Json = Annotated[
-    bool, _option("--json", panel=OUTPUT, help="Print one JSON object on stdout, for machines.")
+    bool, option("--json", panel=OUTPUT, help="Print one JSON object on stdout, for machines.")
 ]
 Device = Annotated[
     str | None,
-    _option("--device", panel=RUNNING, metavar="NAME", help="cpu, cuda, cuda:1. Default: cpu."),
+    option("--device", panel=RUNNING, metavar="NAME", help="cpu, cuda, cuda:1. Default: cpu."),
 ]
 Memory = Annotated[
     str | None,
-    _option(
+    option(
         "--memory",
         panel=RUNNING,
         metavar="SIZE",
@@ -250,7 +281,7 @@ Memory = Annotated[
 ]
 ColumnsAhead = Annotated[
     int | None,
-    _option(
+    option(
         "--columns-ahead",
         panel=RUNNING,
         help="How many picks one pass over the pool prepares. Changes no pick.",
@@ -258,7 +289,7 @@ ColumnsAhead = Annotated[
 ]
 Checkpoint = Annotated[
     Path | None,
-    _option(
+    option(
         "--checkpoint",
         panel=RUNNING,
         help="A file that takes down each pick; an interrupted run, called again, goes on there.",
@@ -266,12 +297,12 @@ Checkpoint = Annotated[
 ]
 Progress = Annotated[
     bool | None,
-    _option(
+    option(
         "--progress/--no-progress",
         panel=RUNNING,
         help="A bar on stderr. Default: on a terminal, after a second.",
     ),
 ]
 Debug = Annotated[
-    bool, _option("--debug", panel=RUNNING, help="Show the whole traceback of an error.")
+    bool, option("--debug", panel=RUNNING, help="Show the whole traceback of an error.")
 ]

@@ -39,8 +39,8 @@ class Outlet:
             raise UsageError(f"--export must be {' or '.join(TOOLS)}; got {self.export!r}.")
         if self.output is not None and self.output == self.report:
             raise UsageError("-o and --report name the same file.")
-        if self.report is not None and self.report.suffix not in (".html", ".htm"):
-            raise UsageError(f"--report writes a page, .html; got {self.report.name}.")
+        if self.report is not None:
+            check_page(self.report, "--report")
 
     def check(self, pool: "Records", inputs: Sequence[Path | None]) -> None:
         """Before long work: whether the files can be written, and that none of them is read."""
@@ -99,6 +99,11 @@ class Outlet:
     @property
     def written(self) -> list[str]:
         return [str(path) for path in (self.output, self.report) if path is not None]
+
+
+def check_page(path: Path, option: str) -> None:
+    if path.suffix not in (".html", ".htm"):
+        raise UsageError(f"{option} writes a page, .html; got {path.name}.")
 
 
 def check_not_read(path: Path, option: str, inputs: Sequence[Path | None]) -> None:

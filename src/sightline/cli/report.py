@@ -8,7 +8,7 @@ import typer
 from sightline.cli import options
 from sightline.cli.ending import DONE
 from sightline.cli.inputs import Columns, check_there
-from sightline.cli.output import check_not_read, show_items
+from sightline.cli.output import check_not_read, check_page, show_items
 
 Saved = Annotated[
     Path, typer.Argument(metavar="SELECTION", help="A .sightline file.", show_default=False)
@@ -48,6 +48,7 @@ def report(
         sightline report picks.sightline --pool pool.npy --targets val.npy -o report.html
     """
     check_there(selection, "SELECTION")
+    check_page(output, "--output")
     columns = Columns(
         vector=vector_column,
         text=text_field,

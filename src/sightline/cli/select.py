@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from sightline.cli import options
 from sightline.cli.choices import check_choices, check_machine, read_rule
 from sightline.cli.ending import DONE, NOTHING_LEFT
@@ -21,40 +19,37 @@ from sightline.cli.output import Outlet, has_ended_early, print_selection, remar
 
 Output = Annotated[
     Path | None,
-    typer.Option(
+    options.option(
         "--output",
         "-o",
-        rich_help_panel=options.ESSENTIALS,
+        panel=options.ESSENTIALS,
         help="Where the picks go: .csv, .jsonl, .parquet, or .sightline (everything about the "
         "selection). Default: csv on stdout.",
-        show_default=False,
     ),
 ]
 AsRecords = Annotated[
     bool,
-    typer.Option(
+    options.option(
         "--records",
-        rich_help_panel=options.OUTPUT,
+        panel=options.OUTPUT,
         help="Write the pool's own records of the picks, in their order and format.",
     ),
 ]
 Export = Annotated[
     str | None,
-    typer.Option(
+    options.option(
         "--export",
-        rich_help_panel=options.OUTPUT,
+        panel=options.OUTPUT,
         metavar="TOOL",
         help="Write the picks as tasks for a labelling tool: label-studio.",
-        show_default=False,
     ),
 ]
 Report = Annotated[
     Path | None,
-    typer.Option(
+    options.option(
         "--report",
-        rich_help_panel=options.ESSENTIALS,
+        panel=options.ESSENTIALS,
         help="Also write a page about the selection, one .html file.",
-        show_default=False,
     ),
 ]
 
