@@ -31,6 +31,21 @@ UNINFORMATIVE = 1e-9
 DETERMINED = 1e-9
 """A variance below this share of what it was before the targets were seen is settled by them."""
 
+SAMPLED_VARIANCE = 1e-12
+"""Share of a prior variance that drawn functions may lack: a deviation of 1e-6, and well above the
+rounding of a Cholesky factor of thousands of rows."""
+
+SAMPLED_ROWS = 10_000
+"""Rows at which functions are drawn jointly, at most: their covariance takes 0.8 GB."""
+
+SOBOL_POINTS = 1_024
+"""Points that stand for a box: in two dimensions three hundredths of a side apart, close enough
+for the refinement to enter the best basin of gains of usual lengthscales."""
+
+CONFIDENCE_BETA = 2.0
+"""Standard deviations of a bound where targets do not say: 95% of a normal distribution, at each
+point by itself."""
+
 SMALLEST_REMAINING = 1e-15
 """The least share of a variance that one observation can leave. Exact arithmetic leaves
 noise / (variance + noise) > 0; rounding may leave a negative share, whose logarithm is NaN."""

@@ -1,7 +1,9 @@
 """f given what was observed: in weight space for inner products, else in function space."""
 
+from sightline.posterior.belief import Belief
 from sightline.posterior.few_rows import FewRows
 from sightline.posterior.floor import Floor, can_compute_floor, compute_floor
+from sightline.posterior.function_tracker import FunctionTracker
 from sightline.posterior.problem import (
     FIXED_FIELDS,
     STATE_FIELDS,
@@ -18,8 +20,10 @@ __all__ = [
     "FIXED_FIELDS",
     "STATE_FIELDS",
     "TARGET_FIELDS",
+    "Belief",
     "FewRows",
     "Floor",
+    "FunctionTracker",
     "Observation",
     "Problem",
     "State",

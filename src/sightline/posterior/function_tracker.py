@@ -5,10 +5,13 @@ covariances with the targets; memory is O(n t), and O(n m) where those are kept.
 """
 
 from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from sightline.kernels import Kernel
 from sightline.kernels.kernel import Points
 from sightline.numerics import nonnegative
 from sightline.posterior import among_rows
@@ -34,17 +37,19 @@ WIDE = FROM_COVARIANCE | {"correlation"}
 class RunningRows:
     """Variance and whitened vectors of all rows under one posterior."""
 
-    def __init__(self, problem: Problem, posterior: FunctionPosterior) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        posterior: FunctionPosterior,
+        known: Float[Tensor, "s n"] | None = None,  # the first entries of the whitened vectors
+    ) -> None:
         n, device = len(problem.rows), problem.device
-        self.posterior = posterior
         self.variance = torch.empty(n, dtype=torch.float64, device=device)
         self.whitened = GrowingMatrix(n, device, posterior.rank + (problem.picks or 0))
-        self._fill(problem)
-
-    def _fill(self, problem: Problem) -> None:
-        whitened = self.whitened.extend(self.posterior.rank)
+        whitened = self.whitened.extend(posterior.rank)
         for start, stop, block in problem.rows.blocks():
-            F = whitened[:, start:stop] = self.posterior.whiten(block)
+            at_hand = None if known is None else known[:, start:stop]
+            F = whitened[:, start:stop] = posterior.whiten(block, at_hand)
             prior = problem.prior_variance[start:stop]
             self.variance[start:stop] = nonnegative(prior - F.square().sum(dim=0))
 
@@ -63,30 +68,71 @@ class FunctionTracker:
 
     form = "function space"
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, earlier: "FunctionTracker | None" = None) -> None:
+        """From the problem's observations, or from all of an earlier tracker of the same rows.
+
+        An earlier one is not to be used any more: what it kept for all rows is taken over.
+        """
         self.passes = 0
         self._problem = problem
         self._rows = problem.rows
         self._row_numbers = problem.row_numbers()
         self._at_hand = RowsAtHand(problem)
-        self._step = 0
+        self._step: int = 0 if earlier is None else earlier._step
+        self._earlier = earlier
         self._pending: list[tuple[int, Tensor, float]] = []
         self._prior_columns: dict[int, Tensor] = {}  # of rows that may be observed soon
-        self._posterior = FunctionPosterior(problem.kernel, problem.device)
+        self._posterior = self._start()
         self._given_targets = self._see_targets()
-        self._condition_on_observed()
         self.targets = TargetSummary(problem, self._variance_of_targets())
         self._whitened_targets = self._set_up_targets()
         self._running = self._set_up_running()
-        self._chosen = Chosen(problem)
+        self._chosen: Chosen = Chosen(problem) if earlier is None else earlier._chosen
         self._near = self._set_up_nearness()
         self._fixed = fixed_fields_of_all(problem)
         self.passes += "similarity_to_targets" in self._fixed
+        self._covariance: Tensor | None = None
         self._covariance = self._keep_covariance()
         self._among = self._keep_all_pairs()
         self.width = 1  # beside an update of all pairs a pass over the rows is little
         if self._among is None:
             self.width = columns_ahead(problem, 1, self._covariance)
+        self._earlier = None
+
+    def with_targets(self, targets: Points, needs: frozenset[str]) -> "FunctionTracker":
+        """One that knows the same of all rows and is about other targets; this one is used up."""
+        m = len(targets)
+        weights = torch.full((m,), 1.0 / m, dtype=torch.float64, device=self.device)
+        problem = replace(self._problem, targets=targets, target_weights=weights, needs=needs)
+        return FunctionTracker(problem, earlier=self)
+
+    def fork(self) -> "FunctionTracker":
+        """An independent one, to try observations on."""
+        shared = (self._problem, self._rows, self._problem.kernel)
+        return deepcopy(self, {id(part): part for part in shared})
+
+    @property
+    def kernel(self) -> Kernel:
+        return self._problem.kernel
+
+    @property
+    def points(self) -> Points:
+        """All rows."""
+        return self._rows.whole()
+
+    @property
+    def posterior(self) -> FunctionPosterior:
+        """Of f anywhere, given what was observed."""
+        return self._posterior
+
+    @property
+    def whitened_rows(self) -> Float[Tensor, "t n"]:
+        """F of all rows, a column each."""
+        return self._running["variance"].whitened.rows
+
+    @property
+    def variance_of_rows(self) -> Float[Tensor, " n"]:
+        return self._running["variance"].variance
 
     # ---- what the loop asks
 
@@ -107,6 +153,19 @@ class FunctionTracker:
             reads_rows = self._problem.reads_rows(WIDE, self._kept)
             return self._running_state(rows, self._rows.rows(rows) if reads_rows else None)
         points = self._rows.rows(rows)
+        fields = self._fresh_fields(points) | self._fixed_of(rows)
+        return self._state(rows, fields | self._correlations(rows, points))
+
+    def state_at(self, points: Points, noise_variance: Float[Tensor, " b"]) -> State:
+        """The state of points that need not be rows; differentiable in the points."""
+        prior = self._problem.kernel.diagonal(points)
+        fields = self._fresh_fields(points) | fixed_fields(self._problem, points, prior)
+        fields |= self._correlations_of(points, prior)
+        nobody = torch.full((len(points),), -1, device=self.device)
+        return State(nobody, self._step, noise_variance, fields, self.targets.state)
+
+    def _fresh_fields(self, points: Points) -> dict[str, Tensor]:
+        """What an observation changes, made of the posteriors themselves."""
         fields = {}
         if self._running:
             fields["variance"] = self._posterior.variance(points)
@@ -116,13 +175,34 @@ class FunctionTracker:
             fields |= self._summaries(self._fresh_covariance(points))
         if self._among is not None:
             fields[among_rows.NAME] = self._among.fresh_mean_square(points)
-        fields |= {name: near.fresh(points) for name, near in self._near.items()}
-        return self._state(rows, fields | self._fixed_of(rows) | self._correlations(rows, points))
+        return fields | {name: near.fresh(points) for name, near in self._near.items()}
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
         """Condition on an observation of a row; see WeightTracker.observe."""
         few = self._at_hand.get([row])
-        point, noise_variance = few.points, float(few.noise_variance[0])
+        steps, covariance = self._condition(few.points, float(few.noise_variance[0]))
+        if not update_rows:
+            self._pending.append((row, *steps["variance"]))
+        elif self._reads_columns:
+            prior_column = self._prior_columns.get(row)
+            self._update_rows(few.points, prior_column, steps, covariance)
+
+    def observe_point(
+        self, point: Points, noise_variance: float
+    ) -> tuple[Float[Tensor, " t"], float]:
+        """Condition on an observation anywhere, by a point given as a single row.
+
+        Returns F at the point before the observation, and the observation's variance.
+        """
+        steps, covariance = self._condition(point, noise_variance)
+        if self._reads_columns:
+            self._update_rows(point, None, steps, covariance)
+        return steps["variance"]
+
+    def _condition(
+        self, point: Points, noise_variance: float
+    ) -> tuple[dict[str, tuple[Tensor, float]], Tensor | None]:
+        """The step of each posterior, and the observation's covariance with the targets."""
         steps = {
             name: posterior.observe(point, noise_variance)
             for name, posterior in self._posteriors().items()
@@ -130,10 +210,7 @@ class FunctionTracker:
         covariance = self._observe_targets(point, *steps["variance"])
         self._chosen.add(point)
         self._step += 1
-        if not update_rows:
-            self._pending.append((row, *steps["variance"]))
-        elif self._reads_columns:
-            self._update_rows(row, point, steps, covariance)
+        return steps, covariance
 
     def is_at_hand(self, row: int) -> bool:
         """Whether observing the row next needs no ``look_ahead`` before it."""
@@ -194,11 +271,23 @@ class FunctionTracker:
 
     # ---- set-up
 
+    def _start(self) -> FunctionPosterior:
+        if self._earlier is not None:
+            return self._earlier._posterior
+        posterior = FunctionPosterior(self._problem.kernel, self._problem.device)
+        self._condition_on_observed(posterior)
+        return posterior
+
     def _see_targets(self) -> FunctionPosterior | None:
+        """The posterior that saw the targets too: before all observations, or after those made."""
         if not self._problem.sees_targets:
             return None
         posterior = FunctionPosterior(self._problem.kernel, self._problem.device)
+        if self._earlier is not None:
+            posterior = self._earlier._posterior.copy()
         posterior.see_targets(self._problem.known_targets, self._problem.target_noise_variance)
+        if self._earlier is None:
+            self._condition_on_observed(posterior)
         return posterior
 
     def _posteriors(self) -> dict[str, FunctionPosterior]:
@@ -207,10 +296,9 @@ class FunctionTracker:
             posteriors["variance_given_targets"] = self._given_targets
         return posteriors
 
-    def _condition_on_observed(self) -> None:
+    def _condition_on_observed(self, posterior: FunctionPosterior) -> None:
         for observation in self._problem.observed:
-            for posterior in self._posteriors().values():
-                posterior.observe(observation.point, observation.noise_variance)
+            posterior.observe(observation.point, observation.noise_variance)
 
     def _variance_of_targets(self) -> Tensor | None:
         targets = self._problem.targets
@@ -226,12 +314,18 @@ class FunctionTracker:
         if not self._problem.conditions_rows:
             return {}
         self.passes += 1
-        return {
-            name: RunningRows(self._problem, posterior)
-            for name, posterior in self._posteriors().items()
-        }
+        posteriors = self._posteriors()
+        if self._earlier is None:
+            return {name: RunningRows(self._problem, p) for name, p in posteriors.items()}
+        same = self._earlier._running["variance"]
+        running = {"variance": same}
+        for name in posteriors.keys() - running:
+            running[name] = RunningRows(self._problem, posteriors[name], same.whitened.rows)
+        return running
 
     def _set_up_nearness(self) -> dict[str, RunningNearness]:
+        if self._earlier is not None:
+            return self._earlier._near
         n, device = len(self._rows), self._problem.device
         near = {
             name: RunningNearness(
@@ -262,12 +356,14 @@ class FunctionTracker:
             device=self._problem.device,
         )
         for start, stop, block in self._rows.blocks():
-            covariance[start:stop] = self._fresh_covariance(block)
+            covariance[start:stop] = self._covariance_of(slice(start, stop), block)
         return covariance
 
     def _keep_all_pairs(self) -> among_rows.CovarianceAmongRows | None:
         if among_rows.NAME not in self._problem.needs:
             return None
+        if self._earlier is not None:
+            return self._earlier._among
         self.passes += 1
         return among_rows.CovarianceAmongRows(self._problem, self._posterior)
 
@@ -284,12 +380,11 @@ class FunctionTracker:
 
     def _update_rows(
         self,
-        row: int,
         point: Points,
+        prior_column: Tensor | None,
         steps: dict[str, tuple[Tensor, float]],
         covariance: Tensor | None,
     ) -> None:
-        prior_column = self._prior_columns.get(row)
         if prior_column is None:
             prior_column = self._prior_column(point)
         columns = {

@@ -7,8 +7,13 @@ After observing points :math:`z_1, \dots, z_t`, every x has a *whitened* vector 
     F_{t+1}(x) = \frac{k(x, z) - F(x)^\top F(z)}{\sqrt{k_t(z, z) + \rho^2}},
 
 the rows of a Cholesky factor. A posterior that saw the targets first starts with
-:math:`F(x) = \Lambda^{-1/2} U^\top k(A, x)`, where :math:`K_{AA} = U \Lambda U^\top`.
+:math:`F(x) = \Lambda^{-1/2} U^\top k(A, x)`, where :math:`K_{AA} = U \Lambda U^\top`. One that
+sees them after observations conditions on the same :math:`g = \Lambda^{-1/2} U^\top f_A`, whose
+posterior covariance :math:`I - F(g)^\top F(g)` is turned into the identity first.
 """
+
+from copy import copy
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -45,53 +50,81 @@ class GrowingMatrix:
         return self._memory[needed - count : needed]
 
 
+@dataclass(frozen=True)
+class Sight:
+    """Values that were conditioned on: f at some points, or combinations of it."""
+
+    points: Points
+    combinations: Float[Tensor, "r b"] | None = None  # None: the values themselves
+
+    def __len__(self) -> int:
+        return len(self.points if self.combinations is None else self.combinations)
+
+    def covariance(self, kernel: Kernel, z: Points) -> Float[Tensor, "r c"]:
+        """Of these values with f at some points."""
+        block = kernel.block(self.points, z)
+        return block if self.combinations is None else self.combinations @ block
+
+
 class FunctionPosterior:
-    """Observed points and the Cholesky factor of their covariance, grown a row at a time."""
+    """What was conditioned on and the Cholesky factor of its covariance, grown at its end."""
 
     def __init__(self, kernel: Kernel, device: torch.device) -> None:
         self._kernel = kernel
-        self._device = device
-        self._seen: Points | None = None  # targets that were seen first, and how to whiten them
-        self._whitening = torch.empty(0, 0, dtype=torch.float64, device=device)
-        self._points: list[Tensor] = []
+        self._seen: list[Sight] = []  # before the points observed last
+        self._points: list[Tensor] = []  # observed last, one by one
         self._factor = torch.empty(0, 0, dtype=torch.float64, device=device)
-        self._cross = torch.empty(0, 0, dtype=torch.float64, device=device)
+
+    def copy(self) -> "FunctionPosterior":
+        """An independent one; nothing that is shared is ever written to."""
+        same = copy(self)
+        same._seen, same._points = list(self._seen), list(self._points)
+        return same
 
     def see_targets(self, targets: Points, noise_variance: float) -> None:
-        """Condition on f (or, with noise, y) at the targets; comes before any observation."""
+        """Condition on f (or, with noise, y) at the targets, up to what is determined anyway."""
         values, U = torch.linalg.eigh(self._kernel.block(targets, targets))
         kept = values > RANK_TOLERANCE * values.max()
-        self._seen = targets
-        self._whitening = U[:, kept].T / (values[kept] + noise_variance).sqrt()[:, None]
-        self._cross = torch.empty(0, len(self._whitening)).to(self._whitening)
+        g = U[:, kept].T / (values[kept] + noise_variance).sqrt()[:, None]
+        F = self.whiten(targets) @ g.T
+        if self.rank:
+            left, V = torch.linalg.eigh(torch.eye(len(g)).to(F) - F.T @ F)
+            kept = left > RANK_TOLERANCE
+            turn = V[:, kept].T / left[kept].sqrt()[:, None]
+            g, F = turn @ g, F @ turn.T
+        self._gather_points()
+        self._seen.append(Sight(targets, g))
+        self._grow(F, torch.eye(len(g)).to(F))
 
     @property
     def rank(self) -> int:
         """How many entries F has."""
-        return len(self._whitening) + len(self._points)
+        return len(self._factor)
 
-    def whiten(self, points: Points) -> Float[Tensor, "t b"]:
-        """F at some points, a column each."""
-        head = self._whiten_by_targets(points)
-        if not self._points:
-            return head
-        covariance = self._kernel.block(torch.cat(self._points), points)
-        tail = torch.linalg.solve_triangular(
-            self._factor, covariance - self._cross @ head, upper=False
-        )
-        return torch.cat([head, tail])
+    def whiten(
+        self, points: Points, known: Float[Tensor, "s b"] | None = None
+    ) -> Float[Tensor, "t b"]:
+        """F at some points, a column each; its first entries may be known already."""
+        if known is None:
+            known = self._factor.new_empty(0, len(points))
+        s = len(known)
+        if s == self.rank:
+            return known
+        covariance = self._covariance_with_seen(points, s) - self._factor[s:, :s] @ known
+        rest = torch.linalg.solve_triangular(self._factor[s:, s:], covariance, upper=False)
+        return torch.cat([known, rest])
 
     def observe(self, point: Points, noise_variance: float) -> tuple[Float[Tensor, " t"], float]:
         """Condition on an observation at a point, given as a single row.
 
         Returns F at the point before the observation, and the observation's variance.
         """
-        F = self.whiten(point)[:, 0]
+        F = self.whiten(point)
         prior = float(self._kernel.diagonal(point))
-        s = max(prior - float(F @ F), 0.0) + noise_variance
-        self._grow(F, s)
+        s = max(prior - float(F.square().sum()), 0.0) + noise_variance
+        self._grow(F, F.new_full((1, 1), s**0.5))
         self._points.append(point)
-        return F, s
+        return F[:, 0], s
 
     def variance(self, points: Points) -> Float[Tensor, " b"]:
         F = self.whiten(points)
@@ -100,16 +133,25 @@ class FunctionPosterior:
     def covariance(self, x: Points, z: Points) -> Float[Tensor, "b c"]:
         return self._kernel.block(x, z) - self.whiten(x).T @ self.whiten(z)
 
-    def _whiten_by_targets(self, points: Points) -> Float[Tensor, "r b"]:
-        if self._seen is None:
-            return torch.empty(0, len(points), dtype=torch.float64, device=self._device)
-        return self._whitening @ self._kernel.block(self._seen, points)
+    def _gather_points(self) -> None:
+        if self._points:
+            self._seen.append(Sight(torch.cat(self._points)))
+            self._points = []
 
-    def _grow(self, F: Float[Tensor, " t"], s: float) -> None:
-        r, t = len(self._whitening), len(self._points)
-        factor = self._factor.new_zeros(t + 1, t + 1)
+    def _covariance_with_seen(self, points: Points, first: int) -> Float[Tensor, "t b"]:
+        """From the value of this number on."""
+        seen = [*self._seen, Sight(torch.cat(self._points))] if self._points else self._seen
+        rows = []
+        for sight in seen:
+            if first < len(sight):
+                rows.append(sight.covariance(self._kernel, points)[max(first, 0) :])
+            first -= len(sight)
+        return torch.cat(rows)
+
+    def _grow(self, F: Float[Tensor, "t r"], corner: Float[Tensor, "r r"]) -> None:
+        t, r = F.shape
+        factor = self._factor.new_zeros(t + r, t + r)
         factor[:t, :t] = self._factor
-        factor[t, :t] = F[r:]
-        factor[t, t] = s**0.5
+        factor[t:, :t] = F.T
+        factor[t:, t:] = corner
         self._factor = factor
-        self._cross = torch.cat([self._cross, F[None, :r]])

@@ -1,0 +1,62 @@
+r"""What is believed about f where values were observed: a mean beside the variance.
+
+With the whitened vectors F of :mod:`sightline.posterior.functions`,
+
+.. math::
+    \mu_t(x) = m(x) + F(x)^\top r, \qquad
+    r_{t+1} = \frac{y - \mu_t(z)}{\sqrt{k_t(z, z) + \rho^2}},
+
+so an observation adds an entry to r and to every F, and nothing is factorised anew.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from sightline.kernels.kernel import Points
+from sightline.numerics import nonnegative
+from sightline.posterior.function_tracker import FunctionTracker
+from sightline.posterior.sampling import root_of_covariance
+from sightline.shapes import Float
+
+MeanFunction = Callable[[Tensor], Tensor]
+"""The prior mean at some points, an entry each."""
+
+
+class Belief:
+    """Mean and variance of f over the rows of a problem and anywhere else."""
+
+    def __init__(self, tracker: FunctionTracker, prior_mean: MeanFunction) -> None:
+        self.tracker = tracker
+        self._prior_mean = prior_mean
+        self._mean_of_rows = prior_mean(tracker.points)
+        self._residuals = self._mean_of_rows.new_empty(0)
+
+    def observe(self, point: Points, y: float, noise_variance: float) -> None:
+        """Take in a value observed at a point, given as a single row."""
+        F, s = self.tracker.observe_point(point, noise_variance)
+        surprise = y - float(self._prior_mean(point)) - float(F @ self._residuals)
+        residual = self._residuals.new_full((1,), surprise / s**0.5)
+        self._residuals = torch.cat([self._residuals, residual])
+        self._mean_of_rows += self.tracker.whitened_rows[-1] * residual
+
+    def at(self, points: Points) -> tuple[Float[Tensor, " b"], Float[Tensor, " b"]]:
+        """Mean and variance at some points."""
+        F = self.tracker.posterior.whiten(points)
+        prior = self.tracker.kernel.diagonal(points)
+        mean = self._prior_mean(points) + F.T @ self._residuals
+        return mean, nonnegative(prior - F.square().sum(dim=0))
+
+    def of_rows(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+        """Mean and variance of every row."""
+        return self._mean_of_rows.clone(), self.tracker.variance_of_rows.clone()
+
+    def sample_rows(self, count: int, generator: torch.Generator) -> Float[Tensor, "count n"]:
+        """Functions drawn from the posterior, jointly at all rows."""
+        points, F = self.tracker.points, self.tracker.whitened_rows
+        covariance = self.tracker.kernel.block(points, points) - F.T @ F
+        root = root_of_covariance(covariance, self.tracker.kernel.diagonal(points))
+        size = root.shape[1], count
+        normal = torch.randn(size, generator=generator, dtype=torch.float64).to(root)
+        return self._mean_of_rows + (root @ normal).T
