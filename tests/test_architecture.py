@@ -27,7 +27,7 @@ LAYERS = [
     {"rounds"},
     {"identity"},
     {"checking", "checkpoint", "warning"},
-    {"selecting"},
+    {"selecting", "gp"},
     {"recalling", "embeddings"},
     {"records"},
     {"integrations", "testing", "studies"},
@@ -41,6 +41,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 OUTWARD_AND_LAZY = {
     ("selection", "report"),  # chosen.plot() and chosen.report()
     ("checking", "integrations"),  # a gpytorch kernel finds its adapter
+    ("gp", "integrations"),  # GP.fit and GP.of
 }
 
 

@@ -281,6 +281,40 @@ RETRACE_BYTES = 64 * 2**20
 """Size of a block of picks x targets values when a selection is retraced; three exist at once."""
 
 
+LEAST_FITTED = 4
+"""Observations from which hyper-parameters are fitted at least: three points in one dimension lie
+on many curves of any lengthscale, so fewer only repeat the starting values."""
+
+FITTED_LENGTHSCALES = (1e-3, 1e3)
+"""Where lengthscales are looked for, in ranges of the inputs along their dimension: below, points
+tell nothing of each other; above, the function does not change along it."""
+
+FITTED_VARIANCES = (1e-6, 1e6)
+"""Where variances are looked for, in mean squared distances of y from the mean. For the noise the
+lower end keeps covariances positive definite, so that no jitter is needed."""
+
+START_LENGTHSCALES = (0.1, 0.5)
+"""Lengthscales from which a fit starts, in ranges of the inputs: a wavy and a smooth function."""
+
+START_NOISE = (0.01, 0.3)
+"""Shares of the noise in the variance of y from which a fit starts: clean and noisy data have an
+optimum each, and the better is taken."""
+
+FIT_STEPS = 500
+"""Steps of L-BFGS at most: fits of a few lengthscales are there after 20 to 60."""
+
+FIT_GRADIENT = 1e-6
+"""The largest entry of the gradient by the logarithms of hyper-parameters, per observation, at
+which a fit is done: the data fix a hyper-parameter to a few percent at best."""
+
+FIT_UNFINISHED = 1e-3
+"""The same where a fit that could not go on is worth a warning."""
+
+TRANSLATED = 1e-6
+"""Share of the largest variance by which a kernel of ours and the model's that it stands for may
+differ: gpytorch takes distances from inner products, which leaves seven digits of some."""
+
+
 def nonnegative(variance: Tensor) -> Tensor:
     """Cut a variance at zero, in place.
 

@@ -35,5 +35,17 @@ class GPyTorchKernel:
     def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
         return self._kernel.to(x.device)(x, diag=True)
 
+    def hyperparameters(self) -> dict[str, list[float]]:
+        return hyperparameters_of(self._kernel)
+
     def __repr__(self) -> str:
         return f"GPyTorchKernel({type(self._kernel).__name__})"
+
+
+def hyperparameters_of(module: Any) -> dict[str, list[float]]:
+    """The values of a gpytorch module by their names there, such as base_kernel.lengthscale."""
+    found = {}
+    for name, raw, constraint in module.named_parameters_and_constraints():
+        value = raw if constraint is None else constraint.transform(raw)
+        found[name.replace("raw_", "")] = value.detach().double().reshape(-1).tolist()
+    return found

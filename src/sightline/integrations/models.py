@@ -1,0 +1,252 @@
+"""Fitted models of gpytorch and botorch as priors (extra ``bo``).
+
+A botorch model sees inputs and outputs through transforms: its kernel is about T(x), and
+y = center + scale * (output of the model). Here everything is in the unit of the raw x and y.
+"""
+
+from copy import copy, deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from botorch.models.transforms.input import AffineInputTransform
+from botorch.models.transforms.outcome import Standardize
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from gpytorch.means import ConstantMean, ZeroMean
+from gpytorch.models import ExactGP
+from torch import Tensor
+
+from sightline.gp import GP, Data, Mean
+from sightline.integrations.gpytorch import hyperparameters_of
+from sightline.integrations.translating import from_gpytorch
+from sightline.kernels import Kernel, Scaled
+from sightline.kernels.kernel import Points
+from sightline.numerics import PROBES, TRANSLATED
+from sightline.shapes import Float
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPrior:
+    """What a model believed before its data. Gradients flow to points, not to the model."""
+
+    model: ExactGP  # a float64 copy, in evaluation mode
+    center: float
+    scale: float
+    data: Data
+
+    @classmethod
+    def of(cls, model: Any) -> "ModelPrior":
+        check_model(model)
+        ours = copy_of(model)
+        center, scale = read_outcome(ours)
+        points, y = ours.train().double().train_inputs[0], ours.train_targets
+        noise = read_noise(ours.likelihood, len(y)) * scale**2
+        ours.eval()
+        check_inputs(ours, points)
+        return cls(ours, center, scale, Data(points, center + scale * y, noise))
+
+    def covariance(
+        self, x: Float[Tensor, "n d"], z: Float[Tensor, "m d"]
+    ) -> Float[Tensor, "n m"]:
+        n = len(x)
+        covariance = self._prior(torch.cat([x, z])).lazy_covariance_matrix
+        return covariance[:n, n:].to_dense() * self.scale**2  # only this block is evaluated
+
+    def joint(self, x: Float[Tensor, "*b q d"]) -> Float[Tensor, "*b q q"]:
+        """Among the points of each batch."""
+        return self._prior(x).lazy_covariance_matrix.to_dense() * self.scale**2
+
+    def variance(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        covariance = self._prior(x).lazy_covariance_matrix
+        return covariance.diagonal(dim1=-2, dim2=-1) * self.scale**2
+
+    def mean(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        return self.center + self.scale * self._prior(x).mean.detach()
+
+    def _prior(self, x: Tensor) -> Any:
+        """In evaluation mode a model's ``forward`` takes transformed points."""
+        return self.model.to(x.device).forward(transformed(self.model, x))
+
+    @property
+    def noise_std(self) -> float | None:
+        """Of every observation; None where they differ."""
+        noise = self.data.noise_variance
+        return float(noise[0]) ** 0.5 if torch.allclose(noise, noise[:1], atol=0.0) else None
+
+
+@dataclass(frozen=True, eq=False)
+class ModelKernel:
+    """The kernel of a model that none of ours is."""
+
+    prior: ModelPrior
+
+    def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
+        return self.prior.covariance(x, z)
+
+    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
+        return self.prior.covariance(x, z.reshape(1, -1))[:, 0]
+
+    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
+        return self.prior.variance(x)
+
+    def hyperparameters(self) -> dict[str, list[float]]:
+        return hyperparameters_of(self.prior.model)
+
+    def __repr__(self) -> str:
+        return f"ModelKernel({type(self.prior.model).__name__})"
+
+
+def read_model(model: Any, *, noise_std: float | None) -> GP:
+    """See ``GP.of``."""
+    prior = ModelPrior.of(model)
+    return GP(
+        translated(prior) or ModelKernel(prior),
+        mean=read_mean(prior),
+        noise_std=choose_noise(prior, noise_std),
+        data=prior.data,
+    )
+
+
+def choose_noise(prior: ModelPrior, noise_std: float | None) -> float:
+    """Of further observations."""
+    chosen = prior.noise_std if noise_std is None else noise_std
+    if chosen is None:
+        noise = prior.data.noise_variance.sqrt()
+        raise ValueError(
+            f"noise_std must be given for this model: its training data have noise of standard "
+            f"deviations from {float(noise.min()):.3g} to {float(noise.max()):.3g}, so that of "
+            f"further observations cannot be guessed."
+        )
+    return chosen
+
+
+def copy_of(model: Any) -> Any:
+    """Without what the model has cached for predictions, whose gradients cannot be copied."""
+    bare = copy(model)
+    bare.prediction_strategy = None
+    return deepcopy(bare).requires_grad_(False)
+
+
+def transformed(model: Any, x: Tensor) -> Tensor:
+    return model.transform_inputs(x) if hasattr(model, "transform_inputs") else x
+
+
+def read_outcome(model: Any) -> tuple[float, float]:
+    """Center and scale of y = center + scale * (output of the model)."""
+    outcome = getattr(model, "outcome_transform", None)
+    if outcome is None:
+        return 0.0, 1.0
+    if type(outcome) is not Standardize:
+        raise ValueError(
+            f"GP.of needs a model whose outputs are as they came, or standardised: under "
+            f"{type(outcome).__name__} they may not be Gaussian in the unit of y. Transform y "
+            f"before you fit the model, and read predictions in that unit."
+        )
+    return float(outcome.means), float(outcome.stdvs)
+
+
+def read_noise(likelihood: Any, count: int) -> Float[Tensor, " t"]:
+    """Noise variances of the training data, in the unit of the model's outputs."""
+    if type(likelihood) in (GaussianLikelihood, FixedNoiseGaussianLikelihood):
+        noise = likelihood.noise.detach().double().reshape(-1)
+        if type(likelihood) is FixedNoiseGaussianLikelihood:
+            noise = noise + likelihood.second_noise  # 0 unless it is learned
+        return noise.expand(count).clone()
+    raise ValueError(
+        f"GP.of needs a GaussianLikelihood or a FixedNoiseGaussianLikelihood, whose noise is "
+        f"known at every point; got {type(likelihood).__name__}."
+    )
+
+
+def read_mean(prior: ModelPrior) -> Mean:
+    """A number if the model's mean is a constant, else a function."""
+    if type(getattr(prior.model, "mean_module", None)) not in (ConstantMean, ZeroMean):
+        return prior.mean
+    values = prior.mean(prior.data.points)
+    return float(values[0]) if bool((values == values[0]).all()) else prior.mean
+
+
+def translated(prior: ModelPrior) -> Kernel | None:
+    """The kernel of ours that is the model's, or None if there is none."""
+    theirs = getattr(prior.model, "covar_module", None)
+    stretch = stretch_of(prior)
+    if theirs is None or (stretch is None and getattr(prior.model, "input_transform", None)):
+        return None
+    kernel = from_gpytorch(theirs, stretch)
+    if kernel is not None and prior.scale != 1.0:
+        inner, factor = (
+            (kernel.kernel, kernel.factor) if isinstance(kernel, Scaled) else (kernel, 1.0)
+        )
+        kernel = Scaled(inner, factor * prior.scale**2)
+    return kernel if kernel is not None and is_kernel_of(prior, kernel) else None
+
+
+def stretch_of(prior: ModelPrior) -> Float[Tensor, " d"] | None:
+    """What each input is divided by before the model sees it; None if that is not all."""
+    transform = getattr(prior.model, "input_transform", None)
+    if not isinstance(transform, AffineInputTransform):
+        return None
+    stretch = torch.ones(prior.data.points.shape[1], dtype=torch.float64)
+    coefficient = transform.coefficient.reshape(-1)
+    indices = getattr(transform, "indices", None)
+    if indices is None:
+        return stretch * coefficient
+    if len(coefficient) == len(indices):
+        stretch[indices] = coefficient
+    return stretch
+
+
+def is_kernel_of(prior: ModelPrior, kernel: Kernel) -> bool:
+    """Whether it gives the model's covariances: a model's ``forward`` may do what it likes."""
+    points = prior.data.points[:PROBES]
+    n, d = points.shape
+    spread = points.std(dim=0, correction=0)
+    steps = spread.where(spread > 0, 1.0) * torch.linspace(0.2, 1.0, d).to(points)
+    probes = torch.cat([points, points + steps * torch.linspace(0.5, 1.0, n).to(points)[:, None]])
+    theirs = prior.covariance(probes, probes)
+    tolerance = TRANSLATED * float(theirs.diagonal().max())
+    return torch.allclose(kernel.block(probes, probes), theirs, rtol=0.0, atol=tolerance)
+
+
+def check_model(model: Any) -> None:
+    """One output, exact inference, one set of hyper-parameters."""
+    name = type(model).__name__
+    if hasattr(model, "models"):
+        raise ValueError(
+            f"GP.of takes a model of one output; got {name}, a list of models. Pass one of "
+            f"model.models."
+        )
+    if not isinstance(model, ExactGP):
+        raise TypeError(
+            f"GP.of takes a model with exact inference, a gpytorch ExactGP or a botorch "
+            f"SingleTaskGP; got {name}. An approximate posterior is not that of a prior and data."
+        )
+    if model.train_inputs is None or model.train_targets is None:
+        raise ValueError(
+            f"GP.of takes a model with training data; {name} has none. Its kernel alone is a "
+            f"prior: sl.GP(model.covar_module, noise_std=...)."
+        )
+    if len(model.train_inputs) != 1:
+        raise ValueError(
+            f"GP.of takes a model of one input tensor; {name} has {len(model.train_inputs)}."
+        )
+    if model.train_inputs[0].ndim != 2 or model.train_targets.ndim != 1:
+        raise ValueError(
+            f"GP.of takes a model of one output and one set of hyper-parameters; {name} has "
+            f"training inputs {tuple(model.train_inputs[0].shape)} and targets "
+            f"{tuple(model.train_targets.shape)}. Fit a model for each output."
+        )
+
+
+def check_inputs(model: Any, points: Float[Tensor, "t d"]) -> None:
+    """Training points and others must be transformed alike, or no kernel can tell them apart."""
+    seen = transformed(model, points)
+    same = seen.shape == model.train_inputs[0].shape and torch.allclose(
+        seen, model.train_inputs[0], rtol=TRANSLATED
+    )
+    if not same:
+        raise ValueError(
+            f"GP.of needs inputs that are transformed alike in training and in prediction, one "
+            f"point to one; {type(model.input_transform).__name__} is not. Transform X before you "
+            f"fit the model."
+        )
