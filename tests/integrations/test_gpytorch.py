@@ -166,3 +166,16 @@ def test_a_class_of_gpytorch_instead_of_a_kernel_is_refused():
     case = make_case(0, d=D)
     with pytest.raises(TypeError, match=r"must be an instance, such as RBFKernel\(...\)"):
         sl.select(case.pool, case.targets, 2, kernel=RBFKernel)
+
+
+@pytest.mark.parametrize(("theirs", "ours"), PAIRS.values(), ids=PAIRS)
+def test_gradients_reach_the_points_and_no_hyper_parameter(theirs, ours):
+    adapted, z = GPyTorchKernel(theirs), POINTS[6:]
+    slopes = []
+    for kernel in (adapted, ours):
+        x = POINTS[:5].clone().requires_grad_()
+        (kernel.block(x, z).square().sum() + kernel.diagonal(x).sum()).backward()
+        slopes.append(x.grad)
+    np.testing.assert_allclose(*slopes, rtol=1e-8, atol=1e-12)
+    assert not adapted.block(POINTS, z).requires_grad
+    assert all(parameter.grad is None for parameter in theirs.parameters())

@@ -3,7 +3,6 @@
 from copy import deepcopy
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from sightline.kernels.kernel import Points
@@ -13,7 +12,8 @@ from sightline.shapes import Float
 class GPyTorchKernel:
     """A gpytorch kernel with the methods of a Sightline kernel.
 
-    Works on a float64 copy: the caller's kernel keeps its dtype and is not changed.
+    Works on a float64 copy: the caller's kernel keeps its dtype and is not changed. Gradients
+    flow to the points, never to the hyper-parameters.
     """
 
     def __init__(self, kernel: Any) -> None:
@@ -22,16 +22,14 @@ class GPyTorchKernel:
                 f"a batch of gpytorch kernels is not one kernel; got batch_shape "
                 f"{tuple(kernel.batch_shape)}."
             )
-        self._kernel = deepcopy(kernel).double().eval()
+        self._kernel = deepcopy(kernel).double().eval().requires_grad_(False)
 
-    @torch.no_grad()
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         return self._kernel.to(x.device)(x, z).to_dense()
 
     def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
         return self.block(x, z.reshape(1, -1))[:, 0]
 
-    @torch.no_grad()
     def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
         return self._kernel.to(x.device)(x, diag=True)
 

@@ -7,9 +7,11 @@ Hübotter et al. 2024, Sec. 4: the embedding of a network with latent covariance
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from sightline.kernels.kernel import Points
 from sightline.numerics import RANK_TOLERANCE
@@ -58,7 +60,8 @@ class Linear:
 class FeatureMap:
     """Inner product of ``fn(x)``, for a function from (n, d) rows to (n, D) rows.
 
-    The pool's features are computed once and kept, so they must fit into memory.
+    The pool's features are computed once and kept, so they must fit into memory. Where x asks for
+    a gradient it gets one through ``fn``; the parameters of a network behind ``fn`` never do.
     """
 
     fn: Callable[[Tensor], Tensor]
@@ -73,17 +76,55 @@ class FeatureMap:
         return self.features(x).square().sum(dim=1)
 
     def features(self, x: Float[Tensor, "n _"]) -> Float[Tensor, "n d"]:
-        phi = self.fn(x)
-        if not isinstance(phi, Tensor) or phi.ndim != 2 or len(phi) != len(x):
-            came = tuple(phi.shape) if isinstance(phi, Tensor) else type(phi).__name__
-            raise ValueError(
-                f"FeatureMap(fn): fn must turn (n, d) rows into a tensor of (n, D) rows; "
-                f"got {came} for {tuple(x.shape)}."
-            )
-        return phi.detach().to(x)
+        if x.requires_grad and torch.is_grad_enabled():
+            return FeaturesOfPoints.apply(x, self.fn)  # type: ignore[no-untyped-call]
+        return checked_features(self.fn, x).detach().to(x)
 
     def weight_covariance(self, dimension: int) -> None:
         return None
+
+
+class FeaturesOfPoints(torch.autograd.Function):
+    """``fn(x)`` with a gradient for x alone.
+
+    A graph through ``fn`` itself would end in the parameters of the caller's network as well, and
+    a backward pass would change their ``grad``. This one is walked back to x and no further.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, fn: Callable[[Tensor], Tensor]) -> Tensor:
+        with torch.enable_grad():
+            ctx.points = x.detach().requires_grad_()
+            ctx.features = checked_features(fn, ctx.points)
+        return ctx.features.detach().to(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        phi, back = ctx.features, None
+        if phi.requires_grad:
+            (back,) = torch.autograd.grad(
+                phi, ctx.points, gradient.to(phi), retain_graph=True, allow_unused=True
+            )
+        if back is None:
+            raise ValueError(
+                "FeatureMap(fn): fn must be differentiable where a gain is refined, but its "
+                "features do not depend on the points for autograd. Does fn call detach() or "
+                "numpy(), or run under torch.no_grad()? Compute the features in torch throughout."
+            )
+        return back, None
+
+
+def checked_features(fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """fn(x), a row per point, or an error that says what came instead."""
+    phi = fn(x)
+    if not isinstance(phi, Tensor) or phi.ndim != 2 or len(phi) != len(x):
+        came = tuple(phi.shape) if isinstance(phi, Tensor) else type(phi).__name__
+        raise ValueError(
+            f"FeatureMap(fn): fn must turn (n, d) rows into a tensor of (n, D) rows; "
+            f"got {came} for {tuple(x.shape)}."
+        )
+    return phi
 
 
 def checked_covariance(covariance: Tensor) -> Tensor:

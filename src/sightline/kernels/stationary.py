@@ -97,14 +97,18 @@ class Matern:
 
 
 def distance(x: Tensor, z: Tensor, lengthscale: Lengthscale, p: int) -> Float[Tensor, "_n _m"]:
-    """Distances of all pairs, from differences: the inner-product form loses close pairs."""
+    """Distances of all pairs, from differences: the inner-product form loses close pairs.
+
+    The caller may change them in place. Gradients are 0 where points coincide.
+    """
     scale = torch.as_tensor(lengthscale, dtype=x.dtype, device=x.device)
     if scale.ndim == 1 and len(scale) != x.shape[1]:
         raise ValueError(
             f"lengthscale must be a number or one per dimension; got {len(scale)} for "
             f"{x.shape[1]} dimensions."
         )
-    return torch.cdist(x / scale, z / scale, p=p, compute_mode="donot_use_mm_for_euclid_dist")
+    r = torch.cdist(x / scale, z / scale, p=p, compute_mode="donot_use_mm_for_euclid_dist")
+    return r.clone() if r.requires_grad else r  # cdist needs its own result for the gradient
 
 
 def checked_lengthscale(lengthscale: Lengthscale) -> None:

@@ -252,5 +252,8 @@ def prior_correlation(
     of_targets: Float[Tensor, " m"],
 ) -> Float[Tensor, "n m"]:
     """k(x, a) / (sd(x) sd(a)), and 0 where either has no variance."""
-    scale = variance.sqrt()[:, None] * of_targets.sqrt()
-    return torch.where(scale > 0, covariance / scale, 0.0)
+    varies, target_varies = variance > 0, of_targets > 0
+    sd = variance.where(varies, 1.0).sqrt()  # 1: the root of 0 has no gradient
+    sd_of_targets = of_targets.where(target_varies, 1.0).sqrt()
+    correlation = covariance / (sd[:, None] * sd_of_targets)
+    return torch.where(varies[:, None] & target_varies, correlation, 0.0)

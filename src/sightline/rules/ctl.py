@@ -33,4 +33,5 @@ class CTL:
 
     def gain(self, state: State) -> Float[Tensor, " n"]:
         known = state.variance <= ZERO_VARIANCE * state.prior_variance
-        return torch.where(known, 0.0, state.standardized_covariance / state.variance.sqrt())
+        sd = state.variance.where(~known, 1.0).sqrt()  # 1: the root of 0 has no gradient
+        return torch.where(known, 0.0, state.standardized_covariance / sd)

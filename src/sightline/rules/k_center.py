@@ -32,4 +32,6 @@ class KCenter:
 
     def gain(self, state: State) -> Float[Tensor, " n"]:
         squared = state.squared_distance_to_chosen
-        return torch.where(squared == torch.inf, state.prior_variance, squared).sqrt()
+        squared = torch.where(squared == torch.inf, state.prior_variance, squared)
+        apart = squared != 0  # elsewhere the root has no gradient
+        return torch.where(apart, squared.where(apart, 1.0).sqrt(), 0.0)
