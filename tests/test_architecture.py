@@ -14,8 +14,8 @@ SOURCE = Path(sl.__file__).parent
 
 LAYERS = [
     {"shapes", "numerics", "writing", "reading"},
-    {"exchange", "sources", "memory", "probes"},
-    {"fingerprint"},
+    {"exchange", "sources", "memory", "probes", "domains"},
+    {"fingerprint", "refining"},
     {"gpu"},
     {"pools"},
     {"kernels", "neighbors"},
@@ -27,7 +27,8 @@ LAYERS = [
     {"rounds"},
     {"identity"},
     {"checking", "checkpoint", "warning"},
-    {"selecting", "gp"},
+    {"selecting", "gp", "targets"},
+    {"learner"},
     {"recalling", "embeddings"},
     {"records"},
     {"integrations", "testing", "studies"},
@@ -92,7 +93,17 @@ def test_rooms_of_one_layer_do_not_import_each_other():
 
 
 def test_the_public_names_are_these():
-    assert sorted(sl.__all__) == ["Selection", "__version__", "kernels", "rules", "select"]
+    assert sorted(sl.__all__) == [
+        "ActiveLearner",
+        "Box",
+        "GP",
+        "Selection",
+        "__version__",
+        "kernels",
+        "rules",
+        "select",
+        "targets",
+    ]
     assert sorted(sl.rules.__all__) == [
         "BY_NAME",
         "CTL",

@@ -4,15 +4,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sightline import kernels, rules
+    from sightline import kernels, rules, targets
+    from sightline.domains import Box
+    from sightline.gp import GP
+    from sightline.learner import ActiveLearner
     from sightline.selecting import select
     from sightline.selection import Selection
 
 __version__ = "0.1.0"
 
-__all__ = ["Selection", "__version__", "kernels", "rules", "select"]
+__all__ = [
+    "GP",
+    "ActiveLearner",
+    "Box",
+    "Selection",
+    "__version__",
+    "kernels",
+    "rules",
+    "select",
+    "targets",
+]
 
-_HOMES = {"select": "sightline.selecting", "Selection": "sightline.selection"}
+_HOMES = {
+    "ActiveLearner": "sightline.learner",
+    "Box": "sightline.domains",
+    "GP": "sightline.gp",
+    "Selection": "sightline.selection",
+    "select": "sightline.selecting",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -55,7 +55,9 @@ class GP:
 
     def __post_init__(self) -> None:
         if self.kernel is None:
-            raise TypeError("GP(kernel) must be a kernel, such as sl.kernels.Matern(2.5); got None.")
+            raise TypeError(
+                "GP(kernel) must be a kernel, such as sl.kernels.Matern(2.5); got None."
+            )
         object.__setattr__(self, "kernel", check_kernel(self.kernel))
         object.__setattr__(self, "mean", check_mean(self.mean))
         object.__setattr__(self, "noise_std", check_noise_std(self.noise_std))

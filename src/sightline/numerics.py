@@ -42,6 +42,9 @@ SOBOL_POINTS = 1_024
 """Points that stand for a box: in two dimensions three hundredths of a side apart, close enough
 for the refinement to enter the best basin of gains of usual lengthscales."""
 
+REFINED_STARTS = 16
+"""Points of a box from which the gain is climbed: the basins of that many best candidates."""
+
 CONFIDENCE_BETA = 2.0
 """Standard deviations of a bound where targets do not say: 95% of a normal distribution, at each
 point by itself."""

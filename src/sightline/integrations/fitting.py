@@ -95,9 +95,7 @@ class Fit:
     gradient: float  # its largest entry, by the logarithms of hyper-parameters
 
 
-def fit_prior(
-    X: Any, y: Any, kernel: Any, *, noise_std: float | None, mean: Mean | None
-) -> GP:
+def fit_prior(X: Any, y: Any, kernel: Any, *, noise_std: float | None, mean: Mean | None) -> GP:
     """The best of what the search finds from each start; see ``GP.fit``."""
     known = None if noise_std is None else check_noise_std(noise_std)
     observations = observe(X, y, mean)

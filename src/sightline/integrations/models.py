@@ -45,9 +45,7 @@ class ModelPrior:
         check_inputs(ours, points)
         return cls(ours, center, scale, Data(points, center + scale * y, noise))
 
-    def covariance(
-        self, x: Float[Tensor, "n d"], z: Float[Tensor, "m d"]
-    ) -> Float[Tensor, "n m"]:
+    def covariance(self, x: Float[Tensor, "n d"], z: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
         n = len(x)
         covariance = self._prior(torch.cat([x, z])).lazy_covariance_matrix
         return covariance[:n, n:].to_dense() * self.scale**2  # only this block is evaluated

@@ -85,9 +85,7 @@ def _with_lengthscale(kind: type, lengthscale: Lengthscale, **options: float) ->
     return kernel
 
 
-def from_gpytorch(
-    kernel: Theirs, stretch: Float[Tensor, " d"] | None = None
-) -> Kernel | None:
+def from_gpytorch(kernel: Theirs, stretch: Float[Tensor, " d"] | None = None) -> Kernel | None:
     """The kernel of ours that is the same, or None if there is none.
 
     With ``stretch`` the same of inputs that are divided by it, and perhaps shifted, beforehand.

@@ -1,0 +1,59 @@
+"""What targets may depend on, and what targets are."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+
+from sightline.shapes import Float
+
+Draw = Callable[[int, torch.Generator], Any]
+
+
+class NoTargetsLeft(Exception):  # noqa: N818 - a state of affairs, not a mistake
+    """Nothing is left to learn about: no point belongs to the targets any more."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """The posterior over the pool as it is now, and the randomness of this round."""
+
+    points: np.ndarray  # the pool: (n, d) features, or row numbers of a precomputed kernel
+    mean: Float[np.ndarray, " n"]
+    std: Float[np.ndarray, " n"]
+    seed: int  # of this round: the same data give the same number
+    beta: float  # how many standard deviations make a bound, where targets do not say
+    draw: Draw
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """For random choices of this round; starts afresh each time it is asked for."""
+        return np.random.default_rng(self.seed)
+
+    def bounds(self, beta: float | None) -> tuple[np.ndarray, np.ndarray]:
+        """mean - beta std and mean + beta std."""
+        width = (self.beta if beta is None else beta) * self.std
+        return self.mean - width, self.mean + width
+
+    def sample(self, count: int) -> Float[np.ndarray, "count n"]:
+        """Functions drawn from the posterior, jointly at all points of the pool."""
+        return self.draw(count, torch.Generator().manual_seed(self.seed)).cpu().numpy()
+
+
+@runtime_checkable
+class Targets(Protocol):
+    """Which points to learn about, given what is known."""
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether they are the same in every round, whatever is observed."""
+
+    def choose(self, known: Known) -> Any:
+        """A mask over the pool, or (m, d) points that may lie outside it."""
+
+
+def check_beta(beta: Any, where: str) -> None:
+    if beta is not None and (isinstance(beta, bool | str) or not 0 <= beta < float("inf")):
+        raise ValueError(f"{where}(beta) must be a number of at least 0, or None; got {beta!r}.")

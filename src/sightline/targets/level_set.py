@@ -1,0 +1,34 @@
+"""Targets: where f may lie on either side of a level."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sightline.shapes import Bool
+from sightline.targets.known import Known, check_beta
+
+
+@dataclass(frozen=True)
+class LevelSet:
+    r"""Points of the pool that cannot be told yet to lie above or below ``tau``.
+
+    .. math:: A_n = \{x : |\mu_n(x) - \tau| \le \beta\, \sigma_n(x)\}
+
+    Gotovos et al. 2013; Bogunovic et al. 2016. Empty once every point is classified.
+    """
+
+    tau: float
+    beta: float | None = None  # None: as the learner says
+
+    is_fixed: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_beta(self.beta, "LevelSet")
+        tau: Any = self.tau
+        if isinstance(tau, bool | str) or not np.isfinite(tau):
+            raise ValueError(f"LevelSet(tau) must be a finite number; got {tau!r}.")
+
+    def choose(self, known: Known) -> Bool[np.ndarray, " n"]:
+        lower, upper = known.bounds(self.beta)
+        return (lower <= self.tau) & (self.tau <= upper)
