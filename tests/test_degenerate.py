@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sightline as sl
+from problems import targets_for
 from sightline.rules import BY_NAME
 from sightline.rules.rule import is_random
 
@@ -148,6 +149,7 @@ def check(chosen, k, rule):
 @pytest.mark.parametrize("rule", BY_NAME)
 def test_degenerate_input_is_answered_with_every_row(rule, make, kernel, dtype):
     pool, targets = (array.astype(dtype) for array in make())
+    targets = targets_for(rule, pool, targets)
     chosen = sl.select(pool, targets, k=len(pool), rule=rule, kernel=kernel)
     check(chosen, len(pool), rule)
     assert sorted(chosen.indices.tolist()) == list(range(len(pool)))
@@ -160,6 +162,7 @@ def test_any_noise_is_answered(rule, kernel, noise_std):
     for make in (targets_from_the_pool, many_features):
         for dtype in DTYPES.values():
             pool, targets = (array.astype(dtype) for array in make())
+            targets = targets_for(rule, pool, targets)
             chosen = sl.select(
                 pool, targets, k=len(pool), rule=rule, kernel=kernel, noise_std=noise_std
             )
@@ -194,6 +197,7 @@ CHANGED_BY_NORMALISING = [
 @pytest.mark.parametrize("rule", BY_NAME)
 def test_degenerate_input_is_answered_when_normalised(rule, make, normalize):
     pool, targets = make()
+    targets = targets_for(rule, pool, targets)
     chosen = sl.select(pool, targets, k=len(pool), rule=rule, normalize=normalize)
     check(chosen, len(pool), rule)
 

@@ -2,6 +2,7 @@
 
 from sightline.posterior.few_rows import FewRows
 from sightline.posterior.floor import Floor, can_compute_floor, compute_floor
+from sightline.posterior.nearness import targets_among_rows
 from sightline.posterior.problem import (
     FIXED_FIELDS,
     STATE_FIELDS,
@@ -28,5 +29,6 @@ __all__ = [
     "compute_floor",
     "retrace",
     "shortlist_length",
+    "targets_among_rows",
     "track",
 ]

@@ -21,7 +21,13 @@ from sightline.posterior.nearness import (
     fixed_fields,
     fixed_fields_of_all,
 )
-from sightline.posterior.problem import CHOSEN_FIELDS, Problem, State, prior_correlation
+from sightline.posterior.problem import (
+    CHOSEN_FIELDS,
+    NEAR_TARGETS,
+    Problem,
+    State,
+    prior_correlation,
+)
 from sightline.posterior.reach import columns_ahead
 from sightline.posterior.targets import FROM_COVARIANCE, TargetSummary, covariance_fields
 from sightline.shapes import Float, Int
@@ -81,7 +87,7 @@ class FunctionTracker:
         self._chosen = Chosen(problem)
         self._near = self._set_up_nearness()
         self._fixed = fixed_fields_of_all(problem)
-        self.passes += "similarity_to_targets" in self._fixed
+        self.passes += bool(problem.needs & NEAR_TARGETS)
         self._covariance = self._keep_covariance()
         self._among = self._keep_all_pairs()
         self.width = 1  # beside an update of all pairs a pass over the rows is little
