@@ -127,6 +127,8 @@ def number_inside(rule: str, m: int) -> int:
 
 def targets_for(rule: str, pool, targets, rows=None):
     """The targets; for a rule that needs them in the pool, with rows of it in their place."""
+    if targets.ndim == 1:
+        targets = targets[None]
     count = number_inside(rule, len(targets))
     if count == 0:
         return targets
