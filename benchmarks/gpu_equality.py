@@ -14,6 +14,7 @@ from torch import Tensor
 import sightline as sl
 from gpu import plainly
 from setting import save
+from sightline.rules.rule import targets_in_pool
 
 KERNELS = ("linear", "linear", "linear", "covariance", "gaussian", "laplace")
 DTYPES = (torch.float32, torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -34,6 +35,9 @@ def problem(rng: np.random.Generator) -> dict:
         "normalize": rng.choice([None, None, "unit", "center+unit"]),
         "conditional": bool(rng.random() < 0.9),
     }
+    if targets_in_pool(sl.rules.BY_NAME[rule]()) is not None:
+        arguments["targets"] = arguments["pool"][:m].float()
+        return arguments
     if rng.random() < 0.2:
         arguments["candidates"] = np.flatnonzero(rng.random(n) < 0.5)
     if rng.random() < 0.2:

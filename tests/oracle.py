@@ -10,6 +10,7 @@ import numpy as np
 
 RANK_TOLERANCE = 1e-10
 ZERO_VARIANCE = 1e-14
+THRESHOLD_REACHED = 1e-6
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,28 @@ def ctl(problem: Problem, picks: list[int]) -> np.ndarray:
     return correlation[: problem.n, problem.A] @ problem.w
 
 
+def truvar(problem: Problem, picks: list[int], beta=1.0, eta=1.0, r=0.1, delta=0.0) -> np.ndarray:
+    """The fall of each target's variance, as far as it lies above the epoch's threshold."""
+    K, A = posterior(problem, picks), problem.A
+    while beta * np.sqrt(np.diag(K)[A].max()) <= (1 + delta) * eta * (1 + THRESHOLD_REACHED):
+        eta *= r
+    gains = np.empty(problem.n)
+    for x in range(problem.n):
+        after = np.diag(K)[A] - K[x, A] ** 2 / (K[x, x] + problem.noise[x])
+        truncated = [np.maximum(beta**2 * v, eta**2) for v in (np.diag(K)[A], after)]
+        gains[x] = problem.w @ (truncated[0] - truncated[1])
+    return gains
+
+
+def local_uncertainty(problem: Problem, picks: list[int]) -> np.ndarray:
+    """The variance of rows that are targets: whose rows of the prior covariance are the same."""
+    is_target = [
+        any(np.allclose(problem.K[x], problem.K[a], rtol=0, atol=1e-12) for a in problem.A)
+        for x in range(problem.n)
+    ]
+    return np.where(is_target, uncertainty(problem, picks), 0.0)
+
+
 def uncertainty(problem: Problem, picks: list[int]) -> np.ndarray:
     return np.diag(posterior(problem, picks))[: problem.n].copy()
 
@@ -180,6 +203,8 @@ RULES = {
     "itl-y": itl,  # with problem.target_noise
     "mm-itl": mm_itl,
     "ctl": ctl,
+    "truvar": truvar,
+    "local-uncertainty": local_uncertainty,
     "uncertainty": uncertainty,
     "undirected-itl": undirected_itl,
     "undirected-vtl": undirected_vtl,

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import oracle
 import sightline as sl
+from sightline.rules.rule import targets_in_pool
 
 KERNELS = ("linear", "gaussian", "matern")
 
@@ -97,13 +98,44 @@ def make_case(
 
 
 def for_rule(case: Case, rule: str) -> Case:
-    """The case with what only this rule needs: a target noise, or no weights."""
+    """The case with what only this rule needs: a target noise, no weights, targets inside."""
     if rule == "itl-y":
         case = replace(case, oracle=replace(case.oracle, target_noise=case.oracle.outside_noise))
     if not sl.rules.BY_NAME[rule]().weighs_targets:
         case.arguments.pop("target_weights", None)
         case = replace(case, oracle=replace(case.oracle, weights=None))
-    return case
+    return case if targets_in_pool(sl.rules.BY_NAME[rule]()) is None else moved_inside(case, rule)
+
+
+def moved_inside(case: Case, rule: str) -> Case:
+    """The case with candidates in the place of targets, all of them or some."""
+    problem = case.oracle
+    rows = np.arange(problem.n) if problem.candidates is None else problem.candidates
+    order = np.arange(len(problem.K))
+    count = number_inside(rule, problem.m)
+    order[problem.n : problem.n + count] = rows[:count]
+    K = problem.K[np.ix_(order, order)]
+    targets = targets_for(rule, case.pool, case.targets, rows)
+    return replace(case, targets=targets, oracle=replace(problem, K=K))
+
+
+def number_inside(rule: str, m: int) -> int:
+    """How many of m targets are to be candidates."""
+    wanted = targets_in_pool(sl.rules.BY_NAME[rule]())
+    return {None: 0, "some": max(m - 1, 1), "all": m}[wanted]
+
+
+def targets_for(rule: str, pool, targets, rows=None):
+    """The targets; for a rule that needs them in the pool, with rows of it in their place."""
+    if targets.ndim == 1:
+        targets = targets[None]
+    count = number_inside(rule, len(targets))
+    if count == 0:
+        return targets
+    rows = np.arange(len(pool)) if rows is None else rows
+    inside = pool[np.resize(rows, count)]
+    join = torch.cat if isinstance(pool, torch.Tensor) else np.concatenate
+    return join([inside, targets[count:]])
 
 
 def rule_object(case: Case, rule: str):

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 import sightline as sl
-from problems import clustered
+from problems import clustered, targets_for
 from sightline import numerics
 
 PER_ROW = ("noise_std", "cost", "groups")
@@ -78,7 +78,7 @@ def cases() -> dict[str, Case]:
     found = {
         f"{rule} {kernel} {ahead}": Case(
             pool,
-            targets,
+            targets_for(rule, pool, targets, np.arange(36, 44)),  # on both sides of the border
             {**some, "rule": rule, "kernel": KERNELS[kernel], "columns_ahead": ahead},
         )
         for rule in RULES

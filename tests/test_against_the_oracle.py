@@ -98,6 +98,8 @@ def test_repeats_are_a_multiset(rule, **options):
         "itl",
         "itl-y",
         "mm-itl",
+        "truvar",
+        "local-uncertainty",
         "uncertainty",
         "undirected-itl",
         "undirected-vtl",

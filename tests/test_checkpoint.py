@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import sightline as sl
+from problems import targets_for
 from sightline import checkpoint as checkpoints
 from sightline import progress, selecting
 from sightline.rules import BY_NAME
@@ -101,9 +102,10 @@ RUNS = {rule: {"rule": rule} for rule in BY_NAME} | {
 @pytest.mark.parametrize("options", RUNS.values(), ids=RUNS)
 def test_an_interrupted_run_goes_on_where_it_was(options, picks, path):
     options = {"k": K, **options}
-    whole = sl.select(POOL, TARGETS, **options)
-    interrupt(path, picks, POOL, TARGETS, **options)
-    assert_same_run(sl.select(POOL, TARGETS, checkpoint=path, **options), whole, picks)
+    targets = targets_for(options.get("rule", "vtl"), POOL, TARGETS)
+    whole = sl.select(POOL, targets, **options)
+    interrupt(path, picks, POOL, targets, **options)
+    assert_same_run(sl.select(POOL, targets, checkpoint=path, **options), whole, picks)
 
 
 @pytest.mark.parametrize("rule", ["uncertainty", "undirected-itl", "random"])

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sightline as sl
-from problems import clustered, seeds
+from problems import clustered, seeds, targets_for
 from sightline.rules import BY_NAME
 
 RULES = ["vtl", "itl", "itl-y", "mm-itl", "ctl", "undirected-itl", "uncertainty"]
-RULES += ["undirected-vtl", "mmr", "k-center", "k-means++"]
+RULES += ["undirected-vtl", "mmr", "k-center", "k-means++", "truvar", "local-uncertainty"]
 KERNELS = {
     "linear": None,
     "covariance": sl.kernels.Linear(torch.diag(torch.linspace(0.2, 3.0, 24))),
@@ -29,6 +29,7 @@ def assert_same(one: sl.Selection, other: sl.Selection) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_any_number_of_columns_ahead_gives_the_same_picks(rule, kernel):
     pool, targets = clustered(800, 24, 9)
+    targets = targets_for(rule, pool, targets)
 
     def choose(width: int | None) -> sl.Selection:
         return sl.select(
@@ -56,6 +57,7 @@ def test_random_problems_are_picked_from_alike(seed, width, rule, ratio, replace
     pool, targets = rng.standard_normal((n, d)), rng.standard_normal((m, d))
     if is_wide:  # near duplicates: the forecast has to expect that they fall together
         pool = np.repeat(pool[: n // 2], 2, axis=0) + 1e-3 * rng.standard_normal((n // 2 * 2, d))
+    targets = targets_for(rule, pool, targets)
     options = {
         "rule": rule,
         "noise_ratio": ratio,

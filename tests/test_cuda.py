@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import sightline as sl
+from problems import targets_for
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 
@@ -21,6 +22,7 @@ def problem(n: int = 20_000, d: int = 64, m: int = 20):
 @pytest.mark.parametrize("kernel", [None, sl.kernels.Gaussian(8.0), sl.kernels.Laplace(30.0)])
 def test_picks_on_the_gpu_equal_picks_on_the_cpu(rule, kernel):
     pool, targets = problem()
+    targets = targets_for(rule, pool, targets)
     cpu = sl.select(pool, targets, 40, rule=rule, kernel=kernel, noise_ratio=0.1)
     gpu = sl.select(pool.cuda(), targets.cuda(), 40, rule=rule, kernel=kernel, noise_ratio=0.1)
     np.testing.assert_array_equal(cpu.indices, gpu.indices)
@@ -47,6 +49,7 @@ def test_half_precision_pools_are_picked_from_as_their_float64_values(dtype):
 @pytest.mark.parametrize("backend", ["nccl", "gloo", "cpu:gloo,cuda:nccl"])
 def test_a_process_group_picks_alike_on_a_gpu(rule, kernel, backend, tmp_path):
     pool, targets = problem()
+    targets = targets_for(rule, pool, targets)
     options = {"rule": rule, "kernel": kernel, "noise_ratio": 0.1, "normalize": "center"}
     cpu = sl.select(pool, targets, 20, **options)
     torch.distributed.init_process_group(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sightline as sl
+from problems import targets_for
 from sightline.rules import BY_NAME
 from sightline.rules.rule import is_random
 
@@ -148,6 +149,7 @@ def check(chosen, k, rule):
 @pytest.mark.parametrize("rule", BY_NAME)
 def test_degenerate_input_is_answered_with_every_row(rule, make, kernel, dtype):
     pool, targets = (array.astype(dtype) for array in make())
+    targets = targets_for(rule, pool, targets)
     chosen = sl.select(pool, targets, k=len(pool), rule=rule, kernel=kernel)
     check(chosen, len(pool), rule)
     assert sorted(chosen.indices.tolist()) == list(range(len(pool)))
@@ -160,6 +162,7 @@ def test_any_noise_is_answered(rule, kernel, noise_std):
     for make in (targets_from_the_pool, many_features):
         for dtype in DTYPES.values():
             pool, targets = (array.astype(dtype) for array in make())
+            targets = targets_for(rule, pool, targets)
             chosen = sl.select(
                 pool, targets, k=len(pool), rule=rule, kernel=kernel, noise_std=noise_std
             )
@@ -194,6 +197,7 @@ CHANGED_BY_NORMALISING = [
 @pytest.mark.parametrize("rule", BY_NAME)
 def test_degenerate_input_is_answered_when_normalised(rule, make, normalize):
     pool, targets = make()
+    targets = targets_for(rule, pool, targets)
     chosen = sl.select(pool, targets, k=len(pool), rule=rule, normalize=normalize)
     check(chosen, len(pool), rule)
 
@@ -220,11 +224,13 @@ def test_the_floor_of_degenerate_input_lies_below_what_the_pool_leaves(make, ker
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("rule", BY_NAME)
 def test_repeated_measurements_of_equal_rows_are_answered(rule, kernel):
+    pool, targets = equal_rows()
+    targets = targets_for(rule, pool, targets)
     if rule in ("cosine", "top-k"):
         with pytest.raises(ValueError, match="replace=True has no meaning"):
-            sl.select(*equal_rows(), k=20, rule=rule, kernel=kernel, replace=True)
+            sl.select(pool, targets, k=20, rule=rule, kernel=kernel, replace=True)
         return
-    chosen = sl.select(*equal_rows(), k=20, rule=rule, kernel=kernel, replace=True)
+    chosen = sl.select(pool, targets, k=20, rule=rule, kernel=kernel, replace=True)
     assert len(chosen) == 20
     assert np.isfinite(chosen.gains).all() and np.isfinite(chosen.uncertainty).all()
     assert (np.diff(chosen.uncertainty) <= 1e-12 * chosen.uncertainty[0]).all()
@@ -236,7 +242,8 @@ TIED = [name for name, make in BY_NAME.items() if not is_random(make())]
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("rule", TIED)
 def test_equal_rows_are_picked_in_the_order_of_their_numbers(rule, kernel):
-    chosen = sl.select(*equal_rows(), k=N, rule=rule, kernel=kernel)
+    pool, targets = equal_rows()
+    chosen = sl.select(pool, targets_for(rule, pool, targets), k=N, rule=rule, kernel=kernel)
     assert chosen.indices.tolist() == list(range(N))
 
 
@@ -245,7 +252,8 @@ INFORMED = [name for name in TIED if name not in ("ctl", "k-center")]  # distanc
 
 @pytest.mark.parametrize("rule", INFORMED)
 def test_a_row_of_zeros_teaches_nothing(rule):
-    chosen = sl.select(*some_zero_rows(), k=N, rule=rule)
+    pool, targets = some_zero_rows()
+    chosen = sl.select(pool, targets_for(rule, pool, targets), k=N, rule=rule)
     of_zero_rows = chosen.gains[np.isin(chosen.indices, [0, 3, 4])]
     np.testing.assert_array_equal(of_zero_rows, 0.0)
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sightline as sl
-from problems import clustered, make_case, seeds, tensor
+from problems import clustered, for_rule, make_case, seeds, targets_for, tensor
 from sightline import numerics
 
 RULES = [
@@ -16,6 +16,8 @@ RULES = [
     "itl-y",
     "mm-itl",
     "ctl",
+    "truvar",
+    "local-uncertainty",
     "uncertainty",
     "undirected-itl",
     "undirected-vtl",
@@ -33,10 +35,14 @@ KERNELS = {"linear": None, "gaussian": sl.kernels.Gaussian(3.0)}
 def test_permuting_the_pool_permutes_the_answer(rule, seed, kernel):
     undirected = rule in (
         "uncertainty",
+        "local-uncertainty",
         "undirected-itl",
         "k-center",
     )  # equal prior variances would be ties
-    case = make_case(seed, kernel="linear" if undirected else kernel)
+    m = 7 if rule == "local-uncertainty" else 4  # enough to pick from
+    case = for_rule(make_case(seed, kernel="linear" if undirected else kernel, m=m), rule)
+    if rule == "truvar":  # what it truncates is the same for several rows: ties
+        rule = sl.rules.TruVar(eta=1e-3)
     order = np.random.default_rng(seed).permutation(len(case.pool))
     chosen = case.select(6, rule)
     moved = sl.select(case.pool[order], case.targets, 6, rule=rule, **case.arguments)
@@ -48,11 +54,11 @@ def test_permuting_the_pool_permutes_the_answer(rule, seed, kernel):
 @given(seed=seeds, factor=st.sampled_from([1e-6, 7.0, 1e8]))
 @settings(max_examples=8, deadline=None)
 def test_scaling_kernel_and_noise_together_changes_no_pick(rule, seed, factor):
-    case = make_case(seed, kernel="gaussian")
+    case = for_rule(make_case(seed, kernel="gaussian"), rule)
     chosen = case.select(6, rule)
     scaled = case.select(
         6,
-        rule,
+        sl.rules.TruVar(eta=factor**0.5) if rule == "truvar" else rule,  # its unit is that of f
         kernel=sl.kernels.Scaled(case.arguments["kernel"], factor),
         noise_std=case.arguments["noise_std"] * factor**0.5,
     )
@@ -72,6 +78,7 @@ def test_a_noise_ratio_does_not_depend_on_the_unit_of_the_rows(rule):
 @pytest.mark.parametrize("kernel", list(KERNELS))
 def test_the_order_of_observed_does_not_matter(rule, kernel):
     pool, targets = clustered(80, 8, 4)
+    targets = targets_for(rule, pool, targets)
     seen = np.array([3, 50, 17, 8])
     one, other = (
         sl.select(pool, targets, 6, rule=rule, kernel=KERNELS[kernel], observed=order)
@@ -85,6 +92,7 @@ def test_the_order_of_observed_does_not_matter(rule, kernel):
 @pytest.mark.parametrize("kernel", list(KERNELS))
 def test_block_size_and_threads_never_change_the_picks(rule, kernel, monkeypatch):
     pool, targets = clustered(3_000, 24, 10)
+    targets = targets_for(rule, pool, targets)
     threads = torch.get_num_threads()
     picks = []
     for size, count in ((2**23, 2), (2**15, 1), (3 * 2**14, 2)):
@@ -102,6 +110,7 @@ def test_block_size_and_threads_never_change_the_picks(rule, kernel, monkeypatch
 @pytest.mark.parametrize("kernel", list(KERNELS))
 def test_a_prefix_is_the_selection_for_a_smaller_k(rule, kernel):
     pool, targets = clustered(200, 8, 4)
+    targets = targets_for(rule, pool, targets)
     many, few = (sl.select(pool, targets, k, rule=rule, kernel=KERNELS[kernel]) for k in (12, 5))
     np.testing.assert_array_equal(many.indices[:5], few.indices)
     np.testing.assert_allclose(many.gains[:5], few.gains, rtol=1e-12)
@@ -110,6 +119,7 @@ def test_a_prefix_is_the_selection_for_a_smaller_k(rule, kernel):
 @pytest.mark.parametrize("rule", RULES)
 def test_float32_picks_equal_float64_picks(rule):
     pool, targets = clustered(500, 16, 6)
+    targets = targets_for(rule, pool, targets)
     wide = pool.astype(np.float64), targets.astype(np.float64)
     one = sl.select(pool, targets, 10, rule=rule)
     other = sl.select(*wide, 10, rule=rule)
@@ -122,6 +132,7 @@ def test_float32_picks_equal_float64_picks(rule):
 def test_weight_space_and_function_space_agree(rule, per_point):
     """The linear kernel as features and as a precomputed matrix."""
     pool, targets = clustered(120, 10, 5, dtype=np.float64)
+    targets = targets_for(rule, pool, targets)
     both = tensor(np.concatenate([pool, targets]))
     kernel = sl.kernels.Precomputed(both @ both.T)
     std = np.linspace(0.5, 1.5, 120) if per_point else 0.7
@@ -143,10 +154,11 @@ def test_weight_space_and_function_space_agree(rule, per_point):
     np.testing.assert_allclose(weights.uncertainty, functions.uncertainty, rtol=1e-9)
 
 
-@pytest.mark.parametrize("rule", ["mm-itl", "vtl", "ctl"])
+@pytest.mark.parametrize("rule", ["mm-itl", "vtl", "ctl", "truvar"])
 @pytest.mark.parametrize("kernel", list(KERNELS))
 def test_covariances_too_large_to_keep_are_recomputed(rule, kernel, monkeypatch):
     pool, targets = clustered(300, 8, 6)
+    targets = targets_for(rule, pool, targets)
     arguments = {"rule": rule, "kernel": KERNELS[kernel], "observed": [5]}
     kept = sl.select(pool, targets, 10, **arguments)
     monkeypatch.setattr(numerics, "KEEP_BYTES", 1_000)
@@ -230,6 +242,7 @@ def test_random_is_uniform_and_seeded():
 @pytest.mark.parametrize("kernel", list(KERNELS))
 def test_the_callers_arrays_are_left_alone(rule, kernel):
     pool, targets = clustered(150, 6, 4, dtype=np.float64)
+    targets = targets_for(rule, pool, targets)
     before = pool.copy(), targets.copy()
     sl.select(pool, targets, 8, rule=rule, kernel=KERNELS[kernel], observed=[1, 2], floor=True)
     np.testing.assert_array_equal(pool, before[0])

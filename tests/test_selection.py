@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import sightline as sl
+from problems import targets_for
 from sightline.rules import BY_NAME
 
 N, D, M = 40, 8, 5
@@ -22,7 +23,7 @@ COST = np.random.default_rng(2).uniform(0.5, 2.0, N)
 GROUPS = np.arange(N) % 4
 
 CONDITIONING = ("vtl", "itl", "itl-y", "mm-itl", "ctl", "uncertainty", "undirected-itl")
-CONDITIONING += ("undirected-vtl", "mmr", "k-center")
+CONDITIONING += ("undirected-vtl", "mmr", "k-center", "truvar", "local-uncertainty")
 KERNELS = {"linear": None, "gaussian": sl.kernels.Gaussian(3.0)}
 FIELDS = {field.name for field in dataclasses.fields(sl.Selection)} - {"kernel", "rule"}
 
@@ -47,7 +48,8 @@ def assert_same(first, second):
 
 @pytest.mark.parametrize("rule", BY_NAME)
 def test_results_have_their_shapes_and_types(rule):
-    chosen = sl.select(POOL.astype(np.float32), TARGETS, k=6, rule=rule, floor=True)
+    targets = targets_for(rule, POOL, TARGETS)
+    chosen = sl.select(POOL.astype(np.float32), targets, k=6, rule=rule, floor=True)
     assert chosen.indices.shape == (6,) and chosen.indices.dtype == np.int64
     for values, shape in (
         (chosen.gains, (6,)),
@@ -125,7 +127,7 @@ def test_indices_index_arrays_tensors_lists_and_subsets(chosen):
 
 @pytest.mark.parametrize("rule", BY_NAME)
 def test_printing_takes_one_line_that_says_what_happened(rule):
-    chosen = sl.select(POOL, TARGETS, k=6, rule=rule, floor=True)
+    chosen = sl.select(POOL, targets_for(rule, POOL, TARGETS), k=6, rule=rule, floor=True)
     text = str(chosen)
     assert text == repr(chosen) and "\n" not in text
     for part in ("6 of 40", f"by {rule}", "uncertainty", "->", "%", "floor", "k reached"):
@@ -306,7 +308,7 @@ def test_loading_another_format_says_so(tmp_path):
 
 def problem(rule):
     """Targets for rules that use them, and few enough that ITL stays directed."""
-    return TARGETS if BY_NAME[rule]().needs_targets else None
+    return targets_for(rule, POOL, TARGETS) if BY_NAME[rule]().needs_targets else None
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
@@ -405,9 +407,10 @@ def test_a_selection_with_repeats_continues():
 
 @pytest.mark.parametrize("rule", BY_NAME)
 def test_a_prefix_is_the_selection_for_a_smaller_k(rule):
-    whole = sl.select(POOL, TARGETS, k=15, rule=rule)
+    targets = targets_for(rule, POOL, TARGETS)
+    whole = sl.select(POOL, targets, k=15, rule=rule)
     for k in (1, 4, 9):
-        part = sl.select(POOL, TARGETS, k=k, rule=rule)
+        part = sl.select(POOL, targets, k=k, rule=rule)
         np.testing.assert_array_equal(part.indices, whole.indices[:k])
         np.testing.assert_array_equal(part.gains, whole.gains[:k])
         np.testing.assert_allclose(part.uncertainty, whole.uncertainty[: k + 1], rtol=1e-12)

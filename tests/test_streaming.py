@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import sightline as sl
+from problems import targets_for
 from sightline import numerics
 from sightline.fingerprint import Fingerprint
 from sightline.pools import Pool
@@ -113,6 +114,7 @@ def test_picks_do_not_depend_on_where_the_rows_are(
     }  # fmt: skip
     if some and known:
         arguments["observed"] = [0, 2]
+    targets = targets_for(rule, pool, targets, arguments["candidates"])
     expected = sl.select(pool, targets, **arguments)
     with monkeypatch.context() as patch:
         patch.setattr(numerics, "HELD_SHARE", 0.0)

@@ -25,6 +25,10 @@ SAME_POINT = 1e-12
 """A squared distance below this share of both prior variances is rounding, and so is what a
 similarity lacks to 1: the points are the same. Sums of thousands of products round by 1e-14."""
 
+THRESHOLD_REACHED = 1e-6
+"""A standard deviation within this share of a threshold has reached it: TruVar's gains are what
+lies above, and so close to it that is rounding, as for rows of length one and a threshold of 1."""
+
 UNINFORMATIVE = 1e-9
 """A floor below this share of the uncertainty is zero: the candidates span the targets."""
 

@@ -73,8 +73,9 @@ def select(
             gives (b, d) blocks, the same each time. Stays where it is, in its own dtype.
         targets: (m, d) or (d,) points to learn about. None only for rules without targets.
         k: how many rows. At least one of k, budget, min_gain and min_gain_share is given.
-        rule: a name (vtl, itl, itl-y, mm-itl, ctl, uncertainty, undirected-itl, undirected-vtl,
-            cosine, top-k, mmr, k-center, k-means++, random) or an object from ``sl.rules``.
+        rule: a name (vtl, itl, itl-y, mm-itl, ctl, truvar, local-uncertainty, uncertainty,
+            undirected-itl, undirected-vtl, cosine, top-k, mmr, k-center, k-means++, random) or an
+            object from ``sl.rules``.
         kernel: None for inner products of the given rows; or from ``sl.kernels``; or any gpytorch
             kernel.
         noise_ratio: noise variance over the candidates' mean prior variance. The one knob: small
@@ -202,6 +203,7 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     problem = task.scene.problem(task.rule, task.noise, task.stop.picks, task.columns_ahead)
     log = open_log(task)  # before any long work, since it may refuse
     checking.check_floor(task.floor, problem)
+    checking.check_placement(task.rule, problem)
     notes = warn_of_small_noise(problem, task.stop.picks, task.noise)
     tracker = track(problem)
     notes += warn_of_determined_targets(tracker, task.rule, problem.place)

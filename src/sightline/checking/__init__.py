@@ -20,6 +20,7 @@ from sightline.checking.group import (
     check_group,
 )
 from sightline.checking.memory import check_memory
+from sightline.checking.placement import check_placement
 from sightline.checking.points import NORMALIZATIONS, check_points, check_scene
 from sightline.checking.values import check_positive, check_whole, read_array
 
@@ -38,6 +39,7 @@ __all__ = [
     "check_limits",
     "check_memory",
     "check_noise",
+    "check_placement",
     "check_points",
     "check_positive",
     "check_rule",

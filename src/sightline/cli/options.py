@@ -146,8 +146,9 @@ Rule = Annotated[
         rich_help_panel=PICKS,
         metavar="NAME",
         help="vtl, itl, itl-y, mm-itl, ctl; without targets: uncertainty, undirected-itl, "
-        "undirected-vtl, k-center, k-means++; for comparison: top-k, mmr, cosine, random. Or "
-        "as in Python: 'MMR(relevance=0.7)', 'Random(seed=1)'.",
+        "undirected-vtl, k-center, k-means++; if targets are in the pool: truvar, "
+        "local-uncertainty; for comparison: top-k, mmr, cosine, random. Or as in Python: "
+        "'MMR(relevance=0.7)', 'Random(seed=1)'.",
     ),
 ]
 Budget = Annotated[

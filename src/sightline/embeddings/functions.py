@@ -22,15 +22,8 @@ class FunctionModel:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        module_name, _, path = name.partition(":")
-        self._module = _import(module_name)
-        try:
-            self._function = reduce(getattr, path.split("."), self._module)
-        except AttributeError as error:
-            raise AttributeError(
-                f"embed: the module {module_name} has no {path!r}. Name a function in it that "
-                f"takes a list of strings."
-            ) from error
+        what = "a function in it that takes a list of strings"
+        self._module, self._function = find_by_name(name, "embed", what)
         if not callable(self._function):
             raise TypeError(
                 f"embed: {name} must be a function that takes a list of strings; it is "
@@ -69,24 +62,36 @@ class FunctionModel:
         )
 
 
-def _import(name: str) -> Any:
+def find_by_name(name: str, argument: str, what: str) -> tuple[Any, Any]:
+    """A module and something in it, from "package.module:name"; ``what`` it is to be, in words."""
+    module_name, _, path = name.partition(":")
+    module = _import(module_name, argument)
+    try:
+        return module, reduce(getattr, path.split("."), module)
+    except AttributeError as error:
+        raise AttributeError(
+            f"{argument}: the module {module_name} has no {path!r}. Name {what}."
+        ) from error
+
+
+def _import(name: str, argument: str) -> Any:
     with _current_folder_importable():
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                raise _failed(name, error) from error
+                raise _failed(name, argument, error) from error
             raise ImportError(
-                f"embed: there is no module {name!r}, neither in the current folder nor among the "
-                f"installed packages."
+                f"{argument}: there is no module {name!r}, neither in the current folder nor "
+                f"among the installed packages."
             ) from error
         except Exception as error:
-            raise _failed(name, error) from error
+            raise _failed(name, argument, error) from error
 
 
-def _failed(name: str, error: Exception) -> ImportError:
+def _failed(name: str, argument: str, error: Exception) -> ImportError:
     message = (str(error).splitlines() or [""])[0]
-    return ImportError(f"embed: importing {name} failed: {type(error).__name__}: {message}")
+    return ImportError(f"{argument}: importing {name} failed: {type(error).__name__}: {message}")
 
 
 @contextmanager

@@ -8,7 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sightline.checking import check_combination, check_points, check_rule, check_whole
+from sightline.checking import (
+    check_combination,
+    check_placement,
+    check_points,
+    check_rule,
+    check_whole,
+)
 from sightline.domains import Box
 from sightline.eligibility import Eligibility, Limits
 from sightline.exchange import Alone, Place
@@ -322,6 +328,7 @@ class ActiveLearner:
             self._aimed = points_of(chosen, self._points, self._gp.kernel)
             needs = self._rule.needs | {"variance"}
             self._belief.tracker = self._tracker.with_targets(self._aimed, needs)
+            check_placement(self._rule, self._tracker.problem)
         self._aimed_at = len(self._record)
         self._first = float(score_all(self._tracker, self._rule).max())
 

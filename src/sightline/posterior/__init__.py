@@ -4,6 +4,7 @@ from sightline.posterior.belief import Belief
 from sightline.posterior.few_rows import FewRows
 from sightline.posterior.floor import Floor, can_compute_floor, compute_floor
 from sightline.posterior.function_tracker import FunctionTracker
+from sightline.posterior.nearness import targets_among_rows
 from sightline.posterior.problem import (
     FIXED_FIELDS,
     STATE_FIELDS,
@@ -32,5 +33,6 @@ __all__ = [
     "compute_floor",
     "retrace",
     "shortlist_length",
+    "targets_among_rows",
     "track",
 ]

@@ -24,7 +24,13 @@ from sightline.posterior.nearness import (
     fixed_fields,
     fixed_fields_of_all,
 )
-from sightline.posterior.problem import CHOSEN_FIELDS, Problem, State, prior_correlation
+from sightline.posterior.problem import (
+    CHOSEN_FIELDS,
+    NEAR_TARGETS,
+    Problem,
+    State,
+    prior_correlation,
+)
 from sightline.posterior.reach import columns_ahead
 from sightline.posterior.targets import FROM_COVARIANCE, TargetSummary, covariance_fields
 from sightline.shapes import Float, Int
@@ -90,7 +96,7 @@ class FunctionTracker:
         self._chosen: Chosen = Chosen(problem) if earlier is None else earlier._chosen
         self._near = self._set_up_nearness()
         self._fixed = fixed_fields_of_all(problem)
-        self.passes += "similarity_to_targets" in self._fixed
+        self.passes += bool(problem.needs & NEAR_TARGETS)
         self._covariance: Tensor | None = None
         self._covariance = self._keep_covariance()
         self._among = self._keep_all_pairs()
@@ -110,6 +116,10 @@ class FunctionTracker:
         """An independent one, to try observations on."""
         shared = (self._problem, self._rows, self._problem.kernel)
         return deepcopy(self, {id(part): part for part in shared})
+
+    @property
+    def problem(self) -> Problem:
+        return self._problem
 
     @property
     def kernel(self) -> Kernel:

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from sightline import numerics
 from sightline.kernels.kernel import Points
-from sightline.posterior.problem import Problem, prior_correlation
+from sightline.posterior.problem import NEAR_TARGETS, Problem, prior_correlation
 from sightline.posterior.weights import Step, WeightPosterior
-from sightline.shapes import Float
+from sightline.shapes import Bool, Float
 
 NONE_CHOSEN = {"similarity_to_chosen": -torch.inf, "squared_distance_to_chosen": torch.inf}
 """What the nearest of nothing is: the largest, and the least, of an empty set."""
@@ -31,11 +31,20 @@ def nearness(
     """Of rows and other points, by the name of the field. A point is as near as can be to itself:
     what is left of that by rounding is cut off."""
     if name == "squared_distance_to_chosen":
-        total = variance[:, None] + of_others
-        squared = total - 2.0 * covariance
-        return torch.where(squared <= numerics.SAME_POINT * total, 0.0, squared)
+        return squared_distance(covariance, variance, of_others)
     similarity = prior_correlation(covariance, variance, of_others)
     return torch.where(similarity >= 1.0 - numerics.SAME_POINT, 1.0, similarity)
+
+
+def squared_distance(
+    covariance: Float[Tensor, "b c"],
+    variance: Float[Tensor, " b"],
+    of_others: Float[Tensor, " c"],
+) -> Float[Tensor, "b c"]:
+    """In the kernel's feature space; exactly 0 between a point and itself."""
+    total = variance[:, None] + of_others
+    squared = total - 2.0 * covariance
+    return torch.where(squared <= numerics.SAME_POINT * total, 0.0, squared)
 
 
 def nearer(name: str, one: Tensor, other: Tensor) -> Tensor:
@@ -44,37 +53,61 @@ def nearer(name: str, one: Tensor, other: Tensor) -> Tensor:
     return choose(one, other)
 
 
-def similarity_to_targets(
-    problem: Problem, points: Points, variance: Float[Tensor, " b"]
+def nearness_to_targets(
+    name: str, problem: Problem, points: Points, variance: Float[Tensor, " b"]
 ) -> Float[Tensor, " b"]:
-    """Of some rows to the nearest target each."""
+    """Of some rows to the nearest target each, by the name of the field."""
     targets = problem.known_targets
-    covariance = problem.kernel.block(points, targets)
-    return prior_correlation(covariance, variance, problem.kernel.diagonal(targets)).amax(dim=1)
+    covariance, of_targets = (
+        problem.kernel.block(points, targets),
+        problem.kernel.diagonal(targets),
+    )
+    if name == "squared_distance_to_targets":
+        return squared_distance(covariance, variance, of_targets).amin(dim=1)
+    return prior_correlation(covariance, variance, of_targets).amax(dim=1)
+
+
+def targets_among_rows(problem: Problem) -> Bool[Tensor, " m"]:
+    """Which targets are rows, on any process; costs a pass over the rows.
+
+    Asked for by rules that make sense only there, before anything else is known about the rows.
+    """
+    targets, place = problem.known_targets, problem.place
+    of_targets = problem.kernel.diagonal(targets)
+    found = torch.zeros(len(targets), dtype=torch.int64, device=problem.device)
+    with place.exchange.together():
+        rows = max(numerics.CHUNK_BYTES // (8 * max(len(targets), problem.rows.dimension)), 1)
+        for start, stop, block in problem.rows.blocks(rows):
+            covariance = problem.kernel.block(block, targets)
+            variance = problem.prior_variance[start:stop]
+            found += (squared_distance(covariance, variance, of_targets) == 0).sum(dim=0)
+    return place.exchange.sum(found) > 0
 
 
 def fixed_fields(
     problem: Problem, points: Points, variance: Float[Tensor, " b"]
 ) -> dict[str, Tensor]:
     """Of some rows: what no observation changes, an entry per row."""
-    fields = {}
+    fields = {
+        name: nearness_to_targets(name, problem, points, variance)
+        for name in sorted(problem.needs & NEAR_TARGETS)
+    }
     if "prior_variance" in problem.needs:
         fields["prior_variance"] = variance
-    if "similarity_to_targets" in problem.needs:
-        fields["similarity_to_targets"] = similarity_to_targets(problem, points, variance)
     return fields
 
 
 def fixed_fields_of_all(problem: Problem) -> dict[str, Tensor]:
-    """The same of all rows; a pass over them where similarities are read."""
-    fields = {}
+    """The same of all rows; a pass over them where nearness to the targets is read."""
+    near = sorted(problem.needs & NEAR_TARGETS)
+    fields = {name: torch.empty_like(problem.prior_variance) for name in near}
+    pieces = problem.rows.blocks(problem.rows_per_chunk(NEAR_TARGETS)) if near else ()
+    for start, stop, block in pieces:
+        variance = problem.prior_variance[start:stop]
+        for name in near:
+            fields[name][start:stop] = nearness_to_targets(name, problem, block, variance)
     if "prior_variance" in problem.needs:
         fields["prior_variance"] = problem.prior_variance
-    if "similarity_to_targets" in problem.needs:
-        values = fields["similarity_to_targets"] = torch.empty_like(problem.prior_variance)
-        for start, stop, block in problem.rows.blocks(problem.rows_per_chunk(fields.keys())):
-            variance = problem.prior_variance[start:stop]
-            values[start:stop] = similarity_to_targets(problem, block, variance)
     return fields
 
 

@@ -168,6 +168,11 @@ class State:
         return self._field("similarity_to_targets")
 
     @property
+    def squared_distance_to_targets(self) -> Float[Tensor, " n"]:
+        """min_a k(x, x) + k(a, a) - 2 k(x, a); 0 where the row is a target itself."""
+        return self._field("squared_distance_to_targets")
+
+    @property
     def similarity_to_chosen(self) -> Float[Tensor, " n"]:
         """The largest prior correlation with an observed point or a pick; -inf: there is none."""
         return self._field("similarity_to_chosen")
@@ -225,6 +230,7 @@ STATE_FIELDS = frozenset(
         "covariance",
         "correlation",
         "similarity_to_targets",
+        "squared_distance_to_targets",
         "similarity_to_chosen",
         "squared_distance_to_chosen",
         "prior_variance",
@@ -232,7 +238,10 @@ STATE_FIELDS = frozenset(
 )
 """What a rule may name in its ``needs``; the remaining fields are always there."""
 
-FIXED_FIELDS = frozenset({"correlation", "similarity_to_targets", "prior_variance"})
+NEAR_TARGETS = frozenset({"similarity_to_targets", "squared_distance_to_targets"})
+"""Those that say how near a row is to the nearest target."""
+
+FIXED_FIELDS = NEAR_TARGETS | {"correlation", "prior_variance"}
 """Those that no observation changes."""
 
 CHOSEN_FIELDS = frozenset({"similarity_to_chosen", "squared_distance_to_chosen"})

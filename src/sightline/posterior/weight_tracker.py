@@ -21,7 +21,13 @@ from sightline.posterior.nearness import (
     fixed_fields,
     fixed_fields_of_all,
 )
-from sightline.posterior.problem import CHOSEN_FIELDS, Problem, State, prior_correlation
+from sightline.posterior.problem import (
+    CHOSEN_FIELDS,
+    NEAR_TARGETS,
+    Problem,
+    State,
+    prior_correlation,
+)
 from sightline.posterior.reach import columns_ahead
 from sightline.posterior.targets import FROM_COVARIANCE, TargetSummary, covariance_fields
 from sightline.posterior.weight_quantities import (
@@ -273,7 +279,7 @@ class WeightTracker:
     def _first_pass(self) -> None:
         """Fill the running values: the only pass whose cost depends on the number of targets."""
         self._fixed = fixed_fields_of_all(self.problem)
-        self.passes += "similarity_to_targets" in self._fixed
+        self.passes += bool(self.problem.needs & NEAR_TARGETS)
         if not self.running:
             return
         left = [run for run in self.running.values() if not self._fill_at_once(run)]

@@ -7,11 +7,13 @@ from sightline.rules.ctl import CTL
 from sightline.rules.itl import ITL
 from sightline.rules.k_center import KCenter
 from sightline.rules.k_means import KMeansPlusPlus
+from sightline.rules.local_uncertainty import LocalUncertainty
 from sightline.rules.mm_itl import MMITL
 from sightline.rules.mmr import MMR
 from sightline.rules.random import Random
 from sightline.rules.rule import Rule
 from sightline.rules.top_k import TopK
+from sightline.rules.truvar import TruVar
 from sightline.rules.uncertainty import UncertaintySampling
 from sightline.rules.undirected_itl import UndirectedITL
 from sightline.rules.undirected_vtl import UndirectedVTL
@@ -23,6 +25,8 @@ BY_NAME: dict[str, Callable[[], Rule]] = {
     "itl-y": lambda: ITL(about="y"),
     "mm-itl": MMITL,
     "ctl": CTL,
+    "truvar": TruVar,
+    "local-uncertainty": LocalUncertainty,
     "uncertainty": UncertaintySampling,
     "undirected-itl": UndirectedITL,
     "undirected-vtl": UndirectedVTL,
@@ -45,9 +49,11 @@ __all__ = [
     "CosineSimilarity",
     "KCenter",
     "KMeansPlusPlus",
+    "LocalUncertainty",
     "Random",
     "Rule",
     "TopK",
+    "TruVar",
     "UncertaintySampling",
     "UndirectedITL",
     "UndirectedVTL",

@@ -15,7 +15,8 @@ class Rule(Protocol):
     ``needs`` names the fields of the State that ``gain`` reads. A gain is a function of each row
     by itself: scoring some rows equals scoring all and taking some.
     ``sightline.testing.check_rule`` checks a rule of your own. One that draws its gains, by
-    ``state.rows`` and ``state.step``, has the attribute ``is_random = True`` as well.
+    ``state.rows`` and ``state.step``, has the attribute ``is_random = True`` as well. One that
+    makes sense only where targets are candidates has ``targets_in_pool``: "all" or "some" of them.
     """
 
     @property
@@ -50,3 +51,14 @@ class Rule(Protocol):
 def is_random(rule: Rule) -> bool:
     """Whether a gain is a draw: no amount of anything, and not to be divided by a cost."""
     return bool(getattr(rule, "is_random", False))
+
+
+def targets_in_pool(rule: Rule) -> str | None:
+    """Whether "all" or "some" of the targets must be candidates for the rule to make sense."""
+    wanted = getattr(rule, "targets_in_pool", None)
+    if wanted not in (None, "all", "some"):
+        raise ValueError(
+            f"rule {rule.name!r} has targets_in_pool = {wanted!r}; it must be 'all', 'some' or "
+            f"None."
+        )
+    return wanted

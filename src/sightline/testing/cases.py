@@ -13,6 +13,7 @@ from sightline.memory import Plan
 from sightline.pools import Pool
 from sightline.posterior import Problem, State
 from sightline.rules import Rule
+from sightline.rules.rule import targets_in_pool
 from sightline.scene import Observed, Scene, resolve_noise
 from sightline.selecting import select
 from sightline.selection import Selection
@@ -20,6 +21,8 @@ from sightline.selection import Selection
 PROBLEMS, ROWS, FEATURES, TARGETS = 6, 20, 4, 3
 PICKS = 5
 NOISE_RATIO = 1.0
+INSIDE = {None: 0, "some": TARGETS - 1, "all": TARGETS}  # targets that are rows of the pool
+FIRST_INSIDE = 3
 UNLIMITED = Plan(2**40, holds_pool=False, block_bytes=numerics.BLOCK_BYTES, kept=2**40)
 
 
@@ -70,11 +73,17 @@ def cases(rule: Rule, seed: int) -> Iterator[Case]:
         weights = torch.rand(TARGETS, dtype=torch.float64, generator=generator) + 0.1
         if not rule.weighs_targets:
             weights = torch.ones(TARGETS, dtype=torch.float64)
+        targets = _targets(points, INSIDE[targets_in_pool(rule)])
         for kernel in (Linear(), Gaussian(FEATURES**0.5)):
             name = f"problem {number} with {type(kernel).__name__} kernel"
-            yield Case(name, kernel, points[:ROWS], points[ROWS:], weights / weights.sum())
+            yield Case(name, kernel, points[:ROWS], targets, weights / weights.sum())
             if not rule.needs_targets:
                 yield Case(f"{name} and no targets", kernel, points[:ROWS], None, None)
+
+
+def _targets(points: Tensor, inside: int) -> Tensor:
+    """So many of them rows of the pool, from one on that is observed in the checks."""
+    return torch.cat([points[FIRST_INSIDE : FIRST_INSIDE + inside], points[ROWS + inside :]])
 
 
 def copy_of(state: State) -> State:

@@ -1,0 +1,1 @@
+"""The paper's experiments with Gaussian processes: figures 2 and 3, and its appendix G."""
