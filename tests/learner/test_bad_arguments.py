@@ -34,7 +34,6 @@ def make(**changed):
         ({"seed": 0.5}, "seed must be a whole number"),
         ({"rule": "itl-y", "noise_std": np.full(10, 0.1)}, "target_noise_std"),
     ],
-    ids=str,
 )
 def test_a_learner_that_cannot_be_made_says_why(changed, message):
     with pytest.raises((ValueError, TypeError), match=message):
@@ -55,7 +54,6 @@ def test_a_learner_that_cannot_be_made_says_why(changed, message):
         ((3, 1.0, 0.0), "noise_std must be a positive"),
         ((3, 1.0, [0.1, 0.2]), "noise_std"),
     ],
-    ids=str,
 )
 def test_what_cannot_be_taken_in_says_why_and_changes_nothing(told, message):
     learner = make()
