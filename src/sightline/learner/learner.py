@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -278,6 +279,7 @@ class ActiveLearner:
         self._aimed: Points | None = None
         self._aimed_at = -1  # observations when the targets were chosen
         self._first: float | None = None  # the largest gain then: the scale of ties
+        self._floor_kept: tuple[Any, float] | None = None  # and what it is about
         self._belief = Belief(FunctionTracker(self._problem()), self._gp.mean_of)
         if self._is_fixed:
             self._aim()  # targets that are seen before anything else
@@ -391,16 +393,22 @@ class ActiveLearner:
         return None
 
     def _floor_of(self, points: Points) -> float:
+        """Kept until the targets, the candidates, or what was observed elsewhere change."""
         rows = self._open().nonzero()[:, 0]
-        place = Place.of(len(rows), Alone())
-        is_inside = set(rows.tolist())
-        outside = [one for one in self._record.told if one.row not in is_inside]
-        problem = Problem(
-            kernel=self._gp.kernel,
+        inside = set(rows.tolist())
+        outside = [one for one in self._record.told if one.row not in inside]
+        about = self._aimed_at, frozenset(inside), len(outside)
+        if self._floor_kept is None or self._floor_kept[0] != about:
+            self._floor_kept = about, self._compute_floor(points, rows, outside)
+        return self._floor_kept[1]
+
+    def _compute_floor(self, points: Points, rows: Tensor, outside: list[Told]) -> float:
+        problem = replace(
+            self._problem(),
             rows=Pool.of(self._points).take(rows),
             noise_variance=self._noise.of_rows[rows],
             prior_variance=self._gp.kernel.diagonal(self._points[rows]),
-            place=place,
+            place=Place.of(len(rows), Alone()),
             targets=points,
             observed=tuple(Observation(one.point, one.noise_variance) for one in outside),
         )

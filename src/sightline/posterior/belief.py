@@ -35,8 +35,9 @@ class Belief:
 
     def observe(self, point: Points, y: float, noise_variance: float) -> None:
         """Take in a value observed at a point, given as a single row."""
+        expected = float(self._prior_mean(point))  # the caller's function may fail
         F, s = self.tracker.observe_point(point, noise_variance)
-        surprise = y - float(self._prior_mean(point)) - float(F @ self._residuals)
+        surprise = y - expected - float(F @ self._residuals)
         residual = self._residuals.new_full((1,), surprise / s**0.5)
         self._residuals = torch.cat([self._residuals, residual])
         self._mean_of_rows += self.tracker.whitened_rows[-1] * residual
