@@ -14,8 +14,8 @@ SOURCE = Path(sl.__file__).parent
 
 LAYERS = [
     {"shapes", "numerics", "writing", "reading"},
-    {"exchange", "sources", "memory", "probes"},
-    {"fingerprint"},
+    {"exchange", "sources", "memory", "probes", "domains"},
+    {"fingerprint", "refining"},
     {"gpu"},
     {"pools"},
     {"kernels", "neighbors"},
