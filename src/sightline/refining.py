@@ -16,6 +16,7 @@ from torch import Tensor
 from sightline.domains import Box
 from sightline.numerics import (
     FIRST_STEP,
+    FULL_STEP,
     LEAST_BEND,
     LENGTHENING,
     REFINED,
@@ -92,16 +93,16 @@ def refine(
 
 
 @dataclass(frozen=True)
-class Place:
+class Position:
     """Where all climbs are."""
 
     points: Float[Tensor, "b d"]
     gains: Float[Tensor, " b"]
     slopes: Float[Tensor, "b d"]  # per side of the box
 
-    def where(self, chosen: Bool[Tensor, " b"], other: "Place") -> "Place":
-        """This place for the chosen climbs, the other for the rest."""
-        return Place(
+    def where(self, chosen: Bool[Tensor, " b"], other: "Position") -> "Position":
+        """This position for the chosen climbs, the other for the rest."""
+        return Position(
             torch.where(chosen[:, None], self.points, other.points),
             torch.where(chosen, self.gains, other.gains),
             torch.where(chosen[:, None], self.slopes, other.slopes),
@@ -127,7 +128,7 @@ class Trust:
     is_new: Bool[Tensor, " b"]  # nothing was learned yet
 
     @classmethod
-    def at_first(cls, here: Place) -> "Trust":
+    def at_first(cls, here: Position) -> "Trust":
         """A first step of known length, straight uphill."""
         b, d = here.slopes.shape
         radius = torch.full_like(here.gains, FIRST_STEP)
@@ -142,7 +143,7 @@ class Trust:
         """What a step has taught, by how far the slopes fell; nothing where none was tried."""
         length = step.moves.abs().amax(dim=1)
         doubled = (2.0 * self.radius).clamp(max=1.0)
-        taken = torch.where(length > 0.9 * self.radius, doubled, self.radius)
+        taken = torch.where(length > FULL_STEP * self.radius, doubled, self.radius)
         radius = torch.where(is_taken, taken, SHORTENING * length)
         falls = falls.where(step.moves != 0, 0.0)  # what could not move teaches nothing
         bend = (step.moves * falls).sum(dim=1)
@@ -173,7 +174,7 @@ def bfgs(
     return left @ inverse @ left.mT + rho * s @ s.mT
 
 
-def look(gain: Gain, points: Float[Tensor, "b d"], box: Box) -> Place:
+def look(gain: Gain, points: Float[Tensor, "b d"], box: Box) -> Position:
     """Gains and slopes at some points."""
     points = points.detach().requires_grad_()
     gains = gain(points)
@@ -191,7 +192,7 @@ def look(gain: Gain, points: Float[Tensor, "b d"], box: Box) -> Place:
             f"{points[row].tolist()} they are {float(gains[row].detach())} and "
             f"{slopes[row].tolist()}."
         )
-    return Place(points.detach(), gains.detach(), slopes * box.width().to(points))
+    return Position(points.detach(), gains.detach(), slopes * box.width().to(points))
 
 
 def slopes_of(gains: Float[Tensor, " b"], points: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
@@ -210,7 +211,7 @@ def slopes_of(gains: Float[Tensor, " b"], points: Float[Tensor, "b d"]) -> Float
     return torch.zeros_like(points)
 
 
-def propose(here: Place, trust: Trust, box: Box) -> Step:
+def propose(here: Position, trust: Trust, box: Box) -> Step:
     """The next step of each climb: by the second derivatives, else straight uphill."""
     low, high = box.corners().to(here.points)
     is_held = (here.points <= low) & (here.slopes < 0) | (here.points >= high) & (here.slopes > 0)
