@@ -6,13 +6,26 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 import sightline as sl
+from sightline.exchange import Alone, Place
 from sightline.kernels import Gaussian, Laplace, Linear, Matern, Scaled, Sum
-from sightline.posterior import State
+from sightline.pools import Pool
+from sightline.posterior import Problem, State
+from sightline.posterior.among_rows import NAME, CovarianceAmongRows
 from sightline.posterior.functions import FunctionPosterior
 from sightline.posterior.problem import TargetState, prior_correlation
 from sightline.posterior.targets import covariance_fields
 
-SMOOTH = ["vtl", "itl", "itl-y", "mm-itl", "ctl", "uncertainty", "undirected-itl", "cosine"]
+SMOOTH = [
+    "vtl",
+    "itl",
+    "itl-y",
+    "mm-itl",
+    "ctl",
+    "uncertainty",
+    "undirected-itl",
+    "undirected-vtl",
+    "cosine",
+]
 KERNELS = {
     "gaussian": Gaussian(0.5),
     "matern": Matern(2.5, 0.5),
@@ -36,6 +49,7 @@ def gain_of(rule, kernel, observations: int = 3):
     for point in SEEN.split(1)[:observations]:
         posterior.observe(point, 0.04)
         given_targets.observe(point, 0.04)
+    among = CovarianceAmongRows(problem_of(kernel), posterior)
     of_targets = kernel.diagonal(TARGETS)
     targets = TargetState(posterior.variance(TARGETS), of_targets, WEIGHTS)
 
@@ -45,6 +59,7 @@ def gain_of(rule, kernel, observations: int = 3):
             "variance": posterior.variance(x),
             "variance_given_targets": given_targets.variance(x),
             "prior_variance": prior,
+            NAME: among.fresh_mean_square(x),
             "correlation": prior_correlation(kernel.block(x, TARGETS), prior, of_targets),
             **covariance_fields(posterior.covariance(x, TARGETS), targets, rule.needs),
         }
@@ -52,6 +67,13 @@ def gain_of(rule, kernel, observations: int = 3):
         return rule.gain(State(torch.arange(len(x)), observations, noise, fields, targets))
 
     return gain
+
+
+def problem_of(kernel) -> Problem:
+    """Ten candidates, for a rule that learns about all of them."""
+    rows = points(10, 3)
+    noise = torch.full((10,), 0.04, dtype=torch.float64)
+    return Problem(kernel, Pool.of(rows), noise, kernel.diagonal(rows), Place.of(10, Alone()))
 
 
 def is_itl(rule) -> bool:

@@ -59,7 +59,7 @@ class CovarianceAmongRows:
 
     def _mean_square(self, covariance: Float[Tensor, "b _n"]) -> Float[Tensor, " b"]:
         lengths = torch.linalg.vector_norm(covariance, dim=1)  # makes no second matrix
-        return lengths.square_().div_(self._place.total)
+        return lengths.square().div_(self._place.total)  # a gradient needs the lengths
 
 
 def check_room(problem: Problem) -> None:
