@@ -49,6 +49,10 @@ for the refinement to enter the best basin of gains of usual lengthscales."""
 REFINED_STARTS = 16
 """Points of a box from which the gain is climbed: the basins of that many best candidates."""
 
+NOISE_STEP = 1e-5
+"""Half the distance, in sides of a box, over which the slope of the caller's noise is taken: near
+the cube root of float64's precision, where rounding and curvature err alike."""
+
 CONFIDENCE_BETA = 2.0
 """Standard deviations of a bound where targets do not say: 95% of a normal distribution, at each
 point by itself."""

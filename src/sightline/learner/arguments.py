@@ -39,6 +39,22 @@ def check_pool(pool: Any, kernel: Kernel, seed: int) -> Points:
     return data.to(torch.float64)
 
 
+def check_box(pool: Any, replace: bool, noise_std: Any) -> None:
+    """What has no meaning where points are not numbered."""
+    if not isinstance(pool, Box):
+        return
+    if not replace:
+        raise ValueError(
+            "replace=False has no meaning in a Box: its points are not numbered, and next to one "
+            "that was measured lies another. Drop it, or pass (n, d) points as pool."
+        )
+    if not callable(noise_std) and np.ndim(noise_std) > 0:
+        raise ValueError(
+            f"noise_std in a Box must be a number, or a function from (b, d) points to (b,) "
+            f"values; got an array of shape {np.shape(noise_std)}."
+        )
+
+
 def seeded(rule: Rule, name: Any, seed: int) -> Rule:
     """A random rule that was given by its name takes the learner's seed."""
     if isinstance(name, str) and isinstance(rule, Random | KMeansPlusPlus):

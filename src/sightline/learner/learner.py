@@ -23,7 +23,13 @@ from sightline.gp import GP, as_gp
 from sightline.greedy import Eager, score_all
 from sightline.kernels.kernel import Points
 from sightline.learner.aiming import check_targets, open_rows, points_of, reported_points
-from sightline.learner.arguments import check_pool, check_seed, check_told, seeded
+from sightline.learner.arguments import (
+    check_box,
+    check_pool,
+    check_seed,
+    check_told,
+    seeded,
+)
 from sightline.learner.noise import Noise, NoiseLike
 from sightline.learner.outlook import Outlook
 from sightline.learner.record import (
@@ -35,6 +41,7 @@ from sightline.learner.record import (
     single_rows,
     write_state,
 )
+from sightline.learner.searching import best_in_box
 from sightline.numerics import CONFIDENCE_BETA
 from sightline.pools import Pool
 from sightline.posterior import (
@@ -105,6 +112,7 @@ class ActiveLearner:
         self._rule = seeded(check_rule(rule), rule, self._seed)
         self._targets = check_targets(targets)
         check_combination(self._rule, targets is not None, replace, True, False)
+        check_box(pool, replace, noise_std)
         gp, noise_std = _prior(kernel_or_gp, mean, noise_std)
         self._gp = gp
         self._box = pool if isinstance(pool, Box) else None
@@ -368,12 +376,12 @@ class ActiveLearner:
         return best[0]
 
     def _ask_in_box(self, tracker: FunctionTracker, box: Box, count: int) -> np.ndarray:
-        from sightline.learner.searching import best_in_box
-
+        is_open = self._open()
+        if not bool(is_open.any()):
+            raise ValueError(NO_CANDIDATE)
         points: list[Tensor] = []
         while len(points) < count:
-            closed = self._chooser(tracker).eligibility.closed
-            point = best_in_box(tracker, self._rule, box, self._noise.at, closed)
+            point = best_in_box(tracker, self._rule, box, self._noise, is_open)
             points.append(point)
             if len(points) < count:
                 tracker.observe_point(point, float(self._noise.at(point)))

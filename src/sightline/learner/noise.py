@@ -10,7 +10,9 @@ from torch import Tensor
 
 from sightline.checking import check_positive
 from sightline.checking.values import check_all_positive, check_vector
+from sightline.domains import Box
 from sightline.kernels.kernel import Points
+from sightline.numerics import NOISE_STEP
 from sightline.shapes import Float
 
 NoiseLike = float | np.ndarray | Tensor | Callable[[np.ndarray], Any]
@@ -48,6 +50,22 @@ class Noise:
                 "function of (n, d) points as noise_std."
             )
         return torch.full((len(points),), self.scalar, dtype=torch.float64, device=points.device)
+
+    def near(self, points: Points, box: Box) -> Float[Tensor, " b"]:
+        """At points of a box, with a gradient: by differences, as the function is the caller's."""
+        here = points.detach()
+        values = self.at(here)
+        if self.function is None:
+            return values
+        slopes = torch.stack([self._slope(here, box, axis) for axis in range(box.dimension)], 1)
+        return values + ((points - here) * slopes).sum(dim=1)
+
+    def _slope(self, points: Points, box: Box, axis: int) -> Float[Tensor, " b"]:
+        """Along one axis, by a difference that stays in the box."""
+        step = torch.zeros_like(points)
+        step[:, axis] = NOISE_STEP * box.width()[axis]
+        ahead, behind = box.clip(points + step), box.clip(points - step)
+        return (self.at(ahead) - self.at(behind)) / (ahead - behind)[:, axis]
 
 
 def _asked(function: Callable[[np.ndarray], Any], points: Points) -> Float[Tensor, " b"]:
