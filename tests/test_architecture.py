@@ -29,6 +29,7 @@ LAYERS = [
     {"checking", "checkpoint", "warning"},
     {"selecting", "gp", "targets"},
     {"learner"},
+    {"safebo"},
     {"recalling", "embeddings"},
     {"records"},
     {"integrations", "testing", "studies"},

@@ -8,6 +8,13 @@ if TYPE_CHECKING:
     from sightline.domains import Box
     from sightline.gp import GP
     from sightline.learner import ActiveLearner
+    from sightline.safebo import (
+        Constraint,
+        MiscalibratedModel,
+        NoSafePoint,
+        RKHSBound,
+        SafeOptimizer,
+    )
     from sightline.selecting import select
     from sightline.selection import Selection
 
@@ -17,6 +24,11 @@ __all__ = [
     "GP",
     "ActiveLearner",
     "Box",
+    "Constraint",
+    "MiscalibratedModel",
+    "NoSafePoint",
+    "RKHSBound",
+    "SafeOptimizer",
     "Selection",
     "__version__",
     "kernels",
@@ -28,7 +40,12 @@ __all__ = [
 _HOMES = {
     "ActiveLearner": "sightline.learner",
     "Box": "sightline.domains",
+    "Constraint": "sightline.safebo",
     "GP": "sightline.gp",
+    "MiscalibratedModel": "sightline.safebo",
+    "NoSafePoint": "sightline.safebo",
+    "RKHSBound": "sightline.safebo",
+    "SafeOptimizer": "sightline.safebo",
     "Selection": "sightline.selection",
     "select": "sightline.selecting",
 }

@@ -57,6 +57,36 @@ CONFIDENCE_BETA = 2.0
 """Standard deviations of a bound where targets do not say: 95% of a normal distribution, at each
 point by itself."""
 
+DEFAULT_CONFIDENCE = 0.99
+"""Probability, under the model, that a query satisfies all constraints, unless the caller says."""
+
+VIOLATION_Z = 3.0
+"""A measured value beyond a limit by so many standard deviations of its noise is a violation: a
+value right at the limit is measured as one in 1.3 of 1,000 cases."""
+
+SKETCH_TOLERANCE = 1e-6
+"""Share of the largest prior variance that a sketch may leave out, where sums over targets are
+made of it; a deviation of a thousandth of the prior's."""
+
+SEEING_TOLERANCE = 1e-12
+"""The same where f is seen at the targets: below RANK_TOLERANCE, which decides what is seen."""
+
+SKETCH_SHARE = 0.25
+"""A sketch of more features than this share of the points costs more than it saves."""
+
+SAME_ROW = 1e-9
+"""Share of the domain's extent within which a point is taken for a row of it: rounding of numbers
+that were written down with all their digits."""
+
+SAFE_BISECTIONS = 20
+"""Halvings of the way back from a point that is not safe: to a millionth of its length."""
+
+STEP_ROUNDING = 1e-9
+"""Share by which a step may exceed the longest allowed: ten steps of 0.1 are to cover a unit."""
+
+EMPTY_INTERVAL = 1e-9
+"""Prior standard deviations by which a lower bound may exceed an upper one: rounding."""
+
 SMALLEST_REMAINING = 1e-15
 """The least share of a variance that one observation can leave. Exact arithmetic leaves
 noise / (variance + noise) > 0; rounding may leave a negative share, whose logarithm is NaN."""

@@ -351,7 +351,7 @@ class ActiveLearner:
             std=variance.sqrt().cpu().numpy(),
             seed=int(seed),
             beta=CONFIDENCE_BETA,
-            draw=self._belief.sample_rows,
+            draw=lambda count, generator: (self._belief.sample_rows(count, generator), None),
         )
 
     def _open(self) -> Bool[Tensor, " n"]:

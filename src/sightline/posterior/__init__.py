@@ -1,6 +1,7 @@
 """f given what was observed: in weight space for inner products, else in function space."""
 
 from sightline.posterior.belief import Belief
+from sightline.posterior.dense import Dense
 from sightline.posterior.few_rows import FewRows
 from sightline.posterior.floor import Floor, can_compute_floor, compute_floor
 from sightline.posterior.function_tracker import FunctionTracker
@@ -12,22 +13,29 @@ from sightline.posterior.problem import (
     Observation,
     Problem,
     State,
+    TargetState,
 )
 from sightline.posterior.reach import shortlist_length
 from sightline.posterior.retracing import retrace
+from sightline.posterior.sketch import SKETCHED, Features, Sketch
 from sightline.posterior.tracking import Tracker, track
 
 __all__ = [
     "FIXED_FIELDS",
+    "SKETCHED",
     "STATE_FIELDS",
     "TARGET_FIELDS",
     "Belief",
+    "Dense",
+    "Features",
     "FewRows",
     "Floor",
     "FunctionTracker",
     "Observation",
     "Problem",
+    "Sketch",
     "State",
+    "TargetState",
     "Tracker",
     "can_compute_floor",
     "compute_floor",

@@ -27,20 +27,31 @@ MeanFunction = Callable[[Tensor], Tensor]
 class Belief:
     """Mean and variance of f over the rows of a problem and anywhere else."""
 
-    def __init__(self, tracker: FunctionTracker, prior_mean: MeanFunction) -> None:
+    def __init__(
+        self,
+        tracker: FunctionTracker,
+        prior_mean: MeanFunction,
+        y: Float[Tensor, " t"] | None = None,
+    ) -> None:
+        """``y`` has the values of what the tracker's problem has observed already."""
         self.tracker = tracker
         self._prior_mean = prior_mean
         self._mean_of_rows = prior_mean(tracker.points)
         self._residuals = self._mean_of_rows.new_empty(0)
+        if y is not None and len(y):
+            points = torch.cat([one.point for one in tracker.problem.observed])
+            self._residuals = tracker.posterior.whiten_values(y - prior_mean(points))
+            self._mean_of_rows += tracker.whitened_rows.T @ self._residuals
 
-    def observe(self, point: Points, y: float, noise_variance: float) -> None:
-        """Take in a value observed at a point, given as a single row."""
+    def observe(self, point: Points, y: float, noise_variance: float) -> float:
+        """Take in a value observed at a point, given as a single row; returns its variance."""
         expected = float(self._prior_mean(point))  # the caller's function may fail
         F, s = self.tracker.observe_point(point, noise_variance)
         surprise = y - expected - float(F @ self._residuals)
         residual = self._residuals.new_full((1,), surprise / s**0.5)
         self._residuals = torch.cat([self._residuals, residual])
         self._mean_of_rows += self.tracker.whitened_rows[-1] * residual
+        return s
 
     def at(self, points: Points) -> tuple[Float[Tensor, " b"], Float[Tensor, " b"]]:
         """Mean and variance at some points."""

@@ -126,6 +126,15 @@ class FunctionPosterior:
         self._points.append(point)
         return F[:, 0], s
 
+    def whiten_values(self, values: Float[Tensor, " t"]) -> Float[Tensor, " t"]:
+        """Values at all that was observed, as independent ones of variance 1."""
+        return torch.linalg.solve_triangular(self._factor, values[:, None], upper=False)[:, 0]
+
+    @property
+    def log_scales(self) -> Float[Tensor, " t"]:
+        """log of the standard deviation of each observation, given those before."""
+        return self._factor.diagonal().log()
+
     def variance(self, points: Points) -> Float[Tensor, " b"]:
         F = self.whiten(points)
         return nonnegative(self._kernel.diagonal(points) - F.square().sum(dim=0))

@@ -1,5 +1,6 @@
 """Which points we want to know about: fixed, drawn anew each round, or read off the posterior."""
 
+from sightline.targets.expanders import PotentialExpanders
 from sightline.targets.known import Known, NoTargetsLeft, Targets
 from sightline.targets.level_set import LevelSet
 from sightline.targets.maximizers import PotentialMaximizers, ThompsonMaximizers
@@ -10,6 +11,7 @@ __all__ = [
     "Known",
     "LevelSet",
     "NoTargetsLeft",
+    "PotentialExpanders",
     "PotentialMaximizers",
     "Region",
     "Sampled",

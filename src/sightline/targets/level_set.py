@@ -11,11 +11,13 @@ from sightline.targets.known import Known, check_beta
 
 @dataclass(frozen=True)
 class LevelSet:
-    r"""Points of the pool that cannot be told yet to lie above or below ``tau``.
+    r"""Points that may be safe and cannot be told yet to lie above or below ``tau``.
 
-    .. math:: A_n = \{x : |\mu_n(x) - \tau| \le \beta\, \sigma_n(x)\}
+    .. math:: A_n = \{x \in \hat S_n : l_n(x) \le \tau \le u_n(x)\}, \qquad
+        l_n, u_n = \mu_n \mp \beta \sigma_n
 
-    Gotovos et al. 2013; Bogunovic et al. 2016. Empty once every point is classified.
+    Gotovos et al. 2013; Bogunovic et al. 2016; with constraints Hübotter et al. 2024, App. on
+    convergence to the reachable safe set. Empty once every point is classified.
     """
 
     tau: float
@@ -31,4 +33,4 @@ class LevelSet:
 
     def choose(self, known: Known) -> Bool[np.ndarray, " n"]:
         lower, upper = known.bounds(self.beta)
-        return (lower <= self.tau) & (self.tau <= upper)
+        return known.may_be_safe & (lower <= self.tau) & (self.tau <= upper)

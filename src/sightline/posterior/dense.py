@@ -1,0 +1,49 @@
+"""What a rule reads of rows and targets, from the kernel itself: for kernels of no small rank."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from sightline.numerics import CHUNK_BYTES
+from sightline.posterior.function_tracker import FunctionTracker
+from sightline.posterior.problem import TargetState
+from sightline.posterior.targets import FROM_COVARIANCE, covariance_fields
+from sightline.shapes import Bool, Int
+from sightline.sources import spans
+
+
+class Dense:
+    """The fields that a Sketch makes, in O(n m t) and, where targets are seen, O(m^3)."""
+
+    def __init__(self, tracker: FunctionTracker) -> None:
+        self._tracker = tracker
+
+    def fields(
+        self,
+        rows: Int[Tensor, " b"],
+        is_target: Bool[Tensor, " n"],
+        targets: TargetState,
+        needs: frozenset[str],
+        target_noise_variance: float,
+    ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
+        """As of a Sketch."""
+        points = self._tracker.points
+        given = None
+        if "variance_given_targets" in needs:
+            given = self._tracker.posterior.copy()
+            given.see_targets(points[is_target], target_noise_variance)
+        size = max(CHUNK_BYTES // (8 * max(len(targets.weights), 1)), 1)
+        for start, stop in spans(len(rows), size):
+            some = rows[start:stop]
+            fields: dict[str, Tensor] = {}
+            if needs & FROM_COVARIANCE:
+                fields |= covariance_fields(self._covariance(some, is_target), targets, needs)
+            if given is not None:
+                fields["variance_given_targets"] = given.variance(points[some])
+            yield slice(start, stop), fields
+
+    def _covariance(self, rows: Int[Tensor, " b"], is_target: Bool[Tensor, " n"]) -> Tensor:
+        tracker, F = self._tracker, self._tracker.whitened_rows
+        prior = tracker.kernel.block(tracker.points[rows], tracker.points[is_target])
+        return torch.addmm(prior, F[:, rows].T, F[:, is_target], alpha=-1.0)

@@ -1,0 +1,176 @@
+r"""A smooth kernel in few features, so that large target sets cost little.
+
+Kernels of smooth functions have small numerical rank over the points of a domain. A pivoted
+Cholesky factor (Harbrecht et al. 2012) gives every point a vector with
+
+.. math:: k(x, z) \approx \phi_x^\top \phi_z, \qquad
+    0 \le k(x, x) - \phi_x^\top \phi_x \le \epsilon \max_z k(z, z),
+
+so f is linear in r weights of prior covariance I, whose precision after observations is
+:math:`P = I + \sum_i \phi_i \phi_i^\top / \rho_i^2`. What is left out of the prior is itself a
+covariance, so a posterior covariance errs by at most
+:math:`\epsilon (1 + \|g_x\|_1)(1 + \|g_z\|_1)` of the largest prior variance, where
+:math:`g_x = (K + \rho^2)^{-1} k(D, x)` says how the mean at x weighs the data.
+
+A sum over m targets is one r x r matrix, made in O(m r^2), and O(r^2) more for each row that
+reads it.
+"""
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sightline.kernels import Kernel
+from sightline.kernels.kernel import Points
+from sightline.numerics import CHUNK_BYTES, RANK_TOLERANCE, nonnegative
+from sightline.posterior.problem import TargetState
+from sightline.posterior.targets import standardizing_weights
+from sightline.shapes import Bool, Float, Int
+from sightline.sources import spans
+
+SKETCHED = frozenset(
+    {
+        "variance_given_targets",
+        "squared_covariance",
+        "standardized_covariance",
+        "covariance",
+    }
+)
+"""Fields of a state that a sketch makes."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """phi of all rows, a row each."""
+
+    rows: Float[Tensor, "n r"]
+
+    @classmethod
+    def of(cls, kernel: Kernel, points: Points, tolerance: float, most: int) -> "Features | None":
+        """Up to a tolerance, a share of the largest prior variance; None: more than ``most``."""
+        left = kernel.diagonal(points).clone()
+        enough = tolerance * float(left.max())
+        factor = left.new_empty(min(most, len(points)) + 1, len(points))
+        for r in range(len(factor)):
+            pivot = int(left.argmax())
+            if float(left[pivot]) <= enough:
+                return cls(factor[:r].T.contiguous())
+            column = kernel.column(points, points[pivot : pivot + 1])
+            column = column - factor[:r, pivot] @ factor[:r]
+            factor[r] = column / column[pivot].sqrt()
+            nonnegative(left.sub_(factor[r].square()))
+        return None
+
+    @property
+    def rank(self) -> int:
+        return self.rows.shape[1]
+
+
+class Moments:
+    """sum_a phi_a phi_a' over some rows, kept up to date while few of them change."""
+
+    def __init__(self, features: Features) -> None:
+        self._rows = features.rows
+        self._chosen = torch.zeros(len(features.rows), dtype=torch.bool)
+        self._sum = features.rows.new_zeros(features.rank, features.rank)
+
+    def of(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r r"]:
+        new, old = (
+            (chosen & ~self._chosen).nonzero()[:, 0],
+            (self._chosen & ~chosen).nonzero()[:, 0],
+        )
+        if len(new) + len(old) < int(chosen.sum()):
+            self._sum = self._sum + self._square(new) - self._square(old)
+        else:
+            self._sum = self._square(chosen.nonzero()[:, 0])
+        self._chosen = chosen.clone()
+        return self._sum
+
+    def _square(self, rows: Int[Tensor, " b"]) -> Float[Tensor, "r r"]:
+        some = self._rows[rows]
+        return some.T @ some
+
+
+class Sketch:
+    """The weights given what was observed, and what a rule reads of rows and targets."""
+
+    def __init__(self, features: Features) -> None:
+        self.features = features
+        self._moments = Moments(features)
+        self._precision = torch.eye(features.rank).to(features.rows)
+
+    def copy(self) -> "Sketch":
+        """An independent one, to try observations on."""
+        same = copy(self)
+        same._precision = self._precision.clone()
+        return same
+
+    def observe(self, row: int, noise_variance: float) -> None:
+        phi = self.features.rows[row]
+        self._precision.addr_(phi, phi, alpha=1.0 / noise_variance)
+
+    def fields(
+        self,
+        rows: Int[Tensor, " b"],
+        is_target: Bool[Tensor, " n"],
+        targets: TargetState,
+        needs: frozenset[str],
+        target_noise_variance: float,
+    ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
+        """Those of SKETCHED that are needed, of some rows, in pieces that memory holds.
+
+        The targets weigh alike. Without noise f_A is seen up to ``numerics.RANK_TOLERANCE`` of the
+        largest eigenvalue of its prior covariance.
+        """
+        factor = torch.linalg.cholesky(self._precision)
+        phi = self.features.rows[rows]
+        fields = {}
+        moments = self._moments.of(is_target) if needs & MOMENTS else None
+        if moments is not None and "squared_covariance" in needs:
+            half = torch.cholesky_solve(moments / len(targets.weights), factor)
+            both = torch.cholesky_solve(half.T.contiguous(), factor)
+            fields["squared_covariance"] = nonnegative(((phi @ both) * phi).sum(dim=1))
+        if moments is not None and "variance_given_targets" in needs:
+            seen = self._given_targets(phi, moments, target_noise_variance)
+            fields["variance_given_targets"] = seen
+        if needs & {"standardized_covariance", "covariance"}:
+            of_targets = torch.cholesky_solve(self.features.rows[is_target].T, factor)
+            if "standardized_covariance" in needs:
+                u = of_targets @ standardizing_weights(targets)
+                fields["standardized_covariance"] = phi @ u
+            if "covariance" in needs:
+                yield from self._with_covariance(phi, of_targets, fields)
+                return
+        yield slice(0, len(rows)), fields
+
+    def _with_covariance(
+        self,
+        phi: Float[Tensor, "b r"],
+        of_targets: Float[Tensor, "r m"],
+        fields: dict[str, Tensor],
+    ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
+        size = max(CHUNK_BYTES // (8 * of_targets.shape[1]), 1)
+        for start, stop in spans(len(phi), size):
+            piece = slice(start, stop)
+            some = {name: values[piece] for name, values in fields.items()}
+            yield piece, some | {"covariance": phi[piece] @ of_targets}
+
+    def _given_targets(
+        self, phi: Float[Tensor, "b r"], moments: Float[Tensor, "r r"], noise_variance: float
+    ) -> Float[Tensor, " b"]:
+        """The variance had f, or with noise y, been seen at the targets."""
+        if noise_variance > 0:
+            factor = torch.linalg.cholesky(self._precision + moments / noise_variance)
+            return torch.linalg.solve_triangular(factor, phi.T, upper=False).square().sum(dim=0)
+        values, U = torch.linalg.eigh(moments)
+        unseen = U[:, values <= RANK_TOLERANCE * values.max()]
+        factor = torch.linalg.cholesky(unseen.T @ self._precision @ unseen)
+        left = torch.linalg.solve_triangular(factor, unseen.T @ phi.T, upper=False)
+        return left.square().sum(dim=0)
+
+
+MOMENTS = frozenset({"squared_covariance", "variance_given_targets"})
+"""Fields that are made of a sum over the targets."""

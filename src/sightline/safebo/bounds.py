@@ -1,0 +1,118 @@
+r"""Bounds of every output at all points of a round, and the sets that follow from them.
+
+.. math::
+    S_n = \{x : l_{n,i}(x) \ge 0 \;\forall i\}, \qquad
+    \hat S_n = \{x : u_{n,i}(x) \ge 0 \;\forall i\},
+
+where l and u bound the margin of each limit. Hübotter et al. 2024, Sec. 5.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sightline.kernels.kernel import Points
+from sightline.numerics import EMPTY_INTERVAL
+from sightline.safebo.constraints import Lipschitz, Side
+from sightline.safebo.failing import MiscalibratedModel
+from sightline.shapes import Bool, Float
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Lower and upper bound of f / scale, a row per output."""
+
+    lower: Float[Tensor, "o n"]
+    upper: Float[Tensor, "o n"]
+
+    @classmethod
+    def around(
+        cls, mean: Float[Tensor, "o n"], std: Float[Tensor, "o n"], betas: Sequence[float]
+    ) -> "Bounds":
+        width = torch.tensor(betas, dtype=torch.float64)[:, None] * std
+        return cls(mean - width, mean + width)
+
+    def intersect(self, other: "Bounds") -> "Bounds":
+        return Bounds(
+            torch.maximum(self.lower, other.lower), torch.minimum(self.upper, other.upper)
+        )
+
+    def check(self, names: Sequence[tuple[str, ...]], points: Points) -> None:
+        """An interval that is empty says that the model is wrong."""
+        gap = self.lower - self.upper
+        if not bool((gap > EMPTY_INTERVAL).any()):
+            return
+        output, row = divmod(int(gap.argmax()), gap.shape[1])
+        raise MiscalibratedModel(names[output][0], points[row].tolist(), float(gap[output, row]))
+
+    def extended(
+        self,
+        sides: Sequence[Side],
+        lipschitz: Mapping[str, Lipschitz | None],
+        points: Points,
+        scales: Sequence[float],
+    ) -> "Bounds":
+        """Tightened by the Lipschitz constants that are known, from the points that are safe."""
+        known = {name: one for name, one in lipschitz.items() if one is not None}
+        if not known:
+            return self
+        is_safe = Sets.of(self, sides).is_safe
+        lower, upper = self.lower.clone(), self.upper.clone()
+        for side in sides:
+            if side.name not in known:
+                continue
+            one = known[side.name]
+            slope = Lipschitz(one.constant / scales[side.output], one.norm)
+            if side.is_lower:
+                lower[side.output] = slope.raise_lower(lower[side.output], points, is_safe)
+            else:
+                upper[side.output] = -slope.raise_lower(-upper[side.output], points, is_safe)
+        return Bounds(lower, upper)
+
+
+@dataclass(frozen=True)
+class Sets:
+    """Which points are safe for sure, and which may be."""
+
+    worst: Float[Tensor, "s n"]  # margin of each side, at worst
+    best: Float[Tensor, "s n"]  # at best
+
+    @classmethod
+    def of(cls, bounds: Bounds, sides: Sequence[Side]) -> "Sets":
+        n = bounds.lower.shape[1]
+        worst, best = bounds.lower.new_empty(len(sides), n), bounds.lower.new_empty(len(sides), n)
+        for i, side in enumerate(sides):
+            o = side.output
+            worst[i], best[i] = side.margins(bounds.lower[o], bounds.upper[o])
+        return cls(worst, best)
+
+    @property
+    def is_safe(self) -> Bool[Tensor, " n"]:
+        """The pessimistic safe set S_n; everything, where there are no limits."""
+        return (self.worst >= 0).all(dim=0)
+
+    @property
+    def may_be_safe(self) -> Bool[Tensor, " n"]:
+        """The optimistic safe set."""
+        return (self.best >= 0).all(dim=0)
+
+
+def probability_safe(
+    mean: Float[Tensor, "o n"], std: Float[Tensor, "o n"], sides: Sequence[Side]
+) -> Float[Tensor, " n"]:
+    """Under the model: outputs are independent, and within one the limits are exact."""
+    safe = torch.ones_like(mean[0])
+    for output in {side.output for side in sides}:
+        below, above = torch.zeros_like(safe), torch.ones_like(safe)
+        for side in (side for side in sides if side.output == output):
+            z = (side.limit - mean[output]) / std[output]
+            z = z.nan_to_num(nan=0.0)  # a value that is known to be the limit itself
+            share = torch.special.ndtr(z)
+            if side.is_lower:
+                below = torch.maximum(below, share)
+            else:
+                above = torch.minimum(above, share)
+        safe = safe * (above - below).clamp(min=0.0)
+    return safe

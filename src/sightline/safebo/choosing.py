@@ -1,0 +1,117 @@
+"""The choice of a round: what is to be learned, and which of the open points teaches most."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sightline.domains import Box
+from sightline.kernels.kernel import Points
+from sightline.numerics import REFINED_STARTS, SAFE_BISECTIONS, TIE_TOLERANCE
+from sightline.refining import find_starts, refine
+from sightline.safebo.query import Purpose
+from sightline.safebo.stages import Stage
+from sightline.shapes import Bool, Float
+from sightline.targets import Known, NoTargetsLeft, Targets
+
+Allowed = Callable[[Points], Bool[Tensor, " b"]]
+"""Whether points anywhere may be asked for."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What a round is to learn about: targets among its rows, and some of the outputs."""
+
+    stage: Stage
+    is_target: Bool[Tensor, " n"]
+    outputs: tuple[int, ...]
+
+    @classmethod
+    def of(cls, targets: Targets, known: Known, stage: Stage) -> "Lesson":
+        answer: Any = targets.choose(known)
+        mask = torch.as_tensor(np.asarray(answer))
+        if mask.dtype != torch.bool or mask.shape != (len(stage.points),):
+            raise ValueError(
+                f"targets of a SafeOptimizer must be a mask over the points of the round, "
+                f"({len(stage.points)},) of bool; got {mask.dtype} of shape {tuple(mask.shape)}."
+            )
+        mask = mask & stage.is_candidate
+        if not bool(mask.any()):
+            raise NoTargetsLeft(
+                "no point belongs to the targets any more: nothing is left to learn about."
+            )
+        outputs = list(range(len(stage.views)))
+        if not getattr(targets, "about_objective", True):
+            outputs = sorted({side.output for side in stage.model.sides})
+        return cls(stage, mask, tuple(outputs))
+
+    def gains(self, is_open: Bool[Tensor, " n"], pending: Sequence[int]) -> Float[Tensor, " n"]:
+        """Summed over outputs; -inf where a row is not open."""
+        rows = is_open.nonzero()[:, 0]
+        gains = torch.full((len(is_open),), -torch.inf, dtype=torch.float64)
+        views = [self.stage.views[number] for number in self.outputs]
+        each = [view.gains(rows, self.is_target, pending) for view in views]
+        gains[rows] = torch.stack(each).sum(dim=0)
+        return gains
+
+    def purpose(self, point: Points) -> Purpose:
+        """To expand, if most of the variance it removes is at points not known to be safe."""
+        targets = self.stage.points[self.is_target]
+        removed = torch.zeros(len(targets), dtype=torch.float64)
+        for number in self.outputs:
+            posterior = self.stage.views[number].belief.tracker.posterior
+            noise = self.stage.model.noise_at(number, point)
+            variance = posterior.variance(point) + noise / self.stage.scale(number) ** 2
+            removed += posterior.covariance(point, targets)[0].square() / variance
+        safely = removed[self.stage.sets.is_safe[self.is_target]].sum()
+        return "explore" if 2 * float(safely) >= float(removed.sum()) else "expand"
+
+    def climb(
+        self,
+        gains: Float[Tensor, " n"],
+        box: Box,
+        is_allowed: Allowed,
+        pending: Sequence[int],
+    ) -> Points:
+        """From the best rows to where the gain is largest, without leaving what is allowed."""
+        is_open = gains > -torch.inf
+        points = self.stage.points[is_open]
+        starts = points[find_starts(points, gains[is_open], REFINED_STARTS, box)]
+        gain = self._gain_anywhere(pending)
+        ends, _ = refine(gain, starts, box)
+        inside = last_allowed(starts, ends, is_allowed)
+        return inside[best_row(gain(inside))][None]
+
+    def _gain_anywhere(self, pending: Sequence[int]) -> Callable[[Points], Float[Tensor, " b"]]:
+        stage, rule = self.stage, self.stage.model.rule
+        views = [stage.views[number] for number in self.outputs]
+        trackers = [view.about(self.is_target, pending) for view in views]
+
+        def gain(x: Points) -> Float[Tensor, " b"]:
+            each = []
+            for number, tracker in zip(self.outputs, trackers, strict=True):
+                noise = stage.model.noise_at(number, x.detach()) / stage.scale(number) ** 2
+                each.append(rule.gain(tracker.state_at(x, noise)))
+            return torch.stack(each).sum(dim=0)
+
+        return gain
+
+
+def best_row(gains: Float[Tensor, " n"]) -> int:
+    """The lowest of the rows whose gain is the largest, up to rounding."""
+    best = gains.max()
+    return int((gains >= best - TIE_TOLERANCE * best.abs()).nonzero()[0])
+
+
+def last_allowed(starts: Points, ends: Points, is_allowed: Allowed) -> Points:
+    """On the way from each start to its end the farthest point that was found allowed."""
+    low = is_allowed(ends).to(starts)[:, None]  # 1: the end itself
+    high = torch.ones_like(low)
+    for _ in range(SAFE_BISECTIONS):
+        middle = (low + high) / 2
+        allowed = is_allowed(starts + middle * (ends - starts))[:, None]
+        low, high = torch.where(allowed, middle, low), torch.where(allowed, high, middle)
+    return starts + low * (ends - starts)

@@ -1,0 +1,75 @@
+"""The unknown functions, each in units of its prior standard deviation.
+
+So the gains of outputs of different units can be added: VTL's are variances, and count in shares
+of the prior variance; those of ITL, MM-ITL and CTL do not depend on the unit anyway.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from sightline.gp import GP
+from sightline.kernels import Kernel, Scaled
+from sightline.kernels.kernel import Points
+from sightline.safebo.constraints import Constraint, Side
+from sightline.shapes import Float
+
+OBJECTIVE = "objective"
+
+
+@dataclass(frozen=True)
+class Output:
+    """A function that is observed: the objective, a constraint, or both."""
+
+    names: tuple[str, ...]  # OBJECTIVE and the constraints that it serves
+    gp: GP
+    scale: float  # the prior standard deviation, as the root of the mean variance over the domain
+    kernel: Kernel  # of f / scale
+
+    @classmethod
+    def of(cls, names: tuple[str, ...], gp: GP, points: Points) -> "Output":
+        variance = float(gp.kernel.diagonal(points).mean())
+        kernel = gp.kernel if variance == 1.0 else Scaled(gp.kernel, 1.0 / variance)
+        return cls(names, gp, variance**0.5, kernel)
+
+    def mean_of(self, points: Points) -> Float[Tensor, " n"]:
+        """The prior mean of f / scale."""
+        return self.gp.mean_of(points) / self.scale
+
+
+def gather_outputs(
+    objective: GP, constraints: Mapping[str, Constraint], points: Points
+) -> list[Output]:
+    """One for each prior that is not the same object as another; the objective's comes first."""
+    served: dict[int, tuple[GP, list[str]]] = {id(objective): (objective, [OBJECTIVE])}
+    for name, constraint in constraints.items():
+        served.setdefault(id(constraint.gp), (constraint.gp, []))[1].append(name)
+    return [Output.of(tuple(names), gp, points) for gp, names in served.values()]
+
+
+def gather_sides(outputs: list[Output], constraints: Mapping[str, Constraint]) -> list[Side]:
+    """All limits, in the units of their outputs."""
+    sides = []
+    for name, constraint in constraints.items():
+        number = next(i for i, output in enumerate(outputs) if name in output.names)
+        scale = outputs[number].scale
+        if constraint.at_least is not None:
+            sides.append(Side(name, number, True, constraint.at_least / scale))
+        if constraint.at_most is not None:
+            sides.append(Side(name, number, False, constraint.at_most / scale))
+    for number, output in enumerate(outputs):
+        check_room([side for side in sides if side.output == number], output)
+    return sides
+
+
+def check_room(sides: list[Side], output: Output) -> None:
+    """Constraints that share a function must not contradict each other."""
+    lowest = max((side.limit for side in sides if side.is_lower), default=float("-inf"))
+    highest = min((side.limit for side in sides if not side.is_lower), default=float("inf"))
+    if not lowest < highest:
+        names = ", ".join(repr(side.name) for side in sides)
+        raise ValueError(
+            f"constraints {names} share one function, and nothing satisfies both: it is to be at "
+            f"least {lowest * output.scale:g} and at most {highest * output.scale:g}."
+        )

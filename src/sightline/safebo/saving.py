@@ -1,0 +1,73 @@
+"""What was told, as plain values that a file can hold."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sightline.safebo.trials import Event, Trial
+from sightline.writing import written_whole
+
+FORMAT = "sightline-safe-optimizer-1"
+
+
+def write_trial(trial: Trial) -> dict[str, Any]:
+    return {
+        "x": trial.x.tolist(),
+        "index": trial.index,
+        "values": dict(trial.values),
+        "noise_std": dict(trial.noise_std),
+        "status": trial.status,
+        "broken": list(trial.broken),
+    }
+
+
+def read_trial(state: Mapping[str, Any]) -> Trial:
+    return Trial(
+        x=np.array(state["x"], dtype=np.float64),
+        index=state["index"],
+        values=state["values"],
+        noise_std=state["noise_std"],
+        status=state["status"],
+        broken=tuple(state["broken"]),
+    )
+
+
+def write_events(log: Sequence[Event]) -> list[dict[str, Any]]:
+    return [{"trials": one.trials, "kind": one.kind, "text": one.text} for one in log]
+
+
+def read_events(state: Sequence[Mapping[str, Any]]) -> list[Event]:
+    return [Event(one["trials"], one["kind"], one["text"]) for one in state]
+
+
+def check_same(state: Mapping[str, Any], mine: Mapping[str, Any], names: Sequence[str]) -> None:
+    """A state belongs to an optimizer made with the same arguments."""
+    for name in names:
+        if state.get(name) != mine[name]:
+            raise ValueError(
+                f"the state is of another optimizer: its {name} is {state.get(name)!r}, that of "
+                f"this one {mine[name]!r}. Make the optimizer with the arguments it had."
+            )
+
+
+def write_state(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """A JSON file, written whole or not at all."""
+    with written_whole(Path(path)) as unfinished:
+        unfinished.write_text(json.dumps(state, indent=1))
+
+
+def read_state(path: str | os.PathLike[str]) -> dict[str, Any]:
+    try:
+        state = json.loads(Path(path).read_text())
+        if state["format"] != FORMAT:
+            raise KeyError("format")
+    except (KeyError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"{os.fspath(path)!r} is no saved optimizer: it was not written by "
+            f"SafeOptimizer.save, or is damaged."
+        ) from error
+    return dict(state)

@@ -1,0 +1,175 @@
+"""A round: the points that are looked at, what is believed there, and what follows from it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sightline.kernels.kernel import Points
+from sightline.learner.noise import Noise
+from sightline.numerics import SEEING_TOLERANCE, SKETCH_SHARE, SKETCH_TOLERANCE
+from sightline.posterior import Features
+from sightline.rules import Rule
+from sightline.safebo.bounds import Bounds, Sets, probability_safe
+from sightline.safebo.confidence import Confidence
+from sightline.safebo.constraints import Lipschitz, Side
+from sightline.safebo.outputs import Output
+from sightline.safebo.views import Seen, View, noise_of_targets
+from sightline.shapes import Bool, Float
+
+
+@dataclass(frozen=True)
+class Model:
+    """Everything that is assumed: priors, limits, confidence, and the rule that reads them."""
+
+    outputs: tuple[Output, ...]
+    sides: tuple[Side, ...]
+    lipschitz: Mapping[str, Lipschitz | None]
+    confidence: Confidence
+    rule: Rule
+    noise_std: Sequence[Any]  # of each output: a number, one per row of the domain, or a function
+
+    def stage(
+        self,
+        points: Points,
+        is_candidate: Bool[Tensor, " n"],
+        seen: Sequence[Sequence[Seen]],
+        *,
+        is_kept: bool,
+    ) -> "Stage":
+        """At some points, of which the first are those of the domain; kept for many rounds?"""
+        features: dict[str, Features | None] = {}
+        views = []
+        for number, output in enumerate(self.outputs):
+            key = repr(output.kernel)
+            if key not in features:
+                features[key] = self._features(output, points, is_kept)
+            noise = self.noise_at(number, points) / output.scale**2
+            views.append(View(output, points, noise, seen[number], features[key], self.rule))
+        return Stage(self, points, is_candidate, views)
+
+    def noise_at(self, number: int, points: Points) -> Float[Tensor, " n"]:
+        """Variance of an observation of an output; rows beyond the domain's are not asked for."""
+        output, noise_std = self.outputs[number], self.noise_std[number]
+        if callable(noise_std):
+            return Noise.of(noise_std, points).of_rows
+        if noise_std is None:
+            noise_std = output.gp.noise_std
+        values = torch.as_tensor(noise_std, dtype=torch.float64).square()
+        variance = torch.full((len(points),), output.gp.noise_std**2, dtype=torch.float64)
+        variance[: len(values) if values.ndim else None] = values
+        return variance
+
+    def _features(self, output: Output, points: Points, is_kept: bool) -> Features | None:
+        """None: where they would be many, or made for a single product."""
+        sees = "variance_given_targets" in self.rule.needs
+        if not (is_kept or sees):
+            return None
+        is_exact = sees and noise_of_targets(self.rule, output) == 0.0
+        tolerance = SEEING_TOLERANCE if is_exact else SKETCH_TOLERANCE
+        return Features.of(output.kernel, points, tolerance, int(SKETCH_SHARE * len(points)))
+
+
+class Stage:
+    """What is believed at the points of a round; told values are taken in as they come."""
+
+    def __init__(
+        self, model: Model, points: Points, is_candidate: Bool[Tensor, " n"], views: list[View]
+    ) -> None:
+        self.model = model
+        self.points = points
+        self.is_candidate = is_candidate
+        self.views = views
+        self._kept: Bounds | None = None  # of all rounds so far, where these are intersected
+        self._refresh()
+
+    def observe(self, seen: Mapping[int, Seen]) -> None:
+        """Values of some outputs at a row."""
+        for number, one in seen.items():
+            self.views[number].observe(one)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        moments = [view.moments() for view in self.views]
+        self.mean = torch.stack([mean for mean, _ in moments])
+        self.std = torch.stack([std for _, std in moments])
+        model = self.model
+        scales = [output.scale for output in model.outputs]
+        now = Bounds.around(self.mean, self.std, self.betas)
+        if self._kept is not None:
+            now = now.intersect(self._kept)
+        self.bounds = now.extended(model.sides, model.lipschitz, self.points, scales)
+        self._kept = self.bounds if model.confidence.is_intersected else None
+        self.sets = Sets.of(self.bounds, model.sides)
+
+    @property
+    def betas(self) -> list[float]:
+        learned = [view.learned for view in self.views]
+        return self.model.confidence.betas(learned, len(self.model.sides))
+
+    def check(self) -> None:
+        """Raise MiscalibratedModel where the bounds exclude each other."""
+        self.bounds.check([output.names for output in self.model.outputs], self.points)
+
+    def scale(self, number: int) -> float:
+        """Prior standard deviation of an output, in its unit."""
+        return self.model.outputs[number].scale
+
+    def look_at(self, points: Points) -> "Look":
+        """What is believed at points that need not be rows, by the present bounds."""
+        moments = [view.belief.at(points) for view in self.views]
+        mean = torch.stack([mean for mean, _ in moments])
+        std = torch.stack([variance for _, variance in moments]).sqrt()
+        return Look(self.model, mean, std, Bounds.around(mean, std, self.betas))
+
+    def look_at_row(self, row: int) -> "Look":
+        """The same at a row, by the bounds that are kept."""
+        one = slice(row, row + 1)
+        bounds = Bounds(self.bounds.lower[:, one], self.bounds.upper[:, one])
+        return Look(self.model, self.mean[:, one], self.std[:, one], bounds)
+
+    def draw(
+        self, count: int, generator: torch.Generator
+    ) -> tuple[Float[Tensor, "count n"], Float[Tensor, "count n"] | None]:
+        """Objectives, in their unit, and the smallest margin of constraints drawn with each."""
+        drawn = [view.belief.sample_rows(count, generator) for view in self.views]
+        margins = [
+            drawn[side.output] - side.limit if side.is_lower else side.limit - drawn[side.output]
+            for side in self.model.sides
+        ]
+        smallest = torch.stack(margins).amin(dim=0) if margins else None
+        return drawn[0] * self.model.outputs[0].scale, smallest
+
+
+@dataclass(frozen=True)
+class Look:
+    """Means, standard deviations and bounds at some points, a row per output."""
+
+    model: Model
+    mean: Float[Tensor, "o b"]
+    std: Float[Tensor, "o b"]
+    bounds: Bounds
+
+    @property
+    def sets(self) -> Sets:
+        return Sets.of(self.bounds, self.model.sides)
+
+    def probability_safe(self) -> Float[Tensor, " b"]:
+        return probability_safe(self.mean, self.std, self.model.sides)
+
+    def lower_margins(self) -> dict[str, float]:
+        """Of each constraint at a single point, in its own unit."""
+        margins: dict[str, float] = {}
+        for side, worst in zip(self.model.sides, self.sets.worst[:, 0].tolist(), strict=True):
+            margin = worst * self.model.outputs[side.output].scale
+            margins[side.name] = min(margin, margins.get(side.name, margin))
+        return margins
+
+
+def describe_betas(stage: Stage) -> str:
+    """Of each output; once where all are the same."""
+    parts = zip(stage.model.outputs, stage.betas, strict=True)
+    words = [f"{output.names[0]} {beta:.3g}" for output, beta in parts]
+    return words[0].split()[-1] if len(set(stage.betas)) == 1 else ", ".join(words)

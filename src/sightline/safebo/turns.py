@@ -1,0 +1,188 @@
+"""One turn: what is known now, what is best, and where to measure next."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sightline.kernels.kernel import Points
+from sightline.rules.rule import is_random
+from sightline.safebo.choosing import Lesson, best_row
+from sightline.safebo.layouts import Layout
+from sightline.safebo.opening import Seeds, within_step, without_failed
+from sightline.safebo.query import Purpose, Query, Recommendation
+from sightline.safebo.refusing import nothing_safe
+from sightline.safebo.searches import Search
+from sightline.safebo.spaces import Space
+from sightline.safebo.stages import Look, Stage
+from sightline.safebo.trials import Trial
+from sightline.shapes import Bool, Float
+from sightline.targets import Known, Targets
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is sought, where, and how far a step may go."""
+
+    space: Space
+    search: Search | None
+    targets: Targets
+    seeds: Seeds
+    max_step: Float[Tensor, " d"] | None
+    is_minimized: bool
+    seed: int
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A task at the stage of a round."""
+
+    task: Task
+    stage: Stage
+    layout: Layout
+    trials: Sequence[Trial]
+    last_point: Float[Tensor, " d"] | None
+
+    # ---- what is known
+
+    @property
+    def safe_rows(self) -> Bool[Tensor, " n"]:
+        return self.stage.is_candidate & self.stage.sets.is_safe
+
+    def recommend(self) -> Recommendation:
+        """The best by its pessimistic bound of the rows known to be safe."""
+        if not bool(self.safe_rows.any()):
+            raise nothing_safe(self.stage, self.stage.is_candidate)
+        stage, scale = self.stage, self.stage.scale(0)
+        lower, _ = self._rising()
+        row = int(lower.where(self.safe_rows, -torch.inf).argmax())
+        return Recommendation(
+            x=self._setting(row),
+            index=row if self.task.space.box is None else None,
+            bound=(-1.0 if self.task.is_minimized else 1.0) * float(lower[row]) * scale,
+            mean=float(stage.mean[0, row]) * scale,
+            std=float(stage.std[0, row]) * scale,
+            names=self.task.space.names,
+        )
+
+    def regret_bound(self) -> float:
+        """The best optimistic bound of what may be safe, less the best pessimistic one."""
+        if not bool(self.safe_rows.any()):
+            return float("inf")
+        lower, upper = self._rising()
+        reachable = upper[self.stage.is_candidate & self.stage.sets.may_be_safe]
+        gap = float(reachable.max() - lower[self.safe_rows].max())
+        return max(gap, 0.0) * self.stage.scale(0)
+
+    def restore_point(self) -> Float[np.ndarray, " d"] | None:
+        """The trial that is farthest from every limit for sure, else a seed that stands."""
+        parts = zip(self.layout.trials, self.trials, strict=True)
+        rows = [row for row, trial in parts if trial.status in ("safe", "marginal")]
+        safe = [row for row in rows if bool(self.stage.sets.is_safe[row])]
+        if safe and self.stage.model.sides:
+            return self._setting(max(safe, key=self._smallest_margin))
+        standing = self.task.seeds.standing(self.trials)
+        return self.task.seeds.points[standing[0]].numpy() if standing else None
+
+    def lesson(self) -> Lesson:
+        return Lesson.of(self.task.targets, self._known(), self.stage)
+
+    # ---- where to measure next
+
+    def choose(self, pending: Sequence[int], context: Float[Tensor, " c"]) -> Query:
+        """A seed that was not told yet, the safe row that teaches most, or a seed again."""
+        stage, is_near = self.stage, self._near_rows()
+        seeds = self._near_seeds(self.task.seeds.standing(self.trials), is_near)
+        untold = self._near_seeds(self.task.seeds.untold(self.trials), is_near)
+        is_open = is_near & stage.sets.is_safe
+        if untold:
+            return self._query(untold[0], "seed", context)
+        if not bool(is_open.any()):
+            if not seeds:
+                raise nothing_safe(stage, is_near)
+            return self._query(max(seeds, key=self._smallest_margin), "seed", context)
+        is_open[seeds] = True
+        lesson = self.lesson()
+        gains = lesson.gains(is_open, pending)
+        if self._is_climbed:
+            return self._climb(lesson, gains, pending)
+        row = best_row(gains)
+        return self._query(row, lesson.purpose(stage.points[row : row + 1]), context)
+
+    def _near_rows(self) -> Bool[Tensor, " n"]:
+        points, dimension = self.stage.points, self.task.space.dimension
+        is_near = self.stage.is_candidate & self._is_near(points)
+        return without_failed(points, is_near, self.trials, dimension)
+
+    def _near_seeds(self, numbers: Sequence[int], is_near: Bool[Tensor, " n"]) -> list[int]:
+        rows = [self.layout.seeds[number] for number in numbers]
+        return [row for row in rows if bool(is_near[row])]
+
+    def _is_near(self, points: Points) -> Bool[Tensor, " n"]:
+        return within_step(points, self.last_point, self.task.max_step)
+
+    @property
+    def _is_climbed(self) -> bool:
+        """Whether points between those of the round are looked at."""
+        search = self.task.search
+        is_refined = search is not None and search.is_refined
+        return is_refined and not self.task.space.contexts and not is_random(self.stage.model.rule)
+
+    def _climb(self, lesson: Lesson, gains: Float[Tensor, " n"], pending: Sequence[int]) -> Query:
+        assert self.task.space.box is not None
+
+        def is_allowed(points: Points) -> Bool[Tensor, " b"]:
+            return self.stage.look_at(points).sets.is_safe & self._is_near(points)
+
+        point = lesson.climb(gains, self.task.space.box, is_allowed, pending)
+        look, purpose = self.stage.look_at(point), lesson.purpose(point)
+        return self._describe(look, point[0].numpy(), None, purpose, torch.empty(0))
+
+    def _query(self, row: int, purpose: Purpose, context: Float[Tensor, " c"]) -> Query:
+        index = row if self.task.space.box is None else None
+        look = self.stage.look_at_row(row)
+        return self._describe(look, self._setting(row), index, purpose, context)
+
+    def _describe(
+        self, look: Look, x: np.ndarray, index: int | None, purpose: Purpose, context: Tensor
+    ) -> Query:
+        return Query(
+            x=x,
+            index=index,
+            lower=look.lower_margins(),
+            probability_safe=float(look.probability_safe()),
+            purpose=purpose,
+            names=self.task.space.names,
+            context=context.numpy() if len(context) else None,
+        )
+
+    def _setting(self, row: int) -> Float[np.ndarray, " d"]:
+        return self.stage.points[row, : self.task.space.dimension].numpy().copy()
+
+    def _smallest_margin(self, row: int) -> float:
+        return float(self.stage.sets.worst[:, row].amin())
+
+    def _rising(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+        """Bounds of what is to be large: the objective, or less it."""
+        lower, upper = self.stage.bounds.lower[0], self.stage.bounds.upper[0]
+        return (-upper, -lower) if self.task.is_minimized else (lower, upper)
+
+    def _known(self) -> Known:
+        """For targets: in the unit of the objective."""
+        stage, scale = self.stage, self.stage.scale(0)
+        seed = np.random.SeedSequence([self.task.seed, len(self.trials)]).generate_state(1)[0]
+        lower, upper = stage.bounds.lower[0] * scale, stage.bounds.upper[0] * scale
+        return Known(
+            points=stage.points.numpy(),
+            mean=stage.mean[0].numpy() * scale,
+            std=stage.std[0].numpy() * scale,
+            seed=int(seed),
+            beta=stage.betas[0],
+            draw=stage.draw,
+            limits=(lower.numpy(), upper.numpy()),
+            safe=self.safe_rows.numpy(),
+            perhaps_safe=(stage.is_candidate & stage.sets.may_be_safe).numpy(),
+            is_minimized=self.task.is_minimized,
+        )
