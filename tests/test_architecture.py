@@ -97,7 +97,12 @@ def test_the_public_names_are_these():
     assert sorted(sl.__all__) == [
         "ActiveLearner",
         "Box",
+        "Constraint",
         "GP",
+        "MiscalibratedModel",
+        "NoSafePoint",
+        "RKHSBound",
+        "SafeOptimizer",
         "Selection",
         "__version__",
         "kernels",

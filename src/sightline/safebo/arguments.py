@@ -59,8 +59,8 @@ def check_safe_rule(rule: Any, seed: int) -> Rule:
     unknown = sorted(checked.needs - READABLE)
     if unknown:
         raise ValueError(
-            f"rule {checked.name!r} reads {', '.join(unknown)}, which is not kept where targets and "
-            f"safe set change each round; use 'vtl', 'itl', 'mm-itl', 'ctl', 'uncertainty' or "
+            f"rule {checked.name!r} reads {', '.join(unknown)}, which is not kept where targets "
+            f"and safe set change each round; use 'vtl', 'itl', 'mm-itl', 'ctl', 'uncertainty' or "
             f"'random'."
         )
     return checked
