@@ -86,7 +86,8 @@ def test_the_closed_form_bounds_every_capacity(seed, kernel, n):
     case = replace(tiny(seed, kernel), targets=None)
     K = case.oracle.K[: case.oracle.n, : case.oracle.n]
     signal = float((np.diag(K) / case.oracle.noise).max())
-    bound = theory.capacity_bound(n, rank=np.linalg.matrix_rank(K), signal_to_noise=signal)
+    rank = int(np.linalg.matrix_rank(K))
+    bound = theory.capacity_bound(n, rank=rank, signal_to_noise=signal)
     assert capacity(case, n).value <= bound * (1 + 1e-9)
 
 

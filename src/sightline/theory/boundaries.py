@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -48,7 +48,7 @@ def markov_boundary(
     kernel: Any = None,
     noise_std: Any,
     given: Any = (),
-    method: Literal["directed", "undirected"] = "directed",
+    method: str = "directed",
     at_most: int = BOUNDARY_PICKS,
 ) -> MarkovBoundary:
     r"""An approximate Markov boundary of a point in the pool, or one for several points.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import e, expm1, log1p
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +15,6 @@ from sightline.theory.multisets import all_multisets, check_enumerable, count_mu
 from sightline.theory.ratios import SubmodularityRatio
 from sightline.theory.reductions import reduce
 from sightline.theory.setting import Setting, check_setting
-
-Method = Literal["auto", "exact", "greedy"]
 
 EXACT = "exact: every choice was tried"
 SUBMODULAR = "greedy, at least 1 - 1/e of the capacity: every sample is a target"
@@ -50,7 +48,7 @@ def information_capacity(
     *,
     kernel: Any = None,
     noise_std: Any,
-    method: Method = "auto",
+    method: str = "auto",
     ratio: SubmodularityRatio | None = None,
 ) -> Capacity:
     r"""The most that n observations of the pool can tell about the targets.
@@ -74,7 +72,7 @@ def information_capacity(
 
 
 def find_capacity(
-    setting: Setting, n: int, *, method: Method = "auto", ratio: SubmodularityRatio | None = None
+    setting: Setting, n: int, *, method: str = "auto", ratio: SubmodularityRatio | None = None
 ) -> Capacity:
     choices = count_multisets(len(setting.pool), n)
     if method not in ("auto", "exact", "greedy"):

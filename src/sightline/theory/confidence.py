@@ -71,7 +71,7 @@ def confidence_width(
 
 def realised_information(
     points: Any, *, kernel: Any = None, noise_std: Any
-) -> Float[np.ndarray, " t+1"]:
+) -> Float[np.ndarray, " t"]:
     r"""What the first 0, 1, ..., t observations tell about f, in nats.
 
     .. math:: I_n = \tfrac12 \log\det\big(I + P^{-1/2} K_{XX} P^{-1/2}\big)

@@ -31,7 +31,7 @@ def marginal_gains(
 
 def marginal_gains_along(
     pool: Any, targets: Any, picks: Any, *, rule: str = "itl", kernel: Any = None, noise_std: Any
-) -> Float[np.ndarray, " n+1"]:
+) -> Float[np.ndarray, " t"]:
     r"""The same along any picks: :math:`\Gamma_0, \dots, \Gamma_n`, after each prefix of them."""
     setting = check_setting(pool, targets, kernel, noise_std)
     rule, rows = check_rule_name(rule), check_picks(picks, "picks", len(setting.pool))

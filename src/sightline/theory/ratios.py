@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,7 +38,7 @@ def submodularity_ratio(
     rule: str = "itl",
     kernel: Any = None,
     noise_std: Any,
-    method: Literal["auto", "exact", "sampled"] = "auto",
+    method: str = "auto",
     draws: int = 1_000,
     seed: int = 0,
 ) -> SubmodularityRatio:
