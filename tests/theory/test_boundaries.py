@@ -51,6 +51,8 @@ def test_samples_have_none_and_an_inexact_one_says_so(monkeypatch):
     monkeypatch.setattr("sightline.numerics.FLOOR_RANK", 5)
     found = theory.irreducible_variance(x, x, kernel=kernel)
     assert not found.is_exact and "upper bounds" in found.description
+    with pytest.raises(ValueError, match=r"exact irreducible variance.*10 rows"):
+        theory.markov_boundary(x, x[0], 0.1, kernel=kernel, noise_std=0.1)
 
 
 @given(seeds, kernels, st.booleans(), st.lists(st.integers(0, 2), max_size=2))

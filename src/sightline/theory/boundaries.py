@@ -72,7 +72,7 @@ def markov_boundary(
         )
     observed = check_picks(given, "given", len(setting.pool))
     own = setting if method == "directed" else setting.about(setting.pool)
-    floor = leave_irreducible(setting).value
+    floor = _exact_floor(setting)
     picks, variance = _observe_until(setting, own, observed, floor + slack, most)
     bound = _size_bound(setting, slack)
     return MarkovBoundary(np.array(picks, dtype=np.int64), variance, floor, slack, bound)
@@ -95,6 +95,16 @@ def markov_boundary_size(
     """
     setting = check_setting(pool, targets, kernel, noise_std)
     return _size_bound(setting, check_positive(epsilon, "epsilon"))
+
+
+def _exact_floor(setting: Setting) -> Float[np.ndarray, " m"]:
+    found = leave_irreducible(setting)
+    if not found.is_exact:
+        raise ValueError(
+            f"pool must be small enough for an exact irreducible variance, or the kernel an inner "
+            f"product; got {len(setting.pool):,} rows, and {found.description}. Pass fewer rows."
+        )
+    return found.value
 
 
 def _size_bound(setting: Setting, epsilon: float) -> float:

@@ -70,8 +70,9 @@ def variance_bound_within(
 
     Hübotter et al. 2024, App. "Proof of the convergence rates", lemma "Uniform convergence of
     marginal variance within S", with :math:`\tilde\sigma^2` = prior plus noise variance, both the
-    largest. The lemma does not hold for VTL, whose gain shrinks as fast as the square of the
-    variance; there the bound follows from what observing x itself would gain,
+    largest. It holds after any picks; ``gain`` is in the unit of ``marginal_gains_along``. The
+    lemma is false for VTL, whose gain shrinks as fast as the square of the variance; there the
+    bound follows from what observing x itself would gain,
     :math:`\sigma_n^4 / (\sigma_n^2 + \rho^2) \le \Gamma_n`.
     """
     rule = check_rule_name(rule)

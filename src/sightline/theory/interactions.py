@@ -91,6 +91,8 @@ def information_ratio(
 
 def interact(joint: Joint, parts: list[list[int]], rule: str) -> Interaction:
     whole = [row for part in parts for row in part]
-    apart = [float(reduce(joint, torch.tensor([part]), rule)) for part in parts]
-    together = float(reduce(joint, torch.tensor([whole], dtype=torch.int64), rule))
+    *apart, together = (
+        float(reduce(joint, torch.tensor([rows], dtype=torch.int64), rule))
+        for rows in [*parts, whole]
+    )
     return Interaction(np.array(apart), together, rounding_of(joint, rule))

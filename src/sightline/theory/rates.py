@@ -45,10 +45,11 @@ def capacity_rate(kernel: Any, dimension: int, *, size: int | None = None) -> Ca
         \text{Matérn } \tilde O\big(n^{\frac{d}{2\nu+d}} \log^{\frac{2\nu}{2\nu+d}} n\big)
 
     Hübotter et al. 2024, table of rates, after Srinivas et al. 2009 (Thm. 5) and Vakili et al.
-    2021 (Remark 2); Laplace as Matérn with nu = 1/2. Magnitudes, with no constant: for a number
-    that bounds take ``information_capacity(...).upper`` or ``capacity_bound``. ``dimension`` is
-    that of the points, for inner products the number of features. For a kernel that is not in
-    the table give the ``size`` of a finite domain: :math:`O(|X| \log n)` holds for any.
+    2021 (Remark 2). Laplace has the rate of Matérn with nu = 1/2, which it is in one dimension.
+    Magnitudes, with no constant: for a number that bounds take
+    ``information_capacity(...).upper`` or ``capacity_bound``. ``dimension`` is that of the points,
+    for inner products the number of features. For a kernel that is not in the table give the
+    ``size`` of a finite domain: :math:`O(|X| \log n)` holds for any.
     """
     known = _in_table(check_kernel(kernel), check_whole(dimension, "dimension"))
     if known is not None:

@@ -81,8 +81,8 @@ Cases = Iterator[tuple[tuple[int, ...], Int[Tensor, "c s"]]]
 
 
 def _least(setting: Setting, cases: Cases, rule: str) -> tuple[float, np.ndarray, np.ndarray]:
-    least, where, nothing = 1.0, np.array([0]), np.empty(0, dtype=np.int64)  # a single point
-    given = nothing
+    least, where = 1.0, np.array([0])  # a single point, given nothing
+    given = np.empty(0, dtype=np.int64)
     known: tuple[tuple[int, ...], Joint] | None = None
     for observed, subsets in cases:
         if known is None or known[0] != observed:
