@@ -28,7 +28,7 @@ LAYERS = [
     {"identity"},
     {"checking", "checkpoint", "warning"},
     {"selecting", "gp", "targets"},
-    {"learner"},
+    {"learner", "theory"},
     {"recalling", "embeddings"},
     {"records"},
     {"integrations", "testing", "studies"},
@@ -103,6 +103,7 @@ def test_the_public_names_are_these():
         "rules",
         "select",
         "targets",
+        "theory",
     ]
     assert sorted(sl.rules.__all__) == [
         "BY_NAME",
