@@ -349,6 +349,10 @@ TRANSLATED = 1e-6
 """Share of the largest variance by which a kernel of ours and the model's that it stands for may
 differ: gpytorch takes distances from inner products, which leaves seven digits of some."""
 
+PRINTED_VALUES = 8
+"""Values of a hyper-parameter that are printed; of more, such as a network's weights, the number.
+"""
+
 
 def nonnegative(variance: Tensor) -> Tensor:
     """Cut a variance at zero, in place.

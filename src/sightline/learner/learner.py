@@ -23,7 +23,13 @@ from sightline.gp import GP, as_gp
 from sightline.greedy import Eager, score_all
 from sightline.kernels.kernel import Points
 from sightline.learner.aiming import check_targets, open_rows, points_of, reported_points
-from sightline.learner.arguments import check_pool, check_seed, check_told, seeded
+from sightline.learner.arguments import (
+    check_data,
+    check_pool,
+    check_seed,
+    check_told,
+    seeded,
+)
 from sightline.learner.noise import Noise, NoiseLike
 from sightline.learner.outlook import Outlook
 from sightline.learner.record import (
@@ -109,6 +115,7 @@ class ActiveLearner:
         self._gp = gp
         self._box = pool if isinstance(pool, Box) else None
         self._points = check_pool(pool, gp.kernel, self._seed)
+        check_data(gp.data, self._points)
         self._noise = Noise.of(noise_std, self._points)
         self._candidates = candidates
         self._replace = replace
