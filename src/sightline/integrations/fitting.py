@@ -25,7 +25,7 @@ from gpytorch.means import Mean as TheirMean
 from gpytorch.means import ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import ExactGP
-from linear_operator.utils.errors import NotPSDError
+from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
 from sightline import numerics
@@ -211,8 +211,9 @@ def ascend(model: Regression, is_noise_known: bool, observations: Observations) 
     with exactly(len(observations.y)):
         if free_parameters(mll):
             options = {"maxiter": numerics.FIT_STEPS, "gtol": numerics.FIT_GRADIENT, "ftol": 0.0}
-            loss = partial(loss_and_gradients, mll)
-            fit_gpytorch_mll_scipy(mll, bounds=bounds, closure=loss, options=options)
+            loss = partial(loss_or_nan, mll)
+            limits: Any = bounds  # tensors, a limit per entry, are fine, though typed as numbers
+            fit_gpytorch_mll_scipy(mll, bounds=limits, closure=loss, options=options)
         try:
             return Fit(model, *slope(mll, bounds))
         except NotPSDError:
@@ -238,6 +239,16 @@ def loss_and_gradients(
     loss = -mll(mll.model(*mll.model.train_inputs), mll.model.train_targets)
     free = tuple(free_parameters(mll).values())
     return loss.detach(), torch.autograd.grad(loss, free, allow_unused=True) if free else ()
+
+
+def loss_or_nan(
+    mll: ExactMarginalLogLikelihood,
+) -> tuple[Float[Tensor, ""], tuple[Tensor | None, ...]]:
+    """The same; where the covariance has no factor botorch is to step back, not to give up."""
+    try:
+        return loss_and_gradients(mll)
+    except NotPSDError as error:
+        raise NanError from error
 
 
 def free_parameters(mll: ExactMarginalLogLikelihood) -> dict[str, torch.nn.Parameter]:
