@@ -288,6 +288,8 @@ def test_later_changes_of_the_model_do_not_reach_an_acquisition():
     ("make", "message"),
     [
         (lambda: qVTL(MODEL, TARGETS[:, :1]), r"model's inputs, 2; got targets of shape \(8, 1\)"),
+        (lambda: qVTL(MODEL, TARGETS, X_pending=POOL[:, :1]), "2; got X_pending of shape"),
+        (lambda: qITL(MODEL, TARGETS)(POOL[:, None, :1]), r"2; got X of shape \(40, 1, 1\)"),
         (lambda: qVTL(MODEL, TARGETS[:0]), "targets must not be empty"),
         (lambda: qITL(MODEL, TARGETS / 0), "targets must be finite"),
         (lambda: qITL(MODEL, TARGETS, about="x"), 'must be "f" or "y"'),

@@ -114,23 +114,27 @@ def check_targets(targets: Any, gp: GP) -> Points:
     data = data[None] if data.ndim == 1 and len(data) else data
     check_rows(data, "targets")
     assert gp.data is not None  # a model has some
-    if data.shape[1] != gp.data.points.shape[1]:
+    return check_features(data, "targets", gp.data.points).to(gp.data.points)
+
+
+def check_features(points: Tensor, name: str, like: Tensor) -> Tensor:
+    if points.shape[-1] != like.shape[-1]:
         raise ValueError(
-            f"targets must have the features of the model's inputs, "
-            f"{gp.data.points.shape[1]}; got targets of shape {tuple(data.shape)}."
+            f"{name} must have the features of the model's inputs, {like.shape[-1]}; got {name} "
+            f"of shape {tuple(points.shape)}."
         )
-    return data.to(gp.data.points)
+    return points
 
 
 @torch.no_grad()
 def after(start: Prospect, pending: Tensor | None) -> Prospect:
     if pending is None or len(pending) == 0:
         return start
-    points = pending.to(start.targets)
+    points = check_features(pending, "X_pending", start.targets).to(start.targets)
     return start.after(points, points.new_full((len(points),), start.noise_variance))
 
 
 def gain(prospect: Prospect, X: Float[Tensor, "*b q d"]) -> Float[Tensor, " *b"]:
     """In float64, then as X came."""
-    batches = X.to(prospect.targets).flatten(0, -3)
+    batches = check_features(X, "X", prospect.targets).to(prospect.targets).flatten(0, -3)
     return prospect.gain(batches).reshape(X.shape[:-2]).to(X)
