@@ -40,7 +40,8 @@ class ModelPrior:
         check_model(model)
         ours = copy_of(model)
         center, scale = read_outcome(ours)
-        points, y = ours.train().double().train_inputs[0], ours.train_targets
+        ours.train().to(ours.train_targets.device, torch.float64)  # raw inputs may lie elsewhere
+        points, y = ours.train_inputs[0], ours.train_targets
         noise = read_noise(ours.likelihood, len(y)) * scale**2
         check_values(y)
         ours.eval()
@@ -197,8 +198,8 @@ def stretch_of(prior: ModelPrior) -> Float[Tensor, " d"] | None:
     transform = getattr(prior.model, "input_transform", None)
     if not isinstance(transform, AffineInputTransform):
         return None
-    stretch = torch.ones(prior.data.points.shape[1], dtype=torch.float64)
     coefficient = transform.coefficient.reshape(-1)
+    stretch = coefficient.new_ones(prior.data.points.shape[1])
     indices = getattr(transform, "indices", None)
     if indices is None:
         return stretch * coefficient
