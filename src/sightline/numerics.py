@@ -366,6 +366,10 @@ to noise; information is a logarithm of signal to noise, so its rounding grows w
 BOUNDARY_PICKS = 1_000
 """Observations that an approximate Markov boundary may take unless the caller says."""
 
+PRINTED_VALUES = 8
+"""Values of a hyper-parameter that are printed; of more, such as a network's weights, the number.
+"""
+
 
 def nonnegative(variance: Tensor) -> Tensor:
     """Cut a variance at zero, in place.
