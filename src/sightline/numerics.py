@@ -349,6 +349,15 @@ TRANSLATED = 1e-6
 """Share of the largest variance by which a kernel of ours and the model's that it stands for may
 differ: gpytorch takes distances from inner products, which leaves seven digits of some."""
 
+ALIKE = 0.05
+"""Methods whose mean curves differ by less than this share perform alike: a twentieth cannot be
+seen in a figure of the paper's size."""
+
+REPRODUCED = 1e-3
+"""Share by which a number of an experiment may differ from the expected one. With other products
+of matrices two picks changed places and numbers moved by 3e-9; a pick that goes elsewhere among
+nearly equal ones moves them by more, another rule by far more."""
+
 
 def nonnegative(variance: Tensor) -> Tensor:
     """Cut a variance at zero, in place.
