@@ -33,7 +33,7 @@ def time_dense(setting: Setting, rule: object, picks: np.ndarray) -> dict:
         row, gain = pick_from(prior, rule, picks[:count].tolist(), first)
         seconds.append(time.perf_counter() - started)
         first = gain if first is None else first
-        same += row == picks[count]
+        same += int(row == picks[count])
     every = np.interp(np.arange(len(picks)), counts, seconds)
     return {
         "observations": counts,

@@ -99,7 +99,7 @@ def perform_alike(curves: Curves, figure3: Curves) -> Verdict:
     return Verdict(
         f"MM-ITL, VTL and CTL perform alike (within {percent(ALIKE)})",
         conclude([two <= ALIKE, three <= ALIKE]),
-        f"MM-ITL and VTL are within {100 * two:.1f}%, with CTL within {percent(three)}; "
+        f"MM-ITL and VTL differ by at most {100 * two:.1f}%, with CTL by {percent(three)}; "
         f"{_areas(curves, (*keys, 'ctl-squared'))}",
     )
 
@@ -140,7 +140,7 @@ def all_alike(curves: Curves, figure3: Curves) -> Verdict:
     return Verdict(
         f"All but UnSa and Random perform alike (within {percent(ALIKE)})",
         conclude([spread(curves, measure, keys) <= ALIKE for measure, keys in both]),
-        f"without CTL they are within {100 * worst:.1f}%, with squared CTL in its place within "
+        f"without CTL they differ by at most {100 * worst:.1f}%, with squared CTL in its place by "
         f"{100 * squared:.1f}%; {_areas(curves, ('itl', 'ctl', 'uncertainty', 'random'))}",
     )
 

@@ -40,11 +40,10 @@ def draw_curves(curves: Curves) -> "Figure":
     figure = make_figure(10.0, 4.2)
     left, right = figure.subplots(1, 2)
     _draw_measure(left, curves, "information", sign=-1.0)
-    left.set_title("Entropy of f on A, less that at the start (nats)", loc="left", fontsize=10)
+    left.set_title("Entropy of f on A, relative to the start (nats)", loc="left", fontsize=10)
     _draw_measure(right, curves, "mean_sd", sign=1.0)
-    right.set_yscale("log")
     right.set_title("Mean standard deviation of f on A", loc="left", fontsize=10)
-    _draw_level(right, curves)
+    _scale(right, curves)
     for axes in (left, right):
         _label_ends(axes)
     return figure
@@ -71,19 +70,30 @@ def styles_for(curves: Curves) -> dict[str, tuple[str, str, float]]:
     return drawn | {key: (OWN[i % len(OWN)], "-.", 2.0) for i, key in enumerate(own)}
 
 
-def _draw_level(axes: "Axes", curves: Curves) -> None:
+def _scale(axes: "Axes", curves: Curves) -> None:
+    """Logarithmic down to zero; where a level remains, linear above it and without the start."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     level = float(irreducible(curves.setting).mean())
-    if level > 0:
-        axes.axhline(level, color=GREY, linewidth=1.0, linestyle=(0, (6, 3)))
-        axes.annotate(
-            f"irreducible: {level:.3f}",
-            (0.3, level),
-            xycoords=axes.get_yaxis_transform(),
-            xytext=(0, 3),
-            textcoords="offset points",
-            fontsize=8,
-            color=GREY,
-        )
+    if level == 0:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        return
+    tenth = curves.size.rounds // 10
+    top = max(curves.mean("mean_sd", key)[tenth] for key in styles_for(curves))
+    axes.set_ylim(level - 0.1 * (top - level), top)
+    axes.axhline(level, color=GREY, linewidth=1.0, linestyle=(0, (6, 3)))
+    axes.annotate(
+        f"irreducible: {level:.3f}",
+        (0.3, level),
+        xycoords=axes.get_yaxis_transform(),
+        xytext=(0, -10),
+        textcoords="offset points",
+        fontsize=8,
+        color=GREY,
+    )
 
 
 def _label_ends(axes: "Axes") -> None:
@@ -103,17 +113,24 @@ def _label_ends(axes: "Axes") -> None:
             fontsize=9,
             va="center",
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": line.get_color(), "linewidth": 0.6},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": line.get_color(),
+                "linewidth": 0.6,
+                "relpos": (0.0, 0.5),
+                "shrinkA": 2.0,
+                "shrinkB": 1.0,
+            },
         )
 
 
 def push_apart(places: list[float], gap: float) -> list[float]:
-    """The nearest places, in the same order, that are at least so far from each other."""
+    """The nearest places between 0 and 1, in the same order, so far from each other at least."""
     order = np.argsort(places, kind="stable")
-    raised = np.array(places)[order] - gap * np.arange(len(places))
-    pooled = _nondecreasing(raised) + gap * np.arange(len(places))
+    ladder = gap * np.arange(len(places))
     apart = np.empty(len(places))
-    apart[order] = pooled
+    pooled = _nondecreasing(np.array(places)[order] - ladder)
+    apart[order] = pooled.clip(0.0, max(1.0 - ladder[-1], 0.0)) + ladder
     return apart.tolist()
 
 

@@ -39,9 +39,9 @@ def write_overview(done: Sequence[Judged]) -> str:
 def tabulate_all(done: Sequence[Judged], folder: str = "..") -> str:
     """How many claims hold, and then each with its numbers; links are relative to a folder."""
     said = [verdict.holds for one in done for verdict in one.verdicts]
-    counted = ", ".join(f"{said.count(word)} {word}" for word in (HOLDS, IN_PART, FAILS))
+    counted = ", ".join(f"{said.count(word)} x {word}" for word in (HOLDS, IN_PART, FAILS))
     lines = [
-        f"Of {len(said)} verdicts, {counted}.",
+        f"{len(said)} verdicts: {counted}.",
         "",
         "| experiment | claim of the paper | verdict | numbers |",
         "|---|---|---|---|",

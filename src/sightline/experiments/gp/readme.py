@@ -30,6 +30,12 @@ ABOUT_ENTROPY = (
     "smoothed (the paper takes a running mean of 5)."
 )
 
+ABOUT_FIGURE = (
+    "The band is one standard error of Random. Where an irreducible level remains, the axis of the "
+    "standard deviation is linear and leaves out the start. Methods that the paper does not have "
+    "are in the tables only."
+)
+
 
 def write_readme(
     curves: Curves, verdicts: Sequence[Verdict], *, seconds: float, own: Sequence[str]
@@ -42,7 +48,7 @@ def write_readme(
         "**Result.**",
         tabulate_verdicts(verdicts),
         "![Entropy and mean standard deviation against observations](figure.svg)",
-        f"{ABOUT_ENTROPY} Methods that the paper does not have are in the tables only.",
+        f"{ABOUT_ENTROPY} {ABOUT_FIGURE}",
         *_comparisons(curves),
         "## Numbers",
         "After so many observations, and the mean over all of them.",
