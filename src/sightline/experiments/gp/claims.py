@@ -157,7 +157,7 @@ def leak(curves: Curves, figure3: Curves) -> Verdict:
 
 
 def local_misses(curves: Curves, figure3: Curves) -> Verdict:
-    floor, limit = irreducible(curves.setting).mean(), local_level(curves.setting).mean()
+    floor, limit = (float(sd(curves.setting).mean()) for sd in (irreducible, local_level))
     after = {key: curves.mean("mean_sd", key)[-1] for key in ("local-uncertainty", *OURS)}
     reached = ", ".join(f"{curves.label(key)} {value:.4g}" for key, value in after.items())
     return Verdict(

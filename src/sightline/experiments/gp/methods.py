@@ -117,7 +117,13 @@ def _read_method(name: str) -> Method:
             f"{name!r}."
         )
     _, found = find_by_name(name, "--rule", "a rule: a class, or an instance of one")
-    rule = check_rule(_made(found, name))
+    made = _made(found, name)
+    if not isinstance(made, Rule):
+        raise TypeError(
+            f"--rule: {name} must be a rule, with the attributes of sightline.rules.Rule; it is "
+            f"of type {type(made).__name__}."
+        )
+    rule = check_rule(made)
     return Method(rule.name, rule.name, rule, is_extra=True, is_own=True)
 
 

@@ -1,30 +1,28 @@
 """All experiments on one page: every verdict, and the time that each took."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
+from sightline.experiments.gp.numbers import Numbers
 from sightline.experiments.gp.settings import ROUNDS, SEEDS
 from sightline.experiments.gp.verdicts import FAILS, HOLDS, IN_PART, Verdict
 from sightline.experiments.machine import describe_machine
 
 
-class Judged(Protocol):
-    """An experiment that has been run and judged."""
+@dataclass(frozen=True)
+class Done:
+    """One experiment that has been run."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def verdicts(self) -> list[Verdict]: ...
-
-    @property
-    def seconds(self) -> float: ...
+    name: str
+    title: str
+    text: str  # its tables
+    verdicts: list[Verdict]
+    numbers: Numbers
+    seconds: float
 
 
-def write_overview(done: Sequence[Judged]) -> str:
+def write_overview(done: Sequence[Done]) -> str:
     parts = [
         "# The Gaussian-process experiments",
         f"**Command.** `sightline reproduce gp`: {ROUNDS} rounds, {SEEDS} seeds.",
@@ -36,7 +34,7 @@ def write_overview(done: Sequence[Judged]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def tabulate_all(done: Sequence[Judged], folder: str = "..") -> str:
+def tabulate_all(done: Sequence[Done], folder: str = "..") -> str:
     """How many claims hold, and then each with its numbers; links are relative to a folder."""
     said = [verdict.holds for one in done for verdict in one.verdicts]
     counted = ", ".join(f"{said.count(word)} x {word}" for word in (HOLDS, IN_PART, FAILS))
@@ -57,7 +55,7 @@ def tabulate_all(done: Sequence[Judged], folder: str = "..") -> str:
     )
 
 
-def tabulate_times(done: Sequence[Judged]) -> str:
+def tabulate_times(done: Sequence[Done]) -> str:
     rows = [f"| {one.name} | {one.title} | {one.seconds:.0f} s |" for one in done]
     total = sum(one.seconds for one in done)
     return "\n".join(

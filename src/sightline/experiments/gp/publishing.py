@@ -16,12 +16,13 @@ from pathlib import Path
 from sightline.experiments.catalogue import Request
 from sightline.experiments.gp.keeping import keep_text
 from sightline.experiments.gp.overview import (
+    Done,
     tabulate_all,
     tabulate_dense,
     tabulate_times,
     write_overview,
 )
-from sightline.experiments.gp.reproducing import PART_1, Done, describe, run_all
+from sightline.experiments.gp.reproducing import PART_1, describe, run_all
 
 EXPECTED = Path(__file__).parent / "expected"
 

@@ -31,9 +31,9 @@ ABOUT_ENTROPY = (
 )
 
 ABOUT_FIGURE = (
-    "The band is one standard error of Random. Where an irreducible level remains, the axis of the "
-    "standard deviation is linear and leaves out the start. Methods that the paper does not have "
-    "are in the tables only."
+    "The band is one standard error of Random. Where an irreducible level remains, the axis of "
+    "the standard deviation is linear and leaves out the start. Methods that the paper does not "
+    "have are in the tables only."
 )
 
 

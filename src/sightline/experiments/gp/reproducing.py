@@ -1,7 +1,6 @@
 """``sightline reproduce gp-...``: run, judge, compare with what is expected, write it all down."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
@@ -18,19 +17,17 @@ from sightline.experiments.gp.keeping import (
 )
 from sightline.experiments.gp.methods import Method, read_methods
 from sightline.experiments.gp.numbers import (
-    Numbers,
     find_differences,
     numbers_of,
     numbers_of_samples,
     read_expected,
 )
-from sightline.experiments.gp.overview import write_overview
+from sightline.experiments.gp.overview import Done, write_overview
 from sightline.experiments.gp.readme import write_readme, write_samples_readme
 from sightline.experiments.gp.samples import draw_samples, judge_samples
 from sightline.experiments.gp.samples_figure import draw_samples_figure
 from sightline.experiments.gp.settings import FULL, SMOKE, Size, settings
 from sightline.experiments.gp.tables import in_columns, table_of
-from sightline.experiments.gp.verdicts import Verdict
 from sightline.numerics import REPRODUCED
 from sightline.progress import ProgressLine
 
@@ -38,18 +35,6 @@ FIGURE_2, FIGURE_3 = "gp-fig2", "gp-fig3"
 PART_1 = (FIGURE_2, *settings())
 PRINTED = ("information", "mean_sd")
 COMPARED_WITH_FIGURE_3 = ("itl", "vtl", "uncertainty")
-
-
-@dataclass(frozen=True)
-class Done:
-    """One experiment that has been run."""
-
-    name: str
-    title: str
-    text: str  # its tables
-    verdicts: list[Verdict]
-    numbers: Numbers
-    seconds: float
 
 
 def reproduce(name: str, request: Request) -> Outcome:
