@@ -58,8 +58,18 @@ def outperform(curves: Curves, figure3: Curves) -> Verdict:
 
 def _count(made: list[Comparison]) -> str:
     lost = [f"{one.describe()} ({_in_words(one)})" for one in made if not one.wins]
-    won = f"{len(made) - len(lost)} of {len(made)} comparisons."
+    won = f"{len(made) - len(lost)} of {len(made)} comparisons{_narrowest(made)}."
     return f"{won} Not: {'; '.join(lost)}." if lost else won
+
+
+def _narrowest(made: list[Comparison]) -> str:
+    """Of those that were won, the closest on each measure."""
+    closest: dict[str, Comparison] = {}
+    for one in sorted(made, key=lambda one: one.margin, reverse=True):
+        if one.wins:
+            closest[one.measure] = one
+    found = [f"{c.describe()} ({_in_words(c)}, {c.difference})" for c in closest.values()]
+    return f"; most narrowly {', '.join(found)}" if found else ""
 
 
 def _in_words(one: Comparison) -> str:

@@ -32,12 +32,18 @@ class Comparison:
         return f"{self.one} {one:.4g} against {self.other} {other:.4g}"
 
     @property
+    def margin(self) -> float:
+        """How far apart they are, as a share of the other's."""
+        one, other = self.means
+        return abs(one / other - 1) if other else 0.0
+
+    @property
     def difference(self) -> str:
         """In nats, or as a share of the other's."""
         one, other = self.means
         if self.measure in RISING:
             return f"{one - other:+.1f} nats"
-        return f"{100 * (one / other - 1):+.0f}%"
+        return f"{100 * (one / other - 1):+.2g}%"
 
 
 def compare(curves: Curves, measure: str, one: str, other: str) -> Comparison:

@@ -22,7 +22,8 @@ class Done:
     seconds: float
 
 
-def write_overview(done: Sequence[Done]) -> str:
+def write_overview(done: Sequence[Done], dense: str | None = None) -> str:
+    """``dense``: the table of a benchmark, where one is at hand."""
     parts = [
         "# The Gaussian-process experiments",
         f"**Command.** `sightline reproduce gp`: {ROUNDS} rounds, {SEEDS} seeds.",
@@ -31,6 +32,8 @@ def write_overview(done: Sequence[Done]) -> str:
         "## Time",
         tabulate_times(done),
     ]
+    if dense is not None:
+        parts += ["## The same with a dense posterior in every round", dense]
     return "\n\n".join(parts) + "\n"
 
 
@@ -82,7 +85,9 @@ def tabulate_dense(result: dict[str, Any]) -> str:
     machine = result["machine"]
     return "\n".join(
         [
-            f"All {result['rounds']} picks of every method but Random, once each: "
+            f"All {result['rounds']} picks of every method but Random, once each. Dense runs are "
+            f"interpolated from single rounds, {_same_picks(result)} of which made the pick that "
+            f"`select` made there. "
             f"{machine['threads']} thread of {machine['cores']} cores, {machine['cpu']}, other "
             f"work on the machine not excluded (load {machine['load']:.1f}).",
             "",
@@ -92,6 +97,12 @@ def tabulate_dense(result: dict[str, Any]) -> str:
             _times("all", total, estimated, ""),
         ]
     )
+
+
+def _same_picks(result: dict[str, Any]) -> str:
+    rounds = [row["dense"] for methods in result["settings"].values() for row in methods.values()]
+    same = sum(dense["same_picks"] for dense in rounds)
+    return f"{same} of {sum(len(dense['observations']) for dense in rounds)}"
 
 
 def _times(name: str, ours: float, dense: float, last: str) -> str:

@@ -34,9 +34,10 @@ def publish(repository: Path) -> None:
         keep_expected(one, results / one.name)
         print(describe(one, is_smoke=False), end="\n\n")
     (results / "gp").mkdir(exist_ok=True)
-    keep_text(write_overview(done), results / "gp" / "README.md")
-    dense = json.loads((repository / "benchmarks/results/dense_rounds.json").read_text())
-    fill_document(repository / "docs" / "gp-experiments.md", done, tabulate_dense(dense))
+    timed = json.loads((repository / "benchmarks/results/dense_rounds.json").read_text())
+    dense = tabulate_dense(timed)
+    keep_text(write_overview(done, dense), results / "gp" / "README.md")
+    fill_document(repository / "docs" / "gp-experiments.md", done, dense)
 
 
 def keep_expected(done: Done, folder: Path) -> None:
