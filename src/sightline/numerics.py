@@ -370,6 +370,15 @@ PRINTED_VALUES = 8
 """Values of a hyper-parameter that are printed; of more, such as a network's weights, the number.
 """
 
+ALIKE = 0.05
+"""Methods whose mean curves differ by less than this share perform alike: a twentieth cannot be
+seen in a figure of the paper's size."""
+
+REPRODUCED = 1e-3
+"""Share by which a number of an experiment may differ from the expected one. With other products
+of matrices two picks changed places and numbers moved by 3e-9; a pick that goes elsewhere among
+nearly equal ones moves them by more, another rule by far more."""
+
 
 def nonnegative(variance: Tensor) -> Tensor:
     """Cut a variance at zero, in place.
