@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import sightline as sl
+from sightline.experiments.machine import cpu_model
 
 RESULTS = Path(__file__).parent / "results"
 NOISE_STD = 0.1
@@ -55,14 +56,6 @@ def machine() -> dict[str, object]:
         "sightline": sl.__version__,
         "load": os.getloadavg()[0],
     }
-
-
-def cpu_model() -> str:
-    """The model's name, which ``platform`` does not know on Linux."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
 
 
 def save(name: str, result: dict) -> None:

@@ -28,7 +28,7 @@ LAYERS = [
     {"identity"},
     {"checking", "checkpoint", "warning"},
     {"selecting", "gp", "targets"},
-    {"learner"},
+    {"learner", "theory"},
     {"safebo"},
     {"recalling", "embeddings"},
     {"records"},
@@ -109,6 +109,7 @@ def test_the_public_names_are_these():
         "rules",
         "select",
         "targets",
+        "theory",
     ]
     assert sorted(sl.rules.__all__) == [
         "BY_NAME",

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sightline import kernels, rules, targets
+    from sightline import kernels, rules, targets, theory
     from sightline.domains import Box
     from sightline.gp import GP
     from sightline.learner import ActiveLearner
@@ -35,6 +35,7 @@ __all__ = [
     "rules",
     "select",
     "targets",
+    "theory",
 ]
 
 _HOMES = {

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from sightline.checking.choices import check_kernel
 from sightline.checking.values import NOT_NUMBERS, check_positive, check_vector, kind_of
-from sightline.kernels import Kernel
 from sightline.kernels.kernel import Points
 from sightline.kernels.words import describe, write
 from sightline.shapes import Float
@@ -47,7 +46,7 @@ class GP:
     ``print(gp)`` gives the hyper-parameters in words, ``repr(gp)`` all their digits.
     """
 
-    kernel: Kernel
+    kernel: Any  # then a Kernel; gpytorch's become one
     _: KW_ONLY
     mean: Mean = 0.0
     noise_std: float = 0.1
@@ -172,7 +171,7 @@ def check_mean(mean: Any) -> Mean:
     if isinstance(mean, type):
         raise TypeError(f"mean must be a number or a function; got the class {mean.__name__}.")
     if callable(mean) and not isinstance(mean, Tensor | np.ndarray):
-        return mean  # type: ignore[no-any-return]
+        return mean
     try:
         number = float(mean)
     except (TypeError, ValueError, RuntimeError) as error:

@@ -383,6 +383,32 @@ TRANSLATED = 1e-6
 """Share of the largest variance by which a kernel of ours and the model's that it stands for may
 differ: gpytorch takes distances from inner products, which leaves seven digits of some."""
 
+ENUMERATED = 20_000
+"""Sets that are tried one by one where theory asks for an exact maximum or minimum: a second."""
+
+REDUCED_AT_ONCE = 2**20
+"""Numbers in a block of covariances of many small sets: 8 MB, and few calls."""
+
+REDUCTION_ROUNDING = 1e-13
+"""A reduction of uncertainty below this is rounding, in nats or in prior variances, at unit signal
+to noise; information is a logarithm of signal to noise, so its rounding grows with that."""
+
+BOUNDARY_PICKS = 1_000
+"""Observations that an approximate Markov boundary may take unless the caller says."""
+
+PRINTED_VALUES = 8
+"""Values of a hyper-parameter that are printed; of more, such as a network's weights, the number.
+"""
+
+ALIKE = 0.05
+"""Methods whose mean curves differ by less than this share perform alike: a twentieth cannot be
+seen in a figure of the paper's size."""
+
+REPRODUCED = 1e-3
+"""Share by which a number of an experiment may differ from the expected one. With other products
+of matrices two picks changed places and numbers moved by 3e-9; a pick that goes elsewhere among
+nearly equal ones moves them by more, another rule by far more."""
+
 
 def nonnegative(variance: Tensor) -> Tensor:
     """Cut a variance at zero, in place.

@@ -18,6 +18,7 @@ from sightline.cli.demo import demo
 from sightline.cli.ending import in_terms_of_options, run
 from sightline.cli.estimate import estimate
 from sightline.cli.report import report
+from sightline.cli.reproduce import reproduce
 from sightline.cli.select import select
 
 COMMANDS = {
@@ -27,6 +28,7 @@ COMMANDS = {
     "compare": compare,
     "report": report,
     "demo": demo,
+    "reproduce": reproduce,
 }
 
 
@@ -60,7 +62,7 @@ def test_every_option_has_its_help(command, capsys, monkeypatch):
     assert run(app, [command, "--help"], show_trace=False) == 0
     text = capsys.readouterr().out
     assert f"Usage: sightline {command}" in text
-    for name in names_of(COMMANDS[command]) - {"pool", "selection"}:
+    for name in names_of(COMMANDS[command]) - {"pool", "selection", "name"}:
         assert f"--{name.replace('_', '-')}" in text, name
 
 

@@ -204,6 +204,31 @@ def test_observed_functions_are_conditioned_on(name, seed):
 
 
 @pytest.mark.parametrize("name", KERNELS)
+def test_observations_taken_together_are_those_taken_one_by_one(name):
+    """After the targets and other observations, and before further ones."""
+    Z, _ = points(5)
+    one_by_one, together = (FunctionPosterior(KERNELS[name][0], CPU) for _ in range(2))
+    for posterior in (one_by_one, together):
+        posterior.see_targets(tensor(Z[N:]), 0.2)
+        posterior.observe(tensor(Z[2:3]), 0.3)
+    observe_all(one_by_one, Z)
+    together.observe_all(tensor(Z[OBSERVED]), tensor(NOISE))
+    for posterior in (one_by_one, together):
+        posterior.observe(tensor(Z[5:6]), 0.3)
+    x, z = tensor(Z[:N]), tensor(Z[N:])
+    np.testing.assert_allclose(
+        together.covariance(x, z), one_by_one.covariance(x, z), **NO_DIGITS_LOST
+    )
+    np.testing.assert_allclose(together.whiten(x), one_by_one.whiten(x), **NO_DIGITS_LOST)
+
+
+def test_noise_that_float64_cannot_resolve_is_named():
+    Z = tensor(points(0)[0])[[0, 0, 0]]
+    with pytest.raises(ValueError, match="1e-12 is lost in the rounding of float64 at these 3"):
+        FunctionPosterior(Gaussian(1.0), CPU).observe_all(Z, torch.full((3,), 1e-24).double())
+
+
+@pytest.mark.parametrize("name", KERNELS)
 @given(seed=seeds, noise=st.sampled_from([0.0, 0.2]))
 @settings(max_examples=15, deadline=None)
 def test_functions_that_saw_the_targets_first_are_conditioned_on_them(name, seed, noise):

@@ -37,11 +37,11 @@ def check_noise(
         return check_positive(ratio, "noise_ratio"), None
     if np.ndim(noise_std) == 0:
         number = check_positive(noise_std, "noise_std")
-        _check_squares(torch.tensor([number], dtype=torch.float64))
+        check_squares(torch.tensor([number], dtype=torch.float64))
         return None, number
     vector = check_vector(noise_std, "noise_std", len(scene.pool), "pool row")
     check_all_positive(vector, "noise_std")
-    _check_squares(vector)
+    check_squares(vector)
     if scene.observed.features is not None:
         raise ValueError(
             "observed points outside the pool take the scalar noise; noise_std is per pool "
@@ -50,7 +50,7 @@ def check_noise(
     return None, vector
 
 
-def _check_squares(noise_std: Float[Tensor, " c"]) -> None:
+def check_squares(noise_std: Float[Tensor, " c"]) -> None:
     squares = noise_std.square()
     bad = noise_std[(squares == 0) | (squares == torch.inf)]
     if len(bad):

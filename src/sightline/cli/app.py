@@ -11,6 +11,7 @@ from sightline.cli.demo import demo
 from sightline.cli.ending import quiet_when_nobody_reads
 from sightline.cli.estimate import estimate
 from sightline.cli.report import report
+from sightline.cli.reproduce import reproduce
 from sightline.cli.select import select
 
 app = typer.Typer(
@@ -21,7 +22,7 @@ app = typer.Typer(
     epilog="Exit codes: 0 done · 1 failed · 2 bad usage · 3 stopped early, nothing more to gain · "
     "130 interrupted.",
 )
-for command in (select, check, estimate, compare, report, demo):
+for command in (select, check, estimate, compare, report, demo, reproduce):
     app.command()(quiet_when_nobody_reads(command))
 
 

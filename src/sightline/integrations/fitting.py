@@ -25,7 +25,7 @@ from gpytorch.means import Mean as TheirMean
 from gpytorch.means import ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.models import ExactGP
-from linear_operator.utils.errors import NotPSDError
+from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
 from sightline import numerics
@@ -148,9 +148,22 @@ def observe(X: Any, y: Any, mean: Mean | None) -> Observations:
     if mean is not None:
         values = values - GP(Matern(2.5), mean=mean).mean_of(points)
     center = float(values.mean()) if mean is None else 0.0
-    spread = float((values - center).square().mean().sqrt())
+    spread = check_spread(values - center)
     ranges = points.amax(dim=0) - points.amin(dim=0)
     return Observations(points, values, center, spread, ranges.where(ranges > 0, 1.0))
+
+
+def check_spread(deviations: Float[Tensor, " n"]) -> float:
+    """Their root mean square, if float64 can hold the variances between which is searched."""
+    largest = float(deviations.abs().max())
+    spread = largest * float((deviations / largest).square().mean().sqrt()) if largest else 0.0
+    least, most = (share * spread * spread for share in numerics.FITTED_VARIANCES)
+    if not torch.finfo(torch.float64).tiny < least <= most < torch.inf:
+        raise ValueError(
+            f"GP.fit: y must have a variance that float64 can hold; it differs from its mean by "
+            f"{largest:g} at most. Measure y in another unit, or drop a mean that equals y."
+        )
+    return spread
 
 
 def starts(
@@ -198,8 +211,9 @@ def ascend(model: Regression, is_noise_known: bool, observations: Observations) 
     with exactly(len(observations.y)):
         if free_parameters(mll):
             options = {"maxiter": numerics.FIT_STEPS, "gtol": numerics.FIT_GRADIENT, "ftol": 0.0}
-            loss = partial(loss_and_gradients, mll)
-            fit_gpytorch_mll_scipy(mll, bounds=bounds, closure=loss, options=options)
+            loss = partial(loss_or_nan, mll)
+            limits: Any = bounds  # tensors, a limit per entry, are fine, though typed as numbers
+            fit_gpytorch_mll_scipy(mll, bounds=limits, closure=loss, options=options)
         try:
             return Fit(model, *slope(mll, bounds))
         except NotPSDError:
@@ -225,6 +239,16 @@ def loss_and_gradients(
     loss = -mll(mll.model(*mll.model.train_inputs), mll.model.train_targets)
     free = tuple(free_parameters(mll).values())
     return loss.detach(), torch.autograd.grad(loss, free, allow_unused=True) if free else ()
+
+
+def loss_or_nan(
+    mll: ExactMarginalLogLikelihood,
+) -> tuple[Float[Tensor, ""], tuple[Tensor | None, ...]]:
+    """The same; where the covariance has no factor botorch is to step back, not to give up."""
+    try:
+        return loss_and_gradients(mll)
+    except NotPSDError as error:
+        raise NanError from error
 
 
 def free_parameters(mll: ExactMarginalLogLikelihood) -> dict[str, torch.nn.Parameter]:

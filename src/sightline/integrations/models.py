@@ -17,6 +17,7 @@ from gpytorch.models import ExactGP
 from torch import Tensor
 
 from sightline.gp import GP, Data, Mean
+from sightline.integrations.admitting import check_inputs, check_model, check_values, transformed
 from sightline.integrations.gpytorch import hyperparameters_of
 from sightline.integrations.translating import from_gpytorch
 from sightline.kernels import Kernel, Scaled
@@ -39,8 +40,10 @@ class ModelPrior:
         check_model(model)
         ours = copy_of(model)
         center, scale = read_outcome(ours)
-        points, y = ours.train().double().train_inputs[0], ours.train_targets
+        ours.train().to(ours.train_targets.device, torch.float64)  # raw inputs may lie elsewhere
+        points, y = ours.train_inputs[0], ours.train_targets
         noise = read_noise(ours.likelihood, len(y)) * scale**2
+        check_values(y)
         ours.eval()
         check_inputs(ours, points)
         return cls(ours, center, scale, Data(points, center + scale * y, noise))
@@ -88,10 +91,28 @@ class ModelKernel:
         return self.prior.variance(x)
 
     def hyperparameters(self) -> dict[str, list[float]]:
-        return hyperparameters_of(self.prior.model)
+        """In the unit of what the model sees; those of the noise and of the mean are not here."""
+        found = hyperparameters_of(self.prior.model)
+        elsewhere = ("likelihood.", "mean_module.")
+        return {name: found[name] for name in found if not name.startswith(elsewhere)}
 
     def __repr__(self) -> str:
         return f"ModelKernel({type(self.prior.model).__name__})"
+
+
+@dataclass(frozen=True, eq=False)
+class ModelMean:
+    """The mean of a model, where it is no constant."""
+
+    prior: ModelPrior
+
+    def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        return self.prior.mean(x)
+
+    @property
+    def __name__(self) -> str:
+        model = self.prior.model
+        return type(getattr(model, "mean_module", model)).__name__
 
 
 def read_model(model: Any, *, noise_std: float | None) -> GP:
@@ -125,10 +146,6 @@ def copy_of(model: Any) -> Any:
     return deepcopy(bare).requires_grad_(False)
 
 
-def transformed(model: Any, x: Tensor) -> Tensor:
-    return model.transform_inputs(x) if hasattr(model, "transform_inputs") else x
-
-
 def read_outcome(model: Any) -> tuple[float, float]:
     """Center and scale of y = center + scale * (output of the model)."""
     outcome = getattr(model, "outcome_transform", None)
@@ -146,10 +163,7 @@ def read_outcome(model: Any) -> tuple[float, float]:
 def read_noise(likelihood: Any, count: int) -> Float[Tensor, " t"]:
     """Noise variances of the training data, in the unit of the model's outputs."""
     if type(likelihood) in (GaussianLikelihood, FixedNoiseGaussianLikelihood):
-        noise = likelihood.noise.detach().double().reshape(-1)
-        if type(likelihood) is FixedNoiseGaussianLikelihood:
-            noise = noise + likelihood.second_noise  # 0 unless it is learned
-        return noise.expand(count).clone()
+        return likelihood.noise.detach().double().reshape(-1).expand(count).clone()
     raise ValueError(
         f"GP.of needs a GaussianLikelihood or a FixedNoiseGaussianLikelihood, whose noise is "
         f"known at every point; got {type(likelihood).__name__}."
@@ -159,9 +173,9 @@ def read_noise(likelihood: Any, count: int) -> Float[Tensor, " t"]:
 def read_mean(prior: ModelPrior) -> Mean:
     """A number if the model's mean is a constant, else a function."""
     if type(getattr(prior.model, "mean_module", None)) not in (ConstantMean, ZeroMean):
-        return prior.mean
+        return ModelMean(prior)
     values = prior.mean(prior.data.points)
-    return float(values[0]) if bool((values == values[0]).all()) else prior.mean
+    return float(values[0]) if bool((values == values[0]).all()) else ModelMean(prior)
 
 
 def translated(prior: ModelPrior) -> Kernel | None:
@@ -184,8 +198,8 @@ def stretch_of(prior: ModelPrior) -> Float[Tensor, " d"] | None:
     transform = getattr(prior.model, "input_transform", None)
     if not isinstance(transform, AffineInputTransform):
         return None
-    stretch = torch.ones(prior.data.points.shape[1], dtype=torch.float64)
     coefficient = transform.coefficient.reshape(-1)
+    stretch = coefficient.new_ones(prior.data.points.shape[1])
     indices = getattr(transform, "indices", None)
     if indices is None:
         return stretch * coefficient
@@ -204,47 +218,3 @@ def is_kernel_of(prior: ModelPrior, kernel: Kernel) -> bool:
     theirs = prior.covariance(probes, probes)
     tolerance = TRANSLATED * float(theirs.diagonal().max())
     return torch.allclose(kernel.block(probes, probes), theirs, rtol=0.0, atol=tolerance)
-
-
-def check_model(model: Any) -> None:
-    """One output, exact inference, one set of hyper-parameters."""
-    name = type(model).__name__
-    if hasattr(model, "models"):
-        raise ValueError(
-            f"GP.of takes a model of one output; got {name}, a list of models. Pass one of "
-            f"model.models."
-        )
-    if not isinstance(model, ExactGP):
-        raise TypeError(
-            f"GP.of takes a model with exact inference, a gpytorch ExactGP or a botorch "
-            f"SingleTaskGP; got {name}. An approximate posterior is not that of a prior and data."
-        )
-    if model.train_inputs is None or model.train_targets is None:
-        raise ValueError(
-            f"GP.of takes a model with training data; {name} has none. Its kernel alone is a "
-            f"prior: sl.GP(model.covar_module, noise_std=...)."
-        )
-    if len(model.train_inputs) != 1:
-        raise ValueError(
-            f"GP.of takes a model of one input tensor; {name} has {len(model.train_inputs)}."
-        )
-    if model.train_inputs[0].ndim != 2 or model.train_targets.ndim != 1:
-        raise ValueError(
-            f"GP.of takes a model of one output and one set of hyper-parameters; {name} has "
-            f"training inputs {tuple(model.train_inputs[0].shape)} and targets "
-            f"{tuple(model.train_targets.shape)}. Fit a model for each output."
-        )
-
-
-def check_inputs(model: Any, points: Float[Tensor, "t d"]) -> None:
-    """Training points and others must be transformed alike, or no kernel can tell them apart."""
-    seen = transformed(model, points)
-    same = seen.shape == model.train_inputs[0].shape and torch.allclose(
-        seen, model.train_inputs[0], rtol=TRANSLATED
-    )
-    if not same:
-        raise ValueError(
-            f"GP.of needs inputs that are transformed alike in training and in prediction, one "
-            f"point to one; {type(model.input_transform).__name__} is not. Transform X before you "
-            f"fit the model."
-        )

@@ -8,6 +8,7 @@ from sightline.kernels.algebra import Product, Scaled, Sum
 from sightline.kernels.kernel import Kernel
 from sightline.kernels.linear import Linear
 from sightline.kernels.stationary import Gaussian, Laplace, Lengthscale, Matern
+from sightline.numerics import PRINTED_VALUES
 
 
 @runtime_checkable
@@ -32,16 +33,18 @@ def describe(kernel: Kernel) -> str:
         return f"{_enclosed(kernel.first)} x {_enclosed(kernel.second)}"
     if isinstance(kernel, Linear) and kernel.covariance is None:
         return "linear"
-    return write(kernel, digits=4)
+    if not isinstance(kernel, HasHyperparameters):
+        return repr(kernel)
+    values = (_shorten(name, held) for name, held in kernel.hyperparameters().items())
+    return f"{kernel!r} with {'; '.join(values) or 'no hyper-parameters'}"
 
 
-def write(kernel: Kernel, digits: int = 17) -> str:
+def write(kernel: Kernel) -> str:
     """As it is printed, and the hyper-parameters that it holds but does not print."""
     if not isinstance(kernel, HasHyperparameters):
         return repr(kernel)
     values = (
-        f"{name} {', '.join(f'{value:.{digits}g}' for value in values)}"
-        for name, values in kernel.hyperparameters().items()
+        f"{name} {', '.join(map(repr, held))}" for name, held in kernel.hyperparameters().items()
     )
     return f"{kernel!r} with {'; '.join(values) or 'no hyper-parameters'}"
 
@@ -51,6 +54,12 @@ def describe_lengthscale(lengthscale: Lengthscale) -> str:
     if values.ndim == 0:
         return f"with lengthscale {float(values):.4g}"
     return f"with lengthscales {', '.join(f'{value:.4g}' for value in values.tolist())}"
+
+
+def _shorten(name: str, values: list[float]) -> str:
+    if len(values) > PRINTED_VALUES:
+        return f"{name} of {len(values)} values"
+    return f"{name} {', '.join(f'{value:.4g}' for value in values)}"
 
 
 def _enclosed(kernel: Kernel) -> str:

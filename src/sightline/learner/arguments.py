@@ -16,6 +16,7 @@ from sightline.checking.values import (
     kind_of,
 )
 from sightline.domains import Box
+from sightline.gp import Data
 from sightline.kernels import Kernel
 from sightline.kernels.algebra import matrix_size
 from sightline.kernels.kernel import Points
@@ -52,6 +53,15 @@ def check_box(pool: Any, replace: bool, noise_std: Any) -> None:
         raise ValueError(
             f"noise_std in a Box must be a number, or a function from (b, d) points to (b,) "
             f"values; got an array of shape {np.shape(noise_std)}."
+        )
+
+
+def check_data(data: Data | None, pool: Points) -> None:
+    """Data of the prior, such as a model's, have the features of the pool."""
+    if data is not None and data.points.shape[1:] != pool.shape[1:]:
+        raise ValueError(
+            f"pool and the data of the prior must share their feature dimension; got pool "
+            f"{tuple(pool.shape)} and data {tuple(data.points.shape)}."
         )
 
 

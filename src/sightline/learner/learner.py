@@ -22,9 +22,11 @@ from sightline.exchange import Alone, Place
 from sightline.gp import GP, as_gp
 from sightline.greedy import Eager, score_all
 from sightline.kernels.kernel import Points
+from sightline.kernels.words import write
 from sightline.learner.aiming import check_targets, open_rows, points_of, reported_points
 from sightline.learner.arguments import (
     check_box,
+    check_data,
     check_pool,
     check_seed,
     check_told,
@@ -117,6 +119,7 @@ class ActiveLearner:
         self._gp = gp
         self._box = pool if isinstance(pool, Box) else None
         self._points = check_pool(pool, gp.kernel, self._seed)
+        check_data(gp.data, self._points)
         self._noise = Noise.of(noise_std, self._points)
         self._candidates = candidates
         self._replace = replace
@@ -242,7 +245,7 @@ class ActiveLearner:
             "format": FORMAT,
             "pool": Pool.of(self._points).fingerprint(),
             "rule": repr(self._rule),
-            "kernel": repr(self._gp.kernel),
+            "kernel": write(self._gp.kernel),
             "seed": self._seed,
             **self._record.state(self._points[:0]),
         }

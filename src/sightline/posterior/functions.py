@@ -126,6 +126,21 @@ class FunctionPosterior:
         self._points.append(point)
         return F[:, 0], s
 
+    def observe_all(self, points: Points, noise_variance: Float[Tensor, " b"]) -> None:
+        """Condition on observations at several points at once, as if one after the other."""
+        F = self.whiten(points)
+        covariance = self._kernel.block(points, points) - F.T @ F + noise_variance.diag()
+        corner, failed = torch.linalg.cholesky_ex(covariance)
+        if failed:
+            least = float(noise_variance.min()) ** 0.5
+            raise ValueError(
+                f"noise with a standard deviation of {least:.3g} is lost in the rounding of "
+                f"float64 at these {len(points)} points. Give a larger noise."
+            )
+        self._gather_points()
+        self._seen.append(Sight(points))
+        self._grow(F, corner)
+
     def whiten_values(self, values: Float[Tensor, " t"]) -> Float[Tensor, " t"]:
         """Values at all that was observed, as independent ones of variance 1."""
         return torch.linalg.solve_triangular(self._factor, values[:, None], upper=False)[:, 0]

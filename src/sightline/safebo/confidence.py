@@ -7,13 +7,14 @@ mixed: pointwise intervals, intersected over time, come out empty though the mod
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, log, sqrt
+from math import isfinite
 from statistics import NormalDist
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from sightline.checking.values import NOT_NUMBERS
 from sightline.gp import name_of
 from sightline.numerics import DEFAULT_CONFIDENCE
+from sightline.theory import confidence_width
 
 Schedule = Callable[[int], float]
 """From the number of observations so far to a beta."""
@@ -102,11 +103,9 @@ class RKHSBound:
     .. math::
         \beta_n = B + \sqrt{2 \big(\tfrac12 \log\det(I + K_n / \rho^2) + \log(q / \delta)\big)}
 
-    Abbasi-Yadkori 2013, with the realised information of each output and delta shared over the q
-    outputs: |f - mean| <= beta_n sd everywhere and always, with probability 1 - delta, if f less
-    the prior mean has norm at most B and the noise is sub-Gaussian of the stated size. The paper
-    prints a factor rho before the root, which belongs to a regulariser of 1; with the noise
-    variance as regulariser, as here, it would understate the width.
+    ``sl.theory.confidence_width`` of the realised information of each output, with delta shared
+    over the q outputs: |f - mean| <= beta_n sd everywhere and always, with probability 1 - delta,
+    if f less the prior mean has norm at most B and the noise is sub-Gaussian of the stated size.
 
     ``norm`` is a number for all outputs, or {"objective": ..., "height": ...}.
     """
@@ -125,8 +124,11 @@ class RKHSBound:
             raise ValueError(f"RKHSBound(delta) must be above 0 and below 1; got {self.delta!r}.")
 
     def betas(self, outputs: Sequence[Learned], sides: int) -> list[float]:
-        share = log(len(outputs) / self.delta)
-        return [self._norm_of(one) + sqrt(2 * (one.information + share)) for one in outputs]
+        share = self.delta / len(outputs)
+        return [
+            confidence_width(one.information, norm=self._norm_of(one), delta=share)
+            for one in outputs
+        ]
 
     def _norm_of(self, output: Learned) -> float:
         if not isinstance(self.norm, Mapping):

@@ -40,6 +40,9 @@ class Curves:
     def of(self, key: str) -> list[Run]:
         return [run for run in self.runs if run.method.key == key]
 
+    def label(self, key: str) -> str:
+        return next(method.label for method in self.methods if method.key == key)
+
     def has(self, *keys: str) -> bool:
         return all(self.of(key) for key in keys)
 

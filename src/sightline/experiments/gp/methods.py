@@ -53,12 +53,13 @@ class SquaredCTL:
 
 @dataclass(frozen=True)
 class Method:
-    """A rule in an experiment; ``is_extra``: not among the paper's."""
+    """A rule in an experiment; ``is_extra``: not among the paper's; ``is_own``: the user's."""
 
     key: str
     label: str
     rule: Rule
     is_extra: bool = False
+    is_own: bool = False
 
     @property
     def is_random(self) -> bool:
@@ -88,7 +89,7 @@ METHODS = (
     Method("truvar", "TruVar", TruVar()),
     Method("random", "Random", Random()),
     Method("itl-y", "ITL about y", ITL(about="y", target_noise_std=NOISE_STD), is_extra=True),
-    Method("ctl-squared", "CTL, squared", SquaredCTL(), is_extra=True),
+    Method("ctl-squared", "squared CTL", SquaredCTL(), is_extra=True),
 )
 
 
@@ -116,8 +117,14 @@ def _read_method(name: str) -> Method:
             f"{name!r}."
         )
     _, found = find_by_name(name, "--rule", "a rule: a class, or an instance of one")
-    rule = check_rule(_made(found, name))
-    return Method(rule.name, rule.name, rule, is_extra=True)
+    made = _made(found, name)
+    if not isinstance(made, Rule):
+        raise TypeError(
+            f"--rule: {name} must be a rule, with the attributes of sightline.rules.Rule; it is "
+            f"of type {type(made).__name__}."
+        )
+    rule = check_rule(made)
+    return Method(rule.name, rule.name, rule, is_extra=True, is_own=True)
 
 
 def _made(found: Any, name: str) -> Any:

@@ -1,0 +1,146 @@
+"""``sightline reproduce gp-...``: run, judge, compare with what is expected, write it all down."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+
+from sightline.experiments.catalogue import Outcome, Request
+from sightline.experiments.gp.claims import judge
+from sightline.experiments.gp.curves import Curves, Tell, count_runs, trace_curves
+from sightline.experiments.gp.figures import draw_curves, make_figure
+from sightline.experiments.gp.keeping import (
+    keep_figure,
+    keep_picks,
+    keep_samples,
+    keep_seeds,
+    keep_text,
+)
+from sightline.experiments.gp.methods import Method, read_methods
+from sightline.experiments.gp.numbers import (
+    find_differences,
+    numbers_of,
+    numbers_of_samples,
+    read_expected,
+)
+from sightline.experiments.gp.overview import Done, write_overview
+from sightline.experiments.gp.readme import write_readme, write_samples_readme
+from sightline.experiments.gp.samples import draw_samples, judge_samples
+from sightline.experiments.gp.samples_figure import draw_samples_figure
+from sightline.experiments.gp.settings import FULL, SMOKE, Size, settings
+from sightline.experiments.gp.tables import in_columns, table_of
+from sightline.numerics import REPRODUCED
+from sightline.progress import ProgressLine
+
+FIGURE_2, FIGURE_3 = "gp-fig2", "gp-fig3"
+PART_1 = (FIGURE_2, *settings())
+PRINTED = ("information", "mean_sd")
+COMPARED_WITH_FIGURE_3 = ("itl", "vtl", "uncertainty")
+
+
+def reproduce(name: str, request: Request) -> Outcome:
+    """One experiment, or with ``gp`` all of them."""
+    own = read_methods(request.rules)
+    make_figure(1.0, 1.0)  # without matplotlib it ends here, not after the work
+    done = run_all(PART_1 if name == "gp" else (name,), request, own)
+    folders = [request.out / one.name for one in done]
+    if name == "gp":
+        keep_text(write_overview(done), _made(request.out / "gp") / "README.md")
+        folders.append(request.out / "gp")
+    differences = [] if request.is_smoke else [d for one in done for d in differences_of(one)]
+    text = "\n\n".join(describe(one, is_smoke=request.is_smoke) for one in done)
+    return Outcome(f"{text}\n\n{_left_out(own)}".rstrip(), tuple(differences), tuple(folders))
+
+
+def run_all(names: Sequence[str], request: Request, own: Sequence[Method]) -> list[Done]:
+    """In their order; figure 3 is run once, whoever asks for it."""
+    size = SMOKE if request.is_smoke else FULL
+    places = settings(size.side)
+    most = sum(count_runs(places[name], size, own) for name in names if name in places)
+    runs: list[str] = []
+    with ProgressLine(request.progress, "runs", done_before=0) as line:
+
+        def tell(method: str) -> None:
+            runs.append(method)
+            line(len(runs), most)
+
+        figure3: list[Curves] = []
+        return [_run(name, size, request, own, figure3, tell) for name in names]
+
+
+def _run(
+    name: str,
+    size: Size,
+    request: Request,
+    own: Sequence[Method],
+    figure3: list[Curves],
+    tell: Tell,
+) -> Done:
+    started, folder = perf_counter(), _made(request.out / name)
+    if name == FIGURE_2:
+        return _run_samples(size, request, own, folder, started)
+    setting = settings(size.side)[name]
+    curves = trace_curves(setting, size, own, tell=tell)
+    if name == FIGURE_3:
+        figure3.append(curves)
+    if not figure3:
+        reference = settings(size.side)[FIGURE_3]
+        figure3.append(trace_curves(reference, size, only=COMPARED_WITH_FIGURE_3))
+    verdicts = judge(curves, figure3[0])
+    keep_figure(draw_curves(curves), folder)
+    keep_picks(curves, folder / "picks.csv")
+    keep_seeds(curves, folder / "seeds.csv")
+    text = "\n\n".join(in_columns(table_of(curves, measure)) for measure in PRINTED)
+    seconds = perf_counter() - started
+    page = write_readme(curves, verdicts, seconds=seconds, own=request.rules)
+    keep_text(page, folder / "README.md")
+    return Done(name, setting.title, text, verdicts, numbers_of(curves), seconds)
+
+
+def _run_samples(
+    size: Size, request: Request, own: Sequence[Method], folder: Path, started: float
+) -> Done:
+    samples = draw_samples(size, own)
+    verdicts = judge_samples(samples)
+    keep_figure(draw_samples_figure(samples), folder)
+    keep_samples(samples, folder / "picks.csv")
+    seconds = perf_counter() - started
+    page = write_samples_readme(samples, verdicts, size=size, seconds=seconds, own=request.rules)
+    keep_text(page, folder / "README.md")
+    numbers = numbers_of_samples(samples)
+    return Done(FIGURE_2, "the first picks of ITL", "", verdicts, numbers, seconds)
+
+
+def differences_of(done: Done) -> list[str]:
+    found = find_differences(done.numbers, read_expected(done.name))
+    return [f"{done.name}: {difference}" for difference in found]
+
+
+def describe(done: Done, *, is_smoke: bool) -> str:
+    """For a terminal."""
+    verdicts = "\n".join(f"{v.holds:>14}: {v.claim}\n{'':16}{v.finding}" for v in done.verdicts)
+    found = [] if is_smoke else differences_of(done)
+    agreement = (
+        "smoke size: nothing is compared with the expected values"
+        if is_smoke
+        else f"{len(found)} numbers differ from the expected ones"
+        if found
+        else f"every mean is within {100 * REPRODUCED:.1f}% of the expected one"
+    )
+    parts = [f"{done.name}: {done.title}", done.text, verdicts, agreement]
+    return "\n\n".join(part for part in parts if part) + f"; {done.seconds:.0f} s"
+
+
+def _left_out(own: Sequence[Method]) -> str:
+    """Rules of the user's that are not defined in some of the settings."""
+    missing = [
+        f"{method.key} is not defined in {name}"
+        for method in own
+        for name, setting in settings().items()
+        if not method.applies(setting)
+    ]
+    return "\n".join(missing)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

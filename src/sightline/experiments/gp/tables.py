@@ -1,0 +1,88 @@
+"""Tables of results, for a terminal and for a page."""
+
+from collections.abc import Sequence
+
+from sightline.experiments.gp.claims import comparisons
+from sightline.experiments.gp.curves import Curves
+from sightline.experiments.gp.measures import MEASURES, RISING, information_at
+from sightline.experiments.gp.numbers import observations
+from sightline.numerics import RANK_TOLERANCE
+
+Cells = list[list[str]]
+"""A heading, then a row each."""
+
+TOLERANCES = (1e-4, 1e-6, 1e-8, RANK_TOLERANCE, 1e-12)
+
+
+def in_markdown(cells: Cells) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in cells]
+    return "\n".join([lines[0], "|" + "---|" * len(cells[0]), *lines[1:]])
+
+
+def in_columns(cells: Cells) -> str:
+    """For a terminal: the first column to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    return "\n".join(
+        "  ".join(
+            f"{cell:>{width}}" if i else f"{cell:<{width}}"
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    )
+
+
+def table_of(curves: Curves, measure: str) -> Cells:
+    """A row per method, a column per number of observations, and the mean over all of them."""
+    counts = observations(curves.size.rounds)
+    heading = [MEASURES[measure], *(str(count) for count in counts), "mean"]
+    return [heading, *(_row(curves, measure, m.key, counts) for m in curves.methods)]
+
+
+def _row(curves: Curves, measure: str, key: str, counts: Sequence[int]) -> list[str]:
+    mean, error = curves.mean(measure, key), curves.error(measure, key)
+    cells = [
+        write(measure, mean[count], None if error is None else error[count]) for count in counts
+    ]
+    return [curves.label(key), *cells, write(measure, curves.area(measure, key), None)]
+
+
+def write(measure: str, value: float, error: float | None) -> str:
+    """A number, with its standard error where there is one."""
+    form = ".1f" if measure in RISING else ".3g"
+    return f"{value:{form}}" if error is None else f"{value:{form}} ± {error:.1g}"
+
+
+def table_of_comparisons(curves: Curves) -> Cells:
+    heading = ["method", "against", "measure", "mean", "its mean", "difference", "ahead", "wins"]
+    return [heading] + [
+        [
+            one.one,
+            one.other,
+            MEASURES[one.measure],
+            write(one.measure, one.means[0], None),
+            write(one.measure, one.means[1], None),
+            one.difference,
+            f"{100 * one.ahead:.0f}%",
+            "yes" if one.wins else "**no**" if one.is_clear else "**unclear**",
+        ]
+        for one in comparisons(curves)
+    ]
+
+
+def table_of_tolerances(curves: Curves) -> Cells:
+    """Mean fall of the entropy, had the rank of K_AA been cut elsewhere; picks as they are."""
+    heading = ["rank cut at", *(f"{tolerance:.0e}" for tolerance in TOLERANCES)]
+    return [heading] + [
+        [
+            method.label,
+            *(f"{_fall(curves, method.key, tolerance):.1f}" for tolerance in TOLERANCES),
+        ]
+        for method in curves.methods
+    ]
+
+
+def _fall(curves: Curves, key: str, tolerance: float) -> float:
+    falls = [
+        information_at(curves.setting, run.picks, tolerance)[1:].mean() for run in curves.of(key)
+    ]
+    return float(sum(falls) / len(falls))

@@ -1,0 +1,69 @@
+"""``sightline reproduce`` as a shell calls it."""
+
+import pytest
+
+pytest.importorskip("typer")
+
+from sightline.cli.app import app
+from sightline.cli.ending import run as run_here
+from sightline.experiments.catalogue import CATALOGUE, Entry, Outcome
+
+RULE = """
+import sightline as sl
+
+class Mine(sl.rules.VTL):
+    name = "mine"
+"""
+
+
+@pytest.mark.process
+def test_all_of_part_1_runs_at_its_smoke_size(tmp_path, run):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "my_rules.py").write_text(RULE)
+    done = run("reproduce", "gp", "--smoke", "--rule", "my_rules:Mine")
+    for name in CATALOGUE:
+        assert (tmp_path / "reproduced" / name / "README.md").exists(), name
+    assert "smoke size" in done.stdout and "\nmine " in done.stdout
+    assert "written: reproduced/gp-fig2" in done.stdout
+    assert done.stderr == ""
+
+
+def call(capsys, *arguments):
+    code = run_here(app, ["reproduce", *arguments], show_trace=False)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_the_experiments_are_listed(capsys):
+    code, out, _ = call(capsys, "--list")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == list(CATALOGUE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "name an experiment: gp, gp-fig2"),
+        (["gp-fig33"], "there is no experiment 'gp-fig33'"),
+        (["gp-fig33"], "Did you mean gp-fig3?"),
+        (["gp-fig3", "--rule", "vtl"], "must name a rule as package.module:MyRule"),
+        (["gp-fig3", "--rule", "nowhere:Rule"], "there is no module 'nowhere'"),
+        (["gp-fig3", "--rule", "sightline:nothing"], "has no 'nothing'"),
+        (["gp-fig3", "--rule", "sightline.rules:VTL"], "there is a method 'vtl' already"),
+    ],
+)
+def test_bad_usage_is_named_before_anything_runs(capsys, arguments, words):
+    code, out, err = call(capsys, *arguments)
+    assert code == 2 and words in err and out == ""
+
+
+def reproduce(name, request):
+    """An experiment that does not come out as expected."""
+    return Outcome("a table", (f"{name}: 2, expected 3",), (request.out,))
+
+
+def test_numbers_that_are_not_as_expected_end_in_failure(capsys, monkeypatch):
+    monkeypatch.setitem(CATALOGUE, "odd", Entry("odd", "of this test", __name__))
+    code, out, _ = call(capsys, "odd")
+    assert code == 1
+    assert "a table" in out and "not as expected:\nodd: 2, expected 3" in out

@@ -1,0 +1,187 @@
+"""Whole experiments at their smoke size, and what is committed of the full ones."""
+
+import csv
+import json
+import re
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from sightline.experiments.catalogue import CATALOGUE, Request
+from sightline.experiments.gp.curves import trace_curves
+from sightline.experiments.gp.figures import push_apart
+from sightline.experiments.gp.methods import METHODS
+from sightline.experiments.gp.numbers import (
+    Series,
+    find_differences,
+    numbers_of,
+    numbers_of_samples,
+    read_expected,
+)
+from sightline.experiments.gp.publishing import fill
+from sightline.experiments.gp.reproducing import PART_1
+from sightline.experiments.gp.samples import draw_samples
+from sightline.experiments.gp.settings import FULL, SIDE, Size, settings
+from sightline.experiments.gp.verdicts import FAILS, HOLDS, IN_PART, conclude
+
+ROOT = Path(__file__).parents[2]
+MINE = """
+import sightline as sl
+
+class Mine(sl.rules.VTL):
+    name = "mine"
+    targets_in_pool = "all"
+"""
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    """All of part 1 with a rule of the user's."""
+    folder = tmp_path_factory.mktemp("reproduced")
+    (folder / "rules_for_all.py").write_text(MINE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        rules = ("rules_for_all:Mine",)
+        return CATALOGUE["gp"].run(Request(folder, is_smoke=True, rules=rules, progress=False))
+
+
+@pytest.mark.parametrize("name", PART_1)
+def test_every_experiment_writes_its_folder(outcome, name):
+    folder = next(path for path in outcome.written if path.name == name)
+    files = {"README.md", "figure.svg", "figure.png", "picks.csv"}
+    files |= set() if name == "gp-fig2" else {"seeds.csv"}
+    assert {path.name for path in folder.iterdir()} == files
+    page = (folder / "README.md").read_text()
+    for word in ("**Claim.**", "**Command.**", "**Time.**", "**Result.**", "Smoke size"):
+        assert word in page
+    assert f"sightline reproduce {name} --smoke --rule rules_for_all:Mine" in page
+    assert outcome.text.count(f"{name}: ") >= 1
+
+
+def test_the_users_rule_is_in_tables_figure_and_files(outcome):
+    folder = next(path for path in outcome.written if path.name == "gp-fig3")
+    assert "| mine |" in (folder / "README.md").read_text()
+    assert any(line.startswith("mine ") for line in outcome.text.splitlines())
+    picks = {row["method"]: row["picks"] for row in read_table(folder / "picks.csv")}
+    assert picks["mine"] == picks["vtl"] != picks["itl"]
+
+
+def test_a_rule_that_is_not_defined_somewhere_is_left_out_there(outcome):
+    folder = next(path for path in outcome.written if path.name == "gp-extrapolation")
+    assert "mine" not in {row["method"] for row in read_table(folder / "picks.csv")}
+    assert "mine is not defined in gp-extrapolation\n" in outcome.text
+
+
+def test_seeds_differ_for_random_and_for_errors_alone(outcome):
+    folder = next(path for path in outcome.written if path.name == "gp-laplace")
+    rows = [row for row in read_table(folder / "seeds.csv") if row["observations"] == "25"]
+    seeds = {key: [row for row in rows if row["method"] == key] for key in ("itl", "random")}
+    assert len({row["mean_sd"] for row in seeds["itl"]}) == 1
+    assert len({row["rmse"] for row in seeds["itl"]}) == 2
+    assert len({row["mean_sd"] for row in seeds["random"]}) == 2
+    page = (folder / "README.md").read_text()
+    assert "every seed gives the same picks" in page and "± 0 " not in page
+
+
+def test_every_setting_gets_its_verdicts(outcome):
+    overview = (outcome.written[-1] / "README.md").read_text()
+    rows = [line for line in overview.splitlines() if line.startswith("| [gp-")]
+    assert {re.match(r"\| \[(.*?)\]", row)[1] for row in rows} == set(PART_1)
+    assert all(re.search(rf"\*\*({HOLDS}|{IN_PART}|{FAILS})\*\*", row) for row in rows)
+    assert not outcome.differences  # nothing is compared at this size
+
+
+def read_table(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# ---- what is expected
+
+
+@pytest.mark.parametrize("name", PART_1[1:])
+def test_the_first_rounds_at_full_size_are_as_expected(name):
+    """Every method that no seed changes, until 25 observations."""
+    keys = [method.key for method in METHODS if not method.is_random]
+    curves = trace_curves(settings(SIDE)[name], Size(SIDE, 25, 1), only=keys)
+    found, expected = numbers_of(curves), read_expected(name)
+    assert found.observations == [10, 25] == expected.observations[:2]
+    for key, measured in found.methods.items():
+        for measure in ("information", "mean_sd", "max_sd"):
+            theirs = expected.methods[key][measure]
+            assert theirs.standard_error is None
+            assert measured[measure].mean == pytest.approx(theirs.mean[:2], rel=1e-3), key
+
+
+def test_the_first_picks_at_full_size_are_as_expected():
+    found = numbers_of_samples(draw_samples(FULL))
+    assert find_differences(found, read_expected("gp-fig2")) == []
+
+
+@pytest.mark.parametrize("name", PART_1[1:])
+def test_random_has_standard_errors_and_the_others_none(name):
+    for key, measured in read_expected(name).methods.items():
+        errors = {measure: series.standard_error for measure, series in measured.items()}
+        assert errors.pop("rmse") is not None
+        assert all((error is None) == (key != "random") for error in errors.values())
+
+
+def test_a_number_that_is_off_is_named():
+    expected = read_expected("gp-sparse")
+    assert find_differences(expected, expected) == []
+    series = expected.methods["vtl"]["mean_sd"]
+    off = Series([1.002 * value for value in series.mean], None)
+    methods = expected.methods | {"vtl": expected.methods["vtl"] | {"mean_sd": off}}
+    found = find_differences(replace(expected, methods=methods), expected)
+    assert len(found) == len(series.mean) and found[0].startswith("vtl, mean_sd after 10")
+    without = {key: value for key, value in expected.methods.items() if key != "vtl"}
+    missing = find_differences(replace(expected, methods=without), expected)
+    assert "vtl, mean_sd: missing" in missing
+
+
+@pytest.mark.parametrize("name", PART_1)
+def test_results_are_committed_whole(name):
+    folder = ROOT / "results" / name
+    assert json.loads((folder / "expected.json").read_text())["methods"]
+    for file in ("README.md", "figure.svg", "figure.png", "picks.csv"):
+        size = (folder / file).stat().st_size
+        assert 500 < size < 500_000, file
+    assert "Smoke size" not in (folder / "README.md").read_text()
+
+
+def test_the_document_has_the_verdicts_of_the_results():
+    document = (ROOT / "docs" / "gp-experiments.md").read_text()
+    overview = (ROOT / "results" / "gp" / "README.md").read_text()
+    rows = [line for line in overview.splitlines() if line.startswith(("| [gp-", "| all |"))]
+    assert len(rows) > 30
+    for row in rows:
+        assert row.replace("](../gp", "](../results/gp") in document
+
+
+# ---- small parts
+
+
+def test_a_claim_holds_if_all_of_it_does():
+    assert conclude([True, True]) == HOLDS
+    assert conclude([True, False]) == IN_PART
+    assert conclude([False, False]) == FAILS
+
+
+def test_labels_keep_their_order_and_their_distance():
+    apart = push_apart([0.5, 0.51, 0.1, 0.5], 0.1)
+    assert sorted(range(4), key=lambda i: apart[i]) == [2, 0, 3, 1]
+    places = sorted(apart)
+    assert all(b - a >= 0.1 - 1e-12 for a, b in pairwise(places))
+    assert min(push_apart([0.0, 0.0], 0.1)) >= 0.0 and max(push_apart([1.0, 1.0], 0.1)) <= 1.0
+
+
+def test_a_document_without_marks_is_not_filled():
+    assert fill("<!-- a -->old<!-- end of a -->", "a", "new") == (
+        "<!-- a -->\nnew\n<!-- end of a -->"
+    )
+    with pytest.raises(ValueError, match="no marks <!-- b -->"):
+        fill("<!-- a -->", "b", "new")
