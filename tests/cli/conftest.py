@@ -3,11 +3,11 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from forking import Forks
 
 N, D, M = 120, 8, 6
 
@@ -63,15 +63,20 @@ class Ended(subprocess.CompletedProcess):
         return json.loads(self.stdout)
 
 
+@pytest.fixture(scope="session")
+def forks():
+    server = Forks()
+    yield server
+    server.end()
+
+
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, tmp_path_factory, forks):
     """Run ``sightline`` in the folder of the files; nothing of the terminal is inherited."""
 
     def call(*arguments, code=0, cwd=tmp_path, env=None):
-        command = [sys.executable, "-m", "sightline", *map(str, arguments)]
-        done = subprocess.run(
-            command, cwd=cwd, capture_output=True, text=True, env=environment(env), check=False
-        )
+        folder = tmp_path_factory.mktemp("printed")
+        done = forks.run(list(map(str, arguments)), cwd, environment(env), folder)
         assert done.returncode == code, f"{done.returncode}: {done.stderr}"
         return Ended(done.args, done.returncode, done.stdout, done.stderr)
 

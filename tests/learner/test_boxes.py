@@ -122,3 +122,13 @@ def test_what_makes_no_sense_in_a_box_says_so(arguments, message):
     given = {"targets": np.array([[0.1], [0.2]]), "noise_std": 0.1, **arguments}
     with pytest.raises(ValueError, match=message):
         sl.ActiveLearner(sl.kernels.Gaussian(0.3), pool=box, **given).ask()
+
+
+@pytest.mark.parametrize("rule", ["itl", "mm-itl"])
+def test_a_narrow_summit_at_a_target_is_found(rule):
+    """A short lengthscale makes of the target a needle between the points of the box."""
+    box, target = sl.Box(0.0, 100.0), np.array([[33.33333]])
+    learner = sl.ActiveLearner(
+        sl.kernels.Gaussian(0.002), pool=box, targets=target, noise_std=0.1, rule=rule
+    )
+    assert learner.ask()[0, 0] == pytest.approx(33.33333, abs=1e-5)

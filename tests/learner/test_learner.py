@@ -247,3 +247,117 @@ def test_a_prior_brings_its_data_along():
     np.testing.assert_allclose(mean, posterior.mean.detach()[:, 0], atol=1e-6)
     np.testing.assert_allclose(std**2, posterior.variance.detach()[:, 0], atol=1e-6)
     assert len(learner) == 4
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_with_drawn_targets_too_the_count_is_what_it_takes(seed):
+    rng = np.random.default_rng(seed)
+    whole = np.linspace(0, 5, 40)[:, None]
+    learner = sl.ActiveLearner(
+        sl.kernels.Gaussian(0.5),
+        pool=rng.uniform(0, 5, (60, 1)),
+        targets=sl.targets.Sampled(whole, 2),
+        noise_std=0.1,
+        seed=seed,
+    )
+    for _ in range(3):
+        learner.tell(learner.ask(), 0.0)
+    level = 0.4 * learner.uncertainty()
+    count = learner.outlook(level).observations
+    assert count > 2
+    for _ in range(count):
+        assert learner.uncertainty() > level
+        learner.tell(learner.ask(), rng.normal())
+    assert learner.uncertainty() <= level
+
+
+def test_a_level_that_is_reached_already_is_done_even_at_the_floor():
+    learner = sl.ActiveLearner(
+        sl.kernels.Gaussian(1.0), pool=[[0.0], [1.0]], targets=[[40.0]], noise_std=0.1
+    )
+    outlook = learner.outlook(1.0)
+    assert outlook.is_done and outlook.is_reachable and outlook.observations == 0
+    assert "below" in str(outlook)
+
+
+def test_a_floor_is_that_of_the_candidates_of_now():
+    pool = np.linspace(0, 4, 9)[:, None]
+    is_open = pool[:, 0] > 3
+    learner = sl.ActiveLearner(
+        sl.kernels.Gaussian(1.0),
+        pool=pool,
+        targets=[[2.0]],
+        noise_std=0.1,
+        candidates=lambda known: is_open,
+    )
+    far = learner.floor()
+    is_open[:] = True
+    assert learner.floor() < 1e-9 < 0.1 < far
+
+
+@pytest.mark.parametrize("rule", ["truvar", "local-uncertainty"])
+def test_rules_that_need_targets_to_ask_for_refuse_candidates_without_them(rule):
+    pool = np.linspace(0, 3, 25)[:, None]
+    mask = np.arange(25) < 5
+    learner = sl.ActiveLearner(
+        sl.kernels.Gaussian(1.0),
+        pool=pool,
+        targets=mask,
+        noise_std=0.3,
+        rule=rule,
+        candidates=lambda known: ~mask if len(learner) else np.ones(25, dtype=bool),
+    )
+    assert mask[learner.ask()[0]]
+    learner.tell(0, 1.0)
+    with pytest.raises(ValueError, match="targets are no candidates"):
+        learner.ask()
+
+
+def test_what_the_caller_does_to_his_arrays_later_changes_nothing():
+    pool, targets = np.linspace(0, 3, 25)[:, None], np.array([[1.0], [2.0]])
+    learner = sl.ActiveLearner(sl.kernels.Gaussian(1.0), pool=pool, targets=targets, noise_std=0.3)
+    expected = pool.copy()
+    pool += 10
+    targets += 10
+    learner.points[:] = 99
+    learner.target_points[:] = 99
+    np.testing.assert_array_equal(learner.points, expected)
+    np.testing.assert_array_equal(learner.target_points, [[1.0], [2.0]])
+    learner.tell(0, 1.0)
+    assert learner.predict(expected)[0][0] > 0.9
+
+
+def test_a_row_told_by_its_coordinates_is_not_asked_for_again_without_repeats():
+    pool = np.array([[0.0], [1.0], [2.0]])
+    learner = sl.ActiveLearner(
+        sl.kernels.Gaussian(1.0), pool=pool, targets=pool, noise_std=0.1, replace=False
+    )
+    rows = []
+    for _ in range(3):
+        rows += learner.ask().tolist()
+        learner.tell(pool[rows[-1]], 0.0)
+    assert sorted(rows) == [0, 1, 2]
+    with pytest.raises(ValueError, match="no candidate is left"):
+        learner.ask()
+
+
+def test_telling_nothing_is_no_mistake():
+    learner, *_ = make(1)
+    learner.tell([], [])
+    learner.tell(np.array([], dtype=int), np.array([]))
+    assert len(learner) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("a",), "level must be a number"),
+        ((np.nan,), "level must be a positive finite number"),
+        ((0.1, -1), "at_most must be a whole number"),
+        ((0.1, 1.5), "at_most must be a whole number"),
+    ],
+)
+def test_an_outlook_on_nonsense_says_so(arguments, message):
+    learner, *_ = make(1)
+    with pytest.raises((ValueError, TypeError), match=message):
+        learner.outlook(*arguments)

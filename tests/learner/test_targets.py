@@ -210,6 +210,8 @@ def test_thompson_targets_refuse_a_pool_too_large_to_draw_at(monkeypatch):
         (lambda: Sampled(POOL, 0), r"Sampled\(size\) must be a whole number"),
         (lambda: Sampled(POOL, 82), "at least size = 82 points"),
         (lambda: LevelSet("a"), "tau"),
+        (lambda: LevelSet(None), "tau"),
+        (lambda: LevelSet([0.0, 1.0]), "tau"),
         (lambda: LevelSet(0.0, beta=-1), "beta"),
         (lambda: PotentialMaximizers(beta=np.nan), "beta"),
         (lambda: ThompsonMaximizers(0), r"ThompsonMaximizers\(K\)"),

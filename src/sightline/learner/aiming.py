@@ -49,7 +49,8 @@ def points_of(answer: Any, pool: Points, kernel: Kernel) -> Points:
     """Targets as points: of a mask the pool's rows, else the points themselves."""
     values = as_tensor(answer, "targets")
     if values.dtype != torch.bool:
-        return check_points(values, "targets", tuple(pool.shape), kernel).to(pool.device)
+        checked = check_points(values, "targets", tuple(pool.shape), kernel)
+        return checked.to(pool.device, copy=True)
     if values.shape != (len(pool),):
         raise ValueError(
             f"targets, as a mask, must have an entry per pool row, ({len(pool)},); got "

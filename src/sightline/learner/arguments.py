@@ -37,7 +37,7 @@ def check_pool(pool: Any, kernel: Kernel, seed: int) -> Points:
     if matrix_size(kernel) is not None:
         return check_matrix_rows(data, "pool", kernel)
     check_rows(data, "pool")
-    return data.to(torch.float64)
+    return data.to(torch.float64, copy=True)  # what the caller does to it later is not ours
 
 
 def check_box(pool: Any, replace: bool, noise_std: Any) -> None:
@@ -82,15 +82,26 @@ def check_told(
     where: Any, y: Any, noise_std: Any, pool: Points, kernel: Kernel, noise: Noise, is_box: bool
 ) -> list[Told]:
     """Observations, from row numbers or points, values and noise."""
+    if np.size(_numbers(where)) == 0 and np.size(_numbers(y)) == 0:
+        return []
     rows, points = _check_where(where, pool, kernel, is_box)
     values = check_vector(np.atleast_1d(_numbers(y)), "y", len(points), "observation")
     if noise_std is not None:
         variance = _check_noise(noise_std, len(points))
     else:
         variance = noise.at(points) if rows is None else noise.of_rows[rows]
-    numbers = [OUTSIDE] * len(points) if rows is None else rows.tolist()
+    numbers = _rows_of(points, pool) if rows is None else rows.tolist()
     parts = zip(numbers, single_rows(points), values.tolist(), variance.tolist(), strict=True)
     return [Told(*one) for one in parts]
+
+
+def _rows_of(points: Points, pool: Points) -> list[int]:
+    """The first row that is the same as each point."""
+    rows = []
+    for point in points:
+        same = (pool == point).reshape(len(pool), -1).all(dim=1).nonzero()[:1, 0]
+        rows.append(int(same) if len(same) else OUTSIDE)
+    return rows
 
 
 def _check_where(

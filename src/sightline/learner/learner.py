@@ -13,6 +13,7 @@ from sightline.checking import (
     check_combination,
     check_placement,
     check_points,
+    check_positive,
     check_rule,
     check_whole,
 )
@@ -23,6 +24,7 @@ from sightline.gp import GP, as_gp
 from sightline.greedy import Eager, score_all
 from sightline.kernels.kernel import Points
 from sightline.kernels.words import write
+from sightline.leaders import NO_NUMBERS
 from sightline.learner.aiming import check_targets, open_rows, points_of, reported_points
 from sightline.learner.arguments import (
     check_box,
@@ -55,8 +57,9 @@ from sightline.posterior import (
     compute_floor,
 )
 from sightline.rules import Rule
+from sightline.rules.rule import targets_in_pool
 from sightline.shapes import Bool, Float
-from sightline.targets import Known
+from sightline.targets import Known, Sampled
 
 NO_CANDIDATE = (
     "no candidate is left to ask for: every row of the pool was observed or is closed by "
@@ -73,7 +76,8 @@ class ActiveLearner:
 
     An observation costs O(n (d + t + m)) for n pool rows, t observations and m targets: it adds a
     row to a Cholesky factor, and nothing is factorised anew. Targets that change with the rounds
-    cost O(n m t) more. Memory is O(n (t + m)). For millions of rows choose with ``sl.select``.
+    cost O(n m t) more, with ITL O(m^3). Memory is O(n (t + m)). For millions of rows choose with
+    ``sl.select``.
 
     ``ask`` depends on nothing but what was told and on the seed: asked again, it answers the same.
     """
@@ -177,14 +181,14 @@ class ActiveLearner:
     @property
     def points(self) -> np.ndarray:
         """The pool; of a box, the points that stand for it."""
-        return self._points.cpu().numpy()
+        return self._points.cpu().numpy().copy()
 
     @property
     @torch.no_grad()
     def target_points(self) -> np.ndarray | None:
         """The targets of this round; None if the rule is about the whole pool."""
         self._aim()
-        return None if self._aimed is None else self._aimed.cpu().numpy()
+        return None if self._aimed is None else self._aimed.cpu().numpy().copy()
 
     def __len__(self) -> int:
         """How many measurements were told."""
@@ -203,12 +207,7 @@ class ActiveLearner:
         Of targets that are drawn from a finite set each round: of the whole set.
         """
         self._aim()
-        if self._targets is None or self._aimed is None:
-            return self._tracker.mean_variance()
-        reported = reported_points(self._targets, self._aimed, self._points, self._gp.kernel)
-        if reported is self._aimed:
-            return float(self._tracker.targets.known.variance.mean())
-        return float(self._tracker.posterior.variance(reported).mean())
+        return self._uncertainty_by(self._tracker)
 
     @torch.no_grad()
     def floor(self) -> float:
@@ -228,14 +227,17 @@ class ActiveLearner:
     def outlook(self, level: float | None = None, at_most: int = 1_000) -> Outlook:
         """What is left to reduce and, with a level, how many more observations reach it.
 
-        Counted by choosing ahead with the present targets; of a box, among the points that stand
-        for it, without refinement.
+        Counted by choosing ahead, with targets that are drawn anew as they will be, and others as
+        they are now; of a box, among the points that stand for it, without refinement.
         """
+        most = check_whole(at_most, "at_most")
         uncertainty, floor = self.uncertainty(), self.floor()
         if level is None:
             return Outlook(uncertainty, floor)
-        count = self._count_to(level, at_most) if level > floor else None
-        return Outlook(uncertainty, floor, level, count, at_most)
+        wanted = check_positive(level, "level")
+        is_possible = wanted > floor or uncertainty <= wanted
+        count = self._count_to(wanted, most) if is_possible else None
+        return Outlook(uncertainty, floor, wanted, count, most)
 
     # ---- save and resume
 
@@ -347,34 +349,41 @@ class ActiveLearner:
 
     def _known(self) -> Known:
         mean, variance = self._belief.of_rows()
-        seed = np.random.SeedSequence([self._seed, len(self._record)]).generate_state(1)[0]
         return Known(
             points=self.points,
             mean=mean.cpu().numpy(),
             std=variance.sqrt().cpu().numpy(),
-            seed=int(seed),
+            seed=self._seed_after(len(self._record)),
             beta=CONFIDENCE_BETA,
             draw=lambda count, generator: (self._belief.sample_rows(count, generator), None),
         )
+
+    def _seed_after(self, observations: int) -> int:
+        """Of the round that so many observations come before."""
+        return int(np.random.SeedSequence([self._seed, observations]).generate_state(1)[0])
 
     def _open(self) -> Bool[Tensor, " n"]:
         """Rows that may be asked for now."""
         mask = open_rows(self._candidates, self._known, len(self._points))
         return mask.to(self._points.device)
 
-    def _chooser(self, tracker: FunctionTracker) -> Eager:
-        blocked = ~self._open()
-        if not self._replace:
-            blocked[self._record.rows] = True
-        limits = Limits(blocked=blocked, replace=self._replace)
-        eligibility = Eligibility(limits, self._place)
+    def _chooser(self, tracker: FunctionTracker, eligibility: Eligibility | None = None) -> Eager:
+        if eligibility is None:
+            is_open = self._open()
+            if targets_in_pool(self._rule) is not None and not bool(is_open.all()):
+                rows = is_open.nonzero()[:, 0]
+                check_placement(self._rule, self._problem_of(rows, tracker.problem.targets))
+            blocked = ~is_open
+            if not self._replace:
+                blocked[self._record.rows] = True
+            eligibility = Eligibility(Limits(blocked=blocked, replace=self._replace), self._place)
         return Eager(tracker, self._rule, eligibility, self._place, 0, first=self._first)
 
     def _next(self, chooser: Eager) -> int:
         """The best row, which is then taken."""
         best = chooser.best(lambda first: -torch.inf)
         if best is None:
-            raise ValueError(NO_CANDIDATE)
+            raise ValueError(NO_CANDIDATE if chooser.eligibility.is_empty else NO_NUMBERS)
         chooser.eligibility.take(best[0])
         return best[0]
 
@@ -395,13 +404,31 @@ class ActiveLearner:
         tracker = self._tracker.fork()
         chooser = self._chooser(tracker)
         for count in range(at_most + 1):
-            left = tracker.targets.uncertainty()
-            if (tracker.mean_variance() if left is None else left) <= level:
+            if self._uncertainty_by(tracker) <= level:
                 return count
             if count == at_most or chooser.eligibility.is_empty:
                 return None
+            if count and isinstance(self._targets, Sampled):
+                tracker = self._aimed_later(tracker, count)
+                chooser = self._chooser(tracker, chooser.eligibility)
             tracker.observe(self._next(chooser))
         return None
+
+    def _uncertainty_by(self, tracker: FunctionTracker) -> float:
+        """Mean variance of what is reported about."""
+        if self._targets is None or self._aimed is None:
+            return tracker.mean_variance()
+        reported = reported_points(self._targets, self._aimed, self._points, self._gp.kernel)
+        if reported is self._aimed:
+            return float(tracker.targets.known.variance.mean())
+        return float(tracker.posterior.variance(reported).mean())
+
+    def _aimed_later(self, tracker: FunctionTracker, rounds: int) -> FunctionTracker:
+        """At the targets that will be drawn after so many observations more."""
+        assert self._targets is not None
+        known = replace(self._known(), seed=self._seed_after(len(self._record) + rounds))
+        targets = points_of(self._targets.choose(known), self._points, self._gp.kernel)
+        return tracker.with_targets(targets, self._rule.needs | {"variance"})
 
     def _floor_of(self, points: Points) -> float:
         """Kept until the targets, the candidates, or what was observed elsewhere change."""
@@ -414,16 +441,20 @@ class ActiveLearner:
         return self._floor_kept[1]
 
     def _compute_floor(self, points: Points, rows: Tensor, outside: list[Told]) -> float:
-        problem = replace(
+        observed = tuple(Observation(one.point, one.noise_variance) for one in outside)
+        problem = replace(self._problem_of(rows, points), observed=observed)
+        return float(compute_floor(problem, []).floor.mean())
+
+    def _problem_of(self, rows: Tensor, targets: Points | None) -> Problem:
+        """About some of the rows."""
+        return replace(
             self._problem(),
             rows=Pool.of(self._points).take(rows),
             noise_variance=self._noise.of_rows[rows],
             prior_variance=self._gp.kernel.diagonal(self._points[rows]),
             place=Place.of(len(rows), Alone()),
-            targets=points,
-            observed=tuple(Observation(one.point, one.noise_variance) for one in outside),
+            targets=targets,
         )
-        return float(compute_floor(problem, []).floor.mean())
 
 
 def _prior(kernel_or_gp: Any, mean: Any, noise_std: Any) -> tuple[GP, Any]:

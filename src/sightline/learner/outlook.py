@@ -29,7 +29,9 @@ class Outlook:
     @property
     def is_reachable(self) -> bool | None:
         """Whether any number of observations reaches the level; None without a level."""
-        return None if self.level is None else self.level > self.floor
+        if self.level is None:
+            return None
+        return self.level > self.floor or self.uncertainty <= self.level
 
     @property
     def is_done(self) -> bool:

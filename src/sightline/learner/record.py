@@ -64,6 +64,11 @@ def single_rows(points: Points) -> list[Points]:
 
 def read_told(state: Mapping[str, Any], like: Tensor) -> list[Told]:
     """The observations of a state, as tensors like those of the pool."""
+    missing = [name for name in ARRAYS if name not in state]
+    if missing:
+        raise ValueError(f"the state is damaged: it has no {missing[0]!r}.")
+    if not (np.asarray(state["noise_variance"]) > 0).all():
+        raise ValueError("the state is damaged: a noise variance is not positive.")
     points = torch.as_tensor(np.asarray(state["points"])).to(like)
     if points.shape[1:] != like.shape[1:]:
         raise ValueError(

@@ -90,3 +90,10 @@ class Targets(Protocol):
 def check_beta(beta: Any, where: str) -> None:
     if beta is not None and (isinstance(beta, bool | str) or not 0 <= beta < float("inf")):
         raise ValueError(f"{where}(beta) must be a number of at least 0, or None; got {beta!r}.")
+
+
+def check_count(count: Any, where: str) -> int:
+    is_whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
+    if not is_whole or count < 1:
+        raise ValueError(f"{where} must be a whole number of at least 1; got {count!r}.")
+    return int(count)

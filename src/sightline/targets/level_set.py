@@ -28,7 +28,8 @@ class LevelSet:
     def __post_init__(self) -> None:
         check_beta(self.beta, "LevelSet")
         tau: Any = self.tau
-        if isinstance(tau, bool | str) or not np.isfinite(tau):
+        is_number = isinstance(tau, int | float | np.number) and not isinstance(tau, bool)
+        if not is_number or not np.isfinite(tau):
             raise ValueError(f"LevelSet(tau) must be a finite number; got {tau!r}.")
 
     def choose(self, known: Known) -> Bool[np.ndarray, " n"]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from sightline.numerics import SAMPLED_ROWS
 from sightline.shapes import Bool
-from sightline.targets.known import Known, check_beta
+from sightline.targets.known import Known, check_beta, check_count
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,7 @@ class ThompsonMaximizers:
     is_fixed: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.K, bool) or not isinstance(self.K, int) or self.K < 1:
-            raise ValueError(
-                f"ThompsonMaximizers(K) must be a whole number of at least 1; got {self.K!r}."
-            )
+        object.__setattr__(self, "K", check_count(self.K, "ThompsonMaximizers(K)"))
 
     def choose(self, known: Known) -> Bool[np.ndarray, " n"]:
         n = len(known.points)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sightline.domains import Box
-from sightline.targets.known import Known
+from sightline.targets.known import Known, check_count
 
 Sampler = Callable[[int, np.random.Generator], Any]
 
@@ -32,13 +32,11 @@ class Sampled:
     is_fixed: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
-            raise ValueError(
-                f"Sampled(size) must be a whole number of at least 1; got {self.size!r}."
-            )
+        object.__setattr__(self, "size", check_count(self.size, "Sampled(size)"))
         if isinstance(self.source, Box) or callable(self.source):
             return
-        points = np.asarray(self.source)
+        points = np.array(self.source)
+        object.__setattr__(self, "source", points)
         if points.ndim not in (1, 2) or points.dtype == bool or self.size > len(points):
             raise ValueError(
                 f"Sampled must be given at least size = {self.size} points as an (m, d) array, a "

@@ -59,7 +59,8 @@ def multivariate_information(
     """
     setting = check_setting(pool, targets, kernel, noise_std)
     n = len(setting.pool)
-    rows = [check_picks(np.atleast_1d(part), "parts", n) for part in parts]
+    each = [parts] if isinstance(parts, int | np.integer) else parts
+    rows = [check_picks(np.atleast_1d(part), "parts", n) for part in each]
     joint = Joint.of(setting, check_picks(given, "given", n))
     return interact(joint, rows, "itl")
 
