@@ -88,7 +88,7 @@ def test_repeats_do_not_hide_a_wrong_prior():
 
 
 def test_coverage_counts_the_values_within_each_interval():
-    one = dataclasses.replace(judge(*draw(np.random.default_rng(4), 4)), z=np.array([0, 1, 2, 3]))
+    one = dataclasses.replace(judge(*draw(np.random.default_rng(4), 4)), z=np.arange(4.0))
     assert one.coverage == {0.5: 0.25, 0.8: 0.5, 0.95: 0.5, 0.99: 0.75}
 
 

@@ -79,11 +79,11 @@ def tidy(axes: "Axes") -> None:
 
 def told_values(snapshot: Snapshot, curve: Curve) -> np.ndarray:
     """Of each trial, NaN where nothing was told; a function of several names is told by any."""
-    values = np.full(len(snapshot.history), np.nan)
-    for name in curve.names:
-        told = snapshot.history.columns[name]
-        values = np.where(np.isfinite(told), told, values)
-    return values
+    told = [
+        next((trial.values[name] for name in curve.names if name in trial.values), np.nan)
+        for trial in snapshot.history
+    ]
+    return np.array(told, dtype=np.float64)
 
 
 def statuses_of(snapshot: Snapshot) -> np.ndarray:

@@ -16,7 +16,7 @@ Sui et al. 2015, for several constraints Berkenkamp et al. 2021.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ from sightline.safebo.stages import Stage
 from sightline.shapes import Bool, Float
 
 
+@runtime_checkable
 class Reach(Protocol):
     """Where one limit is kept for sure, after what is safe so far was measured for ever."""
 

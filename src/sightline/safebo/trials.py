@@ -56,9 +56,8 @@ class History:
     @property
     def columns(self) -> dict[str, np.ndarray]:
         """A column per parameter and output, NaN where nothing was told, and the status."""
-        shape = len(self), len(self.parameters)
-        xs = np.array([trial.x for trial in self.trials], dtype=np.float64).reshape(shape)
-        table: dict[str, Any] = dict(zip(self.parameters, xs.T, strict=True))
+        xs = np.array([trial.x for trial in self.trials]).reshape(len(self), -1)
+        table: dict[str, Any] = dict(zip(self.parameters, xs.T, strict=True)) if len(self) else {}
         for name in self.outputs:
             table[name] = np.array([trial.values.get(name, np.nan) for trial in self.trials])
         table["status"] = np.array([trial.status for trial in self.trials])
