@@ -50,7 +50,7 @@ ALTERNATIVES = (
         advice="refit(), or raise noise_std",
     ),
     Alternative(
-        "twice the prior's standard deviation",
+        "twice the prior deviation",
         is_wider=True,
         prior_std=2.0,
         finding="values lie farther from the prior mean than its standard deviation says",
@@ -71,7 +71,7 @@ ALTERNATIVES = (
         advice="safe, but slow: lower noise_std, if you trust it; refit() never does",
     ),
     Alternative(
-        "half the prior's standard deviation",
+        "half the prior deviation",
         is_wider=False,
         prior_std=0.5,
         finding="values lie closer to the prior mean than its standard deviation says",

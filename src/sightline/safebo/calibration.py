@@ -76,8 +76,8 @@ class OutputCalibration:
         """What to do about it."""
         if self.is_wrong and self.likeliest is not None:
             return self.likeliest.advice
-        missed = f"so far these would not show: {', '.join(self.unseen)}"
-        return missed if self.unseen else "nothing to do"
+        open_yet = f"cannot be ruled out yet: {', '.join(self.unseen)}"
+        return open_yet if self.unseen else "nothing to do"
 
     def cells(self) -> list[str]:
         mean, std = (float(f(self.z)) if len(self.z) else float("nan") for f in (np.mean, np.std))
