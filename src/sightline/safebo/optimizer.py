@@ -20,7 +20,7 @@ from sightline.safebo.confidence import RKHSBound, Schedule, check_confidence
 from sightline.safebo.constraints import Constraint
 from sightline.safebo.failing import Halted
 from sightline.safebo.opening import Seeds
-from sightline.safebo.outputs import OBJECTIVE, gather_outputs, gather_sides
+from sightline.safebo.outputs import OBJECTIVE, find_output, gather_outputs, gather_sides
 from sightline.safebo.query import Query, Recommendation
 from sightline.safebo.refitting import Refit, describe_refit, fit_again
 from sightline.safebo.rounds import Round, Rounds
@@ -251,7 +251,7 @@ class SafeOptimizer:
     def bounds(self, name: str = OBJECTIVE) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bound of an output at ``points``, in its unit."""
         stage, _ = self._rounds.present()
-        number = self._number_of(name)
+        number = find_output(self._model.outputs, name)
         both = stage.bounds.lower[number], stage.bounds.upper[number]
         lower, upper = (b[stage.is_candidate].numpy() * stage.scale(number) for b in both)
         return lower, upper
@@ -265,7 +265,7 @@ class SafeOptimizer:
         stage, _ = self._rounds.present()
         inputs = self._task.space.read_inputs
         points = stage.points[stage.is_candidate] if X is None else inputs(X)
-        number = self._number_of(name)
+        number = find_output(self._model.outputs, name)
         mean, variance = stage.views[number].belief.at(points)
         scale = stage.scale(number)
         return mean.numpy() * scale, variance.sqrt().numpy() * scale
@@ -486,10 +486,3 @@ class SafeOptimizer:
     @property
     def _model(self) -> Model:
         return self._rounds.model
-
-    def _number_of(self, name: str) -> int:
-        for number, output in enumerate(self._model.outputs):
-            if name in output.names:
-                return number
-        names = ", ".join(repr(one) for output in self._model.outputs for one in output.names)
-        raise ValueError(f"there is no output {name!r}; there are {names}.")
