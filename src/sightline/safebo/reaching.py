@@ -25,11 +25,12 @@ from torch import Tensor
 from sightline.checking.values import NOT_NUMBERS, check_vector
 from sightline.kernels import Kernel
 from sightline.kernels.kernel import Points
-from sightline.numerics import RANK_TOLERANCE, nonnegative
+from sightline.numerics import CHUNK_BYTES, RANK_TOLERANCE, nonnegative
 from sightline.posterior.functions import GrowingMatrix
 from sightline.safebo.constraints import Lipschitz, Side
 from sightline.safebo.stages import Stage
 from sightline.shapes import Bool, Float
+from sightline.sources import spans
 
 
 @runtime_checkable
@@ -59,8 +60,13 @@ class LipschitzReach:
         self._reached = torch.zeros(len(points), dtype=torch.bool)
 
     def extend(self, is_new: Bool[Tensor, " n"]) -> Bool[Tensor, " n"]:
-        lower = self._margin.where(is_new, -torch.inf)
-        self._reached |= self._slope.raise_lower(lower, self._points, is_new) >= 0
+        where, margin = self._points[is_new], self._margin[is_new]
+        if not len(where):
+            return self._reached
+        for start, stop in spans(len(self._points), max(CHUNK_BYTES // (8 * len(where)), 1)):
+            apart = torch.cdist(self._points[start:stop], where, p=float(self._slope.norm))
+            left = (margin - self._slope.constant * apart).amax(dim=1)
+            self._reached[start:stop] |= left >= 0
         return self._reached
 
 
