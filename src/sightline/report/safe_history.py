@@ -1,6 +1,6 @@
 """Any number of parameters: what was told, trial by trial, and the best known for sure."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,7 +45,8 @@ def _draw_told(axes: "Axes", snapshot: Snapshot, curve: Curve, *, is_objective: 
         side = "at most" if snapshot.is_minimized else "at least"
         label = f"best point: {side}"
         bounds = np.array(snapshot.best_bounds)
-        axes.step(trials, bounds, where="post", color=GREEN, linewidth=1.8, label=label)
+        style: dict[str, Any] = {"color": GREEN, "linewidth": 1.8, "marker": ".", "label": label}
+        axes.step(trials, bounds, where="post", **style)
     mark_trials(axes, trials, told_values(snapshot, curve), statuses)
     mark_failures(axes, trials, statuses)
     draw_limits(axes, curve)
