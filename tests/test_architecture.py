@@ -44,6 +44,7 @@ OUTWARD_AND_LAZY = {
     ("selection", "report"),  # chosen.plot() and chosen.report()
     ("checking", "integrations"),  # a gpytorch kernel finds its adapter
     ("gp", "integrations"),  # GP.fit and GP.of
+    ("safebo", "report"),  # opt.plot()
 }
 
 

@@ -84,6 +84,12 @@ SAFE_BISECTIONS = 20
 STEP_ROUNDING = 1e-9
 """Share by which a step may exceed the longest allowed: ten steps of 0.1 are to cover a unit."""
 
+CALIBRATION_ERROR = 0.05
+"""Probability at which a right prior may be called wrong, at any time of a run."""
+
+CALIBRATION_LEVELS = (0.5, 0.8, 0.95, 0.99)
+"""Intervals whose coverage is counted: the middle of the distribution and its tails."""
+
 EMPTY_INTERVAL = 1e-9
 """Prior standard deviations by which a lower bound may exceed an upper one: rounding."""
 

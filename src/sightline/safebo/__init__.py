@@ -1,5 +1,6 @@
 """Safe Bayesian optimization: confidence bounds, safe sets, ask and tell."""
 
+from sightline.safebo.calibration import Calibration
 from sightline.safebo.confidence import RKHSBound
 from sightline.safebo.constraints import Constraint, Lipschitz
 from sightline.safebo.failing import Halted, MiscalibratedModel, NoSafePoint
@@ -9,6 +10,7 @@ from sightline.safebo.searches import CoordinateLines, RandomLines, SobolSet
 from sightline.safebo.trials import Event, History, Trial
 
 __all__ = [
+    "Calibration",
     "Constraint",
     "CoordinateLines",
     "Event",

@@ -3,12 +3,11 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 
-from sightline.checking.values import read_array
 from sightline.gp import GP
 from sightline.kernels.kernel import Points
 from sightline.learner.arguments import check_seed
@@ -16,11 +15,12 @@ from sightline.numerics import SOBOL_POINTS
 from sightline.pools import Pool
 from sightline.rules import Rule
 from sightline.safebo import arguments
+from sightline.safebo.calibration import Calibration, calibrate
 from sightline.safebo.confidence import RKHSBound, Schedule, check_confidence
 from sightline.safebo.constraints import Constraint
 from sightline.safebo.failing import Halted
 from sightline.safebo.opening import Seeds
-from sightline.safebo.outputs import OBJECTIVE, gather_outputs, gather_sides
+from sightline.safebo.outputs import OBJECTIVE, find_output, gather_outputs, gather_sides
 from sightline.safebo.query import Query, Recommendation
 from sightline.safebo.refitting import Refit, describe_refit, fit_again
 from sightline.safebo.rounds import Round, Rounds
@@ -35,12 +35,16 @@ from sightline.safebo.saving import (
     write_trial,
 )
 from sightline.safebo.searches import Search
+from sightline.safebo.snapshots import Kind, take_snapshot
 from sightline.safebo.spaces import check_space, with_context
 from sightline.safebo.stages import Model, describe_betas
 from sightline.safebo.telling import about_breach, check_noise, check_values, judge, value_of
 from sightline.safebo.trials import Event, History, Trial
 from sightline.safebo.turns import Task, Turn
 from sightline.shapes import Bool
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class SafeOptimizer:
@@ -247,7 +251,7 @@ class SafeOptimizer:
     def bounds(self, name: str = OBJECTIVE) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bound of an output at ``points``, in its unit."""
         stage, _ = self._rounds.present()
-        number = self._number_of(name)
+        number = find_output(self._model.outputs, name)
         both = stage.bounds.lower[number], stage.bounds.upper[number]
         lower, upper = (b[stage.is_candidate].numpy() * stage.scale(number) for b in both)
         return lower, upper
@@ -259,8 +263,9 @@ class SafeOptimizer:
         With contexts, X has them in its last columns.
         """
         stage, _ = self._rounds.present()
-        points = stage.points[stage.is_candidate] if X is None else self._read_inputs(X)
-        number = self._number_of(name)
+        inputs = self._task.space.read_inputs
+        points = stage.points[stage.is_candidate] if X is None else inputs(X)
+        number = find_output(self._model.outputs, name)
         mean, variance = stage.views[number].belief.at(points)
         scale = stage.scale(number)
         return mean.numpy() * scale, variance.sqrt().numpy() * scale
@@ -292,6 +297,40 @@ class SafeOptimizer:
     def restore_point(self) -> np.ndarray | None:
         """Where to return to: the trial farthest from every limit for sure, else a seed."""
         return self._turn().restore_point()
+
+    @torch.no_grad()
+    def calibration(self) -> Calibration:
+        """Whether the priors fit what was told: z-scores of values left out, and a verdict."""
+        return calibrate(self._model.outputs, self._rounds.trials)
+
+    @torch.no_grad()
+    def reachable_safe_set(
+        self,
+        epsilon: float = 0.0,
+        beta: float | None = None,
+        *,
+        truth: Mapping[str, Any] | None = None,
+        by: Literal["kernel", "lipschitz"] = "kernel",
+        start: Any = None,
+    ) -> Bool[np.ndarray, " n"]:
+        """Which of ``points`` could ever be known to be safe; finite domains only.
+
+        Args:
+            epsilon: what stays unknown at least, in prior standard deviations.
+            beta: width of bounds; None: the largest that the constraints have now.
+            truth: values of each constraint by name at ``points``; None: posterior means.
+            by: the models, or the constraints' Lipschitz constants, as SafeOpt does.
+            start: a mask or rows that are safe; None: S_n and the seeds that stand.
+        """
+        return self._turn().reachable(epsilon, beta, truth, by, start)
+
+    @torch.no_grad()
+    def plot(self, kind: Kind | None = None) -> "Figure":
+        """Bands over one parameter, maps over two, or the history (extra ``plot``)."""
+        from sightline.report.safe_figures import plot_snapshot
+
+        turn, restart = self._turn(), self._make_rounds
+        return plot_snapshot(take_snapshot(turn, self.history, self._constraints, kind, restart))
 
     def __str__(self) -> str:
         stage, _ = self._rounds.present()
@@ -447,17 +486,3 @@ class SafeOptimizer:
     @property
     def _model(self) -> Model:
         return self._rounds.model
-
-    def _number_of(self, name: str) -> int:
-        for number, output in enumerate(self._model.outputs):
-            if name in output.names:
-                return number
-        names = ", ".join(repr(one) for output in self._model.outputs for one in output.names)
-        raise ValueError(f"there is no output {name!r}; there are {names}.")
-
-    def _read_inputs(self, X: Any) -> Points:
-        width = self._task.space.dimension + len(self._task.space.contexts)
-        points = read_array(X, "X").to(torch.float64)
-        if points.ndim != 2 or points.shape[1] != width:
-            raise ValueError(f"X must be (b, {width}) points; got shape {tuple(points.shape)}.")
-        return points

@@ -4,7 +4,7 @@ So the gains of outputs of different units can be added: VTL's are variances, an
 of the prior variance; those of ITL, MM-ITL and CTL do not depend on the unit anyway.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -61,6 +61,15 @@ def gather_sides(outputs: list[Output], constraints: Mapping[str, Constraint]) -
     for number, output in enumerate(outputs):
         check_room([side for side in sides if side.output == number], output)
     return sides
+
+
+def find_output(outputs: Sequence[Output], name: str) -> int:
+    """The number of the one that serves a name."""
+    for number, output in enumerate(outputs):
+        if name in output.names:
+            return number
+    names = ", ".join(repr(one) for output in outputs for one in output.names)
+    raise ValueError(f"there is no output {name!r}; there are {names}.")
 
 
 def check_room(sides: list[Side], output: Output) -> None:

@@ -93,6 +93,14 @@ class Space:
             raise ValueError(f"{name} must be finite; got {point.tolist()}.")
         return point
 
+    def read_inputs(self, X: Any) -> Points:
+        """Points anywhere, as the models see them: with the contexts in their last columns."""
+        width = self.dimension + len(self.contexts)
+        points = read_array(X, "X").to(torch.float64)
+        if points.ndim != 2 or points.shape[1] != width:
+            raise ValueError(f"X must be (b, {width}) points; got shape {tuple(points.shape)}.")
+        return points
+
     def _read_row(self, row: int, name: str) -> tuple[int, Float[Tensor, " d"]]:
         if self.rows is None:
             raise TypeError(f"{name} must be a point of {self.box!r}; got the number {row}.")

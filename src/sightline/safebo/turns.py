@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from sightline.safebo.choosing import Lesson, best_row
 from sightline.safebo.layouts import Layout
 from sightline.safebo.opening import Seeds, within_step, without_failed
 from sightline.safebo.query import Purpose, Query, Recommendation
+from sightline.safebo.reaching import check_start, find_reachable
 from sightline.safebo.refusing import nothing_safe
 from sightline.safebo.searches import Search
 from sightline.safebo.spaces import Space
@@ -85,6 +87,23 @@ class Turn:
             return self._setting(max(safe, key=self._smallest_margin))
         standing = self.task.seeds.standing(self.trials)
         return self.task.seeds.points[standing[0]].numpy() if standing else None
+
+    def reachable(
+        self, epsilon: Any, beta: Any, truth: Any, by: str, start: Any
+    ) -> Bool[np.ndarray, " n"]:
+        """See ``reaching``; from the safe rows and the standing seeds, unless told otherwise."""
+        if self.task.space.box is not None:
+            raise ValueError(
+                "the reachable safe set is that of a finite domain; take points of the box, such "
+                "as box.sobol(1024, seed=0), for the domain."
+            )
+        if start is None:
+            safe = self.safe_rows.clone()
+            safe[[self.layout.seeds[i] for i in self.task.seeds.standing(self.trials)]] = True
+            safe = safe[self.stage.is_candidate]
+        else:
+            safe = check_start(start, int(self.stage.is_candidate.sum()))
+        return find_reachable(self.stage, safe, epsilon, beta, truth, by).numpy()
 
     def lesson(self) -> Lesson:
         return Lesson.of(self.task.targets, self._known(), self.stage)

@@ -1,0 +1,172 @@
+"""The reachable safe sets of the paper and of SafeOpt."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracle_safe_views
+import sightline as sl
+
+KERNELS = [sl.kernels.Matern(1.5, 0.6), sl.kernels.Laplace(1.0)]
+
+
+class Task:
+    """A small domain with two constraints that are drawn from their priors."""
+
+    def __init__(self, seed):
+        rng = np.random.default_rng(seed)
+        self.points = rng.uniform(0, 4, size=(18, 2))
+        X = torch.from_numpy(self.points)
+        self.Ks = [kernel.block(X, X).numpy() for kernel in KERNELS]
+        self.truth = [np.linalg.cholesky(K) @ rng.normal(size=18) for K in self.Ks]
+        self.limits = [
+            float(np.quantile(g, q)) for g, q in zip(self.truth, (0.2, 0.8), strict=True)
+        ]
+        low, high = self.limits
+        self.margins = [self.truth[0] - low, 2 * (high - self.truth[1])]
+        self.seed = int(np.argmax(np.minimum(*self.margins)))
+
+    def optimizer(self):
+        first = sl.GP(KERNELS[0], noise_std=0.1)
+        second = sl.GP(sl.kernels.Scaled(KERNELS[1], 4.0), noise_std=0.2)  # in another unit
+        constraints = {
+            "a": sl.Constraint(first, at_least=self.limits[0], lipschitz=1.2),
+            "b": sl.Constraint(second, at_most=2 * self.limits[1], lipschitz=2.5),
+        }
+        opt = sl.SafeOptimizer(
+            self.points,
+            objective=sl.GP(KERNELS[0]),
+            constraints=constraints,
+            safe_seed=[self.seed],
+            on_violation="continue",
+        )
+        opt.tell(self.seed, 0.0, self.values(self.seed))
+        return opt
+
+    def values(self, row):
+        return {"a": self.truth[0][row], "b": 2 * self.truth[1][row]}
+
+    @property
+    def by_name(self):
+        return self.values(slice(None))
+
+    @property
+    def start(self):
+        return np.arange(18) == self.seed
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("epsilon", "beta"), [(0.0, 0.5), (0.0, 1.5), (0.1, 0.5)])
+def test_by_the_models_it_is_the_definition(seed, epsilon, beta):
+    task = Task(seed)
+    margins = [task.margins[0], task.margins[1] / 2]  # in prior standard deviations
+    noise = np.array([0.01])
+    expected = oracle_safe_views.reachable_by_kernel(
+        task.Ks, [task.seed], noise, margins, task.start, epsilon, beta
+    )
+    found = task.optimizer().reachable_safe_set(
+        epsilon, beta, truth=task.by_name, start=[task.seed]
+    )
+    np.testing.assert_array_equal(found, expected)
+    assert beta > 1 or 1 < found.sum() < 18
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("epsilon", [0.0, 0.2])
+def test_by_lipschitz_constants_it_is_safeopts(seed, epsilon):
+    task = Task(seed)
+    margins = [task.margins[0], task.margins[1] - epsilon]  # a prior deviation of 2
+    expected = oracle_safe_views.reachable_by_lipschitz(
+        task.points, margins, (1.2, 2.5), task.start, epsilon
+    )
+    found = task.optimizer().reachable_safe_set(
+        epsilon, truth=task.by_name, by="lipschitz", start=task.start
+    )
+    np.testing.assert_array_equal(found, expected)
+    assert epsilon > 0 or 1 < found.sum() < 18
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(["kernel", "lipschitz"]), st.integers(1, 5))
+def test_it_grows_with_its_start_and_shrinks_with_slack(seed, by, more):
+    task = Task(seed)
+    opt = task.optimizer()
+    wide = {"beta": 2.0} if by == "kernel" else {}
+    rows = np.random.default_rng(seed).permutation(18)
+
+    def reach(start, epsilon=0.0, **beta):
+        return opt.reachable_safe_set(epsilon, truth=task.by_name, by=by, start=start, **beta)
+
+    small, large = reach(rows[:more], **wide), reach(rows[: 2 * more], **wide)
+    assert (small <= large).all()
+    np.testing.assert_array_equal(reach(large, **wide), large)  # nothing is left to reach
+    assert (reach(rows[:more], 0.3, **wide) <= small).all()
+    if by == "kernel":
+        assert (small <= reach(rows[:more], beta=1.0)).all()
+
+
+def test_without_slack_it_is_what_is_truly_safe():
+    task = Task(5)
+    found = task.optimizer().reachable_safe_set(0.0, 0.0, truth=task.by_name, start=[])
+    np.testing.assert_array_equal(found, (task.margins[0] >= 0) & (task.margins[1] >= 0))
+
+
+def test_by_default_it_starts_at_what_is_safe_and_takes_means_for_the_truth():
+    opt = Task(6).optimizer()
+    start = opt.safe_mask.copy()
+    start[Task(6).seed] = True
+    means = {name: opt.predict(name=name)[0] for name in "ab"}
+    beta = 2.5758293035489004  # of confidence 0.99, shared by two limits
+    expected = opt.reachable_safe_set(beta=beta, truth=means, start=start)
+    np.testing.assert_array_equal(opt.reachable_safe_set(), expected)
+    assert expected[start].all()
+
+
+def test_a_smooth_model_reaches_what_a_seed_determines():
+    """f is analytic, so what is seen on the left tells everything about the right."""
+    x = np.linspace(0, 3, 60)
+    gp = sl.GP(sl.kernels.Gaussian(1.0), noise_std=0.1)
+    opt = sl.SafeOptimizer(x, objective=gp, constraints={"g": sl.Constraint(gp, at_least=0.0)})
+    truth = {"g": np.where(x < 2.5, 1.0, -1.0)}
+    found = opt.reachable_safe_set(0.0, 3.0, truth=truth, start=np.arange(10))
+    np.testing.assert_array_equal(found, x < 2.5)
+    rough = sl.GP(sl.kernels.Laplace(0.1), noise_std=0.1)
+    limits = {"g": sl.Constraint(rough, at_least=0.0)}
+    opt = sl.SafeOptimizer(x, objective=rough, constraints=limits)
+    assert opt.reachable_safe_set(0.0, 3.0, truth=truth, start=np.arange(10)).sum() == 10
+
+
+@pytest.mark.skipif(
+    "config.getoption('--shapes', False)",
+    reason="with shapes checked, annotations refuse bad input before the library does",
+)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"epsilon": -1.0}, "epsilon must be"),
+        ({"beta": float("nan")}, "beta must be"),
+        ({"by": "magic"}, "by must be"),
+        ({"by": "lipschitz", "beta": 2.0}, "no place"),
+        ({"truth": {"a": np.zeros(18)}}, "every constraint by name"),
+        ({"truth": {"a": np.zeros(18), "b": np.zeros(3)}}, r"truth\['b'\]"),
+        ({"start": [18]}, "row numbers below 18"),
+        ({"start": [0.5]}, "start must be"),
+    ],
+    ids=str,
+)
+def test_bad_arguments_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Task(0).optimizer().reachable_safe_set(**arguments)
+
+
+def test_lipschitz_constants_must_be_there_and_a_box_has_no_set():
+    gp = sl.GP(sl.kernels.Gaussian(1.0))
+    constraints = {"g": sl.Constraint(gp, at_least=0.0)}
+    opt = sl.SafeOptimizer([0.0, 1.0], objective=gp, constraints=constraints)
+    with pytest.raises(ValueError, match="'g' has none"):
+        opt.reachable_safe_set(by="lipschitz")
+    opt = sl.SafeOptimizer(sl.Box([0.0], [1.0]), objective=gp, constraints=constraints)
+    with pytest.raises(ValueError, match="finite domain"):
+        opt.reachable_safe_set()
