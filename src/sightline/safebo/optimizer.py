@@ -159,8 +159,7 @@ class SafeOptimizer:
         waiting = space.read_pending(pending, now)
         turn = self._turn(self._rounds.at(now, [x for _, x in waiting]))
         turn.stage.check()
-        rows = [row for row, _ in waiting if row is not None] if self._rounds.is_kept else []
-        query = turn.choose(rows or turn.layout.pending, now)
+        query = turn.choose(turn.rows_of(waiting), now)
         if space.box is not None and bool(turn.safe_rows.any()):
             self._rounds.recommend(torch.from_numpy(turn.recommend().x))
         return query

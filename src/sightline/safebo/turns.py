@@ -91,6 +91,15 @@ class Turn:
     def lesson(self) -> Lesson:
         return Lesson.of(self.task.targets, self._known(), self.stage)
 
+    def rows_of(self, waiting: Sequence[tuple[int | None, Tensor]]) -> list[int]:
+        """Of pending points: those of a domain are its rows, unless their context was another."""
+        behind = self.layout.pending or (None,) * len(waiting)
+        rows = []
+        for (row, x), extra in zip(waiting, behind, strict=True):
+            is_row = row is not None and bool((self.stage.points[row] == x).all())
+            rows.append(row if is_row else extra)
+        return [row for row in rows if row is not None]
+
     # ---- where to measure next
 
     def choose(self, pending: Sequence[int], context: Float[Tensor, " c"]) -> Query:
