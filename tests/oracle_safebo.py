@@ -172,7 +172,7 @@ class Safe:
     def gain(self, rule: str, targets: np.ndarray, pending: list[int], number: int) -> np.ndarray:
         """By the rules of the oracle, with the domain as pool and its targets as targets."""
         function, scale, n = self.functions[number], self.scale(number), len(self.X)
-        D, y, noise = self.seen(number, len(self.told))
+        D, _, noise = self.seen(number, len(self.told))
         A = np.flatnonzero(targets)
         order = np.concatenate([self.X, self.X[A], D])
         K = function.kernel(order, order) / scale**2

@@ -114,7 +114,7 @@ class Constraint:
 
     def is_violated(self, value: float, noise_std: float) -> bool:
         """Beyond what noise explains, or at all if critical."""
-        return self.excess(value) > (0.0 if self.critical else self.violation_z * noise_std)
+        return bool(self.excess(value) > (0.0 if self.critical else self.violation_z * noise_std))
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ class SafeOptimizer:
     # ---- the loop
 
     @torch.no_grad()
-    def ask(self, context: Any = None, pending: Sequence[Any] = ()) -> Query:
+    def ask(self, context: Any = None, pending: Query | Sequence[Any] = ()) -> Query:
         """Where to measure next, and why that is safe.
 
         ``pending``: points that were asked for and not told yet. The next one is chosen as if they
