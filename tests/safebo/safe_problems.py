@@ -48,7 +48,6 @@ options = st.builds(
     has_context=st.booleans(),
     slope_norm=st.sampled_from([0, 0, 1, 2]),
     max_step=st.sampled_from([None, 0.3]),
-    rule=st.sampled_from(["vtl", "itl", "itl-y", "mm-itl", "ctl"]),
 )
 
 

@@ -45,7 +45,7 @@ def test_what_is_asked_in_a_box_is_inside_it_and_safe_by_the_bounds(search, rule
     assert asked[0].purpose == "seed"
     for query in asked[1:]:
         assert bool(BOX.contains(query.x[None])) and query.index is None
-        assert query.lower["g"] >= 0 or query.x.tolist() == [0.5, 1.0]
+        assert query.lower["g"] >= 0 or query.purpose == "seed"
     assert len({tuple(query.x) for query in asked}) > 3
     last, now = asked[-2].x, optimizer.ask()
     assert now.lower["g"] == pytest.approx(lower_margin(optimizer, now.x), abs=1e-9)
@@ -144,9 +144,10 @@ def test_without_constraints_it_is_plain_optimization_and_finds_the_maximum(doma
     where = BOX if domain == "box" else BOX.sobol(200, 1).numpy()
     gp = sl.GP(KERNEL, noise_std=0.05)
     for direction, sign in (("maximize", 1.0), ("minimize", -1.0)):
-        optimizer = sl.SafeOptimizer(where, objective=gp, direction=direction)
+        search = SobolSet(128) if domain == "box" else None
+        optimizer = sl.SafeOptimizer(where, objective=gp, direction=direction, search=search)
         assert optimizer.safe_mask.all() and optimizer.optimistic_mask.all()
-        for _ in range(15):
+        for _ in range(12):
             query = optimizer.ask()
             assert query.lower == {} and query.probability_safe == 1.0
             optimizer.tell(query, sign * bowl(query.x))

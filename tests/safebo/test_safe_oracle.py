@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from safe_problems import SEED_ROW, Case, Options, options
 
 import sightline as sl
@@ -44,6 +44,8 @@ def check_gains(case: Case, turn, query: sl.safebo.Query, is_open, pending) -> N
     found = lesson.gains(mask, pending)[mask].numpy()
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
     assert is_open[query.index]
+    is_proven = case.oracle.is_safe(lower, upper)[query.index]
+    assert is_proven == (query.purpose != "seed") == (min(query.lower.values()) >= 0)
     best = wanted[is_open].max()
     assert wanted[query.index] >= best - 1e-6 * abs(best) - 1e-9
 
@@ -97,15 +99,26 @@ def run(case: Case) -> None:
             return
 
 
-@settings(max_examples=80, deadline=None)
-@given(options=options)
-@example(Options(1, constraints=("both", "at_most"), noise="rows", has_data=True))
-@example(Options(2, slope_norm=1, dimension=2, confidence="confidence", rule="itl"))
-@example(Options(3, is_shared=True, is_minimized=True, slope_norm=2, rule="mm-itl"))
-@example(Options(4, has_context=True, has_data=True, noise="function", rule="ctl"))
-@example(Options(5, confidence="rkhs", noise="told", max_step=0.3, rule="itl-y"))
-def test_sets_gains_and_asks_are_those_of_the_oracle(options):
+CHOSEN = [
+    Options(1, constraints=("both", "at_most"), noise="rows", has_data=True),
+    Options(2, slope_norm=1, dimension=2, confidence="confidence", rule="itl"),
+    Options(3, is_shared=True, is_minimized=True, slope_norm=2, rule="mm-itl"),
+    Options(4, has_context=True, has_data=True, noise="function", rule="ctl"),
+    Options(5, confidence="rkhs", noise="told", max_step=0.3, rule="itl-y"),
+    Options(6, has_context=True, noise="rows", is_shared=True, slope_norm=1, max_step=0.3),
+]
+
+
+@pytest.mark.parametrize("options", CHOSEN, ids=lambda options: str(options.seed))
+def test_sets_gains_and_asks_of_chosen_problems_are_those_of_the_oracle(options):
     run(Case(options))
+
+
+@pytest.mark.parametrize("rule", ["vtl", "itl", "itl-y", "mm-itl", "ctl"])
+@settings(max_examples=16, deadline=None)
+@given(options=options)
+def test_sets_gains_and_asks_are_those_of_the_oracle(rule, options):
+    run(Case(replace(options, rule=rule)))
 
 
 @pytest.mark.parametrize("confidence", ["confidence", "beta"])

@@ -17,6 +17,10 @@ KERNEL = sl.kernels.Gaussian(LENGTHSCALE)
 K = np.exp(-0.5 * ((DOMAIN[:, None] - DOMAIN) / LENGTHSCALE) ** 2)
 ERROR = 1e-3  # of each statistical test
 
+many_runs = pytest.mark.skipif(
+    "config.getoption('--shapes', False)", reason="shapes are those of the other tests, many times"
+)
+
 
 def bounded_function(rng: np.random.Generator, norm: float) -> np.ndarray:
     """A function of exactly this norm: a sum of kernels at some points of the domain."""
@@ -57,6 +61,7 @@ def has_violated(seed: int, beta, norm: float) -> bool:
         return False
 
 
+@many_runs
 def test_runs_with_a_violation_are_at_most_a_share_of_delta():
     delta, runs = 0.1, 60
     most = stats.binom.ppf(1 - ERROR, runs, delta)
@@ -130,6 +135,7 @@ def exceeds(shares: list[float], bound: float) -> bool:
     return stats.ttest_1samp(shares, bound, alternative="greater").pvalue < ERROR
 
 
+@many_runs
 def test_queries_are_unsafe_no_more_often_than_the_confidence_allows():
     runs = [unsafe_queries(seed, 0.8) for seed in range(120)]
     shares = [unsafe.mean() for unsafe, _ in runs]

@@ -54,8 +54,6 @@ class Bounds:
         self, slopes: Sequence[tuple[Side, Lipschitz]], points: Points, sources: "Sources"
     ) -> "Bounds":
         """Tightened by the Lipschitz constants that are known, from the points that are safe."""
-        if not slopes:
-            return self
         lower, upper = self.lower.clone(), self.upper.clone()
         for side, slope in slopes:
             o, where = side.output, sources.points

@@ -17,7 +17,10 @@ from sightline.sources import spans
 
 @dataclass(frozen=True)
 class Lipschitz:
-    """f(x) and f(z) differ by at most ``constant`` times their distance; norm 1 or 2."""
+    """f(x) and f(z) differ by at most ``constant`` times their distance; norm 1 or 2.
+
+    Contexts are inputs too, and count in the distance.
+    """
 
     constant: float
     norm: int = 2

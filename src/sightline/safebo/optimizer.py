@@ -273,7 +273,10 @@ class SafeOptimizer:
 
     @torch.no_grad()
     def regret_bound(self) -> float:
-        """How much better than ``best`` a safe point can be at most, while the bounds hold."""
+        """How much better than ``best`` a safe point can be at most, while the bounds hold.
+
+        Of ``points``: in a box, those between them are not looked at.
+        """
         return self._turn().regret_bound()
 
     @property

@@ -120,8 +120,10 @@ class Stage:
         now = Bounds.around(self.mean, self.std, self.betas)
         if self._kept is not None:
             now = now.intersect(self._kept)
-        sources = Sources.of(self.points, now, Sets.of(now, model.sides).is_safe)
-        self.bounds = now.extended(model.slopes, self.points, sources)
+        if model.slopes:
+            sources = Sources.of(self.points, now, Sets.of(now, model.sides).is_safe)
+            now = now.extended(model.slopes, self.points, sources)
+        self.bounds = now
         self._kept = self.bounds if model.confidence.is_intersected else None
         self.sets = Sets.of(self.bounds, model.sides)
 
@@ -153,8 +155,10 @@ class Stage:
         mean = torch.stack([mean for mean, _ in moments])
         std = torch.stack([variance for _, variance in moments]).sqrt()
         now = Bounds.around(mean, std, self.betas)
-        model, sources = self.model, Sources.of(self.points, self.bounds, self.sets.is_safe)
-        return Look(model, mean, std, now.extended(model.slopes, points, sources))
+        if self.model.slopes:
+            sources = Sources.of(self.points, self.bounds, self.sets.is_safe)
+            now = now.extended(self.model.slopes, points, sources)
+        return Look(self.model, mean, std, now)
 
     def look_at_row(self, row: int) -> "Look":
         """The same at a row, by the bounds that are kept."""

@@ -121,7 +121,8 @@ class Turn:
         if self._is_climbed:
             return self._climb(lesson, gains, pending)
         row = best_row(gains)
-        return self._query(row, lesson.purpose_of_row(row), context)
+        is_proven = bool(stage.sets.is_safe[row])
+        return self._query(row, lesson.purpose_of_row(row) if is_proven else "seed", context)
 
     def _near_rows(self) -> Bool[Tensor, " n"]:
         points, dimension = self.stage.points, self.task.space.dimension
@@ -157,7 +158,8 @@ class Turn:
             return self.stage.look_at(points).sets.is_safe & self._is_near(points)
 
         point = lesson.climb(gains, self.task.space.box, is_allowed, pending)
-        look, purpose = self.stage.look_at(point), lesson.purpose_at(point)
+        look = self.stage.look_at(point)
+        purpose = lesson.purpose_at(point) if bool(look.sets.is_safe) else "seed"
         return self._describe(look, point[0].numpy(), None, purpose, torch.empty(0))
 
     def _query(self, row: int, purpose: Purpose, context: Float[Tensor, " c"]) -> Query:
