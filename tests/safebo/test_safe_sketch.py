@@ -52,9 +52,9 @@ def test_a_sketch_gives_the_gains_of_the_kernel_while_targets_and_data_change(na
         pending = [5, 60] if step % 2 else []
         wanted = dense.gains(rows, is_target, pending)
         found = sketched.gains(rows, is_target, pending)
-        # of a covariance at most 1e-6 (1 + |g|)^2; logarithms divide by the noise, 0.04
-        torch.testing.assert_close(found, wanted, rtol=0, atol=4e-4)
-        assert wanted.abs().max() > 20 * 4e-4
+        # covariances err by some tolerances; logarithms divide that by the noise, 0.04
+        torch.testing.assert_close(found, wanted, rtol=0, atol=max(30 * tolerance, 1e-7))
+        assert wanted.abs().max() > 0.05
         for view in (sketched, dense):
             view.observe(Seen(10 * step + 3, 0.1, 0.09))
 
