@@ -81,6 +81,9 @@ that were written down with all their digits."""
 SAFE_BISECTIONS = 20
 """Halvings of the way back from a point that is not safe: to a millionth of its length."""
 
+MOST_REPEATS = 1_000_000
+"""Repeats of a measurement that are counted when nothing is safe: more is as good as never."""
+
 STEP_ROUNDING = 1e-9
 """Share by which a step may exceed the longest allowed: ten steps of 0.1 are to cover a unit."""
 

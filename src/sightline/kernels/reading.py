@@ -15,6 +15,14 @@ KNOWN = (
 )
 
 
+def is_written(kernel: Kernel) -> bool:
+    """Whether what it prints says all of it."""
+    try:
+        return repr(read_kernel(repr(kernel))) == repr(kernel)
+    except ValueError:
+        return False
+
+
 def read_kernel(text: str) -> Kernel:
     """The kernel that prints as ``text``, made of numbers and other kernels alone.
 

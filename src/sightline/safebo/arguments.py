@@ -18,6 +18,7 @@ from sightline.safebo.opening import Seed
 from sightline.safebo.outputs import OBJECTIVE, Output
 from sightline.safebo.searches import Search, SobolSet
 from sightline.safebo.spaces import Space
+from sightline.safebo.trials import STATUS
 from sightline.safebo.views import READABLE
 from sightline.shapes import Float
 from sightline.targets import PotentialMaximizers, Targets
@@ -29,7 +30,10 @@ def check_word(value: Any, name: str, words: Sequence[str]) -> str:
     return str(value)
 
 
-def check_constraints(objective: Any, constraints: Any) -> dict[str, Constraint]:
+def check_constraints(
+    objective: Any, constraints: Any, taken: Sequence[str]
+) -> dict[str, Constraint]:
+    """By name; names are columns of the history, so those of parameters are taken."""
     if not isinstance(objective, GP):
         raise TypeError(
             f"objective must be a sl.GP, such as sl.GP(sl.kernels.Matern(2.5), noise_std=0.1); "
@@ -43,8 +47,11 @@ def check_constraints(objective: Any, constraints: Any) -> dict[str, Constraint]
             f"{type(constraints).__name__}."
         )
     for name, constraint in constraints.items():
-        if not isinstance(name, str) or name == OBJECTIVE:
-            raise ValueError(f"a constraint needs a name of its own; got {name!r}.")
+        if not isinstance(name, str) or name in (OBJECTIVE, STATUS, *taken):
+            raise ValueError(
+                f"a constraint must have a name of its own, which is not {OBJECTIVE!r}, "
+                f"{STATUS!r} or that of a parameter or context; got {name!r}."
+            )
         if not isinstance(constraint, Constraint):
             raise TypeError(
                 f"constraints[{name!r}] must be a sl.Constraint(gp, at_least=...); got "
@@ -125,6 +132,9 @@ def check_output_noise(noise_std: Any, outputs: Sequence[Output], space: Space) 
     found = []
     for output in outputs:
         mine = [given[name] for name in output.names if name in given]
+        if len(mine) > 1:
+            words = ", ".join(map(repr, output.names))
+            raise ValueError(f"noise_std: {words} are one function; name its noise once.")
         found.append(_check_noise(mine[0], output.names[0], space) if mine else None)
     return found
 
@@ -147,7 +157,7 @@ def read_seeds(safe_seed: Any, space: Space) -> tuple[list[Seed], list[dict[str,
         return [], []
     values: Mapping[str, Any] = {}
     is_pair = isinstance(safe_seed, tuple) and len(safe_seed) == 2
-    if is_pair and isinstance(safe_seed[1], Mapping):
+    if is_pair and isinstance(safe_seed[1], Mapping) and set(safe_seed[1]) != set(space.names):
         safe_seed, values = safe_seed
     seeds = space.read_points(safe_seed, "safe_seed")
     if not seeds:

@@ -7,7 +7,7 @@ r"""Bounds of every output at all points of a round, and the sets that follow fr
 where l and u bound the margin of each limit. Hübotter et al. 2024, Sec. 5.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -39,37 +39,42 @@ class Bounds:
             torch.maximum(self.lower, other.lower), torch.minimum(self.upper, other.upper)
         )
 
-    def check(self, names: Sequence[tuple[str, ...]], points: Points) -> None:
+    def check(
+        self, names: Sequence[tuple[str, ...]], points: Points, *, has_slopes: bool = False
+    ) -> None:
         """An interval that is empty says that the model is wrong."""
         gap = self.lower - self.upper
         if not bool((gap > EMPTY_INTERVAL).any()):
             return
         output, row = divmod(int(gap.argmax()), gap.shape[1])
-        raise MiscalibratedModel(names[output][0], points[row].tolist(), float(gap[output, row]))
+        where, size = points[row].tolist(), float(gap[output, row])
+        raise MiscalibratedModel(names[output][0], where, size, has_slopes=has_slopes)
 
     def extended(
-        self,
-        sides: Sequence[Side],
-        lipschitz: Mapping[str, Lipschitz | None],
-        points: Points,
-        scales: Sequence[float],
+        self, slopes: Sequence[tuple[Side, Lipschitz]], points: Points, sources: "Sources"
     ) -> "Bounds":
         """Tightened by the Lipschitz constants that are known, from the points that are safe."""
-        known = {name: one for name, one in lipschitz.items() if one is not None}
-        if not known:
-            return self
-        is_safe = Sets.of(self, sides).is_safe
         lower, upper = self.lower.clone(), self.upper.clone()
-        for side in sides:
-            if side.name not in known:
-                continue
-            one = known[side.name]
-            slope = Lipschitz(one.constant / scales[side.output], one.norm)
+        for side, slope in slopes:
+            o, where = side.output, sources.points
             if side.is_lower:
-                lower[side.output] = slope.raise_lower(lower[side.output], points, is_safe)
+                lower[o] = slope.raise_lower(lower[o], points, where, sources.lower[o])
             else:
-                upper[side.output] = -slope.raise_lower(-upper[side.output], points, is_safe)
+                upper[o] = -slope.raise_lower(-upper[o], points, where, -sources.upper[o])
         return Bounds(lower, upper)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Points that are safe for sure, and the bounds there: Lipschitz constants reach on."""
+
+    points: Points
+    lower: Float[Tensor, "o z"]
+    upper: Float[Tensor, "o z"]
+
+    @classmethod
+    def of(cls, points: Points, bounds: Bounds, is_safe: Bool[Tensor, " n"]) -> "Sources":
+        return cls(points[is_safe], bounds.lower[:, is_safe], bounds.upper[:, is_safe])
 
 
 @dataclass(frozen=True)

@@ -33,12 +33,11 @@ class Lesson:
     def of(cls, targets: Targets, known: Known, stage: Stage) -> "Lesson":
         answer: Any = targets.choose(known)
         mask = torch.as_tensor(np.asarray(answer))
-        if mask.dtype != torch.bool or mask.shape != (len(stage.points),):
+        if mask.dtype != torch.bool or mask.shape != (len(known.points),):
             raise ValueError(
                 f"targets of a SafeOptimizer must be a mask over the points of the round, "
-                f"({len(stage.points)},) of bool; got {mask.dtype} of shape {tuple(mask.shape)}."
+                f"({len(known.points)},) of bool; got {mask.dtype} of shape {tuple(mask.shape)}."
             )
-        mask = mask & stage.is_candidate
         if not bool(mask.any()):
             raise NoTargetsLeft(
                 "no point belongs to the targets any more: nothing is left to learn about."
@@ -46,7 +45,9 @@ class Lesson:
         outputs = list(range(len(stage.views)))
         if not getattr(targets, "about_objective", True):
             outputs = sorted({side.output for side in stage.model.sides})
-        return cls(stage, mask, tuple(outputs))
+        is_target = torch.zeros_like(stage.is_candidate)
+        is_target[stage.is_candidate] = mask
+        return cls(stage, is_target, tuple(outputs))
 
     def gains(self, is_open: Bool[Tensor, " n"], pending: Sequence[int]) -> Float[Tensor, " n"]:
         """Summed over outputs; -inf where a row is not open."""
@@ -57,14 +58,23 @@ class Lesson:
         gains[rows] = torch.stack(each).sum(dim=0)
         return gains
 
-    def purpose(self, point: Points) -> Purpose:
+    def purpose_of_row(self, row: int) -> Purpose:
+        noise = [self.stage.views[number].noise_of(row) for number in self.outputs]
+        return self._purpose(self.stage.points[row : row + 1], noise)
+
+    def purpose_at(self, point: Points) -> Purpose:
+        """Of a point between the rows."""
+        model, stage = self.stage.model, self.stage
+        noise = [float(model.noise_at(o, point)) / stage.scale(o) ** 2 for o in self.outputs]
+        return self._purpose(point, noise)
+
+    def _purpose(self, point: Points, noise: Sequence[float]) -> Purpose:
         """To expand, if most of the variance it removes is at points not known to be safe."""
         targets = self.stage.points[self.is_target]
         removed = torch.zeros(len(targets), dtype=torch.float64)
-        for number in self.outputs:
+        for number, noise_variance in zip(self.outputs, noise, strict=True):
             posterior = self.stage.views[number].belief.tracker.posterior
-            noise = self.stage.model.noise_at(number, point)
-            variance = posterior.variance(point) + noise / self.stage.scale(number) ** 2
+            variance = posterior.variance(point) + noise_variance
             removed += posterior.covariance(point, targets)[0].square() / variance
         safely = removed[self.stage.sets.is_safe[self.is_target]].sum()
         return "explore" if 2 * float(safely) >= float(removed.sum()) else "expand"
@@ -76,16 +86,21 @@ class Lesson:
         is_allowed: Allowed,
         pending: Sequence[int],
     ) -> Points:
-        """From the best rows to where the gain is largest, without leaving what is allowed."""
+        """From the best rows to where the gain is largest, without leaving what is allowed.
+
+        What is allowed may end on the way to a summit, so a row itself can be the best.
+        """
         is_open = gains > -torch.inf
         points = self.stage.points[is_open]
         starts = points[find_starts(points, gains[is_open], REFINED_STARTS, box)]
-        gain = self._gain_anywhere(pending)
+        gain = self._gain_anywhere(pending, box)
         ends, _ = refine(gain, starts, box)
-        inside = last_allowed(starts, ends, is_allowed)
-        return inside[best_row(gain(inside))][None]
+        found = torch.cat([starts, last_allowed(starts, ends, box, is_allowed)])
+        return found[best_row(gain(found))][None]
 
-    def _gain_anywhere(self, pending: Sequence[int]) -> Callable[[Points], Float[Tensor, " b"]]:
+    def _gain_anywhere(
+        self, pending: Sequence[int], box: Box
+    ) -> Callable[[Points], Float[Tensor, " b"]]:
         stage, rule = self.stage, self.stage.model.rule
         views = [stage.views[number] for number in self.outputs]
         trackers = [view.about(self.is_target, pending) for view in views]
@@ -93,7 +108,7 @@ class Lesson:
         def gain(x: Points) -> Float[Tensor, " b"]:
             each = []
             for number, tracker in zip(self.outputs, trackers, strict=True):
-                noise = stage.model.noise_at(number, x.detach()) / stage.scale(number) ** 2
+                noise = stage.model.noise_near(number, x, box) / stage.scale(number) ** 2
                 each.append(rule.gain(tracker.state_at(x, noise)))
             return torch.stack(each).sum(dim=0)
 
@@ -106,12 +121,16 @@ def best_row(gains: Float[Tensor, " n"]) -> int:
     return int((gains >= best - TIE_TOLERANCE * best.abs()).nonzero()[0])
 
 
-def last_allowed(starts: Points, ends: Points, is_allowed: Allowed) -> Points:
+def last_allowed(starts: Points, ends: Points, box: Box, is_allowed: Allowed) -> Points:
     """On the way from each start to its end the farthest point that was found allowed."""
+
+    def go(share: Float[Tensor, "b 1"]) -> Points:
+        return box.clip(starts * (1 - share) + ends * share)  # exact at both ends
+
     low = is_allowed(ends).to(starts)[:, None]  # 1: the end itself
     high = torch.ones_like(low)
     for _ in range(SAFE_BISECTIONS):
         middle = (low + high) / 2
-        allowed = is_allowed(starts + middle * (ends - starts))[:, None]
+        allowed = is_allowed(go(middle))[:, None]
         low, high = torch.where(allowed, middle, low), torch.where(allowed, high, middle)
-    return starts + low * (ends - starts)
+    return go(low)

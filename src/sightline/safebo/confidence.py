@@ -124,11 +124,19 @@ class RKHSBound:
             raise ValueError(f"RKHSBound(delta) must be above 0 and below 1; got {self.delta!r}.")
 
     def betas(self, outputs: Sequence[Learned], sides: int) -> list[float]:
+        self._check_names([name for one in outputs for name in one.names])
         share = self.delta / len(outputs)
         return [
             confidence_width(one.information, norm=self._norm_of(one), delta=share)
             for one in outputs
         ]
+
+    def _check_names(self, names: Sequence[str]) -> None:
+        for name in self.norm if isinstance(self.norm, Mapping) else ():
+            if name not in names:
+                raise ValueError(
+                    f"RKHSBound(norm) names {name!r}; the outputs are {', '.join(names)}."
+                )
 
     def _norm_of(self, output: Learned) -> float:
         if not isinstance(self.norm, Mapping):

@@ -11,13 +11,16 @@ from sightline.checking.values import NOT_NUMBERS, check_positive
 from sightline.gp import GP
 from sightline.kernels.kernel import Points
 from sightline.numerics import CHUNK_BYTES, VIOLATION_Z
-from sightline.shapes import Bool, Float
+from sightline.shapes import Float
 from sightline.sources import spans
 
 
 @dataclass(frozen=True)
 class Lipschitz:
-    """f(x) and f(z) differ by at most ``constant`` times their distance; norm 1 or 2."""
+    """f(x) and f(z) differ by at most ``constant`` times their distance; norm 1 or 2.
+
+    Contexts are inputs too, and count in the distance.
+    """
 
     constant: float
     norm: int = 2
@@ -28,14 +31,17 @@ class Lipschitz:
             raise ValueError(f"Lipschitz(norm) must be 1 or 2; got {self.norm!r}.")
 
     def raise_lower(
-        self, lower: Float[Tensor, " n"], points: Points, sources: Bool[Tensor, " n"]
+        self,
+        lower: Float[Tensor, " n"],
+        points: Points,
+        where: Points,
+        values: Float[Tensor, " z"],
     ) -> Float[Tensor, " n"]:
-        r"""A lower bound by what is known at other points.
+        r"""A lower bound by what is known elsewhere: the values l(z) at Z.
 
         .. math:: \max\big(l(x), \max_{z \in Z} l(z) - L \|x - z\|\big)
         """
         raised = lower.clone()
-        where, values = points[sources], lower[sources]
         if not len(where):
             return raised
         for start, stop in spans(len(points), max(CHUNK_BYTES // (8 * len(where)), 1)):
@@ -111,7 +117,7 @@ class Constraint:
 
     def is_violated(self, value: float, noise_std: float) -> bool:
         """Beyond what noise explains, or at all if critical."""
-        return self.excess(value) > (0.0 if self.critical else self.violation_z * noise_std)
+        return bool(self.excess(value) > (0.0 if self.critical else self.violation_z * noise_std))
 
 
 @dataclass(frozen=True)

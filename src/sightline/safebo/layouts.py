@@ -57,7 +57,7 @@ def lay_out_round(
     searched: Points,
     context: Float[Tensor, " c"],
     *,
-    seeds: Sequence[Tensor],
+    seeds: Sequence[tuple[int | None, Tensor]],
     trials: Sequence[Tensor],
     extra: Sequence[Tensor],
     data: Sequence[Points],
@@ -66,11 +66,15 @@ def lay_out_round(
     """A box, or a domain under a context: what is searched now, and where something is known.
 
     Trials come with the context they had; what they set may be asked for under the present one.
+    Seeds of a domain are rows of it, which come first.
     """
     d, width = space.dimension, space.dimension + len(space.contexts)
     together = _Rows()
     together.add(with_context(searched, context), True)
-    of_seeds = together.add(with_context(_stack(seeds, d), context), True)
+    of_seeds = tuple(row for row, _ in seeds if row is not None)
+    if space.box is not None:
+        declared = _stack([point for _, point in seeds], d)
+        of_seeds = together.add(with_context(declared, context), True)
     known = _stack(trials, width)
     of_trials = together.add(known, not len(context))
     if len(context) and space.box is not None:

@@ -12,24 +12,22 @@ from sightline.gp import GP
 from sightline.kernels.kernel import Points
 from sightline.learner.arguments import check_seed
 from sightline.numerics import SOBOL_POINTS
-from sightline.pools import Pool
 from sightline.rules import Rule
 from sightline.safebo import arguments
 from sightline.safebo.calibration import Calibration, calibrate
-from sightline.safebo.confidence import RKHSBound, Schedule, check_confidence
+from sightline.safebo.confidence import Learned, RKHSBound, Schedule, check_confidence
 from sightline.safebo.constraints import Constraint
 from sightline.safebo.failing import Halted
+from sightline.safebo.identity import describe_noise, describe_prior, describe_task
 from sightline.safebo.opening import Seeds
 from sightline.safebo.outputs import OBJECTIVE, find_output, gather_outputs, gather_sides
 from sightline.safebo.query import Query, Recommendation
 from sightline.safebo.refitting import Refit, describe_refit, fit_again
 from sightline.safebo.rounds import Round, Rounds
 from sightline.safebo.saving import (
-    FORMAT,
     check_same,
-    read_events,
+    read_saved,
     read_state,
-    read_trial,
     write_events,
     write_state,
     write_trial,
@@ -38,7 +36,14 @@ from sightline.safebo.searches import Search
 from sightline.safebo.snapshots import Kind, take_snapshot
 from sightline.safebo.spaces import check_space, with_context
 from sightline.safebo.stages import Model, describe_betas
-from sightline.safebo.telling import about_breach, check_noise, check_values, judge, value_of
+from sightline.safebo.telling import (
+    about_breach,
+    check_noise,
+    check_values,
+    judge,
+    noise_of,
+    value_of,
+)
 from sightline.safebo.trials import Event, History, Trial
 from sightline.safebo.turns import Task, Turn
 from sightline.shapes import Bool
@@ -126,37 +131,39 @@ class SafeOptimizer:
         self._is_halted = False
         self._log: list[Event] = []
         self._objective = objective
-        self._constraints = arguments.check_constraints(objective, constraints)
+        self._constraints = arguments.check_constraints(
+            objective, constraints, (*space.names, *space.contexts)
+        )
         self._given = objective, dict(self._constraints)
         self._refits: list[Refit] = []
         self._rounds = self._make_rounds()
+        unlearned = [Learned(output.names, 0, 0.0) for output in self._model.outputs]
+        self._confidence.betas(unlearned, len(self._model.sides))  # names that do not match
         for (row, point), told in zip(declared, values, strict=False):
             self.tell(point if row is None else row, told.pop(OBJECTIVE, None), told)
 
     # ---- the loop
 
     @torch.no_grad()
-    def ask(self, context: Any = None, pending: Sequence[Any] = ()) -> Query:
+    def ask(self, context: Any = None, pending: Query | Sequence[Any] = ()) -> Query:
         """Where to measure next, and why that is safe.
 
         ``pending``: points that were asked for and not told yet. The next one is chosen as if they
         had been measured; what is safe rests on what was told alone.
         """
         if self._is_halted:
+            told = next(event for event in reversed(self._log) if event.kind == "violation")
             raise Halted(
-                f"a violation was told: {self._log[-1].text}. Bring the system back, for example "
+                f"a violation was told: {told.text}. Bring the system back, for example "
                 f"to restore_point, then acknowledge(), or make the optimizer with "
                 f"on_violation='continue'."
             )
         space = self._task.space
         now = space.read_context(context)
-        waiting = space.read_points(list(pending), "pending") if len(pending) else []
-        turn = self._turn(
-            self._rounds.at(now, [with_context(x[None], now)[0] for _, x in waiting])
-        )
+        waiting = space.read_pending(pending, now)
+        turn = self._turn(self._rounds.at(now, [x for _, x in waiting]))
         turn.stage.check()
-        rows = [row for row, _ in waiting if row is not None] if self._rounds.is_kept else []
-        query = turn.choose(rows or turn.layout.pending, now)
+        query = turn.choose(turn.rows_of(waiting), now)
         if space.box is not None and bool(turn.safe_rows.any()):
             self._rounds.recommend(torch.from_numpy(turn.recommend().x))
         return query
@@ -182,24 +189,23 @@ class SafeOptimizer:
             noise_std: of these values, where it is not the usual: a number, or by name.
             context: of the measurement; a Query brings its own.
         """
-        values = check_values(objective, constraints, self._constraints, failed)
+        given = check_values(objective, constraints, self._constraints, failed)
         row, point = self._task.space.read_point(x, "x")
         if context is None and isinstance(x, Query):
             context = x.context
         where = with_context(point[None], self._task.space.read_context(context))
-        told = {
-            number: value
-            for number, output in enumerate(self._model.outputs)
-            if (value := value_of(output, values)) is not None
-        }
+        outputs = self._model.outputs
+        found = {number: value_of(output, given) for number, output in enumerate(outputs)}
+        told = {number: value for number, value in found.items() if value is not None}
+        values = {name: value for number, value in told.items() for name in outputs[number].names}
         own = check_noise(noise_std, values)
         noise = {number: self._noise_of(number, row, where, own) for number in told}
-        status, broken = judge(self._model.outputs, told, noise, self._constraints)
+        status, broken = judge(outputs, told, noise, self._constraints)
         trial = Trial(
-            x=where[0].numpy(),
+            x=where[0].numpy().copy(),
             index=row,
             values=values,
-            noise_std={self._model.outputs[i].names[0]: std for i, std in noise.items()},
+            noise_std={outputs[number].names[0]: std for number, std in noise.items()},
             status="failed" if failed else status,
             broken=broken,
         )
@@ -272,7 +278,10 @@ class SafeOptimizer:
 
     @torch.no_grad()
     def regret_bound(self) -> float:
-        """How much better than ``best`` a safe point can be at most, while the bounds hold."""
+        """How much better than ``best`` a safe point can be at most, while the bounds hold.
+
+        Of ``points``: in a box, those between them are not looked at.
+        """
         return self._turn().regret_bound()
 
     @property
@@ -384,19 +393,18 @@ class SafeOptimizer:
         """Become the optimizer whose state it is; made as that one was, it asks the same."""
         mine = self._identity()
         check_same(state, mine, list(mine))
+        saved = read_saved(state)  # all of it, before anything is changed
         self._objective, self._constraints = self._given[0], dict(self._given[1])
         self._refits = []
         self._rounds = self._make_rounds()
-        refits = [Refit.read(one, self._model.outputs) for one in state["refits"]]
-        for number, one in enumerate(state["trials"]):
+        refits = [Refit.read(one, self._model.outputs) for one in saved.refits]
+        for number in range(len(saved.trials) + 1):
             for refit in (refit for refit in refits if refit.trials == number):
                 self._apply(refit)
-            self._rounds.add(read_trial(one))
-        for refit in (refit for refit in refits if refit.trials == len(state["trials"])):
-            self._apply(refit)
-        for time, x in state["recommended"].items():
-            self._rounds.recommended[int(time)] = torch.tensor(x, dtype=torch.float64)
-        self._log, self._is_halted = read_events(state["log"]), state["is_halted"]
+            if number < len(saved.trials):
+                self._rounds.add(saved.trials[number])
+        self._rounds.recommended.update(saved.recommended)
+        self._log, self._is_halted = list(saved.log), saved.is_halted
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was told to a JSON file, whole or not at all."""
@@ -410,18 +418,18 @@ class SafeOptimizer:
     # ---- inside
 
     def _identity(self) -> dict[str, Any]:
-        space, (objective, constraints) = self._task.space, self._given
-        domain = repr(space.box) if space.rows is None else Pool.of(space.rows).fingerprint()
+        objective, constraints = self._given
         return {
-            "format": FORMAT,
-            "domain": domain,
-            "contexts": list(space.contexts),
-            "objective": repr(objective),
-            "constraints": {name: one.describe() for name, one in constraints.items()},
+            **describe_task(self._task),
+            "objective": describe_prior(objective),
+            "constraints": {
+                name: f"{one.describe()} of {describe_prior(one.gp)}"
+                for name, one in constraints.items()
+            },
+            "outputs": [list(output.names) for output in self._model.outputs],
+            "noise_std": [describe_noise(one) for one in self._model.noise_std],
             "confidence": repr(self._confidence),
             "rule": repr(self._rule),
-            "direction": "minimize" if self._task.is_minimized else "maximize",
-            "seed": self._task.seed,
         }
 
     def _apply(self, refit: Refit) -> None:
@@ -470,9 +478,9 @@ class SafeOptimizer:
     ) -> float:
         """Standard deviation of a told value, in its unit."""
         output = self._model.outputs[number]
-        given = [own[name] for name in output.names if name in own]
-        if given:
-            return given[0]
+        given = noise_of(output, own)
+        if given is not None:
+            return given
         stated = self._model.noise_std[number]
         if row is not None and not callable(stated) and np.ndim(stated) == 1:
             return float(stated[row])

@@ -29,6 +29,7 @@ class Output:
 
     @classmethod
     def of(cls, names: tuple[str, ...], gp: GP, points: Points) -> "Output":
+        check_fit(names[0], gp, points)
         variance = float(gp.kernel.diagonal(points).mean())
         kernel = gp.kernel if variance == 1.0 else Scaled(gp.kernel, 1.0 / variance)
         return cls(names, gp, variance**0.5, kernel)
@@ -36,6 +37,23 @@ class Output:
     def mean_of(self, points: Points) -> Float[Tensor, " n"]:
         """The prior mean of f / scale."""
         return self.gp.mean_of(points) / self.scale
+
+
+def check_fit(name: str, gp: GP, points: Points) -> None:
+    """A kernel and data that do not suit the points would fail later, and less clearly."""
+    d = points.shape[1]
+    try:
+        gp.kernel.block(points[:1], points[:1])
+    except (IndexError, RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"the kernel of {name!r} does not take points of {d} numbers, parameters and contexts "
+            f"together: {gp.kernel!r}; {error}"
+        ) from error
+    if gp.data is not None and gp.data.points.shape[1] != d:
+        raise ValueError(
+            f"the data of {name!r} must be points of {d} numbers, parameters and contexts "
+            f"together; got {gp.data.points.shape[1]}."
+        )
 
 
 def gather_outputs(

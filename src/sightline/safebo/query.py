@@ -9,7 +9,8 @@ import numpy as np
 from sightline.shapes import Float
 
 Purpose = Literal["seed", "explore", "expand"]
-"""A declared seed; to learn about points that are safe; to learn whether others are."""
+"""A declared seed that the bounds do not prove safe, or that was not told yet; to learn about
+points that are safe; to learn whether others are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +20,7 @@ class Query:
     x: Float[np.ndarray, " d"]  # what to set, without the context
     index: int | None  # the row of a finite domain
     lower: Mapping[str, float]  # of each constraint's margin, in its unit; negative: not proven
-    probability_safe: float  # under the model
+    probability_safe: float  # under the model, of the point alone: Lipschitz constants aside
     purpose: Purpose
     names: tuple[str, ...] = ()
     context: Float[np.ndarray, " c"] | None = None

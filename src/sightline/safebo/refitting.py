@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sightline.gp import GP
-from sightline.kernels.reading import read_kernel
+from sightline.kernels.reading import is_written, read_kernel
 from sightline.safebo.outputs import Output
 from sightline.safebo.telling import value_of
 from sightline.safebo.trials import Trial
@@ -23,6 +23,12 @@ class Refit:
 
     def state(self) -> dict[str, Any]:
         """As plain values; a mean that is a function stays that of the old prior."""
+        for name, gp in self.priors.items():
+            if not is_written(gp.kernel):
+                raise ValueError(
+                    f"the kernel to which {name!r} was fitted again cannot be written down: "
+                    f"{gp.kernel!r}. Keep history, or use kernels of sl.kernels."
+                )
         return {
             "trials": self.trials,
             "priors": {

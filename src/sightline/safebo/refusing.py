@@ -1,18 +1,24 @@
 """What would open the safe set, where nothing is known to be safe."""
 
-from math import ceil
+from bisect import bisect_left
+from dataclasses import replace
+from math import floor, log1p, log10
 
 import torch
 from torch import Tensor
 
+from sightline.numerics import MOST_REPEATS
 from sightline.safebo.failing import NoSafePoint
 from sightline.safebo.stages import Stage
 from sightline.shapes import Bool, Float
 
 
-def nothing_safe(stage: Stage, is_reachable: Bool[Tensor, " n"]) -> NoSafePoint:
+def nothing_safe(
+    stage: Stage, is_reachable: Bool[Tensor, " n"], *, has_seeds: bool = False
+) -> NoSafePoint:
     """How many repeats of a measurement, or which beta, would open the set."""
-    start = "no point is known to be safe, and no declared seed is left. "
+    seeds = "ask() repeats a declared seed" if has_seeds else "no declared seed is left"
+    start = f"no point is known to be safe by the bounds, and {seeds}. "
     rows = is_reachable.nonzero()[:, 0]
     if not len(rows):
         return NoSafePoint(
@@ -29,10 +35,16 @@ def nothing_safe(stage: Stage, is_reachable: Bool[Tensor, " n"]) -> NoSafePoint:
         )
     repeats = needed_repeats(stage, int(rows[best]), margins[:, best])
     return NoSafePoint(
-        f"{start}The most promising one is ({where}): a beta of {float(z[best]):.3g} would open "
-        f"it (now {max(stage.betas):.3g}), or about {repeats} measurements there that come out as "
+        f"{start}The most promising one is ({where}): a beta of {rounded_down(float(z[best]))} "
+        f"would open it (now {max(stage.betas):.3g}), or {repeats} there that come out as "
         f"expected. Declare it as safe_seed if it is safe, or tell such measurements."
     )
+
+
+def rounded_down(beta: float) -> str:
+    """Three digits, and not more than it is: a larger beta would not open the set."""
+    shift = 2 - floor(log10(beta))
+    return f"{floor(beta * 10**shift) / 10**shift:.3g}"
 
 
 def expected_margins(
@@ -47,12 +59,30 @@ def expected_margins(
     return torch.stack(margins), torch.stack([stage.std[side.output, rows] for side in sides])
 
 
-def needed_repeats(stage: Stage, row: int, margins: Float[Tensor, " s"]) -> int:
+def needed_repeats(stage: Stage, row: int, margins: Float[Tensor, " s"]) -> str:
     """Measurements after which mean - beta sd reaches every limit, if the means stay."""
-    needed = 1
-    for side, margin in zip(stage.model.sides, margins.tolist(), strict=True):
-        view, beta = stage.views[side.output], stage.betas[side.output]
-        variance = float(stage.std[side.output, row]) ** 2
-        count = view.noise_of(row) * ((beta / margin) ** 2 - 1 / variance)
-        needed = max(needed, ceil(count))
-    return needed
+    most = 1
+    while not is_opened(stage, row, margins, most):
+        most *= 2
+        if most > MOST_REPEATS:
+            return f"more than {MOST_REPEATS:,} measurements"
+    counts = range(1, most + 1)
+    enough = bisect_left(counts, True, key=lambda k: is_opened(stage, row, margins, k))
+    return f"{counts[enough]} measurement{'s' if counts[enough] > 1 else ''}"
+
+
+def is_opened(stage: Stage, row: int, margins: Float[Tensor, " s"], count: int) -> bool:
+    """Whether a row is safe for sure after so many measurements that come out as expected.
+
+    Each tells something, so that a beta that grows with what is known grows too.
+    """
+    learned, std = [], []
+    for view, sd in zip(stage.views, stage.std[:, row].tolist(), strict=True):
+        growth = count * sd**2 / view.noise_of(row)
+        now = view.learned
+        more = now.information + 0.5 * log1p(growth)
+        learned.append(replace(now, observations=now.observations + count, information=more))
+        std.append(sd / (1 + growth) ** 0.5)
+    betas = stage.model.confidence.betas(learned, len(stage.model.sides))
+    parts = zip(stage.model.sides, margins.tolist(), strict=True)
+    return all(margin >= betas[side.output] * std[side.output] for side, margin in parts)

@@ -43,7 +43,17 @@ class Rounds:
         self._keep()
 
     def change_model(self, model: Model) -> None:
-        """Other priors: bounds of earlier rounds do not count any more."""
+        """Other priors: bounds of earlier rounds do not count any more.
+
+        Values told with the noise of the prior take on that of the new one.
+        """
+        pairs = list(zip(self.model.outputs, model.outputs, strict=True))
+        for number, trial in enumerate(self.trials):
+            noise_std = dict(trial.noise_std)
+            for old, new in pairs:
+                if noise_std.get(old.names[0]) == old.gp.noise_std:
+                    noise_std[old.names[0]] = new.gp.noise_std
+            self.trials[number] = replace(trial, noise_std=noise_std)
         self.model = model
         self._latest = None
         self._keep()
@@ -54,12 +64,12 @@ class Rounds:
             self._kept = self._make(self._lay_out_rows(), is_kept=True)
 
     def add(self, trial: Trial) -> None:
-        self.trials.append(trial)
         if self._kept is not None:
             stage, layout = self._kept
             assert trial.index is not None
-            self._kept = stage, replace(layout, trials=(*layout.trials, trial.index))
             stage.observe(self._seen_in(trial, trial.index))
+            self._kept = stage, replace(layout, trials=(*layout.trials, trial.index))
+        self.trials.append(trial)
 
     def recommend(self, x: Float[Tensor, " d"]) -> None:
         """Keep what is the best now, to look at it in later rounds too."""
@@ -115,7 +125,7 @@ class Rounds:
             self._space,
             self._searched(),
             context,
-            seeds=self._seeds.points,
+            seeds=self._seeds.declared,
             trials=[torch.from_numpy(trial.x) for trial in self.trials],
             extra=[x for then, x in self.recommended.items() if then < time],
             data=self._data_points(),

@@ -3,12 +3,16 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from sightline.safebo.trials import Event, Trial
+from sightline.shapes import Float
 from sightline.writing import written_whole
 
 FORMAT = "sightline-safe-optimizer-1"
@@ -25,23 +29,47 @@ def write_trial(trial: Trial) -> dict[str, Any]:
     }
 
 
-def read_trial(state: Mapping[str, Any]) -> Trial:
-    return Trial(
-        x=np.array(state["x"], dtype=np.float64),
-        index=state["index"],
-        values=state["values"],
-        noise_std=state["noise_std"],
-        status=state["status"],
-        broken=tuple(state["broken"]),
-    )
-
-
 def write_events(log: Sequence[Event]) -> list[dict[str, Any]]:
     return [{"trials": one.trials, "kind": one.kind, "text": one.text} for one in log]
 
 
-def read_events(state: Sequence[Mapping[str, Any]]) -> list[Event]:
-    return [Event(one["trials"], one["kind"], one["text"]) for one in state]
+@dataclass(frozen=True)
+class Saved:
+    """A state that was read."""
+
+    trials: tuple[Trial, ...]
+    refits: tuple[Mapping[str, Any], ...]
+    recommended: Mapping[int, Float[Tensor, " d"]]
+    log: tuple[Event, ...]
+    is_halted: bool
+
+
+def read_saved(state: Mapping[str, Any]) -> Saved:
+    try:
+        recommended = state["recommended"].items()
+        return Saved(
+            trials=tuple(read_trial(one) for one in state["trials"]),
+            refits=tuple(state["refits"]),
+            recommended={int(t): torch.tensor(x, dtype=torch.float64) for t, x in recommended},
+            log=tuple(Event(one["trials"], one["kind"], one["text"]) for one in state["log"]),
+            is_halted=bool(state["is_halted"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(
+            f"the state is damaged, and nothing of it was taken over: {error!r}. Take one that "
+            f"state_dict() returned."
+        ) from error
+
+
+def read_trial(state: Mapping[str, Any]) -> Trial:
+    return Trial(
+        x=np.array(state["x"], dtype=np.float64),
+        index=state["index"],
+        values=dict(state["values"]),
+        noise_std=dict(state["noise_std"]),
+        status=state["status"],
+        broken=tuple(state["broken"]),
+    )
 
 
 def check_same(state: Mapping[str, Any], mine: Mapping[str, Any], names: Sequence[str]) -> None:

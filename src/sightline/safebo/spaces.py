@@ -54,15 +54,34 @@ class Space:
 
     def read_points(self, points: Any, name: str) -> list[tuple[int | None, Tensor]]:
         """Several points: a list of whatever ``read_point`` takes, or an (n, d) array."""
-        if isinstance(points, Query | Mapping | int | np.integer):
+        if isinstance(points, Query | Mapping):
             return [self.read_point(points, name)]
         if not isinstance(points, list | tuple):
-            array = np.asarray(points)
-            is_rows = array.ndim == 1 and array.dtype.kind in "iu" and self.rows is not None
-            points = array.tolist() if is_rows or array.ndim == 2 else [array]
-        elif len(points) and np.ndim(points[0]) == 0 and isinstance(points[0], float):
+            points = np.atleast_1d(np.asarray(points)).tolist()
+        if self._is_one_point(points):
             points = [points]
         return [self.read_point(point, name) for point in points]
+
+    def _is_one_point(self, points: Sequence[Any]) -> bool:
+        """Numbers that are neither rows of the domain nor points of a single parameter."""
+        are_numbers = all(isinstance(one, int | float | np.number) for one in points)
+        if not (are_numbers and len(points)):
+            return False
+        has_rows = self.rows is not None and not any(isinstance(x, float) for x in points)
+        return not has_rows and self.dimension > 1
+
+    def read_pending(
+        self, pending: Any, now: Float[Tensor, " c"]
+    ) -> list[tuple[int | None, Tensor]]:
+        """Points that are waited for, as the models see them; a Query brings its context."""
+        waiting = pending if isinstance(pending, list | tuple) else [pending]
+        found = []
+        for one in waiting:
+            brings = isinstance(one, Query) and one.context is not None
+            context = self.read_context(one.context) if brings else now
+            row, x = self.read_point(one, "pending")
+            found.append((row, with_context(x[None], context)[0]))
+        return found
 
     def read_context(self, context: Any) -> Float[Tensor, " c"]:
         if not self.contexts:
@@ -83,7 +102,7 @@ class Space:
                     f"{', '.join(map(repr, x))}."
                 )
             x = [x[one] for one in names]
-        point = read_array(np.atleast_1d(np.asarray(x)), name).to(torch.float64)
+        point = read_array(np.atleast_1d(np.array(x)), name).to(torch.float64)  # its own memory
         if point.shape != (len(names),):
             raise ValueError(
                 f"{name} must have {len(names)} numbers ({', '.join(names)}); got shape "
@@ -103,7 +122,10 @@ class Space:
 
     def _read_row(self, row: int, name: str) -> tuple[int, Float[Tensor, " d"]]:
         if self.rows is None:
-            raise TypeError(f"{name} must be a point of {self.box!r}; got the number {row}.")
+            raise TypeError(
+                f"{name} must be a point of {self.box!r}; got the whole number {row}, and a box "
+                f"has no rows. A point of one parameter is [{row}.0]."
+            )
         if not 0 <= row < len(self.rows):
             raise ValueError(
                 f"{name} must be a row of the domain, 0 to {len(self.rows) - 1}; got {row}."
@@ -134,7 +156,8 @@ def check_space(domain: Any, names: Sequence[str] | None, contexts: Any) -> Spac
     check_rows(rows, "domain")
     given = None if names is None else check_names(names, rows.shape[1])
     words = parameter_names(given, rows.shape[1])
-    return Space(rows.to(torch.float64), None, words, _check_contexts(contexts, words))
+    own = rows.to(torch.float64, copy=True)  # the caller may go on to change the array
+    return Space(own, None, words, _check_contexts(contexts, words))
 
 
 def _check_contexts(contexts: Any, names: tuple[str, ...]) -> tuple[str, ...]:

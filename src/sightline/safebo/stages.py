@@ -1,18 +1,20 @@
 """A round: the points that are looked at, what is believed there, and what follows from it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from sightline.domains import Box
 from sightline.kernels.kernel import Points
+from sightline.kernels.reading import is_written
 from sightline.learner.noise import Noise
 from sightline.numerics import SEEING_TOLERANCE, SKETCH_SHARE, SKETCH_TOLERANCE
 from sightline.posterior import Features
 from sightline.rules import Rule
-from sightline.safebo.bounds import Bounds, Sets, probability_safe
+from sightline.safebo.bounds import Bounds, Sets, Sources, probability_safe
 from sightline.safebo.confidence import Confidence
 from sightline.safebo.constraints import Lipschitz, Side
 from sightline.safebo.outputs import Output
@@ -43,12 +45,23 @@ class Model:
         features: dict[str, Features | None] = {}
         views = []
         for number, output in enumerate(self.outputs):
-            key = repr(output.kernel)
+            key = repr(output.kernel) if is_written(output.kernel) else str(number)
             if key not in features:
                 features[key] = self._features(output, points, is_kept)
             noise = self.noise_at(number, points) / output.scale**2
             views.append(View(output, points, noise, seen[number], features[key], self.rule))
         return Stage(self, points, is_candidate, views)
+
+    @property
+    def slopes(self) -> list[tuple[Side, Lipschitz]]:
+        """Of each limit whose function has a known Lipschitz constant, in units of its output."""
+        found = []
+        for side in self.sides:
+            one = self.lipschitz.get(side.name)
+            if one is not None:
+                scale = self.outputs[side.output].scale
+                found.append((side, Lipschitz(one.constant / scale, one.norm)))
+        return found
 
     def noise_at(self, number: int, points: Points) -> Float[Tensor, " n"]:
         """Variance of an observation of an output; rows beyond the domain's are not asked for."""
@@ -61,6 +74,13 @@ class Model:
         variance = torch.full((len(points),), output.gp.noise_std**2, dtype=torch.float64)
         variance[: len(values) if values.ndim else None] = values
         return variance
+
+    def noise_near(self, number: int, points: Points, box: Box) -> Float[Tensor, " b"]:
+        """The same at points of a box, with its slope."""
+        noise_std = self.noise_std[number]
+        if callable(noise_std):
+            return Noise.of(noise_std, points.detach()).near(points, box)
+        return self.noise_at(number, points)
 
     def _features(self, output: Output, points: Points, is_kept: bool) -> Features | None:
         """None: where they would be many, or made for a single product."""
@@ -87,6 +107,7 @@ class Stage:
 
     def observe(self, seen: Mapping[int, Seen]) -> None:
         """Values of some outputs at a row."""
+        self._betas_after(seen)  # a schedule of the caller's may fail, before anything is changed
         for number, one in seen.items():
             self.views[number].observe(one)
         self._refresh()
@@ -96,22 +117,33 @@ class Stage:
         self.mean = torch.stack([mean for mean, _ in moments])
         self.std = torch.stack([std for _, std in moments])
         model = self.model
-        scales = [output.scale for output in model.outputs]
         now = Bounds.around(self.mean, self.std, self.betas)
         if self._kept is not None:
             now = now.intersect(self._kept)
-        self.bounds = now.extended(model.sides, model.lipschitz, self.points, scales)
+        if model.slopes:
+            sources = Sources.of(self.points, now, Sets.of(now, model.sides).is_safe)
+            now = now.extended(model.slopes, self.points, sources)
+        self.bounds = now
         self._kept = self.bounds if model.confidence.is_intersected else None
         self.sets = Sets.of(self.bounds, model.sides)
 
     @property
     def betas(self) -> list[float]:
+        return self._betas_after(())
+
+    def _betas_after(self, seen: Collection[int]) -> list[float]:
+        """With another observation of some outputs."""
         learned = [view.learned for view in self.views]
-        return self.model.confidence.betas(learned, len(self.model.sides))
+        counted = [
+            replace(one, observations=one.observations + (number in seen))
+            for number, one in enumerate(learned)
+        ]
+        return self.model.confidence.betas(counted, len(self.model.sides))
 
     def check(self) -> None:
         """Raise MiscalibratedModel where the bounds exclude each other."""
-        self.bounds.check([output.names for output in self.model.outputs], self.points)
+        names = [output.names for output in self.model.outputs]
+        self.bounds.check(names, self.points, has_slopes=bool(self.model.slopes))
 
     def scale(self, number: int) -> float:
         """Prior standard deviation of an output, in its unit."""
@@ -122,7 +154,11 @@ class Stage:
         moments = [view.belief.at(points) for view in self.views]
         mean = torch.stack([mean for mean, _ in moments])
         std = torch.stack([variance for _, variance in moments]).sqrt()
-        return Look(self.model, mean, std, Bounds.around(mean, std, self.betas))
+        now = Bounds.around(mean, std, self.betas)
+        if self.model.slopes:
+            sources = Sources.of(self.points, self.bounds, self.sets.is_safe)
+            now = now.extended(self.model.slopes, points, sources)
+        return Look(self.model, mean, std, now)
 
     def look_at_row(self, row: int) -> "Look":
         """The same at a row, by the bounds that are kept."""

@@ -60,6 +60,15 @@ def value_of(output: Output, told: Mapping[str, float]) -> float | None:
     return next(iter(values.values()), None)
 
 
+def noise_of(output: Output, own: Mapping[str, float]) -> float | None:
+    """The noise of a told value that has one of its own; None: it has the usual."""
+    stds = {own[name] for name in output.names if name in own}
+    if len(stds) > 1:
+        names = ", ".join(map(repr, output.names))
+        raise ValueError(f"noise_std differs between {names}, which are one function: tell one.")
+    return next(iter(stds), None)
+
+
 def check_noise(noise_std: Any, told: Mapping[str, float]) -> dict[str, float]:
     """The noise of told values that have one of their own, by name."""
     if noise_std is None:
@@ -99,6 +108,6 @@ def about_breach(trial: Trial, constraints: Mapping[str, Constraint]) -> str:
         return f"the trial at ({where}) failed"
     parts = []
     for name in trial.broken:
-        value = trial.values.get(name, trial.values.get(OBJECTIVE, float("nan")))
+        value = trial.values[name]
         parts.append(f"{name} {value:.4g}, {constraints[name].excess(value):.3g} beyond its limit")
     return f"at ({where}): {'; '.join(parts)}"

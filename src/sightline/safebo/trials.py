@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 Status = Literal["safe", "marginal", "violated", "failed"]
 """Whether the told values satisfy the constraints, break them within the noise, or beyond it."""
 
+STATUS = "status"
+"""The column of the history that says so."""
+
 
 @dataclass(frozen=True, eq=False)
 class Trial:
@@ -56,11 +59,11 @@ class History:
     @property
     def columns(self) -> dict[str, np.ndarray]:
         """A column per parameter and output, NaN where nothing was told, and the status."""
-        xs = np.array([trial.x for trial in self.trials]).reshape(len(self), -1)
-        table: dict[str, Any] = dict(zip(self.parameters, xs.T, strict=True)) if len(self) else {}
+        xs = np.array([trial.x for trial in self.trials]).reshape(len(self), len(self.parameters))
+        table: dict[str, Any] = dict(zip(self.parameters, xs.T, strict=True))
         for name in self.outputs:
             table[name] = np.array([trial.values.get(name, np.nan) for trial in self.trials])
-        table["status"] = np.array([trial.status for trial in self.trials])
+        table[STATUS] = np.array([trial.status for trial in self.trials])
         return table
 
     def to_frame(self) -> "pandas.DataFrame":

@@ -22,6 +22,7 @@ from sightline.safebo.stages import Look, Stage
 from sightline.safebo.trials import Trial
 from sightline.shapes import Bool, Float
 from sightline.targets import Known, Targets
+from sightline.targets.known import Drawn
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ class Turn:
     def recommend(self) -> Recommendation:
         """The best by its pessimistic bound of the rows known to be safe."""
         if not bool(self.safe_rows.any()):
-            raise nothing_safe(self.stage, self.stage.is_candidate)
+            has_seeds = bool(self.task.seeds.standing(self.trials))
+            raise nothing_safe(self.stage, self.stage.is_candidate, has_seeds=has_seeds)
         stage, scale = self.stage, self.stage.scale(0)
         lower, _ = self._rising()
         row = int(lower.where(self.safe_rows, -torch.inf).argmax())
@@ -86,7 +88,7 @@ class Turn:
         if safe and self.stage.model.sides:
             return self._setting(max(safe, key=self._smallest_margin))
         standing = self.task.seeds.standing(self.trials)
-        return self.task.seeds.points[standing[0]].numpy() if standing else None
+        return self.task.seeds.points[standing[0]].numpy().copy() if standing else None
 
     def reachable(
         self, epsilon: Any, beta: Any, truth: Any, by: str, start: Any
@@ -108,6 +110,15 @@ class Turn:
     def lesson(self) -> Lesson:
         return Lesson.of(self.task.targets, self._known(), self.stage)
 
+    def rows_of(self, waiting: Sequence[tuple[int | None, Tensor]]) -> list[int]:
+        """Of pending points: those of a domain are its rows, unless their context was another."""
+        behind = self.layout.pending or (None,) * len(waiting)
+        rows = []
+        for (row, x), extra in zip(waiting, behind, strict=True):
+            is_row = row is not None and bool((self.stage.points[row] == x).all())
+            rows.append(row if is_row else extra)
+        return [row for row in rows if row is not None]
+
     # ---- where to measure next
 
     def choose(self, pending: Sequence[int], context: Float[Tensor, " c"]) -> Query:
@@ -115,6 +126,7 @@ class Turn:
         stage, is_near = self.stage, self._near_rows()
         seeds = self._near_seeds(self.task.seeds.standing(self.trials), is_near)
         untold = self._near_seeds(self.task.seeds.untold(self.trials), is_near)
+        untold = [row for row in untold if not self._is_among(row, pending)]
         is_open = is_near & stage.sets.is_safe
         if untold:
             return self._query(untold[0], "seed", context)
@@ -128,7 +140,8 @@ class Turn:
         if self._is_climbed:
             return self._climb(lesson, gains, pending)
         row = best_row(gains)
-        return self._query(row, lesson.purpose(stage.points[row : row + 1]), context)
+        is_proven = bool(stage.sets.is_safe[row])
+        return self._query(row, lesson.purpose_of_row(row) if is_proven else "seed", context)
 
     def _near_rows(self) -> Bool[Tensor, " n"]:
         points, dimension = self.stage.points, self.task.space.dimension
@@ -139,15 +152,23 @@ class Turn:
         rows = [self.layout.seeds[number] for number in numbers]
         return [row for row in rows if bool(is_near[row])]
 
+    def _is_among(self, row: int, others: Sequence[int]) -> bool:
+        point = self.stage.points[row]
+        return any(bool((self.stage.points[other] == point).all()) for other in others)
+
     def _is_near(self, points: Points) -> Bool[Tensor, " n"]:
         return within_step(points, self.last_point, self.task.max_step)
 
     @property
     def _is_climbed(self) -> bool:
-        """Whether points between those of the round are looked at."""
-        search = self.task.search
-        is_refined = search is not None and search.is_refined
-        return is_refined and not self.task.space.contexts and not is_random(self.stage.model.rule)
+        """Whether points between those of the round are looked at.
+
+        Not after a failure: a climb would lead back to where it was.
+        """
+        search, has_failed = self.task.search, self.trials and self.trials[-1].status == "failed"
+        if search is None or not search.is_refined or has_failed:
+            return False
+        return not self.task.space.contexts and not is_random(self.stage.model.rule)
 
     def _climb(self, lesson: Lesson, gains: Float[Tensor, " n"], pending: Sequence[int]) -> Query:
         assert self.task.space.box is not None
@@ -156,7 +177,8 @@ class Turn:
             return self.stage.look_at(points).sets.is_safe & self._is_near(points)
 
         point = lesson.climb(gains, self.task.space.box, is_allowed, pending)
-        look, purpose = self.stage.look_at(point), lesson.purpose(point)
+        look = self.stage.look_at(point)
+        purpose = lesson.purpose_at(point) if bool(look.sets.is_safe) else "seed"
         return self._describe(look, point[0].numpy(), None, purpose, torch.empty(0))
 
     def _query(self, row: int, purpose: Purpose, context: Float[Tensor, " c"]) -> Query:
@@ -189,19 +211,26 @@ class Turn:
         return (-upper, -lower) if self.task.is_minimized else (lower, upper)
 
     def _known(self) -> Known:
-        """For targets: in the unit of the objective."""
-        stage, scale = self.stage, self.stage.scale(0)
+        """For targets: at the points that may be asked for, in the unit of the objective."""
+        stage, scale, rows = self.stage, self.stage.scale(0), self.stage.is_candidate
         seed = np.random.SeedSequence([self.task.seed, len(self.trials)]).generate_state(1)[0]
-        lower, upper = stage.bounds.lower[0] * scale, stage.bounds.upper[0] * scale
+        lower, upper = (
+            bound[0, rows] * scale for bound in (stage.bounds.lower, stage.bounds.upper)
+        )
         return Known(
-            points=stage.points.numpy(),
-            mean=stage.mean[0].numpy() * scale,
-            std=stage.std[0].numpy() * scale,
+            points=stage.points[rows].numpy(),
+            mean=stage.mean[0, rows].numpy() * scale,
+            std=stage.std[0, rows].numpy() * scale,
             seed=int(seed),
             beta=stage.betas[0],
-            draw=stage.draw,
+            draw=self._draw,
             limits=(lower.numpy(), upper.numpy()),
-            safe=self.safe_rows.numpy(),
-            perhaps_safe=(stage.is_candidate & stage.sets.may_be_safe).numpy(),
+            safe=stage.sets.is_safe[rows].numpy(),
+            perhaps_safe=stage.sets.may_be_safe[rows].numpy(),
             is_minimized=self.task.is_minimized,
         )
+
+    def _draw(self, count: int, generator: torch.Generator) -> Drawn:
+        rows = self.stage.is_candidate
+        values, margins = self.stage.draw(count, generator)
+        return values[:, rows], None if margins is None else margins[:, rows]

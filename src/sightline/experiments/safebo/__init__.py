@@ -1,0 +1,1 @@
+"""The paper's experiments with safe Bayesian optimization."""

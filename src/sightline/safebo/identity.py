@@ -1,0 +1,47 @@
+"""What tells an optimizer from others, in plain values: a state belongs to one alone."""
+
+from typing import Any
+
+import numpy as np
+
+from sightline.gp import GP, name_of
+from sightline.learner.aiming import Asked
+from sightline.pools import Pool
+from sightline.safebo.saving import FORMAT
+from sightline.safebo.turns import Task
+
+
+def describe_task(task: Task) -> dict[str, Any]:
+    """Where it looks, for what, and how."""
+    space = task.space
+    steps = None if task.max_step is None else [str(step) for step in task.max_step.tolist()]
+    aimed = task.targets
+    targets = name_of(aimed.function) if isinstance(aimed, Asked) else repr(aimed)
+    return {
+        "format": FORMAT,
+        "domain": repr(space.box) if space.rows is None else Pool.of(space.rows).fingerprint(),
+        "names": list(space.names),
+        "contexts": list(space.contexts),
+        "safe_seed": [point.tolist() for point in task.seeds.points],
+        "search": repr(task.search),
+        "targets": targets,
+        "max_step": steps,
+        "direction": "minimize" if task.is_minimized else "maximize",
+        "seed": task.seed,
+    }
+
+
+def describe_noise(noise_std: Any) -> Any:
+    """Of one output: None, a number, one per row, or a function."""
+    if callable(noise_std):
+        return name_of(noise_std)
+    return Pool.of(noise_std[:, None]).fingerprint() if np.ndim(noise_std) else noise_std
+
+
+def describe_prior(gp: GP) -> str:
+    """All that is printed of it, and its data."""
+    if gp.data is None:
+        return repr(gp)
+    data = gp.data
+    arrays = (data.points, data.y[:, None], data.noise_variance[:, None])
+    return f"{gp!r} {' '.join(Pool.of(array).fingerprint() for array in arrays)}"

@@ -1,0 +1,162 @@
+"""The same seed, the same sequence; a saved optimizer goes on as the one that was saved."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import sightline as sl
+from sightline.gp import Data
+from sightline.safebo import CoordinateLines, Lipschitz, RandomLines, SobolSet
+
+GP = sl.GP(sl.kernels.Matern(2.5, 0.7), noise_std=0.1)
+OTHER = sl.GP(sl.kernels.Matern(2.5, 1.0), noise_std=0.2)
+DOMAIN = np.random.default_rng(0).uniform(0, 1, (30, 2))
+SEED = int(np.abs(DOMAIN - 0.4).sum(axis=1).argmin())
+BOX = sl.Box([0, 0], [1, 1], names=["kp", "kd"])
+
+
+def value(x) -> float:
+    return float(1.5 - 2 * ((np.asarray(x) - 0.4) ** 2).sum())
+
+
+def make(domain=DOMAIN, **changed) -> sl.SafeOptimizer:
+    arguments = {
+        "objective": GP,
+        "constraints": {"g": sl.Constraint(OTHER, at_least=0.0)},
+        "safe_seed": [[0.4, 0.4]] if isinstance(domain, sl.Box) else [SEED],
+        "beta": 1.5,
+    }
+    return sl.SafeOptimizer(domain, **{**arguments, **changed})
+
+
+def go(optimizer: sl.SafeOptimizer, rounds: int) -> list[list[float]]:
+    asked = []
+    for _ in range(rounds):
+        query = optimizer.ask()
+        asked.append(query.x.tolist())
+        optimizer.tell(query, value(query.x), {"g": value(query.x)})
+    return asked
+
+
+KINDS = {
+    "finite": {"domain": DOMAIN},
+    "drawn targets": {"domain": DOMAIN, "targets": sl.targets.ThompsonMaximizers(3)},
+    "random": {"domain": DOMAIN, "rule": "random"},
+    "sobol": {"domain": BOX, "search": SobolSet(64)},
+    "axes": {"domain": BOX, "search": CoordinateLines(40)},
+    "lines": {"domain": BOX, "search": RandomLines(40), "confidence": 0.9, "beta": None},
+}
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_the_same_seed_gives_the_same_sequence_and_a_loaded_optimizer_goes_on(kind, tmp_path):
+    first, second = make(**KINDS[kind]), make(**KINDS[kind])
+    asked = go(first, 4)
+    assert asked == go(second, 4) and len({tuple(x) for x in asked}) > 2
+    first.save(tmp_path / "state.json")
+    third = make(**KINDS[kind]).load(tmp_path / "state.json")
+    assert go(first, 3) == go(third, 3) == go(second, 3)
+    assert first.best.x.tolist() == third.best.x.tolist()
+    assert json.dumps(first.state_dict()) == json.dumps(third.state_dict())
+
+
+def test_asking_changes_nothing_about_what_is_asked_next():
+    optimizer = make()
+    go(optimizer, 3)
+    assert optimizer.ask().index == optimizer.ask().index
+    box = make(BOX, search=SobolSet(64))
+    go(box, 3)
+    assert box.ask().x.tolist() == box.ask().x.tolist()
+
+
+def test_a_violation_is_saved_and_so_are_failures_and_partial_tells():
+    optimizer = make(beta=None, confidence=0.9)
+    optimizer.tell(SEED, 1.3, {"g": 1.5})
+    optimizer.tell(5, failed=True)
+    optimizer.tell(7, constraints={"g": -0.5}, noise_std=0.05)
+    again = make(beta=None, confidence=0.9)
+    again.load_state_dict(optimizer.state_dict())
+    assert again.is_halted and [event.kind for event in again.log] == ["failed", "violation"]
+    assert again.history[2].noise_std == {"g": 0.05}
+    for one in (optimizer, again):
+        one.acknowledge()
+    assert optimizer.ask().index == again.ask().index
+    assert again.log[-1].kind == "acknowledged"
+
+
+def test_after_a_refit_a_loaded_optimizer_asks_the_same():
+    pytest.importorskip("botorch")
+    optimizer = make(beta=None, confidence=0.9)
+    go(optimizer, 6)
+    optimizer.refit()
+    go(optimizer, 1)
+    again = make(beta=None, confidence=0.9)
+    again.load_state_dict(json.loads(json.dumps(optimizer.state_dict())))
+    assert again.ask().index == optimizer.ask().index
+    np.testing.assert_array_equal(again.bounds("g")[0], optimizer.bounds("g")[0])
+
+
+DATA = Data(*(torch.tensor(part, dtype=torch.float64) for part in ([[0.1, 0.2]], [1.0], [0.1])))
+OTHERS = {
+    "domain": {"domain": DOMAIN[::-1].copy()},
+    "objective": {"objective": OTHER},
+    "constraints": {"constraints": {"g": sl.Constraint(OTHER, at_least=0.1)}},
+    "outputs": {"constraints": {"g": sl.Constraint(GP, at_least=0.0)}, "objective": GP},
+    "safe_seed": {"safe_seed": [SEED, 3]},
+    "confidence": {"beta": 1.6},
+    "rule": {"rule": "itl"},
+    "targets": {"targets": sl.targets.ThompsonMaximizers(2)},
+    "max_step": {"max_step": 0.4},
+    "direction": {"direction": "minimize"},
+    "noise_std": {"noise_std": {"objective": np.full(30, 0.2)}},
+    "seed": {"seed": 1},
+}
+
+
+@pytest.mark.parametrize("name", sorted(OTHERS))
+def test_the_state_of_another_optimizer_is_refused_and_nothing_changes(name):
+    mine, other = make(), make(**OTHERS[name])
+    other.tell(SEED, 0.1, {"g": 0.1})
+    before = json.dumps(mine.state_dict())
+    with pytest.raises(ValueError, match="the state is of another optimizer"):
+        mine.load_state_dict(other.state_dict())
+    assert json.dumps(mine.state_dict()) == before
+
+
+def test_other_data_of_a_prior_make_another_optimizer():
+    with_data = sl.GP(GP.kernel, noise_std=0.1, data=DATA)
+    moved = Data(DATA.points + 0.1, DATA.y, DATA.noise_variance)
+    state = make(objective=with_data).state_dict()
+    make(objective=with_data).load_state_dict(state)
+    other = make(objective=sl.GP(GP.kernel, noise_std=0.1, data=moved))
+    with pytest.raises(ValueError, match="its objective is"):
+        other.load_state_dict(state)
+
+
+def test_a_slope_and_a_shared_prior_tell_optimizers_apart():
+    shared = {"g": sl.Constraint(GP, at_least=0.0)}
+    alike = {"g": sl.Constraint(sl.GP(GP.kernel, noise_std=0.1), at_least=0.0)}
+    steep = {"g": sl.Constraint(GP, at_least=0.0, lipschitz=Lipschitz(2.0, 1))}
+    state = make(constraints=shared).state_dict()
+    for other in (alike, steep):
+        with pytest.raises(ValueError, match="another optimizer"):
+            make(constraints=other).load_state_dict(state)
+
+
+@pytest.mark.parametrize("key", ["trials", "refits", "recommended", "log", "is_halted"])
+def test_a_damaged_state_is_refused_before_anything_is_changed(key):
+    mine, state = make(), make().state_dict()
+    mine.tell(SEED, 0.1, {"g": 0.1})
+    before = json.dumps(mine.state_dict())
+    del state[key]
+    with pytest.raises(ValueError, match="the state is damaged, and nothing of it was taken over"):
+        mine.load_state_dict(state)
+    assert json.dumps(mine.state_dict()) == before
+
+
+def test_a_file_that_is_no_state_is_named(tmp_path):
+    (tmp_path / "other.json").write_text('{"format": "something else"}')
+    with pytest.raises(ValueError, match=r"other.json' is no saved optimizer"):
+        make().load(tmp_path / "other.json")

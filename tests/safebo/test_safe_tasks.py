@@ -1,0 +1,81 @@
+"""The paper's synthetic tasks: their golden numbers, and short runs without a violation."""
+
+import numpy as np
+import pytest
+
+import sightline as sl
+from sightline.experiments.safebo.tasks import bumps, island
+
+
+def test_the_1d_task_has_its_golden_numbers():
+    task = bumps()
+    x, f = task.domain[:, 0], task.f
+    assert task.is_safe.sum() == 367
+    assert f.max() == pytest.approx(1.440856, abs=5e-7)
+    assert x[f.argmax()] == pytest.approx(0.4449, abs=5e-5)
+    right = np.where(x > 4, f, -np.inf)
+    assert right.max() == pytest.approx(0.983085, abs=5e-7)
+    assert x[right.argmax()] == pytest.approx(5.4950, abs=5e-5)
+    valley = np.where((x > 1) & (x < 3), f, np.inf)
+    assert valley.min() == pytest.approx(0.121687, abs=5e-7)
+    assert x[valley.argmin()] == pytest.approx(2.028, abs=5e-4)
+    assert task.regret(int(right.argmax())) == pytest.approx(0.4578, abs=5e-5)
+    assert task.lipschitz[0] == pytest.approx(1.685, abs=5e-4)
+
+
+def test_the_2d_task_has_its_golden_numbers():
+    task = island()
+    assert task.is_safe.sum() == 805
+    assert task.f[task.optimum] == pytest.approx(13.502401, abs=5e-7)
+    np.testing.assert_allclose(task.domain[task.optimum], [1.32, 1.32])
+    assert task.f.max() == pytest.approx(18.358, abs=5e-4)
+    # between neighbours of the grid, just below the steepest slopes of the functions themselves
+    assert task.lipschitz == pytest.approx((12.87, 9.65), rel=3e-3)
+    assert all(np.less(task.lipschitz, (12.87, 9.65)))
+    assert all(np.less(task.paper_lipschitz, task.lipschitz))
+
+
+def test_a_start_is_drawn_where_the_paper_draws_it_and_told_by_name():
+    rng = np.random.default_rng(0)
+    assert len(bumps().start(rng)) == 8
+    row = int(island().start(rng)[0])
+    assert (np.abs(island().domain[row]) <= 0.5).all()
+    assert set(island().measure(row, rng)) == {"objective", "constraints"}
+    assert set(bumps().measure(0, rng)) == {"objective"}
+
+
+@pytest.mark.parametrize("rule", ["vtl", "itl"])
+@pytest.mark.parametrize(("make", "rounds"), [(bumps, 60), (island, 15)])
+def test_short_runs_find_better_points_without_a_violation(make, rounds, rule):
+    task, rng = make(), np.random.default_rng(1)
+    optimizer = task.optimizer(rng, rule=rule)
+    before = optimizer.safe_mask.sum()
+    first = task.regret(optimizer.best.index)
+    for _ in range(rounds):
+        query = optimizer.ask()
+        assert task.is_safe[query.index]
+        assert query.lower["g"] >= 0 and query.purpose in ("explore", "expand")
+        optimizer.tell(query, **task.measure(query.index, rng))
+    assert optimizer.safe_mask.sum() > before
+    assert (optimizer.safe_mask <= task.is_safe).all()
+    assert task.regret(optimizer.best.index) <= first
+    assert task.regret(optimizer.best.index) <= optimizer.regret_bound()
+
+
+@pytest.mark.parametrize("make", [bumps, island])
+def test_the_true_lipschitz_constants_enlarge_the_safe_set_by_safe_points_alone(make):
+    task, rng = make(), np.random.default_rng(2)
+    plain = task.optimizer(rng)
+    gp = sl.GP(sl.kernels.Gaussian(1.0), noise_std=0.1)
+    known = sl.safebo.Lipschitz(task.lipschitz[1], norm=1)
+    enlarged = sl.SafeOptimizer(
+        task.domain,
+        objective=gp,
+        constraints={"g": sl.Constraint(gp, at_least=0.0, lipschitz=known)},
+        beta=task.beta,
+        on_violation="continue",
+    )
+    for trial in plain.history:
+        enlarged.tell(trial.index, trial.values["g"])
+    assert (enlarged.safe_mask >= plain.safe_mask).all()
+    assert (enlarged.safe_mask <= task.is_safe).all()
