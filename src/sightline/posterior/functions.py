@@ -20,7 +20,7 @@ from torch import Tensor
 
 from sightline.kernels import Kernel
 from sightline.kernels.kernel import Points
-from sightline.numerics import RANK_TOLERANCE, nonnegative
+from sightline.numerics import PROVEN, RANK_TOLERANCE, nonnegative
 from sightline.shapes import Float
 
 
@@ -81,8 +81,14 @@ class FunctionPosterior:
         same._seen, same._points = list(self._seen), list(self._points)
         return same
 
-    def see_targets(self, targets: Points, noise_variance: float) -> None:
-        """Condition on f (or, with noise, y) at the targets, up to what is determined anyway."""
+    def see_targets(self, targets: Points, noise_variance: float) -> bool:
+        """Condition on f (or, with noise, y) at the targets, up to what is determined anyway.
+
+        Returns whether f is known at every target from then on.
+        """
+        different, counts = torch.unique(targets, dim=0, return_counts=True)
+        if noise_variance == 0.0 and self._see_each(different, int(counts.max())):
+            return True
         values, U = torch.linalg.eigh(self._kernel.block(targets, targets))
         kept = values > RANK_TOLERANCE * values.max()
         g = U[:, kept].T / (values[kept] + noise_variance).sqrt()[:, None]
@@ -95,6 +101,25 @@ class FunctionPosterior:
         self._gather_points()
         self._seen.append(Sight(targets, g))
         self._grow(F, torch.eye(len(g)).to(F))
+        return False
+
+    def _see_each(self, points: Points, repeats: int) -> bool:
+        """Condition on f at different points, if no direction of it is below RANK_TOLERANCE.
+
+        A Cholesky factor of the posterior covariance less a multiple of I exists only where all
+        its eigenvalues are above that, and then those of the prior covariance are too.
+        """
+        K, F = self._kernel.block(points, points), self.whiten(points)
+        largest = repeats * float(K.abs().sum(dim=0).max())  # bounds the eigenvalues, with repeats
+        covariance = torch.addmm(K, F.T, F, alpha=-1.0)
+        below = covariance.clone()
+        below.diagonal().sub_(PROVEN * RANK_TOLERANCE * largest)
+        if int(torch.linalg.cholesky_ex(below).info):
+            return False
+        self._gather_points()
+        self._seen.append(Sight(points))
+        self._grow(F, torch.linalg.cholesky(covariance))
+        return True
 
     @property
     def rank(self) -> int:

@@ -70,37 +70,49 @@ class Features:
 
 
 class Moments:
-    """sum_a phi_a phi_a' over some rows, kept up to date while few of them change."""
+    """sum_a phi_a phi_a' over some rows, kept up to date while few of them change.
+
+    Sketches of one kernel share it: what is made for one output is there for the next.
+    """
 
     def __init__(self, features: Features) -> None:
-        self._rows = features.rows
+        self.features = features
         self._chosen = torch.zeros(len(features.rows), dtype=torch.bool)
         self._sum = features.rows.new_zeros(features.rank, features.rank)
+        self._unseen: Tensor | None = None
 
     def of(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r r"]:
-        new, old = (
-            (chosen & ~self._chosen).nonzero()[:, 0],
-            (self._chosen & ~chosen).nonzero()[:, 0],
-        )
-        if len(new) + len(old) < int(chosen.sum()):
-            self._sum = self._sum + self._square(new) - self._square(old)
-        else:
-            self._sum = self._square(chosen.nonzero()[:, 0])
-        self._chosen = chosen.clone()
+        if not torch.equal(chosen, self._chosen):
+            self._sum = self._updated(chosen)
+            self._chosen, self._unseen = chosen.clone(), None
         return self._sum
 
-    def _square(self, rows: Int[Tensor, " b"]) -> Float[Tensor, "r r"]:
-        some = self._rows[rows]
+    def unseen(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r u"]:
+        """Orthonormal directions of the weights that f at these rows says nothing of."""
+        moments = self.of(chosen)
+        if self._unseen is None:
+            values, U = torch.linalg.eigh(moments)
+            self._unseen = U[:, values <= RANK_TOLERANCE * values.max()]
+        return self._unseen
+
+    def _updated(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r r"]:
+        new, old = chosen & ~self._chosen, self._chosen & ~chosen
+        if int(new.sum()) + int(old.sum()) < int(chosen.sum()):
+            return self._sum + self._square(new) - self._square(old)
+        return self._square(chosen)
+
+    def _square(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r r"]:
+        some = self.features.rows[chosen]
         return some.T @ some
 
 
 class Sketch:
     """The weights given what was observed, and what a rule reads of rows and targets."""
 
-    def __init__(self, features: Features) -> None:
-        self.features = features
-        self._moments = Moments(features)
-        self._precision = torch.eye(features.rank).to(features.rows)
+    def __init__(self, moments: Moments) -> None:
+        self.features = moments.features
+        self._moments = moments
+        self._precision = torch.eye(self.features.rank).to(self.features.rows)
 
     def copy(self) -> "Sketch":
         """An independent one, to try observations on."""
@@ -125,18 +137,15 @@ class Sketch:
         The targets weigh alike. Without noise f_A is seen up to ``numerics.RANK_TOLERANCE`` of the
         largest eigenvalue of its prior covariance.
         """
-        factor = torch.linalg.cholesky(self._precision)
         phi = self.features.rows[rows]
         fields = {}
-        moments = self._moments.of(is_target) if needs & MOMENTS else None
-        if moments is not None and "squared_covariance" in needs:
-            half = torch.cholesky_solve(moments / len(targets.weights), factor)
-            both = torch.cholesky_solve(half.T.contiguous(), factor)
-            fields["squared_covariance"] = nonnegative(((phi @ both) * phi).sum(dim=1))
-        if moments is not None and "variance_given_targets" in needs:
-            seen = self._given_targets(phi, moments, target_noise_variance)
+        if "squared_covariance" in needs:
+            fields["squared_covariance"] = self._squared_covariance(phi, is_target)
+        if "variance_given_targets" in needs:
+            seen = self._given_targets(phi, is_target, target_noise_variance)
             fields["variance_given_targets"] = seen
         if needs & {"standardized_covariance", "covariance"}:
+            factor = torch.linalg.cholesky(self._precision)
             of_targets = torch.cholesky_solve(self.features.rows[is_target].T, factor)
             if "standardized_covariance" in needs:
                 u = of_targets @ standardizing_weights(targets)
@@ -158,19 +167,23 @@ class Sketch:
             some = {name: values[piece] for name, values in fields.items()}
             yield piece, some | {"covariance": phi[piece] @ of_targets}
 
+    def _squared_covariance(
+        self, phi: Float[Tensor, "b r"], is_target: Bool[Tensor, " n"]
+    ) -> Float[Tensor, " b"]:
+        """Its mean over the targets."""
+        covariance = torch.cholesky_inverse(torch.linalg.cholesky(self._precision))
+        between = covariance @ self._moments.of(is_target) @ covariance
+        return nonnegative((phi @ between).mul_(phi).sum(dim=1).div_(int(is_target.sum())))
+
     def _given_targets(
-        self, phi: Float[Tensor, "b r"], moments: Float[Tensor, "r r"], noise_variance: float
+        self, phi: Float[Tensor, "b r"], is_target: Bool[Tensor, " n"], noise_variance: float
     ) -> Float[Tensor, " b"]:
         """The variance had f, or with noise y, been seen at the targets."""
         if noise_variance > 0:
-            factor = torch.linalg.cholesky(self._precision + moments / noise_variance)
+            precision = self._precision + self._moments.of(is_target) / noise_variance
+            factor = torch.linalg.cholesky(precision)
             return torch.linalg.solve_triangular(factor, phi.T, upper=False).square().sum(dim=0)
-        values, U = torch.linalg.eigh(moments)
-        unseen = U[:, values <= RANK_TOLERANCE * values.max()]
+        unseen = self._moments.unseen(is_target)
         factor = torch.linalg.cholesky(unseen.T @ self._precision @ unseen)
-        left = torch.linalg.solve_triangular(factor, unseen.T @ phi.T, upper=False)
-        return left.square().sum(dim=0)
-
-
-MOMENTS = frozenset({"squared_covariance", "variance_given_targets"})
-"""Fields that are made of a sum over the targets."""
+        root = torch.linalg.solve_triangular(factor, unseen.T, upper=False)
+        return (phi @ root.T).square_().sum(dim=1)

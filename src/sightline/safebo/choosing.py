@@ -52,20 +52,30 @@ class Lesson:
         """Summed over outputs; -inf where a row is not open."""
         rows = is_open.nonzero()[:, 0]
         gains = torch.full((len(is_open),), -torch.inf, dtype=torch.float64)
-        views = [self.stage.views[number] for number in self.outputs]
-        each = [view.gains(rows, self.is_target, pending) for view in views]
+        views = self.stage.views
+        each = [
+            count * views[number].gains(rows, self.is_target, pending)
+            for number, count in self._count_alike().items()
+        ]
         gains[rows] = torch.stack(each).sum(dim=0)
         return gains
 
+    def _count_alike(self) -> dict[int, int]:
+        """Outputs of different variances, and how many have those of each."""
+        counts: dict[int, int] = {}
+        views = self.stage.views
+        for number in self.outputs:
+            alike = (other for other in counts if views[number].varies_as(views[other]))
+            first = next(alike, number)
+            counts[first] = counts.get(first, 0) + 1
+        return counts
+
     def purpose(self, point: Points) -> Purpose:
         """To expand, if most of the variance it removes is at points not known to be safe."""
-        targets = self.stage.points[self.is_target]
-        removed = torch.zeros(len(targets), dtype=torch.float64)
+        removed = torch.zeros(int(self.is_target.sum()), dtype=torch.float64)
         for number in self.outputs:
-            posterior = self.stage.views[number].belief.tracker.posterior
-            noise = self.stage.model.noise_at(number, point)
-            variance = posterior.variance(point) + noise / self.stage.scale(number) ** 2
-            removed += posterior.covariance(point, targets)[0].square() / variance
+            noise = float(self.stage.model.noise_at(number, point)) / self.stage.scale(number) ** 2
+            removed += self.stage.views[number].removed(point, noise, self.is_target)
         safely = removed[self.stage.sets.is_safe[self.is_target]].sum()
         return "explore" if 2 * float(safely) >= float(removed.sum()) else "expand"
 

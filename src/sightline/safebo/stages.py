@@ -10,7 +10,7 @@ from torch import Tensor
 from sightline.kernels.kernel import Points
 from sightline.learner.noise import Noise
 from sightline.numerics import SEEING_TOLERANCE, SKETCH_SHARE, SKETCH_TOLERANCE
-from sightline.posterior import Features
+from sightline.posterior import Features, Moments
 from sightline.rules import Rule
 from sightline.safebo.bounds import Bounds, Sets, probability_safe
 from sightline.safebo.confidence import Confidence
@@ -40,14 +40,15 @@ class Model:
         is_kept: bool,
     ) -> "Stage":
         """At some points, of which the first are those of the domain; kept for many rounds?"""
-        features: dict[str, Features | None] = {}
+        moments: dict[tuple[int, bool], Moments | None] = {}
         views = []
         for number, output in enumerate(self.outputs):
-            key = repr(output.kernel)
-            if key not in features:
-                features[key] = self._features(output, points, is_kept)
+            key = id(output.kernel), self._sees_exactly(output)
+            if key not in moments:
+                features = self._features(output, points, is_kept)
+                moments[key] = None if features is None else Moments(features)
             noise = self.noise_at(number, points) / output.scale**2
-            views.append(View(output, points, noise, seen[number], features[key], self.rule))
+            views.append(View(output, points, noise, seen[number], moments[key], self.rule))
         return Stage(self, points, is_candidate, views)
 
     def noise_at(self, number: int, points: Points) -> Float[Tensor, " n"]:
@@ -64,12 +65,17 @@ class Model:
 
     def _features(self, output: Output, points: Points, is_kept: bool) -> Features | None:
         """None: where they would be many, or made for a single product."""
-        sees = "variance_given_targets" in self.rule.needs
-        if not (is_kept or sees):
+        if not (is_kept or self._sees_targets):
             return None
-        is_exact = sees and noise_of_targets(self.rule, output) == 0.0
-        tolerance = SEEING_TOLERANCE if is_exact else SKETCH_TOLERANCE
+        tolerance = SEEING_TOLERANCE if self._sees_exactly(output) else SKETCH_TOLERANCE
         return Features.of(output.kernel, points, tolerance, int(SKETCH_SHARE * len(points)))
+
+    def _sees_exactly(self, output: Output) -> bool:
+        return self._sees_targets and noise_of_targets(self.rule, output) == 0.0
+
+    @property
+    def _sees_targets(self) -> bool:
+        return "variance_given_targets" in self.rule.needs
 
 
 class Stage:
