@@ -72,6 +72,14 @@ SKETCH_TOLERANCE = 1e-6
 """Share of the largest prior variance that a sketch may leave out, where sums over targets are
 made of it; a deviation of a thousandth of the prior's."""
 
+SKETCH_NOISE = 1e-4
+"""And the same as a share of the noise variance: what is left out acts as noise that is not there,
+and it must be small beside the noise that is."""
+
+SKETCH_BAND = 1e-3
+"""Rows whose sketched gain is within this share of the best are scored again without a sketch, so
+that its error chooses neither between them nor between ties."""
+
 SEEING_TOLERANCE = 1e-12
 """The same where f is seen at the targets: below RANK_TOLERANCE, which decides what is seen."""
 

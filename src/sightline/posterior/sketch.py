@@ -7,13 +7,27 @@ Cholesky factor (Harbrecht et al. 2012) gives every point a vector with
     0 \le k(x, x) - \phi_x^\top \phi_x \le \epsilon \max_z k(z, z),
 
 so f is linear in r weights of prior covariance I, whose precision after observations is
-:math:`P = I + \sum_i \phi_i \phi_i^\top / \rho_i^2`. What is left out of the prior is itself a
-covariance, so a posterior covariance errs by at most
-:math:`\epsilon (1 + \|g_x\|_1)(1 + \|g_z\|_1)` of the largest prior variance, where
-:math:`g_x = (K + \rho^2)^{-1} k(D, x)` says how the mean at x weighs the data.
+:math:`P = I + \sum_i \phi_i \phi_i^\top / \rho_i^2`. A sum over m targets is one r x r matrix,
+made in O(m r^2), and O(r^2) more for each row that reads it.
 
-A sum over m targets is one r x r matrix, made in O(m r^2), and O(r^2) more for each row that
-reads it.
+**Error.** What is left out of the prior is itself a covariance e, of at most
+:math:`\epsilon` with :math:`\max_z k(z, z) = 1`. A posterior variance is the least of
+:math:`\mathrm{Var}[f_x - g^\top y]` over g, and e adds
+:math:`\mathrm{Var}_e[e_x - g^\top e_D] \le \epsilon (1 + \|g\|_1)^2` to each of them. So the
+sketch is too low, for every combination of values, and by at most what its own best weights
+:math:`\hat g_x = (\hat K + \rho^2)^{-1} \hat k(D, x)` say:
+
+.. math::
+    0 \le k_D(x, x) - \hat k_D(x, x) \le \delta_x^2, \qquad
+    |k_D(x, z) - \hat k_D(x, z)| \le \delta_x \delta_z, \qquad
+    \delta_x = \sqrt\epsilon\, (1 + \|\hat g_x\|_1).
+
+Hence :math:`\sqrt{\sum_a w_a k_D(x, a)^2}` of VTL errs by at most
+:math:`\delta_x \sqrt{\sum_a w_a \delta_a^2}`, and the variance given y_A, of ITL about y, by
+:math:`\delta_x^2` with weights of the data and the targets. There is no such bound where f_A
+itself is seen: directions that the targets barely show decide there, and RANK_TOLERANCE, which
+says which of them count, is part of the definition. What differs from the dense result then are
+eigenvalues that lie on the one side of it here and on the other side there.
 """
 
 from collections.abc import Iterator
@@ -113,16 +127,18 @@ class Sketch:
         self.features = moments.features
         self._moments = moments
         self._precision = torch.eye(self.features.rank).to(self.features.rows)
+        self._observed: list[tuple[int, float]] = []  # rows, and standard deviations of the noise
 
     def copy(self) -> "Sketch":
         """An independent one, to try observations on."""
         same = copy(self)
-        same._precision = self._precision.clone()
+        same._precision, same._observed = self._precision.clone(), list(self._observed)
         return same
 
     def observe(self, row: int, noise_variance: float) -> None:
         phi = self.features.rows[row]
         self._precision.addr_(phi, phi, alpha=1.0 / noise_variance)
+        self._observed.append((row, noise_variance**0.5))
 
     def fields(
         self,
@@ -184,6 +200,16 @@ class Sketch:
             factor = torch.linalg.cholesky(precision)
             return torch.linalg.solve_triangular(factor, phi.T, upper=False).square().sum(dim=0)
         unseen = self._moments.unseen(is_target)
-        factor = torch.linalg.cholesky(unseen.T @ self._precision @ unseen)
+        factor = torch.linalg.cholesky(self._precision_along(unseen))
         root = torch.linalg.solve_triangular(factor, unseen.T, upper=False)
         return (phi @ root.T).square_().sum(dim=1)
+
+    def _precision_along(self, directions: Float[Tensor, "r u"]) -> Float[Tensor, "u u"]:
+        """By the observations, where they are fewer than the features."""
+        if len(self._observed) >= self.features.rank:
+            return directions.T @ self._precision @ directions
+        rows, stds = [row for row, _ in self._observed], [std for _, std in self._observed]
+        told = self.features.rows[rows] / directions.new_tensor(stds)[:, None] @ directions
+        precision = told.T @ told
+        precision.diagonal().add_(1.0)
+        return precision

@@ -10,11 +10,17 @@ from torch import Tensor
 
 from sightline.domains import Box
 from sightline.kernels.kernel import Points
-from sightline.numerics import REFINED_STARTS, SAFE_BISECTIONS, TIE_TOLERANCE
+from sightline.numerics import (
+    LEADERS,
+    REFINED_STARTS,
+    SAFE_BISECTIONS,
+    SKETCH_BAND,
+    TIE_TOLERANCE,
+)
 from sightline.refining import find_starts, refine
 from sightline.safebo.query import Purpose
 from sightline.safebo.stages import Stage
-from sightline.shapes import Bool, Float
+from sightline.shapes import Bool, Float, Int
 from sightline.targets import Known, NoTargetsLeft, Targets
 
 Allowed = Callable[[Points], Bool[Tensor, " b"]]
@@ -52,13 +58,21 @@ class Lesson:
         """Summed over outputs; -inf where a row is not open."""
         rows = is_open.nonzero()[:, 0]
         gains = torch.full((len(is_open),), -torch.inf, dtype=torch.float64)
-        views = self.stage.views
+        gains[rows] = self._sum_gains(rows, pending)
+        views = [self.stage.views[number] for number in self.outputs]
+        if any(view.can_be_confirmed for view in views):
+            leaders = find_leaders(gains)
+            gains[leaders] = self._sum_gains(leaders, pending, is_dense=True)
+        return gains
+
+    def _sum_gains(
+        self, rows: Int[Tensor, " b"], pending: Sequence[int], *, is_dense: bool = False
+    ) -> Float[Tensor, " b"]:
         each = [
-            count * views[number].gains(rows, self.is_target, pending)
+            count * self.stage.views[number].gains(rows, self.is_target, pending, is_dense)
             for number, count in self._count_alike().items()
         ]
-        gains[rows] = torch.stack(each).sum(dim=0)
-        return gains
+        return torch.stack(each).sum(dim=0)
 
     def _count_alike(self) -> dict[int, int]:
         """Outputs of different variances, and how many have those of each."""
@@ -108,6 +122,12 @@ class Lesson:
             return torch.stack(each).sum(dim=0)
 
         return gain
+
+
+def find_leaders(gains: Float[Tensor, " n"]) -> Int[Tensor, " b"]:
+    """Rows that may be the best for all that a sketch says; of many the likeliest."""
+    best, rows = torch.topk(gains, min(LEADERS, len(gains)))
+    return rows[best >= best[0] - SKETCH_BAND * best[0].abs()].sort().values
 
 
 def best_row(gains: Float[Tensor, " n"]) -> int:

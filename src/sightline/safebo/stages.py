@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sightline.kernels.kernel import Points
 from sightline.learner.noise import Noise
-from sightline.numerics import SEEING_TOLERANCE, SKETCH_SHARE, SKETCH_TOLERANCE
+from sightline.numerics import SEEING_TOLERANCE, SKETCH_NOISE, SKETCH_SHARE, SKETCH_TOLERANCE
 from sightline.posterior import Features, Moments
 from sightline.rules import Rule
 from sightline.safebo.bounds import Bounds, Sets, probability_safe
@@ -40,15 +40,18 @@ class Model:
         is_kept: bool,
     ) -> "Stage":
         """At some points, of which the first are those of the domain; kept for many rounds?"""
-        moments: dict[tuple[int, bool], Moments | None] = {}
+        noises = [
+            self.noise_at(number, points) / output.scale**2
+            for number, output in enumerate(self.outputs)
+        ]
+        moments: dict[tuple[int, float], Moments | None] = {}
         views = []
-        for number, output in enumerate(self.outputs):
-            key = id(output.kernel), self._sees_exactly(output)
+        for output, noise, told in zip(self.outputs, noises, seen, strict=True):
+            key = id(output.kernel), self._tolerance(output, noises)
             if key not in moments:
-                features = self._features(output, points, is_kept)
+                features = self._features(output, points, key[1], is_kept)
                 moments[key] = None if features is None else Moments(features)
-            noise = self.noise_at(number, points) / output.scale**2
-            views.append(View(output, points, noise, seen[number], moments[key], self.rule))
+            views.append(View(output, points, noise, told, moments[key], self.rule))
         return Stage(self, points, is_candidate, views)
 
     def noise_at(self, number: int, points: Points) -> Float[Tensor, " n"]:
@@ -63,19 +66,22 @@ class Model:
         variance[: len(values) if values.ndim else None] = values
         return variance
 
-    def _features(self, output: Output, points: Points, is_kept: bool) -> Features | None:
+    def _features(
+        self, output: Output, points: Points, tolerance: float, is_kept: bool
+    ) -> Features | None:
         """None: where they would be many, or made for a single product."""
-        if not (is_kept or self._sees_targets):
+        if not (is_kept or "variance_given_targets" in self.rule.needs):
             return None
-        tolerance = SEEING_TOLERANCE if self._sees_exactly(output) else SKETCH_TOLERANCE
         return Features.of(output.kernel, points, tolerance, int(SKETCH_SHARE * len(points)))
 
-    def _sees_exactly(self, output: Output) -> bool:
-        return self._sees_targets and noise_of_targets(self.rule, output) == 0.0
-
-    @property
-    def _sees_targets(self) -> bool:
-        return "variance_given_targets" in self.rule.needs
+    def _tolerance(self, output: Output, noises: Sequence[Float[Tensor, " n"]]) -> float:
+        """Of a sketch that serves all outputs of this kernel."""
+        sees = "variance_given_targets" in self.rule.needs
+        if sees and noise_of_targets(self.rule, output) == 0.0:
+            return SEEING_TOLERANCE
+        parts = zip(self.outputs, noises, strict=True)
+        least = min(float(noise.min()) for one, noise in parts if one.kernel is output.kernel)
+        return min(SKETCH_TOLERANCE, max(SKETCH_NOISE * least, SEEING_TOLERANCE))
 
 
 class Stage:

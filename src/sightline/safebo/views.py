@@ -118,8 +118,9 @@ class View:
         rows: Int[Tensor, " b"],
         is_target: Bool[Tensor, " n"],
         pending: Sequence[int] = (),
+        is_dense: bool = False,
     ) -> Float[Tensor, " b"]:
-        """What observing each of these rows would teach about the targets.
+        """What observing each of these rows would teach about the targets; dense: without sketch.
 
         As if ``pending`` rows had been observed: variances do not depend on what comes out.
         """
@@ -128,7 +129,7 @@ class View:
         m = int(is_target.sum())
         weights = torch.full((m,), 1.0 / m, dtype=torch.float64)
         targets = TargetState(variance[is_target], problem.prior_variance[is_target], weights)
-        maker = Dense(tracker) if sketch is None else sketch
+        maker = Dense(tracker) if sketch is None or is_dense else sketch
         gains = torch.empty(len(rows), dtype=torch.float64)
         seen = problem.target_noise_variance
         for piece, fields in maker.fields(rows, is_target, targets, self._rule.needs, seen):
@@ -138,6 +139,11 @@ class View:
             state = State(some, tracker.posterior.rank, noise, fields | known, targets)
             gains[piece] = self._rule.gain(state)
         return gains
+
+    @property
+    def can_be_confirmed(self) -> bool:
+        """Whether gains are sketched, and those of a few rows cost little without."""
+        return self._sketch is not None and "variance_given_targets" not in self._rule.needs
 
     def removed(
         self, point: Points, noise_variance: float, is_target: Bool[Tensor, " n"]
