@@ -27,23 +27,23 @@ import safeopt  # noqa: E402
 
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--problem", required=True, help=".npz of grid, rows, y, noise_std, beta")
+    parser.add_argument("--problem", required=True, help=".npz: grid, rows, y, lengthscales...")
     parser.add_argument("--observed", type=int, required=True, help="observations to begin with")
     parser.add_argument("--asks", type=int, required=True)
     return parser.parse_args()
 
 
 def make_optimizer(problem, observed: int) -> safeopt.SafeOpt:
-    """Zero-mean Gaussian kernels of lengthscale 1; a limit of 0 for the second function alone."""
+    """Zero-mean Gaussian kernels of variance 1; a limit of 0 for the second function alone."""
     X, y = problem["grid"][problem["rows"][:observed]], problem["y"][:observed]
     gps = [
         GPy.models.GPRegression(
             X,
             y[:, [i]],
-            GPy.kern.RBF(X.shape[1], variance=1.0, lengthscale=1.0),
+            GPy.kern.RBF(X.shape[1], variance=1.0, lengthscale=lengthscale),
             noise_var=float(problem["noise_std"]) ** 2,
         )
-        for i in range(y.shape[1])
+        for i, lengthscale in enumerate(problem["lengthscales"])
     ]
     return safeopt.SafeOpt(
         gps,
