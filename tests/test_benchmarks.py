@@ -17,6 +17,7 @@ SAID = {
     "gpu.py": "same picks",
     "gpu_equality.py": "12 problems, 0 with other picks",
     "streaming.py": "same picks",
+    "safe_optimizer.py": "per ask about",
 }
 
 

@@ -18,6 +18,10 @@ PROVEN = 2.0
 """Multiple of RANK_TOLERANCE above which a Cholesky factor proves eigenvalues to lie: its rounding
 is a few 1e-13 of the largest for thousands of rows."""
 
+PROVEN_ROWS = 1_000
+"""Rows of which it is proven, at most, that no small rank describes them: 10 ms, where making
+features in vain takes 100."""
+
 WELL_CONDITIONED = 1e6
 """Ratio of eigenvalues up to which Cholesky factors stand in for singular values: far above
 RANK_TOLERANCE, so both see the full rank, and they agree to about 1e-15 of this ratio."""

@@ -22,9 +22,11 @@ from sightline.posterior import (
     Sketch,
     TargetState,
 )
+from sightline.posterior.sketch import must_be_many
 
 KERNELS = {"gaussian": Gaussian(1.0), "matern": Matern(2.5, 3.0)}
 N = 250
+NOISE = np.array([0.01, 0.04])
 ROUNDING = 1e-9  # of the largest value, for sums of hundreds of terms over a small noise
 NOISES = [0.01, 0.1, 1.0]
 COUNTS = [0, 3, 40, 200]
@@ -164,6 +166,17 @@ def test_seeing_f_at_the_targets_equals_the_dense_result_at_the_same_rank(name, 
     np.testing.assert_allclose(*gains, atol=1e-4)
 
 
+@pytest.mark.parametrize("within", [True, False])
+def test_dense_gains_skip_the_targets_where_f_is_known(within):
+    X = tensor(np.linspace(0, 20, N)[:, None])
+    case = Case(Matern(2.5, 0.1), X, torch.arange(N) < (N if within else N // 2), [3, 9], NOISE)
+    variance = case.field(Dense(case.tracker()), "variance_given_targets")
+    expected = oracle.condition_exactly(case.K, case.target_rows)
+    expected = np.diag(oracle.condition(expected, case.observed, case.noise))
+    np.testing.assert_allclose(variance, expected, atol=1e-9)
+    assert (variance[case.target_rows] == 0.0).all()
+
+
 def test_features_leave_out_at_most_the_tolerance():
     case = make_case("matern", 2, 0.1, 0)
     for epsilon in (1e-2, 1e-4, 1e-6):
@@ -173,6 +186,17 @@ def test_features_leave_out_at_most_the_tolerance():
         assert np.linalg.eigvalsh(rest).min() >= -1e-14
         assert Features.of(case.kernel, case.X, epsilon, features.rank) is not None
         assert Features.of(case.kernel, case.X, epsilon, features.rank - 1) is None
+
+
+def test_rough_functions_are_known_to_need_many_features_before_any_is_made():
+    line = tensor(np.linspace(0, 20, N)[:, None])
+    again = torch.cat([line, line[:30]])  # repeats add no feature
+    rough, enough = Matern(2.5, 0.1), SEEING_TOLERANCE
+    assert must_be_many(rough, line, enough, N // 4)
+    assert must_be_many(rough, again, enough, N // 4)
+    assert not must_be_many(rough, again, enough, N)  # so many points there are not
+    assert not must_be_many(Gaussian(5.0), line, enough, N // 4)
+    assert Features.of(rough, line, enough, N // 4) is None
 
 
 def test_moments_follow_targets_that_come_and_go():

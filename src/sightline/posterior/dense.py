@@ -33,7 +33,7 @@ class Dense:
         """As of a Sketch."""
         given = None
         if "variance_given_targets" in needs:
-            given = Given.of(self._tracker, is_target, target_noise_variance)
+            given = Given.of(self._tracker, rows, is_target, target_noise_variance)
         size = max(CHUNK_BYTES // (8 * max(len(targets.weights), 1)), 1)
         for start, stop in spans(len(rows), size):
             some = rows[start:stop]
@@ -60,9 +60,18 @@ class Given:
 
     @classmethod
     def of(
-        cls, tracker: FunctionTracker, is_target: Bool[Tensor, " n"], noise_variance: float
+        cls,
+        tracker: FunctionTracker,
+        rows: Int[Tensor, " b"],
+        is_target: Bool[Tensor, " n"],
+        noise_variance: float,
     ) -> "Given":
-        posterior, points = tracker.posterior.copy(), tracker.points
+        """For some rows: where they are targets all, it may suffice to know that f is seen."""
+        posterior, points = tracker.posterior, tracker.points
+        only_targets = noise_variance == 0.0 and bool(is_target[rows].all())
+        if only_targets and posterior.are_independent(points[is_target]):
+            return cls(posterior, points, is_target)
+        posterior = posterior.copy()
         sees_each = posterior.see_targets(points[is_target], noise_variance)
         return cls(posterior, points, is_target & sees_each)
 

@@ -86,8 +86,9 @@ class FunctionPosterior:
 
         Returns whether f is known at every target from then on.
         """
-        different, counts = torch.unique(targets, dim=0, return_counts=True)
-        if noise_variance == 0.0 and self._see_each(different, int(counts.max())):
+        independent = None if noise_variance > 0.0 else self._independent(targets)
+        if independent is not None:
+            self._see_each(*independent)
             return True
         values, U = torch.linalg.eigh(self._kernel.block(targets, targets))
         kept = values > RANK_TOLERANCE * values.max()
@@ -103,23 +104,28 @@ class FunctionPosterior:
         self._grow(F, torch.eye(len(g)).to(F))
         return False
 
-    def _see_each(self, points: Points, repeats: int) -> bool:
-        """Condition on f at different points, if no direction of it is below RANK_TOLERANCE.
+    def are_independent(self, targets: Points) -> bool:
+        """Whether ``see_targets`` would know f at every target, without seeing them."""
+        return self._independent(targets) is not None
+
+    def _independent(self, targets: Points) -> tuple[Points, Tensor] | None:
+        """Different targets and their covariance, if no direction of f is below RANK_TOLERANCE.
 
         A Cholesky factor of the posterior covariance less a multiple of I exists only where all
         its eigenvalues are above that, and then those of the prior covariance are too.
         """
+        points, counts = torch.unique(targets, dim=0, return_counts=True)
         K, F = self._kernel.block(points, points), self.whiten(points)
-        largest = repeats * float(K.abs().sum(dim=0).max())  # bounds the eigenvalues, with repeats
+        largest = float(counts.max()) * float(K.abs().sum(dim=0).max())  # or above, with repeats
         covariance = torch.addmm(K, F.T, F, alpha=-1.0)
-        below = covariance.clone()
-        below.diagonal().sub_(PROVEN * RANK_TOLERANCE * largest)
-        if int(torch.linalg.cholesky_ex(below).info):
-            return False
+        below = PROVEN * RANK_TOLERANCE * largest
+        return (points, covariance) if has_eigenvalues_above(below, covariance) else None
+
+    def _see_each(self, points: Points, covariance: Float[Tensor, "m m"]) -> None:
+        F = self.whiten(points)
         self._gather_points()
         self._seen.append(Sight(points))
         self._grow(F, torch.linalg.cholesky(covariance))
-        return True
 
     @property
     def rank(self) -> int:
@@ -189,3 +195,10 @@ class FunctionPosterior:
         factor[t:, :t] = F.T
         factor[t:, t:] = corner
         self._factor = factor
+
+
+def has_eigenvalues_above(bound: float, matrix: Float[Tensor, "m m"]) -> bool:
+    """Whether all are, up to rounding: the matrix less ``bound`` has a Cholesky factor."""
+    less = matrix.clone()
+    less.diagonal().sub_(bound)
+    return int(torch.linalg.cholesky_ex(less).info) == 0

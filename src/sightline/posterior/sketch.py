@@ -39,7 +39,8 @@ from torch import Tensor
 
 from sightline.kernels import Kernel
 from sightline.kernels.kernel import Points
-from sightline.numerics import CHUNK_BYTES, RANK_TOLERANCE, nonnegative
+from sightline.numerics import CHUNK_BYTES, PROVEN, PROVEN_ROWS, RANK_TOLERANCE, nonnegative
+from sightline.posterior.functions import has_eigenvalues_above
 from sightline.posterior.problem import TargetState
 from sightline.posterior.targets import standardizing_weights
 from sightline.shapes import Bool, Float, Int
@@ -67,6 +68,8 @@ class Features:
         """Up to a tolerance, a share of the largest prior variance; None: more than ``most``."""
         left = kernel.diagonal(points).clone()
         enough = tolerance * float(left.max())
+        if must_be_many(kernel, points, enough, most):
+            return None
         factor = left.new_empty(min(most, len(points)) + 1, len(points))
         for r in range(len(factor)):
             pivot = int(left.argmax())
@@ -81,6 +84,21 @@ class Features:
     @property
     def rank(self) -> int:
         return self.rows.shape[1]
+
+
+def must_be_many(kernel: Kernel, points: Points, enough: float, most: int) -> bool:
+    """Whether more than ``most`` features are needed, for sure; False: perhaps.
+
+    What ``most`` features leave out of more points than these has an eigenvalue of at least the
+    least of the points' covariance, and so a variance of at least its share of that.
+    """
+    if most >= min(len(points), PROVEN_ROWS):
+        return False
+    some = torch.unique(points, dim=0)
+    some = some[torch.linspace(0, len(some) - 1, min(most + 1, len(some))).long()]
+    if len(some) <= most:
+        return False
+    return has_eigenvalues_above(PROVEN * len(some) * enough, kernel.block(some, some))
 
 
 class Moments:
