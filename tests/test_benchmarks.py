@@ -18,6 +18,7 @@ SAID = {
     "gpu_equality.py": "12 problems, 0 with other picks",
     "streaming.py": "same picks",
     "dense_rounds.py": "same picks",
+    "safe_optimizer.py": "per ask about",
 }
 
 

@@ -14,6 +14,14 @@ RANK_TOLERANCE = 1e-10
 """Eigenvalues below this share of the largest count as zero, in pseudo-inverses and in floors.
 Part of the definition of ITL about f_A when the targets' covariance is singular."""
 
+PROVEN = 2.0
+"""Multiple of RANK_TOLERANCE above which a Cholesky factor proves eigenvalues to lie: its rounding
+is a few 1e-13 of the largest for thousands of rows."""
+
+PROVEN_ROWS = 1_000
+"""Rows of which it is proven, at most, that no small rank describes them: 10 ms, where making
+features in vain takes 100."""
+
 WELL_CONDITIONED = 1e6
 """Ratio of eigenvalues up to which Cholesky factors stand in for singular values: far above
 RANK_TOLERANCE, so both see the full rank, and they agree to about 1e-15 of this ratio."""
@@ -67,6 +75,14 @@ value right at the limit is measured as one in 1.3 of 1,000 cases."""
 SKETCH_TOLERANCE = 1e-6
 """Share of the largest prior variance that a sketch may leave out, where sums over targets are
 made of it; a deviation of a thousandth of the prior's."""
+
+SKETCH_NOISE = 1e-4
+"""And the same as a share of the noise variance: what is left out acts as noise that is not there,
+and it must be small beside the noise that is."""
+
+SKETCH_BAND = 1e-3
+"""Rows whose sketched gain is within this share of the best are scored again without a sketch, so
+that its error chooses neither between them nor between ties."""
 
 SEEING_TOLERANCE = 1e-12
 """The same where f is seen at the targets: below RANK_TOLERANCE, which decides what is seen."""

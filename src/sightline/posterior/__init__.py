@@ -17,7 +17,7 @@ from sightline.posterior.problem import (
 )
 from sightline.posterior.reach import shortlist_length
 from sightline.posterior.retracing import retrace
-from sightline.posterior.sketch import SKETCHED, Features, Sketch
+from sightline.posterior.sketch import SKETCHED, Features, Moments, Sketch
 from sightline.posterior.tracking import Tracker, track
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "FewRows",
     "Floor",
     "FunctionTracker",
+    "Moments",
     "Observation",
     "Problem",
     "Sketch",

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from sightline.kernels import Kernel
 from sightline.kernels.kernel import Points
-from sightline.numerics import RANK_TOLERANCE, nonnegative
+from sightline.numerics import PROVEN, RANK_TOLERANCE, nonnegative
 from sightline.shapes import Float
 
 
@@ -81,8 +81,15 @@ class FunctionPosterior:
         same._seen, same._points = list(self._seen), list(self._points)
         return same
 
-    def see_targets(self, targets: Points, noise_variance: float) -> None:
-        """Condition on f (or, with noise, y) at the targets, up to what is determined anyway."""
+    def see_targets(self, targets: Points, noise_variance: float) -> bool:
+        """Condition on f (or, with noise, y) at the targets, up to what is determined anyway.
+
+        Returns whether f is known at every target from then on.
+        """
+        independent = None if noise_variance > 0.0 else self._independent(targets)
+        if independent is not None:
+            self._see_each(*independent)
+            return True
         values, U = torch.linalg.eigh(self._kernel.block(targets, targets))
         kept = values > RANK_TOLERANCE * values.max()
         g = U[:, kept].T / (values[kept] + noise_variance).sqrt()[:, None]
@@ -95,6 +102,30 @@ class FunctionPosterior:
         self._gather_points()
         self._seen.append(Sight(targets, g))
         self._grow(F, torch.eye(len(g)).to(F))
+        return False
+
+    def are_independent(self, targets: Points) -> bool:
+        """Whether ``see_targets`` would know f at every target, without seeing them."""
+        return self._independent(targets) is not None
+
+    def _independent(self, targets: Points) -> tuple[Points, Tensor] | None:
+        """Different targets and their covariance, if no direction of f is below RANK_TOLERANCE.
+
+        A Cholesky factor of the posterior covariance less a multiple of I exists only where all
+        its eigenvalues are above that, and then those of the prior covariance are too.
+        """
+        points, counts = torch.unique(targets, dim=0, return_counts=True)
+        K, F = self._kernel.block(points, points), self.whiten(points)
+        largest = float(counts.max()) * float(K.abs().sum(dim=0).max())  # or above, with repeats
+        covariance = torch.addmm(K, F.T, F, alpha=-1.0)
+        below = PROVEN * RANK_TOLERANCE * largest
+        return (points, covariance) if has_eigenvalues_above(below, covariance) else None
+
+    def _see_each(self, points: Points, covariance: Float[Tensor, "m m"]) -> None:
+        F = self.whiten(points)
+        self._gather_points()
+        self._seen.append(Sight(points))
+        self._grow(F, torch.linalg.cholesky(covariance))
 
     @property
     def rank(self) -> int:
@@ -179,3 +210,10 @@ class FunctionPosterior:
         factor[t:, :t] = F.T
         factor[t:, t:] = corner
         self._factor = factor
+
+
+def has_eigenvalues_above(bound: float, matrix: Float[Tensor, "m m"]) -> bool:
+    """Whether all are, up to rounding: the matrix less ``bound`` has a Cholesky factor."""
+    less = matrix.clone()
+    less.diagonal().sub_(bound)
+    return int(torch.linalg.cholesky_ex(less).info) == 0

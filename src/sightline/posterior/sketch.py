@@ -7,13 +7,27 @@ Cholesky factor (Harbrecht et al. 2012) gives every point a vector with
     0 \le k(x, x) - \phi_x^\top \phi_x \le \epsilon \max_z k(z, z),
 
 so f is linear in r weights of prior covariance I, whose precision after observations is
-:math:`P = I + \sum_i \phi_i \phi_i^\top / \rho_i^2`. What is left out of the prior is itself a
-covariance, so a posterior covariance errs by at most
-:math:`\epsilon (1 + \|g_x\|_1)(1 + \|g_z\|_1)` of the largest prior variance, where
-:math:`g_x = (K + \rho^2)^{-1} k(D, x)` says how the mean at x weighs the data.
+:math:`P = I + \sum_i \phi_i \phi_i^\top / \rho_i^2`. A sum over m targets is one r x r matrix,
+made in O(m r^2), and O(r^2) more for each row that reads it.
 
-A sum over m targets is one r x r matrix, made in O(m r^2), and O(r^2) more for each row that
-reads it.
+**Error.** What is left out of the prior is itself a covariance e, of at most
+:math:`\epsilon` with :math:`\max_z k(z, z) = 1`. A posterior variance is the least of
+:math:`\mathrm{Var}[f_x - g^\top y]` over g, and e adds
+:math:`\mathrm{Var}_e[e_x - g^\top e_D] \le \epsilon (1 + \|g\|_1)^2` to each of them. So the
+sketch is too low, for every combination of values, and by at most what its own best weights
+:math:`\hat g_x = (\hat K + \rho^2)^{-1} \hat k(D, x)` say:
+
+.. math::
+    0 \le k_D(x, x) - \hat k_D(x, x) \le \delta_x^2, \qquad
+    |k_D(x, z) - \hat k_D(x, z)| \le \delta_x \delta_z, \qquad
+    \delta_x = \sqrt\epsilon\, (1 + \|\hat g_x\|_1).
+
+Hence :math:`\sqrt{\sum_a w_a k_D(x, a)^2}` of VTL errs by at most
+:math:`\delta_x \sqrt{\sum_a w_a \delta_a^2}`, and the variance given y_A, of ITL about y, by
+:math:`\delta_x^2` with weights of the data and the targets. There is no such bound where f_A
+itself is seen: directions that the targets barely show decide there, and RANK_TOLERANCE, which
+says which of them count, is part of the definition. What differs from the dense result then are
+eigenvalues that lie on the one side of it here and on the other side there.
 """
 
 from collections.abc import Iterator
@@ -25,7 +39,8 @@ from torch import Tensor
 
 from sightline.kernels import Kernel
 from sightline.kernels.kernel import Points
-from sightline.numerics import CHUNK_BYTES, RANK_TOLERANCE, nonnegative
+from sightline.numerics import CHUNK_BYTES, PROVEN, PROVEN_ROWS, RANK_TOLERANCE, nonnegative
+from sightline.posterior.functions import has_eigenvalues_above
 from sightline.posterior.problem import TargetState
 from sightline.posterior.targets import standardizing_weights
 from sightline.shapes import Bool, Float, Int
@@ -53,6 +68,8 @@ class Features:
         """Up to a tolerance, a share of the largest prior variance; None: more than ``most``."""
         left = kernel.diagonal(points).clone()
         enough = tolerance * float(left.max())
+        if must_be_many(kernel, points, enough, most):
+            return None
         factor = left.new_empty(min(most, len(points)) + 1, len(points))
         for r in range(len(factor)):
             pivot = int(left.argmax())
@@ -69,48 +86,77 @@ class Features:
         return self.rows.shape[1]
 
 
+def must_be_many(kernel: Kernel, points: Points, enough: float, most: int) -> bool:
+    """Whether more than ``most`` features are needed, for sure; False: perhaps.
+
+    What ``most`` features leave out of more points than these has an eigenvalue of at least the
+    least of the points' covariance, and so a variance of at least its share of that.
+    """
+    if most >= min(len(points), PROVEN_ROWS):
+        return False
+    some = torch.unique(points, dim=0)
+    some = some[torch.linspace(0, len(some) - 1, min(most + 1, len(some))).long()]
+    if len(some) <= most:
+        return False
+    return has_eigenvalues_above(PROVEN * len(some) * enough, kernel.block(some, some))
+
+
 class Moments:
-    """sum_a phi_a phi_a' over some rows, kept up to date while few of them change."""
+    """sum_a phi_a phi_a' over some rows, kept up to date while few of them change.
+
+    Sketches of one kernel share it: what is made for one output is there for the next.
+    """
 
     def __init__(self, features: Features) -> None:
-        self._rows = features.rows
+        self.features = features
         self._chosen = torch.zeros(len(features.rows), dtype=torch.bool)
         self._sum = features.rows.new_zeros(features.rank, features.rank)
+        self._unseen: Tensor | None = None
 
     def of(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r r"]:
-        new, old = (
-            (chosen & ~self._chosen).nonzero()[:, 0],
-            (self._chosen & ~chosen).nonzero()[:, 0],
-        )
-        if len(new) + len(old) < int(chosen.sum()):
-            self._sum = self._sum + self._square(new) - self._square(old)
-        else:
-            self._sum = self._square(chosen.nonzero()[:, 0])
-        self._chosen = chosen.clone()
+        if not torch.equal(chosen, self._chosen):
+            self._sum = self._updated(chosen)
+            self._chosen, self._unseen = chosen.clone(), None
         return self._sum
 
-    def _square(self, rows: Int[Tensor, " b"]) -> Float[Tensor, "r r"]:
-        some = self._rows[rows]
+    def unseen(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r u"]:
+        """Orthonormal directions of the weights that f at these rows says nothing of."""
+        moments = self.of(chosen)
+        if self._unseen is None:
+            values, U = torch.linalg.eigh(moments)
+            self._unseen = U[:, values <= RANK_TOLERANCE * values.max()]
+        return self._unseen
+
+    def _updated(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r r"]:
+        new, old = chosen & ~self._chosen, self._chosen & ~chosen
+        if int(new.sum()) + int(old.sum()) < int(chosen.sum()):
+            return self._sum + self._square(new) - self._square(old)
+        return self._square(chosen)
+
+    def _square(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r r"]:
+        some = self.features.rows[chosen]
         return some.T @ some
 
 
 class Sketch:
     """The weights given what was observed, and what a rule reads of rows and targets."""
 
-    def __init__(self, features: Features) -> None:
-        self.features = features
-        self._moments = Moments(features)
-        self._precision = torch.eye(features.rank).to(features.rows)
+    def __init__(self, moments: Moments) -> None:
+        self.features = moments.features
+        self._moments = moments
+        self._precision = torch.eye(self.features.rank).to(self.features.rows)
+        self._observed: list[tuple[int, float]] = []  # rows, and standard deviations of the noise
 
     def copy(self) -> "Sketch":
         """An independent one, to try observations on."""
         same = copy(self)
-        same._precision = self._precision.clone()
+        same._precision, same._observed = self._precision.clone(), list(self._observed)
         return same
 
     def observe(self, row: int, noise_variance: float) -> None:
         phi = self.features.rows[row]
         self._precision.addr_(phi, phi, alpha=1.0 / noise_variance)
+        self._observed.append((row, noise_variance**0.5))
 
     def fields(
         self,
@@ -125,18 +171,15 @@ class Sketch:
         The targets weigh alike. Without noise f_A is seen up to ``numerics.RANK_TOLERANCE`` of the
         largest eigenvalue of its prior covariance.
         """
-        factor = torch.linalg.cholesky(self._precision)
         phi = self.features.rows[rows]
         fields = {}
-        moments = self._moments.of(is_target) if needs & MOMENTS else None
-        if moments is not None and "squared_covariance" in needs:
-            half = torch.cholesky_solve(moments / len(targets.weights), factor)
-            both = torch.cholesky_solve(half.T.contiguous(), factor)
-            fields["squared_covariance"] = nonnegative(((phi @ both) * phi).sum(dim=1))
-        if moments is not None and "variance_given_targets" in needs:
-            seen = self._given_targets(phi, moments, target_noise_variance)
+        if "squared_covariance" in needs:
+            fields["squared_covariance"] = self._squared_covariance(phi, is_target)
+        if "variance_given_targets" in needs:
+            seen = self._given_targets(phi, is_target, target_noise_variance)
             fields["variance_given_targets"] = seen
         if needs & {"standardized_covariance", "covariance"}:
+            factor = torch.linalg.cholesky(self._precision)
             of_targets = torch.cholesky_solve(self.features.rows[is_target].T, factor)
             if "standardized_covariance" in needs:
                 u = of_targets @ standardizing_weights(targets)
@@ -158,19 +201,33 @@ class Sketch:
             some = {name: values[piece] for name, values in fields.items()}
             yield piece, some | {"covariance": phi[piece] @ of_targets}
 
+    def _squared_covariance(
+        self, phi: Float[Tensor, "b r"], is_target: Bool[Tensor, " n"]
+    ) -> Float[Tensor, " b"]:
+        """Its mean over the targets."""
+        covariance = torch.cholesky_inverse(torch.linalg.cholesky(self._precision))
+        between = covariance @ self._moments.of(is_target) @ covariance
+        return nonnegative((phi @ between).mul_(phi).sum(dim=1).div_(int(is_target.sum())))
+
     def _given_targets(
-        self, phi: Float[Tensor, "b r"], moments: Float[Tensor, "r r"], noise_variance: float
+        self, phi: Float[Tensor, "b r"], is_target: Bool[Tensor, " n"], noise_variance: float
     ) -> Float[Tensor, " b"]:
         """The variance had f, or with noise y, been seen at the targets."""
         if noise_variance > 0:
-            factor = torch.linalg.cholesky(self._precision + moments / noise_variance)
+            precision = self._precision + self._moments.of(is_target) / noise_variance
+            factor = torch.linalg.cholesky(precision)
             return torch.linalg.solve_triangular(factor, phi.T, upper=False).square().sum(dim=0)
-        values, U = torch.linalg.eigh(moments)
-        unseen = U[:, values <= RANK_TOLERANCE * values.max()]
-        factor = torch.linalg.cholesky(unseen.T @ self._precision @ unseen)
-        left = torch.linalg.solve_triangular(factor, unseen.T @ phi.T, upper=False)
-        return left.square().sum(dim=0)
+        unseen = self._moments.unseen(is_target)
+        factor = torch.linalg.cholesky(self._precision_along(unseen))
+        root = torch.linalg.solve_triangular(factor, unseen.T, upper=False)
+        return (phi @ root.T).square_().sum(dim=1)
 
-
-MOMENTS = frozenset({"squared_covariance", "variance_given_targets"})
-"""Fields that are made of a sum over the targets."""
+    def _precision_along(self, directions: Float[Tensor, "r u"]) -> Float[Tensor, "u u"]:
+        """By the observations, where they are fewer than the features."""
+        if len(self._observed) >= self.features.rank:
+            return directions.T @ self._precision @ directions
+        rows, stds = [row for row, _ in self._observed], [std for _, std in self._observed]
+        told = self.features.rows[rows] / directions.new_tensor(stds)[:, None] @ directions
+        precision = told.T @ told
+        precision.diagonal().add_(1.0)
+        return precision

@@ -10,11 +10,17 @@ from torch import Tensor
 
 from sightline.domains import Box
 from sightline.kernels.kernel import Points
-from sightline.numerics import REFINED_STARTS, SAFE_BISECTIONS, TIE_TOLERANCE
+from sightline.numerics import (
+    LEADERS,
+    REFINED_STARTS,
+    SAFE_BISECTIONS,
+    SKETCH_BAND,
+    TIE_TOLERANCE,
+)
 from sightline.refining import find_starts, refine
 from sightline.safebo.query import Purpose
 from sightline.safebo.stages import Stage
-from sightline.shapes import Bool, Float
+from sightline.shapes import Bool, Float, Int
 from sightline.targets import Known, NoTargetsLeft, Targets
 
 Allowed = Callable[[Points], Bool[Tensor, " b"]]
@@ -53,10 +59,31 @@ class Lesson:
         """Summed over outputs; -inf where a row is not open."""
         rows = is_open.nonzero()[:, 0]
         gains = torch.full((len(is_open),), -torch.inf, dtype=torch.float64)
+        gains[rows] = self._sum_gains(rows, pending)
         views = [self.stage.views[number] for number in self.outputs]
-        each = [view.gains(rows, self.is_target, pending) for view in views]
-        gains[rows] = torch.stack(each).sum(dim=0)
+        if any(view.can_be_confirmed for view in views):
+            leaders = find_leaders(gains)
+            gains[leaders] = self._sum_gains(leaders, pending, is_dense=True)
         return gains
+
+    def _sum_gains(
+        self, rows: Int[Tensor, " b"], pending: Sequence[int], *, is_dense: bool = False
+    ) -> Float[Tensor, " b"]:
+        each = [
+            count * self.stage.views[number].gains(rows, self.is_target, pending, is_dense)
+            for number, count in self._count_alike().items()
+        ]
+        return torch.stack(each).sum(dim=0)
+
+    def _count_alike(self) -> dict[int, int]:
+        """Outputs of different variances, and how many have those of each."""
+        counts: dict[int, int] = {}
+        views = self.stage.views
+        for number in self.outputs:
+            alike = (other for other in counts if views[number].varies_as(views[other]))
+            first = next(alike, number)
+            counts[first] = counts.get(first, 0) + 1
+        return counts
 
     def purpose_of_row(self, row: int) -> Purpose:
         noise = [self.stage.views[number].noise_of(row) for number in self.outputs]
@@ -70,12 +97,9 @@ class Lesson:
 
     def _purpose(self, point: Points, noise: Sequence[float]) -> Purpose:
         """To expand, if most of the variance it removes is at points not known to be safe."""
-        targets = self.stage.points[self.is_target]
-        removed = torch.zeros(len(targets), dtype=torch.float64)
+        removed = torch.zeros(int(self.is_target.sum()), dtype=torch.float64)
         for number, noise_variance in zip(self.outputs, noise, strict=True):
-            posterior = self.stage.views[number].belief.tracker.posterior
-            variance = posterior.variance(point) + noise_variance
-            removed += posterior.covariance(point, targets)[0].square() / variance
+            removed += self.stage.views[number].removed(point, noise_variance, self.is_target)
         safely = removed[self.stage.sets.is_safe[self.is_target]].sum()
         return "explore" if 2 * float(safely) >= float(removed.sum()) else "expand"
 
@@ -113,6 +137,12 @@ class Lesson:
             return torch.stack(each).sum(dim=0)
 
         return gain
+
+
+def find_leaders(gains: Float[Tensor, " n"]) -> Int[Tensor, " b"]:
+    """Rows that may be the best for all that a sketch says; of many the likeliest."""
+    best, rows = torch.topk(gains, min(LEADERS, len(gains)))
+    return rows[best >= best[0] - SKETCH_BAND * best[0].abs()].sort().values
 
 
 def best_row(gains: Float[Tensor, " n"]) -> int:

@@ -5,12 +5,13 @@ of the prior variance; those of ITL, MM-ITL and CTL do not depend on the unit an
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
 from sightline.gp import GP
 from sightline.kernels import Kernel, Scaled
+from sightline.kernels.equality import are_same
 from sightline.kernels.kernel import Points
 from sightline.safebo.constraints import Constraint, Side
 from sightline.shapes import Float
@@ -63,7 +64,13 @@ def gather_outputs(
     served: dict[int, tuple[GP, list[str]]] = {id(objective): (objective, [OBJECTIVE])}
     for name, constraint in constraints.items():
         served.setdefault(id(constraint.gp), (constraint.gp, []))[1].append(name)
-    return [Output.of(tuple(names), gp, points) for gp, names in served.values()]
+    outputs = [Output.of(tuple(names), gp, points) for gp, names in served.values()]
+    return [replace(one, kernel=_first_same(one.kernel, outputs)) for one in outputs]
+
+
+def _first_same(kernel: Kernel, outputs: list[Output]) -> Kernel:
+    """One object for all kernels that are the same: what is made of it serves all of them."""
+    return next(one.kernel for one in outputs if are_same(one.kernel, kernel))
 
 
 def gather_sides(outputs: list[Output], constraints: Mapping[str, Constraint]) -> list[Side]:

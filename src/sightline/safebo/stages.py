@@ -9,10 +9,9 @@ from torch import Tensor
 
 from sightline.domains import Box
 from sightline.kernels.kernel import Points
-from sightline.kernels.reading import is_written
 from sightline.learner.noise import Noise
-from sightline.numerics import SEEING_TOLERANCE, SKETCH_SHARE, SKETCH_TOLERANCE
-from sightline.posterior import Features
+from sightline.numerics import SEEING_TOLERANCE, SKETCH_NOISE, SKETCH_SHARE, SKETCH_TOLERANCE
+from sightline.posterior import Features, Moments
 from sightline.rules import Rule
 from sightline.safebo.bounds import Bounds, Sets, Sources, probability_safe
 from sightline.safebo.confidence import Confidence
@@ -42,14 +41,18 @@ class Model:
         is_kept: bool,
     ) -> "Stage":
         """At some points, of which the first are those of the domain; kept for many rounds?"""
-        features: dict[str, Features | None] = {}
+        noises = [
+            self.noise_at(number, points) / output.scale**2
+            for number, output in enumerate(self.outputs)
+        ]
+        moments: dict[tuple[int, float], Moments | None] = {}
         views = []
-        for number, output in enumerate(self.outputs):
-            key = repr(output.kernel) if is_written(output.kernel) else str(number)
-            if key not in features:
-                features[key] = self._features(output, points, is_kept)
-            noise = self.noise_at(number, points) / output.scale**2
-            views.append(View(output, points, noise, seen[number], features[key], self.rule))
+        for output, noise, told in zip(self.outputs, noises, seen, strict=True):
+            key = id(output.kernel), self._tolerance(output, noises)
+            if key not in moments:
+                features = self._features(output, points, key[1], is_kept)
+                moments[key] = None if features is None else Moments(features)
+            views.append(View(output, points, noise, told, moments[key], self.rule))
         return Stage(self, points, is_candidate, views)
 
     @property
@@ -82,14 +85,22 @@ class Model:
             return Noise.of(noise_std, points.detach()).near(points, box)
         return self.noise_at(number, points)
 
-    def _features(self, output: Output, points: Points, is_kept: bool) -> Features | None:
+    def _features(
+        self, output: Output, points: Points, tolerance: float, is_kept: bool
+    ) -> Features | None:
         """None: where they would be many, or made for a single product."""
-        sees = "variance_given_targets" in self.rule.needs
-        if not (is_kept or sees):
+        if not (is_kept or "variance_given_targets" in self.rule.needs):
             return None
-        is_exact = sees and noise_of_targets(self.rule, output) == 0.0
-        tolerance = SEEING_TOLERANCE if is_exact else SKETCH_TOLERANCE
         return Features.of(output.kernel, points, tolerance, int(SKETCH_SHARE * len(points)))
+
+    def _tolerance(self, output: Output, noises: Sequence[Float[Tensor, " n"]]) -> float:
+        """Of a sketch that serves all outputs of this kernel."""
+        sees = "variance_given_targets" in self.rule.needs
+        if sees and noise_of_targets(self.rule, output) == 0.0:
+            return SEEING_TOLERANCE
+        parts = zip(self.outputs, noises, strict=True)
+        least = min(float(noise.min()) for one, noise in parts if one.kernel is output.kernel)
+        return min(SKETCH_TOLERANCE, max(SKETCH_NOISE * least, SEEING_TOLERANCE))
 
 
 class Stage:

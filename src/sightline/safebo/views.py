@@ -14,8 +14,8 @@ from sightline.posterior import (
     SKETCHED,
     Belief,
     Dense,
-    Features,
     FunctionTracker,
+    Moments,
     Observation,
     Problem,
     Sketch,
@@ -49,7 +49,7 @@ class View:
         points: Points,
         noise_variance: Float[Tensor, " n"],
         seen: Sequence[Seen],
-        features: Features | None,
+        moments: Moments | None,
         rule: Rule,
     ) -> None:
         self.output = output
@@ -69,16 +69,18 @@ class View:
         )
         y = torch.tensor([one.y for one in seen], dtype=torch.float64)
         self.belief = Belief(FunctionTracker(problem), output.mean_of, y)
+        self._seen = [(one.row, one.noise_variance) for one in seen]
         self._log_noise = sum(log(one.noise_variance) for one in seen)
         self._sketch = None
-        if features is not None:
-            self._sketch = Sketch(features)
+        if moments is not None:
+            self._sketch = Sketch(moments)
             for one in seen:
                 self._sketch.observe(one.row, one.noise_variance)
 
     def observe(self, seen: Seen) -> None:
         point = self.points[seen.row : seen.row + 1]
         self.belief.observe(point, seen.y, seen.noise_variance)
+        self._seen.append((seen.row, seen.noise_variance))
         self._log_noise += log(seen.noise_variance)
         if self._sketch is not None:
             self._sketch.observe(seen.row, seen.noise_variance)
@@ -91,6 +93,16 @@ class View:
     def learned(self) -> Learned:
         scales = self._tracker.posterior.log_scales
         return Learned(self.output.names, len(scales), float(scales.sum()) - 0.5 * self._log_noise)
+
+    def varies_as(self, other: "View") -> bool:
+        """Whether its variances, and so its gains, are those of another: values do not count."""
+        mine, its = self._tracker.problem, other._tracker.problem
+        return (
+            self.output.kernel is other.output.kernel
+            and self._seen == other._seen
+            and mine.target_noise_variance == its.target_noise_variance
+            and torch.equal(mine.noise_variance, its.noise_variance)
+        )
 
     def noise_of(self, row: int) -> float:
         """Variance of an observation of a row, in units of the prior's."""
@@ -106,8 +118,9 @@ class View:
         rows: Int[Tensor, " b"],
         is_target: Bool[Tensor, " n"],
         pending: Sequence[int] = (),
+        is_dense: bool = False,
     ) -> Float[Tensor, " b"]:
-        """What observing each of these rows would teach about the targets.
+        """What observing each of these rows would teach about the targets; dense: without sketch.
 
         As if ``pending`` rows had been observed: variances do not depend on what comes out.
         """
@@ -116,7 +129,7 @@ class View:
         m = int(is_target.sum())
         weights = torch.full((m,), 1.0 / m, dtype=torch.float64)
         targets = TargetState(variance[is_target], problem.prior_variance[is_target], weights)
-        maker = Dense(tracker) if sketch is None else sketch
+        maker = Dense(tracker) if sketch is None or is_dense else sketch
         gains = torch.empty(len(rows), dtype=torch.float64)
         seen = problem.target_noise_variance
         for piece, fields in maker.fields(rows, is_target, targets, self._rule.needs, seen):
@@ -126,6 +139,22 @@ class View:
             state = State(some, tracker.posterior.rank, noise, fields | known, targets)
             gains[piece] = self._rule.gain(state)
         return gains
+
+    @property
+    def can_be_confirmed(self) -> bool:
+        """Whether gains are sketched, and those of a few rows cost little without."""
+        return self._sketch is not None and "variance_given_targets" not in self._rule.needs
+
+    def removed(
+        self, point: Points, noise_variance: float, is_target: Bool[Tensor, " n"]
+    ) -> Float[Tensor, " m"]:
+        """By how much an observation at a point, a single row, lowers each target's variance."""
+        tracker = self._tracker
+        F = tracker.posterior.whiten(point)[:, 0]
+        s = float(tracker.kernel.diagonal(point)) - float(F.square().sum())
+        covariance = tracker.kernel.column(self.points[is_target], point)
+        covariance = covariance - (F @ tracker.whitened_rows)[is_target]
+        return covariance.square_().div_(max(s, 0.0) + noise_variance)
 
     def _after(self, pending: Sequence[int]) -> tuple[FunctionTracker, Sketch | None]:
         if not pending:

@@ -1,0 +1,226 @@
+"""What a sketch says beside the dense result, within the bound that it states."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+import oracle
+from problems import tensor
+from sightline.exchange import Alone, Place
+from sightline.kernels import Gaussian, Kernel, Matern
+from sightline.numerics import SEEING_TOLERANCE, SKETCH_NOISE, SKETCH_TOLERANCE
+from sightline.pools import Pool
+from sightline.posterior import (
+    Dense,
+    Features,
+    FunctionTracker,
+    Moments,
+    Observation,
+    Problem,
+    Sketch,
+    TargetState,
+)
+from sightline.posterior.sketch import must_be_many
+
+KERNELS = {"gaussian": Gaussian(1.0), "matern": Matern(2.5, 3.0)}
+N = 250
+NOISE = np.array([0.01, 0.04])
+ROUNDING = 1e-9  # of the largest value, for sums of hundreds of terms over a small noise
+NOISES = [0.01, 0.1, 1.0]
+COUNTS = [0, 3, 40, 200]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Points in a cube, a ball of targets among them, and rows observed, some repeatedly."""
+
+    kernel: Kernel
+    X: torch.Tensor
+    is_target: torch.Tensor
+    observed: list[int]
+    noise: np.ndarray  # variances
+
+    @property
+    def K(self) -> np.ndarray:
+        return self.kernel.block(self.X, self.X).numpy()
+
+    @property
+    def target_rows(self) -> np.ndarray:
+        return self.is_target.nonzero()[:, 0].numpy()
+
+    def sketch(self, tolerance: float) -> Sketch:
+        features = Features.of(self.kernel, self.X, tolerance, N)
+        assert features is not None
+        sketch = Sketch(Moments(features))
+        for row, variance in zip(self.observed, self.noise, strict=True):
+            sketch.observe(row, float(variance))
+        return sketch
+
+    def tracker(self) -> FunctionTracker:
+        parts = zip(self.observed, self.noise, strict=True)
+        return FunctionTracker(
+            Problem(
+                kernel=self.kernel,
+                rows=Pool.of(self.X),
+                noise_variance=torch.ones(N, dtype=torch.float64),
+                prior_variance=torch.ones(N, dtype=torch.float64),
+                place=Place.of(N, Alone()),
+                observed=tuple(Observation(self.X[i : i + 1], float(v)) for i, v in parts),
+                needs=frozenset({"variance"}),
+                target_noise_variance=0.0,
+                columns_ahead=1,
+            )
+        )
+
+    def field(self, maker: Sketch | Dense, name: str, noise: float = 0.0) -> np.ndarray:
+        """Of all rows."""
+        m = int(self.is_target.sum())
+        ones = torch.ones(m, dtype=torch.float64)
+        targets, rows = TargetState(ones, ones, ones / m), torch.arange(N)
+        values = torch.empty(N, dtype=torch.float64)
+        needs = frozenset({name})
+        for piece, fields in maker.fields(rows, self.is_target, targets, needs, noise):
+            values[piece] = fields[name]
+        return values.numpy()
+
+
+def make_case(name: str, d: int, noise_std: float, t: int) -> Case:
+    rng = np.random.default_rng([d, t])
+    X = rng.uniform(0, 3, (N, d))
+    far = np.linalg.norm(X - rng.uniform(0, 3, d), axis=1)
+    is_target = torch.from_numpy(far <= np.quantile(far, rng.uniform(0.05, 0.6)))
+    observed = rng.integers(0, N, t).tolist()
+    noise = noise_std**2 * rng.uniform(0.5, 2.0, t)
+    return Case(KERNELS[name], tensor(X), is_target, observed, noise)
+
+
+def tolerance_for(noise_std: float) -> float:
+    return min(SKETCH_TOLERANCE, SKETCH_NOISE * noise_std**2)
+
+
+def deviations(case: Case, sketch: Sketch, rows: list[int], noise: np.ndarray, epsilon: float):
+    """delta of the docstring, by the weights with which the sketch itself reads the data."""
+    phi = sketch.features.rows.numpy()
+    K = phi @ phi.T
+    weights = np.linalg.solve(K[np.ix_(rows, rows)] + np.diag(noise), K[rows])
+    return np.sqrt(epsilon) * (1 + np.abs(weights).sum(axis=0))
+
+
+smooth_problems = [
+    pytest.mark.parametrize("name", KERNELS),
+    pytest.mark.parametrize("d", [1, 2, 3]),
+    pytest.mark.parametrize("noise_std", NOISES),
+    pytest.mark.parametrize("t", COUNTS),
+]
+
+
+def on_smooth_problems(test):
+    for mark in smooth_problems:
+        test = mark(test)
+    return test
+
+
+@on_smooth_problems
+def test_sums_over_targets_err_within_the_stated_bound(name, d, noise_std, t):
+    case, epsilon = make_case(name, d, noise_std, t), tolerance_for(noise_std)
+    sketch = case.sketch(epsilon)
+    exact = oracle.condition(case.K, case.observed, case.noise)[:, case.target_rows]
+    expected = np.sqrt(np.square(exact).mean(axis=1))
+    found = np.sqrt(case.field(sketch, "squared_covariance"))
+    delta = deviations(case, sketch, case.observed, case.noise, epsilon)
+    bound = delta * np.sqrt(np.square(delta[case.target_rows]).mean())
+    assert (np.abs(found - expected) <= bound + ROUNDING * expected.max()).all()
+    assert np.abs(found - expected).max() <= 1e-3 * expected.max()
+
+
+@on_smooth_problems
+def test_seeing_noisy_targets_errs_within_the_stated_bound_and_never_upwards(
+    name, d, noise_std, t
+):
+    case, epsilon = make_case(name, d, noise_std, t), tolerance_for(noise_std)
+    sketch = case.sketch(epsilon)
+    rows = [*case.observed, *case.target_rows.tolist()]
+    noise = np.concatenate([case.noise, np.full(len(case.target_rows), noise_std**2)])
+    expected = np.diag(oracle.condition(case.K, rows, noise))
+    error = expected - case.field(sketch, "variance_given_targets", noise_std**2)
+    delta = deviations(case, sketch, rows, noise, epsilon)
+    assert (error >= -ROUNDING).all()
+    assert (error <= delta**2 + ROUNDING).all()
+    assert error.max() <= 0.05 * noise_std**2  # beside which it is read
+
+
+@on_smooth_problems
+def test_seeing_f_at_the_targets_equals_the_dense_result_at_the_same_rank(name, d, noise_std, t):
+    """To 1e-4 nats: eigenvalues on either side of the rank tolerance are what differs."""
+    case = make_case(name, d, noise_std, t)
+    variance = np.diag(oracle.condition(case.K, case.observed, case.noise))
+    gains = [
+        0.5 * np.log((variance + noise_std**2) / (left + noise_std**2))
+        for left in (
+            case.field(case.sketch(SEEING_TOLERANCE), "variance_given_targets"),
+            case.field(Dense(case.tracker()), "variance_given_targets"),
+        )
+    ]
+    np.testing.assert_allclose(*gains, atol=1e-4)
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_dense_gains_skip_the_targets_where_f_is_known(within):
+    X = tensor(np.linspace(0, 20, N)[:, None])
+    case = Case(Matern(2.5, 0.1), X, torch.arange(N) < (N if within else N // 2), [3, 9], NOISE)
+    variance = case.field(Dense(case.tracker()), "variance_given_targets")
+    expected = oracle.condition_exactly(case.K, case.target_rows)
+    expected = np.diag(oracle.condition(expected, case.observed, case.noise))
+    np.testing.assert_allclose(variance, expected, atol=1e-9)
+    assert (variance[case.target_rows] == 0.0).all()
+
+
+def test_features_leave_out_at_most_the_tolerance():
+    case = make_case("matern", 2, 0.1, 0)
+    for epsilon in (1e-2, 1e-4, 1e-6):
+        features = Features.of(case.kernel, case.X, epsilon, N)
+        rest = case.K - (features.rows @ features.rows.T).numpy()
+        assert np.diag(rest).max() <= epsilon
+        assert np.linalg.eigvalsh(rest).min() >= -1e-14
+        assert Features.of(case.kernel, case.X, epsilon, features.rank) is not None
+        assert Features.of(case.kernel, case.X, epsilon, features.rank - 1) is None
+
+
+def test_rough_functions_are_known_to_need_many_features_before_any_is_made():
+    line = tensor(np.linspace(0, 20, N)[:, None])
+    again = torch.cat([line, line[:30]])  # repeats add no feature
+    rough, enough = Matern(2.5, 0.1), SEEING_TOLERANCE
+    assert must_be_many(rough, line, enough, N // 4)
+    assert must_be_many(rough, again, enough, N // 4)
+    assert not must_be_many(rough, again, enough, N)  # so many points there are not
+    assert not must_be_many(Gaussian(5.0), line, enough, N // 4)
+    assert Features.of(rough, line, enough, N // 4) is None
+
+
+def test_moments_follow_targets_that_come_and_go():
+    case = make_case("gaussian", 2, 0.1, 0)
+    features = Features.of(case.kernel, case.X, SEEING_TOLERANCE, N)
+    moments, rng = Moments(features), np.random.default_rng(0)
+    chosen = case.is_target
+    for share in (0.02, 0.02, 0.9, 0.02, 0.0):
+        chosen = chosen ^ torch.from_numpy(rng.random(N) < share)
+        some = features.rows[chosen]
+        torch.testing.assert_close(moments.of(chosen), some.T @ some, rtol=1e-12, atol=1e-10)
+        unseen = moments.unseen(chosen)
+        largest = torch.linalg.eigvalsh(some.T @ some).max()
+        assert unseen.shape[1] > 0
+        assert float((some @ unseen).square().sum(dim=0).max()) <= 1.01e-10 * float(largest)
+
+
+def test_a_copy_observes_for_itself():
+    case = make_case("gaussian", 2, 0.1, 40)
+    sketch = case.sketch(1e-6)
+    before = case.field(sketch, "squared_covariance")
+    given_targets = case.field(sketch, "variance_given_targets")
+    copy = sketch.copy()
+    copy.observe(3, 0.01)
+    assert (case.field(copy, "squared_covariance") != before).any()
+    np.testing.assert_array_equal(case.field(sketch, "squared_covariance"), before)
+    np.testing.assert_array_equal(case.field(sketch, "variance_given_targets"), given_targets)
