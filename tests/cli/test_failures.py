@@ -262,4 +262,5 @@ def test_an_interrupted_run_leaves_no_half_file(number, code, files):
     _, said = process.communicate(timeout=60)
     assert process.returncode == code
     assert "Traceback" not in said
+    assert ("sightline: interrupted" in said) == (number == signal.SIGINT)
     assert not (files / "picks.csv").exists() and leftovers(files) == []

@@ -17,14 +17,13 @@ class Mine(sl.rules.VTL):
 
 
 @pytest.mark.process
-def test_all_of_part_1_runs_at_its_smoke_size(tmp_path, run):
+def test_an_experiment_runs_at_its_smoke_size(tmp_path, run):
     pytest.importorskip("matplotlib")
     (tmp_path / "my_rules.py").write_text(RULE)
-    done = run("reproduce", "gp", "--smoke", "--rule", "my_rules:Mine")
-    for name in CATALOGUE:
-        assert (tmp_path / "reproduced" / name / "README.md").exists(), name
+    done = run("reproduce", "gp-extrapolation", "--smoke", "--rule", "my_rules:Mine")
+    assert (tmp_path / "reproduced" / "gp-extrapolation" / "README.md").exists()
     assert "smoke size" in done.stdout and "\nmine " in done.stdout
-    assert "written: reproduced/gp-fig2" in done.stdout
+    assert "written: reproduced/gp-extrapolation\n" in done.stdout
     assert done.stderr == ""
 
 
@@ -58,7 +57,9 @@ def test_bad_usage_is_named_before_anything_runs(capsys, arguments, words):
 
 
 def reproduce(name, request):
-    """An experiment that does not come out as expected."""
+    """An experiment that is interrupted, or does not come out as expected."""
+    if name == "long":
+        raise KeyboardInterrupt
     return Outcome("a table", (f"{name}: 2, expected 3",), (request.out,))
 
 
@@ -67,3 +68,9 @@ def test_numbers_that_are_not_as_expected_end_in_failure(capsys, monkeypatch):
     code, out, _ = call(capsys, "odd")
     assert code == 1
     assert "a table" in out and "not as expected:\nodd: 2, expected 3" in out
+
+
+def test_an_interrupted_experiment_says_so(capsys, monkeypatch):
+    monkeypatch.setitem(CATALOGUE, "long", Entry("long", "of this test", __name__))
+    code, out, err = call(capsys, "long")
+    assert code == 130 and out == "" and err.strip() == "sightline: interrupted"

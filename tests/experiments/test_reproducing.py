@@ -14,6 +14,7 @@ pytest.importorskip("matplotlib")
 from sightline.experiments.catalogue import CATALOGUE, Request
 from sightline.experiments.gp.curves import trace_curves
 from sightline.experiments.gp.figures import push_apart
+from sightline.experiments.gp.keeping import made
 from sightline.experiments.gp.methods import METHODS
 from sightline.experiments.gp.numbers import (
     Series,
@@ -26,7 +27,7 @@ from sightline.experiments.gp.publishing import fill
 from sightline.experiments.gp.reproducing import PART_1
 from sightline.experiments.gp.samples import draw_samples
 from sightline.experiments.gp.settings import FULL, SIDE, Size, settings
-from sightline.experiments.gp.verdicts import FAILS, HOLDS, IN_PART, conclude
+from sightline.experiments.gp.verdicts import FAILS, HOLDS, IN_PART, RULE
 
 ROOT = Path(__file__).parents[2]
 MINE = """
@@ -59,12 +60,15 @@ def test_every_experiment_writes_its_folder(outcome, name):
     for word in ("**Claim.**", "**Command.**", "**Time.**", "**Result.**", "Smoke size"):
         assert word in page
     assert f"sightline reproduce {name} --smoke --rule rules_for_all:Mine" in page
+    assert "Nothing is compared" in page and "expected.json" not in page
     assert outcome.text.count(f"{name}: ") >= 1
 
 
 def test_the_users_rule_is_in_tables_figure_and_files(outcome):
     folder = next(path for path in outcome.written if path.name == "gp-fig3")
-    assert "| mine |" in (folder / "README.md").read_text()
+    page = (folder / "README.md").read_text()
+    assert "| mine |" in page and "squared CTL, which the paper does not have, are in" in page
+    assert "<!-- mine -->" in (folder / "figure.svg").read_text()
     assert any(line.startswith("mine ") for line in outcome.text.splitlines())
     picks = {row["method"]: row["picks"] for row in read_table(folder / "picks.csv")}
     assert picks["mine"] == picks["vtl"] != picks["itl"]
@@ -85,10 +89,12 @@ def test_seeds_differ_for_random_and_for_errors_alone(outcome):
     assert len({row["mean_sd"] for row in seeds["random"]}) == 2
     page = (folder / "README.md").read_text()
     assert "every seed gives the same picks" in page and "± 0 " not in page
+    assert "**Not judged here.** That ITL and VTL beat local UnSa" in page
 
 
 def test_every_setting_gets_its_verdicts(outcome):
     overview = (outcome.written[-1] / "README.md").read_text()
+    assert "`sightline reproduce gp --smoke --rule rules_for_all:Mine`: 30 rounds" in overview
     rows = [line for line in overview.splitlines() if line.startswith("| [gp-")]
     assert {re.match(r"\| \[(.*?)\]", row)[1] for row in rows} == set(PART_1)
     assert all(re.search(rf"\*\*({HOLDS}|{IN_PART}|{FAILS})\*\*", row) for row in rows)
@@ -150,14 +156,15 @@ def test_results_are_committed_whole(name):
     for file in ("README.md", "figure.svg", "figure.png", "picks.csv"):
         size = (folder / file).stat().st_size
         assert 500 < size < 500_000, file
-    assert "Smoke size" not in (folder / "README.md").read_text()
+    page = (folder / "README.md").read_text()
+    assert "Smoke size" not in page and page.count("`expected.json`: the expected numbers") == 1
 
 
 def test_the_document_has_the_verdicts_of_the_results():
     document = (ROOT / "docs" / "gp-experiments.md").read_text()
     overview = (ROOT / "results" / "gp" / "README.md").read_text()
     rows = [line for line in overview.splitlines() if line.startswith(("| [gp-", "| all |"))]
-    assert len(rows) > 30
+    assert len(rows) > 30 and RULE in document and RULE in overview
     for row in rows:
         assert row.replace("](../gp", "](../results/gp") in document
 
@@ -165,10 +172,16 @@ def test_the_document_has_the_verdicts_of_the_results():
 # ---- small parts
 
 
-def test_a_claim_holds_if_all_of_it_does():
-    assert conclude([True, True]) == HOLDS
-    assert conclude([True, False]) == IN_PART
-    assert conclude([False, False]) == FAILS
+def test_an_interrupted_run_leaves_no_empty_folder(tmp_path):
+    (tmp_path / "kept").mkdir()
+    for folder in (tmp_path / "kept", tmp_path / "new" / "gp-fig3"):
+        with pytest.raises(KeyboardInterrupt), made(folder):
+            raise KeyboardInterrupt
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    (tmp_path / "kept" / "picks.csv").touch()
+    with pytest.raises(KeyboardInterrupt), made(tmp_path / "kept"):
+        raise KeyboardInterrupt
+    assert (tmp_path / "kept" / "picks.csv").exists()
 
 
 def test_labels_keep_their_order_and_their_distance():

@@ -68,6 +68,8 @@ def run(app: Callable[..., Any], arguments: list[str], *, show_trace: bool) -> i
     usage_error: Any = typer.BadParameter.__base__  # its home differs between versions of typer
     try:
         code = app(args=arguments, prog_name="sightline", standalone_mode=False)
+        if code == INTERRUPTED:  # some versions of typer end so, and say nothing
+            return _complain("interrupted", INTERRUPTED)
         return code if isinstance(code, int) else DONE
     except usage_error as error:
         return _complain(describe_usage(error), USAGE)

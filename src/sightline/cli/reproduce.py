@@ -88,9 +88,9 @@ def check_rules(names: list[str]) -> None:
     """Whether they can be found and made; what is wrong with them is a matter of usage."""
     if not names:
         return
-    from sightline.experiments.gp.methods import read_methods
+    from sightline.experiments.gp.own_rules import read_methods
 
     try:
         read_methods(names)
     except (ValueError, TypeError, ImportError, AttributeError) as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(" ".join(str(error).split())) from error

@@ -5,10 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.experiments.gp.curves import Curves
-from sightline.experiments.gp.measures import RISING
-from sightline.numerics import ALIKE, SAME_VALUES
+from sightline.experiments.gp.measures import RISING, information_at
+from sightline.numerics import RANK_TOLERANCE, SAME_VALUES
 from sightline.shapes import Float
 from sightline.studies.statistics import Mean
+
+LOOSE_CUT = 1e-4
+TOLERANCES = (LOOSE_CUT, 1e-6, 1e-8, RANK_TOLERANCE, 1e-12)
+"""At which the rank of K_AA might be cut when entropies are measured."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +79,14 @@ def spread(curves: Curves, measure: str, keys: tuple[str, ...]) -> float:
     return max(means) / min(means) - 1 if measure not in RISING else 1 - min(means) / max(means)
 
 
-def are_alike(curves: Curves, measures: tuple[str, ...], keys: tuple[str, ...]) -> bool:
-    return all(spread(curves, measure, keys) <= ALIKE for measure in measures)
-
-
 def rank(curves: Curves, measure: str) -> list[str]:
     """The paper's methods, the best first."""
     keys = [method.key for method in curves.methods if not method.is_extra]
     areas = {key: curves.area(measure, key) for key in keys}
     return sorted(keys, key=lambda key: areas[key], reverse=measure in RISING)
+
+
+def fall_of(curves: Curves, key: str, tolerance: float) -> float:
+    """Mean fall of the entropy of f on A, had the rank been cut elsewhere; picks as they are."""
+    runs = [information_at(curves.setting, run.picks, tolerance)[1:] for run in curves.of(key)]
+    return float(np.mean(runs))

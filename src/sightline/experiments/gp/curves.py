@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.experiments.gp.measures import Knowledge, measure, rank
 from sightline.experiments.gp.methods import Method, methods_for
-from sightline.experiments.gp.picking import pick
+from sightline.experiments.gp.picking import pick_by
 from sightline.experiments.gp.settings import Setting, Size
 from sightline.shapes import Float, Int
 
@@ -100,8 +100,7 @@ def trace_curves(
 
 def run_method(setting: Setting, size: Size, method: Method, seed: int | None) -> Run:
     started = perf_counter()
-    rule = method.rule if seed is None else method.with_seed(seed)
-    picks = pick(setting, rule, size.rounds)
+    picks = pick_by(method, setting, size.rounds, seed=seed)
     seconds = perf_counter() - started
     seeds = range(size.seeds) if seed is None else range(seed, seed + 1)
     return Run(method, seed, picks, measure(setting, picks, seeds), seconds)

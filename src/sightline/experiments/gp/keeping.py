@@ -1,7 +1,8 @@
 """Results as files: the picks of every run, and what every seed came to."""
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,23 @@ from sightline.writing import written_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+@contextmanager
+def made(folder: Path) -> Iterator[Path]:
+    """A folder to write into; after an error, Ctrl-C too, none is left that was made and is empty.
+
+    Made at once, so that a place that cannot be written to ends a run before its work.
+    """
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield folder
+    except BaseException:
+        with suppress(OSError):  # the first that is not empty, and so all above it
+            for path in new:
+                path.rmdir()
+        raise
 
 
 def keep_picks(curves: Curves, path: Path) -> None:

@@ -35,7 +35,8 @@ MEASURES = {
 }
 """What is measured, in words."""
 
-RISING = frozenset({"information", "information_y"})
+ENTROPIES = ("information", "information_y")
+RISING = frozenset(ENTROPIES)
 """Of these more is better, of the others less."""
 
 

@@ -1,14 +1,12 @@
-"""The methods that are compared, and rules of the user's beside them."""
+"""The methods that are compared."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from sightline.checking import check_rule
-from sightline.embeddings.functions import find_by_name
 from sightline.experiments.gp.settings import NOISE_STD, Setting
 from sightline.numerics import ZERO_VARIANCE
 from sightline.posterior import State
@@ -63,11 +61,11 @@ class Method:
 
     @property
     def is_random(self) -> bool:
-        """Whether the picks differ between seeds; those of all others do not depend on y."""
-        return is_random(self.rule)
+        """Whether it is run with every seed; the picks of all others do not depend on y."""
+        return is_random(self.rule) or has_seed(self.rule)
 
     def with_seed(self, seed: int) -> Rule:
-        return replace(self.rule, seed=seed) if hasattr(self.rule, "seed") else self.rule  # type: ignore[type-var]
+        return replace(self.rule, seed=seed)  # type: ignore[type-var]
 
     def applies(self, setting: Setting) -> bool:
         """Rules that need all targets in the pool are left out elsewhere, as in the paper."""
@@ -77,6 +75,11 @@ class Method:
             or setting.has_all_targets
             or (wanted == "some" and bool(setting.is_target.any()))
         )
+
+
+def has_seed(rule: object) -> bool:
+    """Whether another seed can be given to it: a dataclass with a field of this name."""
+    return is_dataclass(rule) and any(one.name == "seed" and one.init for one in fields(rule))
 
 
 METHODS = (
@@ -95,45 +98,3 @@ METHODS = (
 
 def methods_for(setting: Setting, own: Sequence[Method] = ()) -> list[Method]:
     return [method for method in (*METHODS, *own) if method.applies(setting)]
-
-
-def read_methods(names: Sequence[str]) -> list[Method]:
-    """Rules of the user's, each as ``package.module:MyRule``: a class or an instance."""
-    found = [_read_method(name) for name in names]
-    keys = [method.key for method in METHODS]
-    for method in found:
-        if method.key in keys:
-            raise ValueError(
-                f"--rule: there is a method {method.key!r} already; give the rule another name."
-            )
-        keys.append(method.key)
-    return found
-
-
-def _read_method(name: str) -> Method:
-    if ":" not in name:
-        raise ValueError(
-            f"--rule must name a rule as package.module:MyRule, such as my_rules:Greedy; got "
-            f"{name!r}."
-        )
-    _, found = find_by_name(name, "--rule", "a rule: a class, or an instance of one")
-    made = _made(found, name)
-    if not isinstance(made, Rule):
-        raise TypeError(
-            f"--rule: {name} must be a rule, with the attributes of sightline.rules.Rule; it is "
-            f"of type {type(made).__name__}."
-        )
-    rule = check_rule(made)
-    return Method(rule.name, rule.name, rule, is_extra=True, is_own=True)
-
-
-def _made(found: Any, name: str) -> Any:
-    if not isinstance(found, type):
-        return found
-    try:
-        return found()
-    except TypeError as error:
-        raise TypeError(
-            f"--rule: {name} cannot be made without arguments ({error}). Give them defaults, or "
-            f"name an instance."
-        ) from error

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sightline.experiments.gp.numbers import Numbers
-from sightline.experiments.gp.settings import ROUNDS, SEEDS
-from sightline.experiments.gp.verdicts import FAILS, HOLDS, IN_PART, Verdict
+from sightline.experiments.gp.readme import about_size, command_for
+from sightline.experiments.gp.settings import Size
+from sightline.experiments.gp.verdicts import FAILS, HOLDS, IN_PART, RULE, Verdict
 from sightline.experiments.machine import describe_machine
 
 
@@ -22,11 +23,15 @@ class Done:
     seconds: float
 
 
-def write_overview(done: Sequence[Done], dense: str | None = None) -> str:
+def write_overview(
+    done: Sequence[Done], size: Size, *, own: Sequence[str] = (), dense: str | None = None
+) -> str:
     """``dense``: the table of a benchmark, where one is at hand."""
     parts = [
         "# The Gaussian-process experiments",
-        f"**Command.** `sightline reproduce gp`: {ROUNDS} rounds, {SEEDS} seeds.",
+        *about_size(size),
+        f"**Command.** `{command_for('gp', size, own)}`: {size.rounds} rounds, {size.seeds} "
+        f"seeds.",
         "## Verdicts",
         tabulate_all(done),
         "## Time",
@@ -43,6 +48,8 @@ def tabulate_all(done: Sequence[Done], folder: str = "..") -> str:
     counted = ", ".join(f"{said.count(word)} x {word}" for word in (HOLDS, IN_PART, FAILS))
     lines = [
         f"{len(said)} verdicts: {counted}.",
+        "",
+        RULE,
         "",
         "| experiment | claim of the paper | verdict | numbers |",
         "|---|---|---|---|",

@@ -4,7 +4,9 @@ import warnings
 
 import numpy as np
 
+from sightline.experiments.gp.methods import Method
 from sightline.experiments.gp.settings import Setting
+from sightline.leaders import NO_NUMBERS
 from sightline.rules import Rule
 from sightline.selecting import select
 from sightline.shapes import Int
@@ -27,3 +29,21 @@ def pick(setting: Setting, rule: Rule, rounds: int) -> Int[np.ndarray, " t"]:
             replace=True,
             progress=False,
         ).indices
+
+
+def pick_by(
+    method: Method, setting: Setting, rounds: int, *, seed: int | None = None
+) -> Int[np.ndarray, " t"]:
+    """A method's picks; what fails in a rule of the user's is said with the rule's name."""
+    rule = method.rule if seed is None else method.with_seed(seed)
+    try:
+        return pick(setting, rule, rounds)
+    except Exception as error:
+        if not method.is_own:
+            raise
+        what = (
+            "a gain was NaN or infinite: guard the division or the logarithm"
+            if str(error) == NO_NUMBERS  # whose advice is about the noise, which is given here
+            else f"{type(error).__name__}: {error}"
+        )
+        raise RuntimeError(f"--rule: {method.key!r} failed in {setting.name}; {what}.") from error

@@ -23,8 +23,10 @@ from sightline.experiments.gp.overview import (
     write_overview,
 )
 from sightline.experiments.gp.reproducing import PART_1, describe, run_all
+from sightline.experiments.gp.settings import FULL
 
 EXPECTED = Path(__file__).parent / "expected"
+ABOUT_LINK = "`expected.json`: the expected numbers, a link to the file in the package.\n"
 
 
 def publish(repository: Path) -> None:
@@ -36,15 +38,17 @@ def publish(repository: Path) -> None:
     (results / "gp").mkdir(exist_ok=True)
     timed = json.loads((repository / "benchmarks/results/dense_rounds.json").read_text())
     dense = tabulate_dense(timed)
-    keep_text(write_overview(done, dense), results / "gp" / "README.md")
+    keep_text(write_overview(done, FULL, dense=dense), results / "gp" / "README.md")
     fill_document(repository / "docs" / "gp-experiments.md", done, dense)
 
 
 def keep_expected(done: Done, folder: Path) -> None:
-    """One file, in the package; the folder has a link to it."""
+    """One file, in the package; the folder has a link to it, of which its page speaks."""
     path, link = EXPECTED / f"{done.name}.json", folder / "expected.json"
     EXPECTED.mkdir(exist_ok=True)
     keep_text(done.numbers.to_json(), path)
+    page = folder / "README.md"
+    keep_text(f"{page.read_text(encoding='utf-8')}\n{ABOUT_LINK}", page)
     if not link.is_symlink():
         link.symlink_to(os.path.relpath(path, folder))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sightline.experiments.gp.claims import UNCLAIMED
 from sightline.experiments.gp.curves import Curves
 from sightline.experiments.gp.measures import MEASURES
 from sightline.experiments.gp.samples import Samples
@@ -12,17 +13,17 @@ from sightline.experiments.gp.tables import (
     table_of_comparisons,
     table_of_tolerances,
 )
-from sightline.experiments.gp.verdicts import Verdict, tabulate_verdicts
+from sightline.experiments.gp.verdicts import RULE, Verdict, tabulate_verdicts
 from sightline.experiments.machine import describe_machine
 from sightline.kernels import Laplace
 from sightline.numerics import RANK_TOLERANCE, REPRODUCED
 
 ABOUT_SEEDS = (
     "Variances do not depend on y, and ties go to the lowest index, so every seed gives the same "
-    "picks and the same curve for every method but Random: one number stands for all seeds, and "
-    "there is no standard error to print. Random's numbers are means over {seeds} seeds, ± one "
-    "standard error. The error of the posterior mean (RMSE) depends on y, so there every method "
-    "has a standard error."
+    "picks and the same curve for every method but {random}: one number stands for all seeds, and "
+    "there is no standard error to print. The numbers of {random} are means over {seeds} seeds, ± "
+    "one standard error. The error of the posterior mean (RMSE) depends on y, so there every "
+    "method has a standard error."
 )
 ABOUT_ENTROPY = (
     "Entropies are compared with that at the start: the level itself is set by rounding. They "
@@ -31,32 +32,42 @@ ABOUT_ENTROPY = (
 )
 
 ABOUT_FIGURE = (
-    "The band is one standard error of Random. Where an irreducible level remains, the axis of "
-    "the standard deviation is linear and leaves out the start. Methods that the paper does not "
-    "have are in the tables only."
+    "The band is one standard error of {random}. Where an irreducible level remains, the axis of "
+    "the standard deviation is linear and leaves out the start. ITL about y and squared CTL, "
+    "which the paper does not have, are in the tables only."
 )
 
 
 def write_readme(
     curves: Curves, verdicts: Sequence[Verdict], *, seconds: float, own: Sequence[str]
 ) -> str:
-    setting = curves.setting
+    setting, random = curves.setting, _random_methods(curves)
     parts = [
         *_head(setting.name, setting.title, verdicts, curves.size, seconds, own),
         f"**Set-up.** {describe_setting(curves)}",
-        f"**Seeds.** {ABOUT_SEEDS.format(seeds=curves.size.seeds)}",
+        f"**Seeds.** {ABOUT_SEEDS.format(random=random, seeds=curves.size.seeds)}",
         "**Result.**",
         tabulate_verdicts(verdicts),
+        f"**Verdicts.** {RULE}",
+        *_unclaimed(setting.name),
         "![Entropy and mean standard deviation against observations](figure.svg)",
-        f"{ABOUT_ENTROPY} {ABOUT_FIGURE}",
+        f"{ABOUT_ENTROPY} {ABOUT_FIGURE.format(random=random)}",
         *_comparisons(curves),
         "## Numbers",
         "After so many observations, and the mean over all of them.",
         *(in_markdown(table_of(curves, measure)) for measure in MEASURES),
         *_tolerances(curves),
-        _files(),
+        _files(curves.size),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _random_methods(curves: Curves) -> str:
+    return " and ".join(method.label for method in curves.methods if method.is_random)
+
+
+def _unclaimed(name: str) -> list[str]:
+    return [f"**Not judged here.** {UNCLAIMED[name]}"] if name in UNCLAIMED else []
 
 
 def write_samples_readme(
@@ -74,15 +85,22 @@ def write_samples_readme(
         f"**Set-up.** The first {count} picks of ITL under the Gaussian kernel (lengthscale 1) "
         f"and the Laplace kernel (lengthscale 10), with A inside S and with A mostly outside; "
         f"noise sd {NOISE_STD}. K_AA is inverted up to {RANK_TOLERANCE:.0e} of its largest "
-        f"eigenvalue. The picks do not depend on y, so they are the same for every seed. "
-        f"{_overlap(samples)}",
+        f"eigenvalue. The picks do not depend on y{_drawn(samples)}. {_overlap(samples)}",
         "**Result.**",
         tabulate_verdicts(verdicts),
         "![Where ITL picks first](figure.svg)",
         "`picks.csv`: the numbers of the points in S, in the order picked, with those of local "
-        f"UnSa. {_about_expected()}",
+        f"UnSa. {_about_expected(size)}",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _drawn(samples: Samples) -> str:
+    """Of rules that draw, the picks shown are those of one seed."""
+    random = [method.label for method in samples.methods if method.is_random]
+    if not random:
+        return ", so they are the same for every seed"
+    return f"; those of {' and '.join(random)} are drawn, and shown for the seed that the rule has"
 
 
 def _overlap(samples: Samples) -> str:
@@ -101,17 +119,26 @@ def _head(
     seconds: float,
     own: Sequence[str],
 ) -> list[str]:
-    small = size == SMOKE
-    rules = "".join(f" --rule {rule}" for rule in own)
-    notes = ["**Smoke size: this says that the code runs, and nothing about the paper.**"] * small
     return [
         f"# {name}: {title}",
-        *notes,
+        *about_size(size),
         "**Claim.** Hübotter et al. 2024: " + "; ".join(v.claim for v in verdicts) + ".",
-        f"**Command.** `sightline reproduce {name}{' --smoke' * small}{rules}`. Needs "
+        f"**Command.** `{command_for(name, size, own)}`. Needs "
         f'`pip install "sightline[cli,plot]"`.',
         f"**Time.** {seconds:.0f} s for picks, measures and figure: {describe_machine()}.",
     ]
+
+
+def about_size(size: Size) -> list[str]:
+    """A warning at the head of a page whose numbers are not those of the paper's size."""
+    small = "**Smoke size: this says that the code runs, and nothing about the paper.**"
+    return [small] if size == SMOKE else []
+
+
+def command_for(name: str, size: Size, own: Sequence[str]) -> str:
+    """What was typed; ``own``: rules of the user's."""
+    rules = "".join(f" --rule {rule}" for rule in own)
+    return f"sightline reproduce {name}{' --smoke' * (size == SMOKE)}{rules}"
 
 
 def describe_setting(curves: Curves) -> str:
@@ -155,16 +182,18 @@ def _tolerances(curves: Curves) -> list[str]:
     ]
 
 
-def _files() -> str:
+def _files(size: Size) -> str:
     return (
         "`picks.csv`: a row per run, the numbers of the points in S in the order picked. "
-        f"`seeds.csv`: all measures with every seed. {_about_expected()}"
+        f"`seeds.csv`: all measures with every seed. {_about_expected(size)}"
     )
 
 
-def _about_expected() -> str:
+def _about_expected(size: Size) -> str:
+    if size == SMOKE:
+        return "Nothing is compared with the expected numbers at this size."
     return (
-        "`expected.json`: means and standard errors, a link to the file that is shipped with the "
-        f"package; a run agrees if every mean is within {100 * REPRODUCED:.1f}% of it (RMSE "
-        "aside, which depends on the order of equally good picks)."
+        "The expected means and standard errors come with the package; a run agrees if every mean "
+        f"is within {100 * REPRODUCED:.1f}% of them (RMSE aside, which depends on the order of "
+        "equally good picks)."
     )

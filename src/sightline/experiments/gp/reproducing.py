@@ -14,8 +14,9 @@ from sightline.experiments.gp.keeping import (
     keep_samples,
     keep_seeds,
     keep_text,
+    made,
 )
-from sightline.experiments.gp.methods import Method, read_methods
+from sightline.experiments.gp.methods import Method
 from sightline.experiments.gp.numbers import (
     find_differences,
     numbers_of,
@@ -23,6 +24,7 @@ from sightline.experiments.gp.numbers import (
     read_expected,
 )
 from sightline.experiments.gp.overview import Done, write_overview
+from sightline.experiments.gp.own_rules import read_methods
 from sightline.experiments.gp.readme import write_readme, write_samples_readme
 from sightline.experiments.gp.samples import draw_samples, judge_samples
 from sightline.experiments.gp.samples_figure import draw_samples_figure
@@ -44,16 +46,26 @@ def reproduce(name: str, request: Request) -> Outcome:
     done = run_all(PART_1 if name == "gp" else (name,), request, own)
     folders = [request.out / one.name for one in done]
     if name == "gp":
-        keep_text(write_overview(done), _made(request.out / "gp") / "README.md")
-        folders.append(request.out / "gp")
+        folders.append(_keep_overview(done, request))
     differences = [] if request.is_smoke else [d for one in done for d in differences_of(one)]
     text = "\n\n".join(describe(one, is_smoke=request.is_smoke) for one in done)
     return Outcome(f"{text}\n\n{_left_out(own)}".rstrip(), tuple(differences), tuple(folders))
 
 
+def _keep_overview(done: Sequence[Done], request: Request) -> Path:
+    page = write_overview(done, size_of(request), own=request.rules)
+    with made(request.out / "gp") as folder:
+        keep_text(page, folder / "README.md")
+    return folder
+
+
+def size_of(request: Request) -> Size:
+    return SMOKE if request.is_smoke else FULL
+
+
 def run_all(names: Sequence[str], request: Request, own: Sequence[Method]) -> list[Done]:
     """In their order; figure 3 is run once, whoever asks for it."""
-    size = SMOKE if request.is_smoke else FULL
+    size = size_of(request)
     places = settings(size.side)
     most = sum(count_runs(places[name], size, own) for name in names if name in places)
     runs: list[str] = []
@@ -64,18 +76,23 @@ def run_all(names: Sequence[str], request: Request, own: Sequence[Method]) -> li
             line(len(runs), most)
 
         figure3: list[Curves] = []
-        return [_run(name, size, request, own, figure3, tell) for name in names]
+        done = []
+        for name in names:
+            with made(request.out / name) as folder:
+                done.append(_run(folder, size, request, own, figure3, tell))
+        return done
 
 
 def _run(
-    name: str,
+    folder: Path,
     size: Size,
     request: Request,
     own: Sequence[Method],
     figure3: list[Curves],
     tell: Tell,
 ) -> Done:
-    started, folder = perf_counter(), _made(request.out / name)
+    """The experiment that the folder is named after."""
+    started, name = perf_counter(), folder.name
     if name == FIGURE_2:
         return _run_samples(size, request, own, folder, started)
     setting = settings(size.side)[name]
@@ -139,8 +156,3 @@ def _left_out(own: Sequence[Method]) -> str:
         if not method.applies(setting)
     ]
     return "\n".join(missing)
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.experiments.gp.methods import METHODS, Method
-from sightline.experiments.gp.picking import pick
+from sightline.experiments.gp.picking import pick_by
 from sightline.experiments.gp.settings import Setting, Size, settings
 from sightline.experiments.gp.verdicts import Verdict, conclude, percent
 from sightline.shapes import Int
@@ -36,7 +36,7 @@ def draw_samples(size: Size, own: Sequence[Method] = ()) -> Samples:
     methods = (*(m for m in METHODS if m.key in ("itl", "local-uncertainty")), *own)
     picks = {
         method.key: {
-            name: pick(setting, method.rule, min(FIRST, size.rounds))
+            name: pick_by(method, setting, min(FIRST, size.rounds))
             for name, setting in shown.items()
             if method.applies(setting)
         }

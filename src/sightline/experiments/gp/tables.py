@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 
-from sightline.experiments.gp.claims import comparisons
+from sightline.experiments.gp.comparing import TOLERANCES, fall_of
 from sightline.experiments.gp.curves import Curves
-from sightline.experiments.gp.measures import MEASURES, RISING, information_at
+from sightline.experiments.gp.measures import MEASURES, RISING
 from sightline.experiments.gp.numbers import observations
-from sightline.numerics import RANK_TOLERANCE
+from sightline.experiments.gp.orders import comparisons
 
 Cells = list[list[str]]
 """A heading, then a row each."""
-
-TOLERANCES = (1e-4, 1e-6, 1e-8, RANK_TOLERANCE, 1e-12)
 
 
 def in_markdown(cells: Cells) -> str:
@@ -75,14 +73,7 @@ def table_of_tolerances(curves: Curves) -> Cells:
     return [heading] + [
         [
             method.label,
-            *(f"{_fall(curves, method.key, tolerance):.1f}" for tolerance in TOLERANCES),
+            *(f"{fall_of(curves, method.key, tolerance):.1f}" for tolerance in TOLERANCES),
         ]
         for method in curves.methods
     ]
-
-
-def _fall(curves: Curves, key: str, tolerance: float) -> float:
-    falls = [
-        information_at(curves.setting, run.picks, tolerance)[1:].mean() for run in curves.of(key)
-    ]
-    return float(sum(falls) / len(falls))

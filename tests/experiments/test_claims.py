@@ -1,0 +1,96 @@
+"""Verdicts on curves that are known: what holds, what holds in part, what does not."""
+
+import numpy as np
+import pytest
+
+from sightline.experiments.gp.claims import CLAIMS, UNCLAIMED
+from sightline.experiments.gp.curves import Curves, Run
+from sightline.experiments.gp.likenesses import all_alike, perform_alike
+from sightline.experiments.gp.measures import Knowledge
+from sightline.experiments.gp.methods import METHODS
+from sightline.experiments.gp.orders import divide_the_work, grow, lead, outperform
+from sightline.experiments.gp.settings import Size, settings
+from sightline.experiments.gp.verdicts import FAILS, HOLDS, IN_PART, conclude
+
+SETTING = settings(10)["gp-fig3"]
+METHOD = {method.key: method for method in METHODS}
+
+
+def flat(**levels):
+    """Curves that stay at (entropy of f, entropy of y, sd), by key."""
+    runs = []
+    for key, (of_f, of_y, sd) in levels.items():
+        f, y, s = (np.full(5, float(value)) for value in (of_f, of_y, sd))
+        known = Knowledge(f, y, s, s**2, s, s[None])
+        method = METHOD[key.replace("_", "-")]
+        runs.append(Run(method, None, np.arange(4), known, 0.0))
+    methods = tuple(run.method for run in runs)
+    return Curves(SETTING, Size(10, 4, 1), methods, tuple(runs), 1)
+
+
+def test_a_claim_holds_if_all_of_it_does():
+    assert conclude([True, True]) == HOLDS
+    assert conclude([True, False]) == IN_PART
+    assert conclude([False, False]) == FAILS
+
+
+@pytest.mark.parametrize("claim", [divide_the_work, lead])
+@pytest.mark.parametrize(
+    ("itl", "vtl", "verdict"),
+    [
+        ((60, 30, 0.2), (50, 20, 0.1), HOLDS),
+        ((60, 30, 0.2), (50, 33, 0.1), IN_PART),
+        ((40, 30, 0.1), (50, 33, 0.2), FAILS),
+    ],
+)
+def test_an_order_in_entropy_holds_if_it_does_for_that_of_y_too(claim, itl, vtl, verdict):
+    curves = flat(itl=itl, vtl=vtl, random=(1, 1, 1))
+    found = claim(curves, curves)
+    assert found.holds == verdict
+    assert ("depends on the entropy" in found.finding) == (verdict == IN_PART)
+    for number in (itl[0], vtl[0], itl[1], vtl[1]):
+        assert f" {number}" in found.finding
+
+
+def test_beating_the_others_counts_the_entropy_of_y():
+    rivals = dict.fromkeys(("uncertainty", "local_uncertainty", "random"), (40, 20, 0.3))
+    curves = flat(itl=(60, 30, 0.2), vtl=(50, 25, 0.1), **rivals)
+    assert outperform(curves, curves).holds == HOLDS
+    curves = flat(itl=(60, 10, 0.2), vtl=(50, 25, 0.1), **rivals)
+    found = outperform(curves, curves)
+    assert found.holds == IN_PART and "Not: ITL 10 against UnSa 20" in found.finding
+
+
+def test_an_advantage_grows_in_both_entropies_or_in_part():
+    dense = flat(itl=(60, 30, 0.2), vtl=(60, 30, 0.2), uncertainty=(50, 20, 0.3))
+    sparse = flat(itl=(60, 30, 0.2), vtl=(60, 30, 0.2), uncertainty=(30, 10, 0.6))
+    assert grow(sparse, dense).holds == HOLDS
+    assert grow(dense, sparse).holds == FAILS
+    mixed = flat(itl=(60, 30, 0.2), vtl=(60, 30, 0.2), uncertainty=(30, 25, 0.6))
+    assert grow(mixed, dense).holds == IN_PART
+
+
+@pytest.mark.parametrize(
+    ("ctl", "squared", "verdict"),
+    [
+        ((49, 20, 0.102), (30, 10, 0.3), HOLDS),
+        ((30, 20, 0.1), (49, 20, 0.1), IN_PART),
+        ((30, 20, 0.1), (49, 18, 0.1), FAILS),
+        ((49, 20, 0.12), (49, 20, 0.12), FAILS),
+    ],
+)
+def test_methods_are_alike_with_ctl_or_with_its_square_or_not(ctl, squared, verdict):
+    same = dict.fromkeys(("itl", "vtl", "mm_itl", "local_uncertainty", "truvar"), (50, 20, 0.1))
+    others = dict.fromkeys(("uncertainty", "random"), (5, 2, 0.5))
+    curves = flat(**same, **others, ctl=ctl, ctl_squared=squared)
+    for claim in (perform_alike, all_alike):
+        found = claim(curves, curves)
+        assert found.holds == verdict
+        assert "without CTL by 0%" in found.finding
+
+
+def test_what_is_not_judged_somewhere_is_explained():
+    for claim in (divide_the_work, lead):
+        missing = {name for name, claims in CLAIMS.items() if claim not in claims}
+        assert missing == set(UNCLAIMED)
+    assert all(perform_alike in claims for claims in CLAIMS.values())

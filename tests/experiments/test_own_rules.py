@@ -1,0 +1,130 @@
+"""Rules of the user's beside the paper's: found, tried, and refused by name."""
+
+import pytest
+
+from sightline.experiments.catalogue import CATALOGUE, Request
+from sightline.experiments.gp.curves import trace_curves
+from sightline.experiments.gp.own_rules import read_methods
+from sightline.experiments.gp.settings import Size, settings
+
+RULES = """
+from dataclasses import dataclass
+
+import sightline as sl
+from sightline.rules.random import draw
+
+class Mine(sl.rules.VTL):
+    name = "mine"
+
+class Greedy(sl.rules.VTL):
+    pass
+
+class Needy(sl.rules.VTL):
+    name = "needy"
+    def __init__(self, strength): ...
+
+class Blind(sl.rules.VTL):
+    name = "blind"
+    needs = frozenset({"the future"})
+
+class Numbered(sl.rules.VTL):
+    name = 3
+
+class Piped(sl.rules.VTL):
+    name = "a|b"
+
+class Broken(sl.rules.VTL):
+    name = "two\\nlines"
+
+class Undefined(sl.rules.VTL):
+    name = "undefined"
+    def gain(self, state):
+        return super().gain(state) * float("nan")
+
+class Short(sl.rules.VTL):
+    name = "short"
+    def gain(self, state):
+        return super().gain(state)[:3]
+
+class Raising(sl.rules.VTL):
+    name = "raising"
+    def gain(self, state):
+        return state.variance @ state.rows
+
+class Late(sl.rules.VTL):
+    name = "late"
+    def gain(self, state):
+        return super().gain(state) * (1.0 if state.step < 6 else float("nan"))
+
+class Unseeded(sl.rules.VTL):
+    name = "unseeded"
+    is_random = True
+
+class Fixed(sl.rules.VTL):
+    name = "fixed"
+    seed = 0
+
+@dataclass(frozen=True)
+class Drawn(sl.rules.VTL):
+    seed: int = 0
+    name = "drawn"
+    def gain(self, state):
+        return super().gain(state) * draw(self.seed, state)
+
+made = Mine()
+number = 3
+"""
+
+
+@pytest.fixture
+def rules(tmp_path, monkeypatch):
+    (tmp_path / "rules_of_a_user.py").write_text(RULES)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("what", ["Mine", "made"])
+def test_a_rule_of_the_users_is_a_class_or_an_instance(rules, what):
+    (method,) = read_methods([f"rules_of_a_user:{what}"])
+    assert method.key == "mine" and method.is_own and method.is_extra
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "words"),
+    [
+        (["rules_of_a_user"], ValueError, "must name a rule as package.module:MyRule"),
+        (["no_such_module:Rule"], ImportError, "there is no module 'no_such_module'"),
+        (["rules_of_a_user:Nothing"], AttributeError, "has no 'Nothing'. Name a rule"),
+        (["rules_of_a_user:number"], TypeError, "must be a rule, with .* type int"),
+        (["rules_of_a_user:Needy"], TypeError, "cannot be made without arguments"),
+        (["rules_of_a_user:Greedy"], ValueError, "there is a method 'vtl' already"),
+        (["rules_of_a_user:Mine"] * 2, ValueError, "there is a method 'mine' already"),
+        (["rules_of_a_user:Blind"], ValueError, "'blind': needs must name .* got the future"),
+        (["rules_of_a_user:Numbered"], ValueError, "name must be a str; got 3"),
+        (["rules_of_a_user:Piped"], ValueError, "name must be one line .* got 'a|b'"),
+        (["rules_of_a_user:Broken"], ValueError, "name must be one line .* got 'two"),
+        (["rules_of_a_user:Undefined"], ValueError, "'undefined': gain must be finite; got nan"),
+        (["rules_of_a_user:Short"], ValueError, r"shape \(20,\), .* got .* shape \(3,\)"),
+        (["rules_of_a_user:Raising"], ValueError, "'raising': gain must score .* RuntimeError"),
+        (["rules_of_a_user:Unseeded"], ValueError, "must be a dataclass with a field seed"),
+        (["rules_of_a_user:Fixed"], ValueError, "must be a dataclass with a field seed"),
+    ],
+)
+def test_what_is_no_rule_is_refused_by_name(rules, names, error, words):
+    with pytest.raises(error, match=words) as caught:
+        read_methods(names)
+    assert "\n" not in str(caught.value) and "noise" not in str(caught.value)
+
+
+def test_a_rule_with_a_seed_is_run_with_every_seed(rules):
+    own = read_methods(["rules_of_a_user:Drawn"])
+    curves = trace_curves(settings(10)["gp-fig3"], Size(10, 5, 3), own, only=["vtl", "drawn"])
+    assert [run.seed for run in curves.of("drawn")] == [0, 1, 2]
+    assert len({tuple(run.picks) for run in curves.of("drawn")}) > 1
+    assert curves.error("mean_sd", "drawn") is not None
+
+
+def test_a_rule_that_fails_on_the_way_is_named_and_leaves_no_folder(rules, tmp_path):
+    request = Request(tmp_path / "out", is_smoke=True, rules=("rules_of_a_user:Late",))
+    with pytest.raises(RuntimeError, match="'late' failed in gp-fig3; a gain was NaN or infinite"):
+        CATALOGUE["gp-fig2"].run(request)
+    assert not (tmp_path / "out").exists()
