@@ -79,3 +79,19 @@ def test_the_true_lipschitz_constants_enlarge_the_safe_set_by_safe_points_alone(
         enlarged.tell(trial.index, trial.values["g"])
     assert (enlarged.safe_mask >= plain.safe_mask).all()
     assert (enlarged.safe_mask <= task.is_safe).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "rule", "rounds", "regret"),
+    [(bumps, "vtl", 500, 0.01), (bumps, "itl", 600, 0.01), (island, "vtl", 100, 1.6)],
+)
+def test_long_runs_reach_the_safe_optimum_without_a_violation(make, rule, rounds, regret):
+    """In 1d beyond the saddle: whoever does not cross it stays at a regret of 0.458."""
+    task, rng = make(), np.random.default_rng(0)
+    optimizer = task.optimizer(rng, rule=rule)
+    for _ in range(rounds):
+        query = optimizer.ask()
+        assert task.is_safe[query.index]
+        optimizer.tell(query, **task.measure(query.index, rng))
+    assert task.regret(optimizer.best.index) <= regret
+    assert not any(event.kind == "violation" for event in optimizer.log)
