@@ -106,16 +106,18 @@ def read_bounds(bounds: object, name: str) -> tuple[float, ...]:
     return read
 
 
-def check_names(names: Sequence[str], dimension: int) -> tuple[str, ...]:
+def check_names(
+    names: Sequence[str], dimension: int, argument: str = "Box(names)"
+) -> tuple[str, ...]:
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"Box(names) must be a list of words, one per dimension; got {names!r}.")
+        raise TypeError(f"{argument} must be a list of words, one per dimension; got {names!r}.")
     if len(names) != dimension:
         raise ValueError(
-            f"Box(names) must have one name per dimension; got {len(names)} for {dimension}. "
-            f"Give low and high an entry for each dimension."
+            f"{argument} must have one name per dimension; got {len(names)} for {dimension}. "
+            f"Give low and high of a Box an entry for each dimension."
         )
     if len(set(names)) < len(names):
-        raise ValueError(f"Box(names) must differ from each other; got {list(names)!r}.")
+        raise ValueError(f"{argument} must differ from each other; got {list(names)!r}.")
     return tuple(names)
 
 

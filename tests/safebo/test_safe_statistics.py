@@ -41,7 +41,7 @@ def run_bounded(seed: int, beta, rounds: int, norm: float = 2.0, targets=None):
         DOMAIN,
         objective=gp,
         constraints={"f": sl.Constraint(gp, at_least=limit)},
-        safe_seed=[int(f.argmax())],
+        safe_seed=DOMAIN[[int(f.argmax())]],
         on_violation="continue",
         targets=targets,
         **beta,

@@ -83,7 +83,12 @@ def test_the_true_lipschitz_constants_enlarge_the_safe_set_by_safe_points_alone(
 
 @pytest.mark.parametrize(
     ("make", "rule", "rounds", "regret"),
-    [(bumps, "vtl", 500, 0.01), (bumps, "itl", 600, 0.01), (island, "vtl", 100, 1.6)],
+    [
+        (bumps, "vtl", 500, 0.01),
+        (bumps, "itl", 600, 0.01),
+        (island, "vtl", 100, 1.6),
+        (island, "itl", 100, 1.6),
+    ],
 )
 def test_long_runs_reach_the_safe_optimum_without_a_violation(make, rule, rounds, regret):
     """In 1d beyond the saddle: whoever does not cross it stays at a regret of 0.458."""

@@ -16,6 +16,7 @@ from sightline.rules import Rule
 from sightline.safebo.constraints import Constraint
 from sightline.safebo.opening import Seed
 from sightline.safebo.outputs import OBJECTIVE, Output
+from sightline.safebo.query import Query
 from sightline.safebo.searches import Search, SobolSet
 from sightline.safebo.spaces import Space
 from sightline.safebo.trials import STATUS
@@ -77,7 +78,12 @@ def check_safe_targets(targets: Any) -> Targets:
     if targets is None:
         return PotentialMaximizers()
     checked = check_targets(targets)
-    assert checked is not None
+    where = getattr(checked, "where", None)
+    if checked is None or (where is not None and not callable(where) and np.ndim(where) == 0):
+        raise TypeError(
+            f"targets must be an object of sl.targets, such as PotentialMaximizers(), or a "
+            f"function of the model that returns a mask; got {targets!r}."
+        )
     return checked
 
 
@@ -151,6 +157,15 @@ def _check_noise(noise_std: Any, name: str, space: Space) -> Any:
     return values
 
 
+def _refuse_unnamed(pair: tuple[Any, Any]) -> None:
+    """(points, values) without names: a value must never be taken for a point that is safe."""
+    if all(not isinstance(part, Mapping | Query) and np.ndim(part) > 0 for part in pair):
+        raise TypeError(
+            "safe_seed with values is (points, {'objective': [...], 'height': [...]}), values by "
+            "name; several points alone are a list, [point, point]. Got a pair of arrays."
+        )
+
+
 def read_seeds(safe_seed: Any, space: Space) -> tuple[list[Seed], list[dict[str, Any]]]:
     """Declared points, and what is told of them."""
     if safe_seed is None:
@@ -159,6 +174,9 @@ def read_seeds(safe_seed: Any, space: Space) -> tuple[list[Seed], list[dict[str,
     is_pair = isinstance(safe_seed, tuple) and len(safe_seed) == 2
     if is_pair and isinstance(safe_seed[1], Mapping) and set(safe_seed[1]) != set(space.names):
         safe_seed, values = safe_seed
+    elif is_pair:
+        _refuse_unnamed(safe_seed)
+    space.check_plain(safe_seed, "safe_seed")
     seeds = space.read_points(safe_seed, "safe_seed")
     if not seeds:
         raise ValueError("safe_seed must name at least one point, or be left out; got none.")

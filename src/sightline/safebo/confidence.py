@@ -40,7 +40,8 @@ class Confidence(Protocol):
     def betas(self, outputs: Sequence[Learned], sides: int) -> list[float]:
         """Standard deviations of a bound, of each output, with so many limits in all."""
 
-    def describe(self) -> str: ...
+    def describe(self, is_kept: bool) -> str:
+        """In words; ``is_kept``: whether every round looks at the same points."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class PerQuery:
         beta = NormalDist().inv_cdf(1 - (1 - self.probability) / max(sides, 1))
         return [beta] * len(outputs)
 
-    def describe(self) -> str:
+    def describe(self, is_kept: bool) -> str:
         return f"confidence {self.probability:g} for each query"
 
 
@@ -92,8 +93,8 @@ class Width:
     def __repr__(self) -> str:
         return f"Width({name_of(self.beta) if callable(self.beta) else self.beta})"
 
-    def describe(self) -> str:
-        return "bounds intersected over time"
+    def describe(self, is_kept: bool) -> str:
+        return say_when(is_kept)
 
 
 @dataclass(frozen=True)
@@ -149,8 +150,13 @@ class RKHSBound:
             )
         return max(found)
 
-    def describe(self) -> str:
-        return f"RKHS norm {self.norm}, delta {self.delta:g}, bounds intersected over time"
+    def describe(self, is_kept: bool) -> str:
+        return f"RKHS norm {self.norm}, delta {self.delta:g}, {say_when(is_kept)}"
+
+
+def say_when(is_kept: bool) -> str:
+    """Bounds of rounds that look at other points cannot be intersected."""
+    return "bounds intersected over time" if is_kept else "present bounds"
 
 
 def check_confidence(confidence: Any, beta: Any) -> Confidence:

@@ -1,5 +1,6 @@
 """What tells an optimizer from others, in plain values: a state belongs to one alone."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,9 @@ import numpy as np
 from sightline.gp import GP, name_of
 from sightline.learner.aiming import Asked
 from sightline.pools import Pool
+from sightline.safebo.constraints import Constraint
 from sightline.safebo.saving import FORMAT
+from sightline.safebo.stages import Model
 from sightline.safebo.turns import Task
 
 
@@ -28,6 +31,27 @@ def describe_task(task: Task) -> dict[str, Any]:
         "max_step": steps,
         "direction": "minimize" if task.is_minimized else "maximize",
         "seed": task.seed,
+    }
+
+
+def describe_priors(objective: GP, constraints: Mapping[str, Constraint]) -> dict[str, Any]:
+    """What was believed at first."""
+    return {
+        "objective": describe_prior(objective),
+        "constraints": {
+            name: f"{one.describe()} of {describe_prior(one.gp)}"
+            for name, one in constraints.items()
+        },
+    }
+
+
+def describe_model(model: Model) -> dict[str, Any]:
+    """How outputs are shared, how noisy they are, and how points are chosen."""
+    return {
+        "outputs": [list(output.names) for output in model.outputs],
+        "noise_std": [describe_noise(one) for one in model.noise_std],
+        "confidence": repr(model.confidence),
+        "rule": repr(model.rule),
     }
 
 

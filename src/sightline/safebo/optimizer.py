@@ -9,22 +9,22 @@ import numpy as np
 import torch
 
 from sightline.gp import GP
-from sightline.kernels.kernel import Points
 from sightline.learner.arguments import check_seed
-from sightline.numerics import SOBOL_POINTS
 from sightline.rules import Rule
 from sightline.safebo import arguments
 from sightline.safebo.calibration import Calibration, calibrate
 from sightline.safebo.confidence import Learned, RKHSBound, Schedule, check_confidence
 from sightline.safebo.constraints import Constraint
 from sightline.safebo.failing import Halted
-from sightline.safebo.identity import describe_noise, describe_prior, describe_task
+from sightline.safebo.identity import describe_model, describe_priors, describe_task
+from sightline.safebo.modelling import make_model, noise_told
 from sightline.safebo.opening import Seeds
-from sightline.safebo.outputs import OBJECTIVE, find_output, gather_outputs, gather_sides
+from sightline.safebo.outputs import OBJECTIVE, find_output
 from sightline.safebo.query import Query, Recommendation
 from sightline.safebo.refitting import Refit, describe_refit, fit_again
 from sightline.safebo.rounds import Round, Rounds
 from sightline.safebo.saving import (
+    Saved,
     check_same,
     read_saved,
     read_state,
@@ -41,7 +41,6 @@ from sightline.safebo.telling import (
     check_noise,
     check_values,
     judge,
-    noise_of,
     value_of,
 )
 from sightline.safebo.trials import Event, History, Trial
@@ -88,8 +87,9 @@ class SafeOptimizer:
             domain: (n, d) points, searched whole, or a ``sl.Box``.
             objective: its prior, a ``sl.GP``; data that a prior brings along count as told.
             constraints: by name. A constraint with the objective's own GP is the same function.
-            safe_seed: points that are safe by declaration, or (points, values) with values by
-                name, {"objective": [...], "height": [...]}. Asked for first, if not told.
+            safe_seed: points that are safe by declaration (whole numbers: rows of a finite
+                domain), or (points, values) with values by name, {"objective": [...],
+                "height": [...]}. Asked for first, if not told.
             direction: whether large or small values of the objective are good.
             confidence: probability that a query satisfies all constraints, by the present bounds;
                 0.99 if neither this nor ``beta`` is given.
@@ -199,7 +199,7 @@ class SafeOptimizer:
         told = {number: value for number, value in found.items() if value is not None}
         values = {name: value for number, value in told.items() for name in outputs[number].names}
         own = check_noise(noise_std, values)
-        noise = {number: self._noise_of(number, row, where, own) for number in told}
+        noise = {number: noise_told(self._model, number, row, where, own) for number in told}
         status, broken = judge(outputs, told, noise, self._constraints)
         trial = Trial(
             x=where[0].numpy().copy(),
@@ -211,8 +211,17 @@ class SafeOptimizer:
         )
         self._take_in(trial)
 
-    def acknowledge(self) -> None:
-        """After a violation: go on asking."""
+    @torch.no_grad()
+    def acknowledge(self, at: Any = None) -> None:
+        """After a violation: go on asking, from where the system stands now.
+
+        ``at`` is a point, as ``tell`` takes it; None: ``restore_point``. Steps are counted from
+        it until a trial is told.
+        """
+        if at is not None:
+            self._rounds.moved_to = self._task.space.read_point(at, "at")[1]
+        elif self._is_halted and (restored := self.restore_point) is not None:
+            self._rounds.moved_to = torch.from_numpy(restored)
         if self._is_halted:
             self._is_halted = False
             self._note("acknowledged", "asking goes on after a violation")
@@ -346,7 +355,7 @@ class SafeOptimizer:
         safe, perhaps = int(self.safe_mask.sum()), int(self.optimistic_mask.sum())
         lines = [
             f"{self!r}",
-            f"  {self._confidence.describe()}; beta: {describe_betas(stage)}",
+            f"  {self._confidence.describe(self._rounds.is_kept)}; beta: {describe_betas(stage)}",
             f"  {safe:,} of {len(self.points):,} points are known to be safe, {perhaps:,} may be",
         ]
         if safe:
@@ -367,8 +376,9 @@ class SafeOptimizer:
     def refit(self) -> None:
         """Fit kernels and noise to what was told (extra ``bo``); logged.
 
-        Means stay, and noise never shrinks. Bounds of earlier rounds rested on other priors, so
-        they are forgotten; the safe set may shrink.
+        Means stay, and noise never shrinks; one noise is fitted to all values of an output.
+        Bounds of earlier rounds rested on other priors, so they are forgotten; the safe set may
+        shrink.
         """
         outputs, trials = self._model.outputs, self._rounds.trials
         found = {output.names[0]: fit_again(output, trials) for output in outputs}
@@ -386,6 +396,7 @@ class SafeOptimizer:
             "recommended": {t: x.tolist() for t, x in self._rounds.recommended.items()},
             "log": write_events(self._log),
             "is_halted": self._is_halted,
+            "moved_to": moved.tolist() if (moved := self._rounds.moved_to) is not None else None,
         }
 
     @torch.no_grad()
@@ -394,16 +405,14 @@ class SafeOptimizer:
         mine = self._identity()
         check_same(state, mine, list(mine))
         saved = read_saved(state)  # all of it, before anything is changed
-        self._objective, self._constraints = self._given[0], dict(self._given[1])
-        self._refits = []
-        self._rounds = self._make_rounds()
-        refits = [Refit.read(one, self._model.outputs) for one in saved.refits]
-        for number in range(len(saved.trials) + 1):
-            for refit in (refit for refit in refits if refit.trials == number):
-                self._apply(refit)
-            if number < len(saved.trials):
-                self._rounds.add(saved.trials[number])
-        self._rounds.recommended.update(saved.recommended)
+        before = self._objective, self._constraints, self._refits, self._rounds
+        try:
+            self._replay(saved)
+        except Exception as error:
+            self._objective, self._constraints, self._refits, self._rounds = before
+            raise ValueError(
+                f"the state is damaged, and nothing of it was taken over: {error!r}."
+            ) from error
         self._log, self._is_halted = list(saved.log), saved.is_halted
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -418,19 +427,25 @@ class SafeOptimizer:
     # ---- inside
 
     def _identity(self) -> dict[str, Any]:
-        objective, constraints = self._given
         return {
             **describe_task(self._task),
-            "objective": describe_prior(objective),
-            "constraints": {
-                name: f"{one.describe()} of {describe_prior(one.gp)}"
-                for name, one in constraints.items()
-            },
-            "outputs": [list(output.names) for output in self._model.outputs],
-            "noise_std": [describe_noise(one) for one in self._model.noise_std],
-            "confidence": repr(self._confidence),
-            "rule": repr(self._rule),
+            **describe_priors(*self._given),
+            **describe_model(self._model),
         }
+
+    def _replay(self, saved: Saved) -> None:
+        """From the start: all trials, and the refits between them."""
+        self._objective, self._constraints = self._given[0], dict(self._given[1])
+        self._refits = []
+        self._rounds = self._make_rounds()
+        refits = [Refit.read(one, self._model.outputs) for one in saved.refits]
+        for number in range(len(saved.trials) + 1):
+            for refit in (refit for refit in refits if refit.trials == number):
+                self._apply(refit)
+            if number < len(saved.trials):
+                self._rounds.add(saved.trials[number])
+        self._rounds.recommended.update(saved.recommended)
+        self._rounds.moved_to = saved.moved_to
 
     def _apply(self, refit: Refit) -> None:
         self._refits.append(refit)
@@ -448,18 +463,13 @@ class SafeOptimizer:
         return Rounds(self._make_model(), task.space, task.search, task.seeds, task.seed)
 
     def _make_model(self) -> Model:
-        space, objective, constraints = self._task.space, self._objective, self._constraints
-        inside = space.rows if space.box is None else space.box.sobol(SOBOL_POINTS, 0)
-        assert inside is not None
-        inputs = with_context(inside, torch.zeros(len(space.contexts), dtype=torch.float64))
-        outputs = gather_outputs(objective, constraints, inputs)
-        return Model(
-            outputs=tuple(outputs),
-            sides=tuple(gather_sides(outputs, constraints)),
-            lipschitz={name: one.slope for name, one in constraints.items()},
+        return make_model(
+            self._task.space,
+            self._objective,
+            self._constraints,
             confidence=self._confidence,
             rule=self._rule,
-            noise_std=arguments.check_output_noise(self._noise_std, outputs, space),
+            noise_std=self._noise_std,
         )
 
     def _take_in(self, trial: Trial) -> None:
@@ -472,19 +482,6 @@ class SafeOptimizer:
 
     def _note(self, kind: Any, text: str) -> None:
         self._log.append(Event(len(self._rounds.trials), kind, text))
-
-    def _noise_of(
-        self, number: int, row: int | None, where: Points, own: Mapping[str, float]
-    ) -> float:
-        """Standard deviation of a told value, in its unit."""
-        output = self._model.outputs[number]
-        given = noise_of(output, own)
-        if given is not None:
-            return given
-        stated = self._model.noise_std[number]
-        if row is not None and not callable(stated) and np.ndim(stated) == 1:
-            return float(stated[row])
-        return float(self._model.noise_at(number, where)) ** 0.5
 
     def _turn(self, now: Round | None = None) -> Turn:
         """As things are now, or at the stage of a round."""

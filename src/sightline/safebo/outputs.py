@@ -32,6 +32,11 @@ class Output:
     def of(cls, names: tuple[str, ...], gp: GP, points: Points) -> "Output":
         check_fit(names[0], gp, points)
         variance = float(gp.kernel.diagonal(points).mean())
+        if not variance > 0:
+            raise ValueError(
+                f"the prior of {names[0]!r} has no variance anywhere in the domain, so nothing "
+                f"can be learned about it: {gp}."
+            )
         kernel = gp.kernel if variance == 1.0 else Scaled(gp.kernel, 1.0 / variance)
         return cls(names, gp, variance**0.5, kernel)
 

@@ -64,7 +64,7 @@ class LipschitzReach:
         if not len(where):
             return self._reached
         for start, stop in spans(len(self._points), max(CHUNK_BYTES // (8 * len(where)), 1)):
-            apart = torch.cdist(self._points[start:stop], where, p=float(self._slope.norm))
+            apart = self._slope.distances(self._points[start:stop], where)
             left = (margin - self._slope.constant * apart).amax(dim=1)
             self._reached[start:stop] |= left >= 0
         return self._reached

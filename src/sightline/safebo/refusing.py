@@ -1,6 +1,7 @@
 """What would open the safe set, where nothing is known to be safe."""
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import replace
 from math import floor, log1p, log10
 
@@ -22,7 +23,8 @@ def nothing_safe(
     rows = is_reachable.nonzero()[:, 0]
     if not len(rows):
         return NoSafePoint(
-            "no point can be reached from the last one: every one is farther than max_step."
+            "no point can be reached from the last one: every one is farther than max_step. Move "
+            "the system, then acknowledge(at=...) where it stands."
         )
     margins, std = expected_margins(stage, rows)
     z = (margins / std).amin(dim=0)
@@ -38,6 +40,16 @@ def nothing_safe(
         f"{start}The most promising one is ({where}): a beta of {rounded_down(float(z[best]))} "
         f"would open it (now {max(stage.betas):.3g}), or {repeats} there that come out as "
         f"expected. Declare it as safe_seed if it is safe, or tell such measurements."
+    )
+
+
+def out_of_reach(apart: Sequence[float], names: Sequence[str]) -> NoSafePoint:
+    """Safe points there are, but none within a step of where the system stands."""
+    moves = ", ".join(f"{name} by {x:.4g}" for name, x in zip(names, apart, strict=True))
+    return NoSafePoint(
+        f"every point that is known to be safe is farther than max_step from the last one; the "
+        f"nearest needs a move of {moves}. Move the system back to restore_point, then "
+        f"acknowledge(at=...) where it stands, or tell a measurement there."
     )
 
 

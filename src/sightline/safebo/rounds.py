@@ -34,6 +34,7 @@ class Rounds:
         self.model = model
         self.trials: list[Trial] = []
         self.recommended: dict[int, Tensor] = {}  # by the number of trials then
+        self.moved_to: Tensor | None = None  # where the system was brought after the last trial
         self._space = space
         self._search = search
         self._seeds = seeds
@@ -70,6 +71,7 @@ class Rounds:
             stage.observe(self._seen_in(trial, trial.index))
             self._kept = stage, replace(layout, trials=(*layout.trials, trial.index))
         self.trials.append(trial)
+        self.moved_to = None
 
     def recommend(self, x: Float[Tensor, " d"]) -> None:
         """Keep what is the best now, to look at it in later rounds too."""
@@ -103,7 +105,9 @@ class Rounds:
 
     @property
     def last_point(self) -> Float[Tensor, " d"] | None:
-        """What was set in the last trial, or a seed."""
+        """Where the system stands: what was set last, or a seed."""
+        if self.moved_to is not None:
+            return self.moved_to
         if self.trials:
             return torch.from_numpy(self.trials[-1].x[: self._space.dimension])
         return self._seeds.points[0] if self._seeds.points else None

@@ -42,6 +42,7 @@ class Saved:
     recommended: Mapping[int, Float[Tensor, " d"]]
     log: tuple[Event, ...]
     is_halted: bool
+    moved_to: Float[Tensor, " d"] | None
 
 
 def read_saved(state: Mapping[str, Any]) -> Saved:
@@ -50,15 +51,20 @@ def read_saved(state: Mapping[str, Any]) -> Saved:
         return Saved(
             trials=tuple(read_trial(one) for one in state["trials"]),
             refits=tuple(state["refits"]),
-            recommended={int(t): torch.tensor(x, dtype=torch.float64) for t, x in recommended},
+            recommended={int(t): _point(x) for t, x in recommended},
             log=tuple(Event(one["trials"], one["kind"], one["text"]) for one in state["log"]),
             is_halted=bool(state["is_halted"]),
+            moved_to=None if state["moved_to"] is None else _point(state["moved_to"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(
             f"the state is damaged, and nothing of it was taken over: {error!r}. Take one that "
             f"state_dict() returned."
         ) from error
+
+
+def _point(x: Sequence[float]) -> Float[Tensor, " d"]:
+    return torch.tensor(x, dtype=torch.float64)
 
 
 def read_trial(state: Mapping[str, Any]) -> Trial:

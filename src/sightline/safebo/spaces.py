@@ -14,7 +14,7 @@ from sightline.kernels.kernel import Points
 from sightline.numerics import SAME_ROW
 from sightline.safebo.query import Query
 from sightline.safebo.trials import parameter_names
-from sightline.shapes import Float
+from sightline.shapes import Float, Int
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class Space:
         """A point of the domain, and its row if the domain is finite."""
         if isinstance(x, Query):
             x = x.x if x.index is None else x.index
+        if isinstance(x, bool | np.bool_):
+            raise TypeError(f"{name} must be a point or a row of the domain; got {x!r}.")
         if isinstance(x, int | np.integer) and not isinstance(x, bool):
             return self._read_row(int(x), name)
         point = self._read_numbers(x, name, self.names)
@@ -69,6 +71,28 @@ class Space:
             return False
         has_rows = self.rows is not None and not any(isinstance(x, float) for x in points)
         return not has_rows and self.dimension > 1
+
+    def check_plain(self, points: Any, name: str) -> None:
+        """Whole numbers are rows; refuse them where they might be meant as a point."""
+        if self.rows is None or isinstance(points, Query | Mapping):
+            return
+        given = np.atleast_1d(np.asarray(points, dtype=object)).tolist()
+        if not all(isinstance(x, int | np.integer) and not isinstance(x, bool) for x in given):
+            return
+        meant = [[x] for x in given] if self.dimension == 1 else [given]
+        for point in (one for one in meant if len(one) == self.dimension):
+            rows = self._rows_at(torch.tensor(point, dtype=torch.float64))
+            if len(rows) and rows.tolist() != given[:1]:
+                raise ValueError(
+                    f"{name} {given} may be rows of the domain, or the point {point}, which is "
+                    f"row {int(rows[0])}. Pass domain[rows] for rows, [[...]] with decimal points "
+                    f"for points."
+                )
+
+    def _rows_at(self, point: Float[Tensor, " d"]) -> Int[Tensor, " _"]:
+        assert self.rows is not None
+        apart = ((self.rows - point) / self.width).abs().amax(dim=1)
+        return (apart <= SAME_ROW).nonzero()[:, 0]
 
     def read_pending(
         self, pending: Any, now: Float[Tensor, " c"]
@@ -154,7 +178,7 @@ def check_space(domain: Any, names: Sequence[str] | None, contexts: Any) -> Spac
     rows = read_array(domain, "domain")
     rows = rows[:, None] if rows.ndim == 1 else rows
     check_rows(rows, "domain")
-    given = None if names is None else check_names(names, rows.shape[1])
+    given = None if names is None else check_names(names, rows.shape[1], "names")
     words = parameter_names(given, rows.shape[1])
     own = rows.to(torch.float64, copy=True)  # the caller may go on to change the array
     return Space(own, None, words, _check_contexts(contexts, words))

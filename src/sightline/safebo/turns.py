@@ -11,13 +11,14 @@ from torch import Tensor
 from sightline.kernels.kernel import Points
 from sightline.rules.rule import is_random
 from sightline.safebo.choosing import Lesson, best_row
+from sightline.safebo.failing import NoSafePoint
 from sightline.safebo.layouts import Layout
 from sightline.safebo.opening import Seeds, within_step, without_failed
 from sightline.safebo.query import Purpose, Query, Recommendation
 from sightline.safebo.reaching import check_start, find_reachable
-from sightline.safebo.refusing import nothing_safe
+from sightline.safebo.refusing import nothing_safe, out_of_reach
 from sightline.safebo.searches import Search
-from sightline.safebo.spaces import Space
+from sightline.safebo.spaces import Space, with_context
 from sightline.safebo.stages import Look, Stage
 from sightline.safebo.trials import Trial
 from sightline.shapes import Bool, Float
@@ -84,11 +85,21 @@ class Turn:
         """The trial that is farthest from every limit for sure, else a seed that stands."""
         parts = zip(self.layout.trials, self.trials, strict=True)
         rows = [row for row, trial in parts if trial.status in ("safe", "marginal")]
-        safe = [row for row in rows if bool(self.stage.sets.is_safe[row])]
-        if safe and self.stage.model.sides:
-            return self._setting(max(safe, key=self._smallest_margin))
+        if rows and self.stage.model.sides:
+            worst = self._margins_now(rows)
+            if float(worst.max()) >= 0:
+                return self._setting(rows[int(worst.argmax())])
         standing = self.task.seeds.standing(self.trials)
         return self.task.seeds.points[standing[0]].numpy().copy() if standing else None
+
+    def _margins_now(self, rows: Sequence[int]) -> Float[Tensor, " b"]:
+        """The smallest margin of what rows set, at worst, under the present context."""
+        stage, d = self.stage, self.task.space.dimension
+        if not self.task.space.contexts:
+            return stage.sets.worst[:, list(rows)].amin(dim=0)
+        now = stage.points[stage.is_candidate][0, d:]
+        points = with_context(stage.points[list(rows), :d], now)
+        return stage.look_at(points).sets.worst.amin(dim=0)
 
     def reachable(
         self, epsilon: Any, beta: Any, truth: Any, by: str, start: Any
@@ -123,17 +134,19 @@ class Turn:
 
     def choose(self, pending: Sequence[int], context: Float[Tensor, " c"]) -> Query:
         """A seed that was not told yet, the safe row that teaches most, or a seed again."""
-        stage, is_near = self.stage, self._near_rows()
-        seeds = self._near_seeds(self.task.seeds.standing(self.trials), is_near)
+        stage, within, is_near = self.stage, self._rows_within_step(), self._near_rows()
+        standing = self.task.seeds.standing(self.trials)
+        seeds = self._near_seeds(standing, is_near)
         untold = self._near_seeds(self.task.seeds.untold(self.trials), is_near)
         untold = [row for row in untold if not self._is_among(row, pending)]
         is_open = is_near & stage.sets.is_safe
         if untold:
             return self._query(untold[0], "seed", context)
         if not bool(is_open.any()):
-            if not seeds:
-                raise nothing_safe(stage, is_near)
-            return self._query(max(seeds, key=self._smallest_margin), "seed", context)
+            again = seeds or self._near_seeds(standing, within)  # a failure is no violation
+            if not again:
+                raise self._refuse(within)
+            return self._query(max(again, key=self._smallest_margin), "seed", context)
         is_open[seeds] = True
         lesson = self.lesson()
         gains = lesson.gains(is_open, pending)
@@ -143,10 +156,23 @@ class Turn:
         is_proven = bool(stage.sets.is_safe[row])
         return self._query(row, lesson.purpose_of_row(row) if is_proven else "seed", context)
 
+    def _rows_within_step(self) -> Bool[Tensor, " n"]:
+        return self.stage.is_candidate & self._is_near(self.stage.points)
+
     def _near_rows(self) -> Bool[Tensor, " n"]:
-        points, dimension = self.stage.points, self.task.space.dimension
-        is_near = self.stage.is_candidate & self._is_near(points)
-        return without_failed(points, is_near, self.trials, dimension)
+        """The same less what failed."""
+        within, dimension = self._rows_within_step(), self.task.space.dimension
+        return without_failed(self.stage.points, within, self.trials, dimension)
+
+    def _refuse(self, within: Bool[Tensor, " n"]) -> NoSafePoint:
+        """Why no point can be named: what is safe is out of reach, or nothing is."""
+        safe = self.safe_rows.clone()
+        safe[[self.layout.seeds[i] for i in self.task.seeds.standing(self.trials)]] = True
+        if self.task.max_step is None or self.last_point is None or not bool(safe.any()):
+            return nothing_safe(self.stage, within)
+        apart = (self.stage.points[safe][:, : len(self.last_point)] - self.last_point).abs()
+        nearest = apart[(apart / self.task.max_step).amax(dim=1).argmin()]
+        return out_of_reach(nearest.tolist(), self.task.space.names)
 
     def _near_seeds(self, numbers: Sequence[int], is_near: Bool[Tensor, " n"]) -> list[int]:
         rows = [self.layout.seeds[number] for number in numbers]

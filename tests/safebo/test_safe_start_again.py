@@ -1,0 +1,183 @@
+"""What stands after failures, violations and moves; what is declared, and what is not."""
+
+import numpy as np
+import pytest
+import torch
+
+import sightline as sl
+from sightline.gp import Data
+from sightline.kernels import Gaussian, Linear
+from sightline.safebo import CoordinateLines
+
+X = np.linspace(0, 1, 21)
+
+
+def prior(lengthscale=0.2, noise_std=0.1):
+    return sl.GP(Gaussian(lengthscale), noise_std=noise_std)
+
+
+def make(domain=X, **more):
+    arguments = {"safe_seed": [0.5], **more}
+    return sl.SafeOptimizer(
+        domain,
+        objective=prior(),
+        constraints={"c": sl.Constraint(prior(), at_least=0.0)},
+        **arguments,
+    )
+
+
+def test_a_seed_that_failed_is_asked_for_again_where_nothing_else_is_safe():
+    for domain in (X, sl.Box(0.0, 1.0)):
+        optimizer = make(domain)
+        optimizer.tell(optimizer.ask(), failed=True)
+        query = optimizer.ask()
+        assert query.purpose == "seed" and query.x[0] == 0.5
+
+
+def test_a_standing_seed_is_a_candidate_though_the_bounds_do_not_prove_it():
+    """Far from all that is known to be safe, and the best place to learn about the targets."""
+    optimizer = make(
+        safe_seed=[0.0, 1.0], targets=lambda known: known.points[:, 0] > 0.9, rule="vtl"
+    )
+    optimizer.tell(0, 0.0, {"c": 2.0})
+    optimizer.tell(20, 0.0, {"c": 0.05})
+    assert optimizer.safe_mask[0] and not optimizer.safe_mask[20]
+    query = optimizer.ask()
+    assert query.index == 20 and query.purpose == "seed" and query.lower["c"] < 0
+
+
+def test_a_violation_is_never_where_to_return_to():
+    """Earlier data make the place of the violation look safest, whatever was told there."""
+    known = torch.tensor([[0.59], [0.6], [0.61]], dtype=torch.float64)
+    data = Data(known, torch.full((3,), 3.0).double(), torch.full((3,), 1e-6).double())
+    optimizer = sl.SafeOptimizer(
+        X,
+        objective=prior(),
+        constraints={
+            "c": sl.Constraint(sl.GP(Gaussian(0.2), noise_std=0.1, data=data), at_least=0.0)
+        },
+        on_violation="continue",
+    )
+    optimizer.tell(4, 0.0, {"c": 1.0})
+    optimizer.tell(12, 0.0, {"c": -0.5})
+    assert optimizer.safe_mask[12] and optimizer.history[-1].status == "violated"
+    assert optimizer.restore_point[0] == pytest.approx(X[4])
+
+
+def test_where_to_return_to_is_judged_under_the_present_context():
+    optimizer = sl.SafeOptimizer(
+        X,
+        objective=sl.GP(Gaussian([0.3, 1.0]), noise_std=0.05),
+        constraints={
+            "c": sl.Constraint(sl.GP(Gaussian([0.3, 1.0]), noise_std=0.05), at_least=0.0)
+        },
+        safe_seed=[0.5],
+        contexts=["w"],
+        names=["v"],
+    )
+    optimizer.tell([0.5], 0.0, {"c": 2.5}, context=[0.0])
+    optimizer.tell([0.3], 0.0, {"c": 0.9}, context=[1.0])
+    optimizer.tell([0.5], 0.0, {"c": -1.0}, context=[1.0])
+    assert optimizer.restore_point[0] == pytest.approx(0.3)
+
+
+def test_after_a_violation_steps_are_counted_from_where_the_system_was_brought(tmp_path):
+    optimizer = make(max_step=0.1)
+    optimizer.tell(10, 0.0, {"c": 1.0})
+    optimizer.tell(20, 0.0, {"c": -2.0})
+    optimizer.acknowledge()  # at the restore point
+    query = optimizer.ask()
+    assert abs(query.x[0] - 0.5) <= 0.1 + 1e-9
+    optimizer.save(tmp_path / "moved.json")
+    assert make(max_step=0.1).load(tmp_path / "moved.json").ask().index == query.index
+    optimizer.acknowledge(at=[0.55])
+    assert abs(optimizer.ask().x[0] - 0.55) <= 0.1 + 1e-9
+
+
+def test_safe_points_out_of_reach_are_not_said_to_be_none():
+    optimizer = make(max_step=0.1, on_violation="continue")
+    optimizer.tell(10, 0.0, {"c": 1.0})
+    optimizer.tell(20, 0.0, {"c": -2.0})
+    with pytest.raises(sl.NoSafePoint, match=r"farther than max_step.*x0 by 0\.\d+.*acknowledge"):
+        optimizer.ask()
+
+
+def test_earlier_recommendations_are_looked_at_in_later_rounds():
+    box = sl.Box([0.0, 0.0], [1.0, 1.0])
+    optimizer = sl.SafeOptimizer(
+        box, objective=sl.GP(Gaussian([0.3, 0.3])), search=CoordinateLines(50), seed=1
+    )
+    best = []
+    for _ in range(5):
+        query = optimizer.ask()
+        best.append(optimizer.best.x)
+        optimizer.tell(query, float(np.sin(5 * query.x).sum()))
+    optimizer.ask()
+    for x in best:
+        assert (np.abs(optimizer.points - x).max(axis=1) == 0).any()
+
+
+def test_values_without_names_are_never_taken_for_seeds():
+    with pytest.raises(TypeError, match="values by name"):
+        make(safe_seed=([0.5], [1.0]))
+    assert make(safe_seed=([0.5], {"objective": [1.0], "c": [2.0]})).history[0].values["c"] == 2.0
+
+
+def test_whole_numbers_that_may_be_rows_or_points_are_refused():
+    halves = np.arange(0, 10, 0.5)
+    for seed in ([5], 5, np.array([5])):
+        with pytest.raises(ValueError, match="may be rows of the domain, or the point"):
+            make(halves, safe_seed=seed)
+    assert make(halves, safe_seed=[5.0]).ask().x[0] == 5.0
+    assert make(halves, safe_seed=halves[[5]]).ask().x[0] == 2.5
+    assert make(X, safe_seed=[5]).ask().index == 5  # no point 5 in it
+    square = np.stack(np.meshgrid(np.arange(5), np.arange(5)), -1).reshape(-1, 2)
+    with pytest.raises(ValueError, match="may be rows of the domain, or the point"):
+        sl.SafeOptimizer(square, objective=sl.GP(Gaussian(1.0)), safe_seed=[2, 3])
+
+
+def test_lipschitz_distances_are_exact_far_from_the_origin():
+    known = sl.Constraint(prior(), at_least=0.0, lipschitz=10.0)
+    masks = []
+    for origin in (0.0, 1e7):
+        optimizer = sl.SafeOptimizer(
+            origin + np.arange(65) / 64, objective=prior(), constraints={"c": known}, beta=3.0
+        )
+        optimizer.tell(32, 0.0, {"c": 1.0})
+        masks.append(optimizer.safe_mask)
+    np.testing.assert_array_equal(masks[0], masks[1])
+    assert 1 < masks[0].sum() < 65
+
+
+def test_a_damaged_state_changes_nothing():
+    optimizer = make()
+    optimizer.tell(10, 1.0, {"c": 1.0})
+    state = optimizer.state_dict()
+    wrong = {**state, "trials": [{**state["trials"][0], "index": 10**6}]}
+    for bad in (wrong, {**state, "refits": [{"trials": 1}]}, {**state, "moved_to": "a"}):
+        with pytest.raises(ValueError, match="damaged, and nothing of it was taken over"):
+            optimizer.load_state_dict(bad)
+        assert len(optimizer.history) == 1 and optimizer.state_dict() == state
+
+
+def test_a_box_does_not_claim_to_intersect():
+    assert "intersected" in str(make(beta=3.0))
+    box = make(sl.Box(0.0, 1.0), beta=3.0)
+    assert "intersected" not in str(box) and "present bounds" in str(box)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: make().tell(True, 1.0), "must be a point or a row"),
+        (lambda: make(targets=3), "targets must be an object"),
+        (lambda: make(names=["a", "b"]), r"names must have one name per dimension"),
+        (
+            lambda: sl.SafeOptimizer(np.zeros((3, 1)), objective=sl.GP(Linear())),
+            "has no variance anywhere",
+        ),
+    ],
+)
+def test_what_makes_no_sense_says_so(call, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call()
