@@ -20,6 +20,7 @@ from sightline.experiments.safebo.quadcopter.dynamics import (
     advance,
     fly,
 )
+from sightline.experiments.safebo.quadcopter.slopes import ORACLE, estimate_slopes
 from sightline.experiments.safebo.quadcopter.task import SAFE_SEED
 
 
@@ -103,6 +104,25 @@ def test_flights_at_once_are_those_one_by_one(task):
     together = np.stack(task.evaluate(x), axis=1)
     alone = [np.concatenate(task.evaluate(row[None])) for row in x]
     np.testing.assert_allclose(together, alone, rtol=1e-9)
+
+
+def test_the_oracle_constants_of_the_paper_are_no_lipschitz_constants(task):
+    steepest = []
+    for through, axis in [(task.disturbance, 0), (SAFE_SEED, 3)]:
+        line = np.tile(through, (2_000, 1))
+        line[:, axis] = np.linspace(0.0, 20.0, 2_000)
+        values = np.stack(task.evaluate(line))
+        steepest.append(np.abs(np.diff(values)).max(axis=1) / (20 / 1_999))
+    f, g = np.max(steepest, axis=0)
+    assert f > 100 > ORACLE[0]
+    assert g == pytest.approx(1_999 / 20) and g > ORACLE[1]
+
+
+def test_estimated_slopes_are_those_of_the_kernel():
+    slopes = np.array([estimate_slopes(np.random.default_rng(seed)) for seed in range(2)])
+    assert len(np.unique(slopes)) == 4
+    typical = np.sqrt(5 / 3) / 0.1  # standard deviation of a Matern-5/2 function's slope
+    assert (slopes > 2 * typical).all() and (slopes < 5 * typical).all()
 
 
 def test_a_drawn_disturbance_leaves_the_safe_seed_safe(plan):

@@ -23,9 +23,9 @@ TERMINAL_WEIGHT = 5.0
 
 
 def total_cost(
-    states: Float[Tensor, "*b t 12"], controls: Float[Tensor, "*b s 4"]
+    states: Float[Tensor, "*b t 12"], controls: Float[Tensor, "*#b s 4"]
 ) -> Float[Tensor, "*b"]:
-    """J of each flight; not a number where it ended in infinities."""
+    """J of each flight; not a number where it ended in infinities. Controls may serve many."""
     away = (states[..., :-1, :] - GOAL).square() @ STATE_WEIGHTS
     effort = (controls - HOVER).square() @ CONTROL_WEIGHTS
     terminal = TERMINAL_WEIGHT * (states[..., -1, :] - GOAL).square().sum(dim=-1)

@@ -31,9 +31,6 @@ SAFE_SEED = (0.0, 0.0, 0.0, 10.0)
 DISTURBANCE = (0.0065396, 0.1491868, 0.1411171, 2.7854750)
 """That of the published code, which has one for all seeds."""
 
-PAPER_LIPSCHITZ = (5.877, 5.514)
-"""Of f and g, in the L1 norm: the constants that the paper calls oracle."""
-
 ERRORS = [2, 6, 7, 8]  # of the states: what feedback reacts to
 ERROR_RATES = [5, 9, 10, 11]
 
