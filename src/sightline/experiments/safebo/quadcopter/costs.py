@@ -3,9 +3,9 @@ r"""What a flight costs: how far from the goal, and how far from hovering.
 .. math::
     J = \sum_{t < T} \Delta \big(\|s_t - s^*\|_Q^2 + \|u_t - u^*\|_R^2\big) + 5 \|s_T - s^*\|^2
 
-Hübotter et al. 2024, App. "Safe Controller Tuning for Quadcopter". The paper prints neither the
-length of a step, :math:`\Delta`, nor the terminal cost, and 0.1 for the tenth entry of Q; its code
-has all three as here.
+Hübotter et al. 2024, App. "Safe Controller Tuning for Quadcopter". The paper prints neither
+the length of a step, :math:`\Delta`, nor the terminal cost, and 0.1 for the tenth entry of Q. With
+all three as here the published numbers come out; with 0.1 the least J is 4.1419, not 4.2197.
 """
 
 import torch
