@@ -16,7 +16,7 @@ The Lipschitz constants are those of the L1 norm: the steepest slopes between ne
 grid, so that they hold on it; the paper's own, which it calls oracle, are below them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,9 @@ MIXTURE = ((5.0, 0.4, 0.85), (1.45, 2.5, 0.9), (1.8, 3.2, 0.55), (4.5, 5.5, 0.93
 
 STARTS = (4.8136, 4.9138, 5.0741, 5.1944, 5.2545, 5.3146, 5.4148, 5.8958)
 """Where the 1d task is observed beforehand, up to the digits that were printed."""
+
+SMOOTH = GP(Gaussian(1.0), noise_std=NOISE_STD)
+"""What the paper believes about both functions of its synthetic tasks."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Task:
     lipschitz: tuple[float, float]  # of f and g, in the L1 norm
     paper_lipschitz: tuple[float, float]  # the constants that the paper calls oracle
     estimated_lipschitz: tuple[float, float]  # those that it estimates from draws of the prior
+    prior: GP = SMOOTH  # of f, and of g
 
     @property
     def is_safe(self) -> Bool[np.ndarray, " n"]:
@@ -79,14 +83,12 @@ class Task:
     def optimizer(
         self, rng: np.random.Generator, *, rule: Any = "vtl", targets: Any = None, seed: int = 0
     ) -> SafeOptimizer:
-        """With the paper's prior and beta, told the first observations."""
-        kernel = Gaussian(1.0)
-        objective = GP(kernel, noise_std=NOISE_STD)
-        prior = objective if self.is_shared else GP(kernel, noise_std=NOISE_STD)
+        """With the task's prior and beta, told the first observations."""
+        other = self.prior if self.is_shared else replace(self.prior)  # one GP: one function
         optimizer = SafeOptimizer(
             self.domain,
-            objective=objective,
-            constraints={"g": Constraint(prior, at_least=0.0)},
+            objective=self.prior,
+            constraints={"g": Constraint(other, at_least=0.0)},
             beta=self.beta,
             rule=rule,
             targets=targets,
