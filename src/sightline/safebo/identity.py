@@ -1,5 +1,6 @@
 """What tells an optimizer from others, in plain values: a state belongs to one alone."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,9 @@ import numpy as np
 from sightline.gp import GP, name_of
 from sightline.learner.aiming import Asked
 from sightline.pools import Pool
+from sightline.safebo.constraints import Constraint
 from sightline.safebo.saving import FORMAT
+from sightline.safebo.stages import Model
 from sightline.safebo.turns import Task
 
 
@@ -15,7 +18,7 @@ def describe_task(task: Task) -> dict[str, Any]:
     """Where it looks, for what, and how."""
     space = task.space
     steps = None if task.max_step is None else [str(step) for step in task.max_step.tolist()]
-    aimed = task.targets
+    aimed = task.targets if task.strategy is None else task.strategy
     targets = name_of(aimed.function) if isinstance(aimed, Asked) else repr(aimed)
     return {
         "format": FORMAT,
@@ -28,6 +31,23 @@ def describe_task(task: Task) -> dict[str, Any]:
         "max_step": steps,
         "direction": "minimize" if task.is_minimized else "maximize",
         "seed": task.seed,
+    }
+
+
+def describe_model(
+    model: Model, objective: GP, constraints: Mapping[str, Constraint]
+) -> dict[str, Any]:
+    """What it believes and how it learns; with the priors as they were given, before any refit."""
+    return {
+        "objective": describe_prior(objective),
+        "constraints": {
+            name: f"{one.describe()} of {describe_prior(one.gp)}"
+            for name, one in constraints.items()
+        },
+        "outputs": [list(output.names) for output in model.outputs],
+        "noise_std": [describe_noise(one) for one in model.noise_std],
+        "confidence": repr(model.confidence),
+        "rule": repr(model.rule),
     }
 
 
