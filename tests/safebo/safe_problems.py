@@ -129,7 +129,11 @@ class Case:
         """Somewhat beyond what the function does at the seed."""
         number = i if self.options.is_shared else i + 1
         sd, here = np.sqrt(self.variances[number]), self.f[number][SEED_ROW]
-        slope = (self.options.steepness * sd, self.options.slope_norm) if self.options.slope_norm else None
+        slope = (
+            (self.options.steepness * sd, self.options.slope_norm)
+            if self.options.slope_norm
+            else None
+        )
         lower = oracle_safebo.Limit(f"g{i}", number, True, here - 0.6 * sd, slope)
         upper = oracle_safebo.Limit(f"g{i}", number, False, here + 0.8 * sd, slope)
         return {"at_least": [lower], "at_most": [upper], "both": [lower, upper]}[kind]

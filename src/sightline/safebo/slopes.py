@@ -75,7 +75,7 @@ def grow(stage: Stage, before: Track | None) -> Track:
     proven = stage.sets.is_safe & stage.is_candidate
     sources = _start(stage, proven) if before is None else before.sources | before.sets.is_safe
     if not is_start:
-        proven = slopes.reached(points[sources], worst[:, sources], points)
+        proven = slopes.reached(points[sources], worst[:, sources], points) & stage.is_candidate
     raised = [
         slope.raise_lower(margin, points, points[sources], margin[sources])
         for slope, margin in zip(slopes.each, worst, strict=True)

@@ -24,9 +24,10 @@ class GoOSE:
         \qquad x^* = \arg\max_{\hat S_n} u_{n,f}
 
     and S_n as in ``SafeOpt``. If :math:`x^*` is safe, it is asked for. Else it stays the goal
-    until it is safe or no longer in :math:`\hat S_n`: of the points of :math:`\hat S_n \setminus S_n`
-    that a safe point reaches optimistically, the nearest to the goal (in the L1 norm) is wanted,
-    and of the safe points that reach it and are wider than epsilon the widest is asked for.
+    until it is safe or no longer in :math:`\hat S_n`: of the points of
+    :math:`\hat S_n \setminus S_n` that a safe point reaches optimistically, the nearest to the
+    goal (in the L1 norm) is wanted, and of the safe points that reach it and are wider than
+    epsilon the widest is asked for.
 
     Turchetta et al. 2019; Hübotter et al. 2024, App. "Detailed Comparison with Prior Works", which
     has one constraint: here one x has to reach x' by all of them. Epsilon is in prior standard
