@@ -91,17 +91,22 @@ def maximizers(safe: Safe, lower, upper, is_safe) -> np.ndarray:
     return is_safe & (high >= low[is_safe].max())
 
 
-def safeopt(safe: Safe, slopes, seeds: list[int], is_open: np.ndarray) -> np.ndarray:
-    now = grow(safe, slopes, seeds)[-1]
+def slope_expanders(safe: Safe, slopes, now: Grown) -> np.ndarray:
     _, best = margins(safe, now.lower, now.upper)
     beyond = np.flatnonzero(~now.is_safe)
-    expands = np.array(
+    return np.array(
         [
             now.is_safe[z] and any(reaches(safe, slopes, best, z, x) for x in beyond)
             for z in range(len(safe.X))
         ]
     )
-    wanted = expands | maximizers(safe, now.lower, now.upper, now.is_safe)
+
+
+def safeopt(safe: Safe, slopes, seeds: list[int], is_open: np.ndarray) -> np.ndarray:
+    now = grow(safe, slopes, seeds)[-1]
+    wanted = slope_expanders(safe, slopes, now) | maximizers(
+        safe, now.lower, now.upper, now.is_safe
+    )
     among = wanted & is_open if (wanted & is_open).any() else is_open
     return only(among, widths(safe, now.lower, now.upper))
 
@@ -149,7 +154,7 @@ def imagined(safe: Safe, row: int, number: int, value: float) -> tuple[np.ndarra
     return (mean - beta * std)[: len(safe.X)], (mean + beta * std)[: len(safe.X)]
 
 
-def heuristic_safeopt(safe: Safe, is_open: np.ndarray) -> np.ndarray:
+def imagined_expanders(safe: Safe) -> np.ndarray:
     lower, upper = bounds_at(safe, len(safe.told))
     is_safe, (worst, _) = safe.is_safe(lower, upper), margins(safe, lower, upper)
     expands = np.zeros(len(safe.X), dtype=bool)
@@ -161,7 +166,13 @@ def heuristic_safeopt(safe: Safe, is_open: np.ndarray) -> np.ndarray:
             margin = low - limit.value if limit.is_lower else limit.value - high
             kept &= (np.maximum(margin, worst[i]) if safe.is_intersected else margin) >= 0
         expands[row] = kept.sum() > is_safe.sum()
-    wanted = expands | maximizers(safe, lower, upper, is_safe)
+    return expands
+
+
+def heuristic_safeopt(safe: Safe, is_open: np.ndarray) -> np.ndarray:
+    lower, upper = bounds_at(safe, len(safe.told))
+    is_safe = safe.is_safe(lower, upper)
+    wanted = imagined_expanders(safe) | maximizers(safe, lower, upper, is_safe)
     among = wanted & is_open if (wanted & is_open).any() else is_open
     return only(among, widths(safe, lower, upper))
 

@@ -12,6 +12,7 @@ import oracle_baselines as slow
 import sightline as sl
 from sightline.safebo import CoordinateLines, baselines
 from sightline.safebo.baselines.eic import expected_improvement, find_incumbent
+from sightline.safebo.baselines.heuristic_safeopt import find_expanders
 from sightline.safebo.baselines.ise import safety_information
 from sightline.safebo.baselines.ise_bo import max_value_information
 from sightline.safebo.bounds import probability_safe
@@ -117,6 +118,7 @@ def walk(options: Options, strategy) -> None:
             query = optimizer.ask()
         except (sl.MiscalibratedModel, sl.NoSafePoint):
             return
+        check_expanders(case, optimizer, strategy, slopes)
         is_open = find_open(case, optimizer, is_safe, row)
         if not (is_open & is_safe).any():
             assert (query.index, query.purpose) == (SEED_ROW, "seed")
@@ -125,6 +127,19 @@ def walk(options: Options, strategy) -> None:
         assert (query.purpose != "seed") == bool(is_safe[query.index])
         assert query.purpose == "seed" or min(query.lower.values()) >= 0
         row = query.index
+
+
+def check_expanders(case: Case, optimizer, strategy, slopes) -> None:
+    """All of them, also where a maximizer is chosen."""
+    scene, n = scene_of(optimizer), len(case.X)
+    if isinstance(strategy, baselines.SafeOpt):
+        now = slow.grow(case.oracle, slopes, [SEED_ROW])[-1]
+        wanted = slow.slope_expanders(case.oracle, slopes, now)
+        np.testing.assert_array_equal(strategy._expanders(scene)[:n].numpy(), wanted)
+    if isinstance(strategy, baselines.HeuristicSafeOpt):
+        rows = scene.is_safe.nonzero()[:, 0]
+        wanted = slow.imagined_expanders(case.oracle)[rows]
+        np.testing.assert_array_equal(find_expanders(scene.stage, rows).numpy(), wanted)
 
 
 def check_choice(query, scores: np.ndarray) -> None:

@@ -254,7 +254,7 @@ class SafeOptimizer:
     @property
     @torch.no_grad()
     def target_mask(self) -> Bool[np.ndarray, " n"]:
-        """Which of ``points`` are to be learned about now."""
+        """Which of ``points`` are to be learned about now; a strategy has no use for them."""
         turn = self._turn()
         return turn.lesson().is_target[turn.stage.is_candidate].numpy()
 
