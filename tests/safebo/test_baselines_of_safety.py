@@ -11,10 +11,12 @@ from safe_problems import SEED_ROW, Case, Options
 import oracle_baselines as slow
 import sightline as sl
 from sightline.safebo import CoordinateLines, baselines
+from sightline.safebo.baselines import heuristic_safeopt
 from sightline.safebo.baselines.eic import expected_improvement, find_incumbent
 from sightline.safebo.baselines.heuristic_safeopt import find_expanders
 from sightline.safebo.baselines.ise import safety_information
 from sightline.safebo.baselines.ise_bo import max_value_information
+from sightline.safebo.baselines.safeopt import find_maximizers
 from sightline.safebo.bounds import probability_safe
 from sightline.safebo.strategies import Choice, Scene
 
@@ -293,6 +295,39 @@ def test_safeopt_stays_within_what_slopes_prove_where_bounds_prove_more():
     steep, flat = make(baselines.SafeOpt(), 50.0), make(baselines.SafeOpt(), 2.0)
     assert bounds[20] and steep[20] and flat[20]
     assert steep.sum() < bounds.sum() < flat.sum()
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 2**22])
+def test_heuristic_safeopt_finds_the_widest_expander_however_rows_are_cut(
+    chunk_bytes, monkeypatch
+):
+    monkeypatch.setattr(heuristic_safeopt, "CHUNK_BYTES", chunk_bytes)
+    X = np.linspace(0, 1, 61)
+    f, g = -4 * (X - 0.5) ** 2, np.cos(4 * (X - 0.5))
+    optimizer = sl.SafeOptimizer(
+        X,
+        objective=sl.GP(sl.kernels.Gaussian(0.4), noise_std=0.01),
+        constraints={
+            "g": sl.Constraint(sl.GP(sl.kernels.Gaussian(0.2), noise_std=0.01), at_least=0.0)
+        },
+        safe_seed=[30],
+        strategy=baselines.HeuristicSafeOpt(),
+        confidence=0.95,
+    )
+    for row in range(0, 61, 10):
+        optimizer.tell(row, f[row])
+    purposes = []
+    for _ in range(6):
+        query = optimizer.ask()
+        scene = scene_of(optimizer)
+        if query.purpose != "seed":
+            rows = scene.is_safe.nonzero()[:, 0]
+            is_wanted = find_maximizers(scene)
+            is_wanted[rows[find_expanders(scene.stage, rows)]] = True
+            check_choice(query, slow.only(is_wanted.numpy(), scene.widths.numpy()))
+        purposes.append(query.purpose)
+        optimizer.tell(query, f[query.index], {"g": g[query.index]})
+    assert purposes.count("expand") > 1
 
 
 def test_goose_keeps_its_goal_until_it_is_safe_or_out_of_reach():

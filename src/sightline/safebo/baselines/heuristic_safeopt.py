@@ -38,23 +38,21 @@ class HeuristicSafeOpt:
         reached = float(widths[is_known].max()) if bool(is_known.any()) else -torch.inf
         rows = (scene.is_open & scene.is_safe & ~is_maximizer).nonzero()[:, 0]
         rows = rows[widths[rows] >= reached * (1 - TIE_TOLERANCE)]
-        expander = self._first_expander(scene, rows[widths[rows].argsort(descending=True)])
+        by_width = widths[rows].argsort(descending=True, stable=True)
         is_wanted = is_known.clone()
-        is_wanted[expander] = True
+        is_wanted[self._first_expanders(scene, rows[by_width])] = True
         among = is_wanted if bool(is_wanted.any()) else scene.is_open  # a step may forbid them
         row = best_row(scene.widths.where(among, -torch.inf))
         return Choice(row, "explore" if bool(is_maximizer[row]) else "expand")
 
-    def _first_expander(self, scene: Scene, rows: Int[Tensor, " b"]) -> list[int]:
-        """The widest, if there is one; those as wide as it too."""
-        stage = scene.stage
+    def _first_expanders(self, scene: Scene, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
+        """Those of the first block of rows that has some."""
         for start, stop in spans(len(rows), max(CHUNK_BYTES // (8 * len(scene.is_open)), 1)):
             some = rows[start:stop]
-            found = some[find_expanders(stage, some)]
+            found = some[find_expanders(scene.stage, some)]
             if len(found):
-                widths = scene.widths[found]
-                return found[widths >= widths[0] * (1 - TIE_TOLERANCE)].tolist()
-        return []
+                return found
+        return rows[:0]
 
 
 def find_expanders(stage: Stage, rows: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
