@@ -50,6 +50,10 @@ rounding of a Cholesky factor of thousands of rows."""
 SAMPLED_ROWS = 10_000
 """Rows at which functions are drawn jointly, at most: their covariance takes 0.8 GB."""
 
+GOOSE_EPSILON = 1e-3
+"""Width of an interval, in prior standard deviations, below which GoOSE takes it for a point: the
+accuracy of the paper's experiments."""
+
 SOBOL_POINTS = 1_024
 """Points that stand for a box: in two dimensions three hundredths of a side apart, close enough
 for the refinement to enter the best basin of gains of usual lengthscales."""

@@ -29,6 +29,7 @@ class Options:
     has_data: bool = False
     has_context: bool = False
     slope_norm: int = 0  # 0: no Lipschitz constant is known
+    steepness: float = 0.4  # that constant, in prior standard deviations
     max_step: float | None = None
     rule: str = "vtl"
 
@@ -128,7 +129,11 @@ class Case:
         """Somewhat beyond what the function does at the seed."""
         number = i if self.options.is_shared else i + 1
         sd, here = np.sqrt(self.variances[number]), self.f[number][SEED_ROW]
-        slope = (0.4 * sd, self.options.slope_norm) if self.options.slope_norm else None
+        slope = (
+            (self.options.steepness * sd, self.options.slope_norm)
+            if self.options.slope_norm
+            else None
+        )
         lower = oracle_safebo.Limit(f"g{i}", number, True, here - 0.6 * sd, slope)
         upper = oracle_safebo.Limit(f"g{i}", number, False, here + 0.8 * sd, slope)
         return {"at_least": [lower], "at_most": [upper], "both": [lower, upper]}[kind]
@@ -150,7 +155,7 @@ class Case:
             "rkhs": {"beta": sl.RKHSBound(0.5, 0.5)},
         }[self.options.confidence]
 
-    def optimizer(self, targets=None) -> sl.SafeOptimizer:
+    def optimizer(self, targets=None, strategy=None) -> sl.SafeOptimizer:
         o = self.options
         noise = {"rows": self.functions[0].noise_std, "function": loud}.get(o.noise)
         rule = sl.rules.ITL(about="y") if o.rule == "itl-y" else o.rule
@@ -162,6 +167,7 @@ class Case:
             direction="minimize" if o.is_minimized else "maximize",
             rule=rule,
             targets=targets,
+            strategy=strategy,
             noise_std=None if noise is None else {"objective": noise},
             contexts=["weather"] if o.has_context else None,
             max_step=o.max_step,

@@ -83,6 +83,7 @@ class Sets:
 
     worst: Float[Tensor, "s n"]  # margin of each side, at worst
     best: Float[Tensor, "s n"]  # at best
+    proven: Bool[Tensor, " n"] | None = None  # S_n, where margins alone do not make it
 
     @classmethod
     def of(cls, bounds: Bounds, sides: Sequence[Side]) -> "Sets":
@@ -93,10 +94,15 @@ class Sets:
             worst[i], best[i] = side.margins(bounds.lower[o], bounds.upper[o])
         return cls(worst, best)
 
+    def at(self, rows: slice) -> "Sets":
+        """Of some points alone."""
+        proven = None if self.proven is None else self.proven[rows]
+        return Sets(self.worst[:, rows], self.best[:, rows], proven)
+
     @property
     def is_safe(self) -> Bool[Tensor, " n"]:
         """The pessimistic safe set S_n; everything, where there are no limits."""
-        return (self.worst >= 0).all(dim=0)
+        return (self.worst >= 0).all(dim=0) if self.proven is None else self.proven
 
     @property
     def may_be_safe(self) -> Bool[Tensor, " n"]:

@@ -135,8 +135,8 @@ class Side:
     limit: float
 
     def margins(
-        self, lower: Float[Tensor, " n"], upper: Float[Tensor, " n"]
-    ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+        self, lower: Float[Tensor, "*n"], upper: Float[Tensor, "*n"]
+    ) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
         """How far values between two bounds stay from the limit, at worst and at best."""
         if self.is_lower:
             return lower - self.limit, upper - self.limit

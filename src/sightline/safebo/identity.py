@@ -18,7 +18,7 @@ def describe_task(task: Task) -> dict[str, Any]:
     """Where it looks, for what, and how."""
     space = task.space
     steps = None if task.max_step is None else [str(step) for step in task.max_step.tolist()]
-    aimed = task.targets
+    aimed = task.targets if task.strategy is None else task.strategy
     targets = name_of(aimed.function) if isinstance(aimed, Asked) else repr(aimed)
     return {
         "format": FORMAT,
@@ -34,20 +34,16 @@ def describe_task(task: Task) -> dict[str, Any]:
     }
 
 
-def describe_priors(objective: GP, constraints: Mapping[str, Constraint]) -> dict[str, Any]:
-    """What was believed at first."""
+def describe_model(
+    model: Model, objective: GP, constraints: Mapping[str, Constraint]
+) -> dict[str, Any]:
+    """What it believes and how it learns; with the priors as they were given, before any refit."""
     return {
         "objective": describe_prior(objective),
         "constraints": {
             name: f"{one.describe()} of {describe_prior(one.gp)}"
             for name, one in constraints.items()
         },
-    }
-
-
-def describe_model(model: Model) -> dict[str, Any]:
-    """How outputs are shared, how noisy they are, and how points are chosen."""
-    return {
         "outputs": [list(output.names) for output in model.outputs],
         "noise_std": [describe_noise(one) for one in model.noise_std],
         "confidence": repr(model.confidence),

@@ -16,6 +16,7 @@ from sightline.safebo.constraints import Constraint
 from sightline.safebo.outputs import gather_outputs, gather_sides
 from sightline.safebo.spaces import Space, with_context
 from sightline.safebo.stages import Model
+from sightline.safebo.strategies import Strategy
 from sightline.safebo.telling import noise_of
 
 
@@ -27,6 +28,8 @@ def make_model(
     confidence: Confidence,
     rule: Rule,
     noise_std: Any,
+    is_minimized: bool,
+    strategy: Strategy | None,
 ) -> Model:
     """All priors in units of their standard deviation over the domain, and all limits."""
     inside = space.rows if space.box is None else space.box.sobol(SOBOL_POINTS, 0)
@@ -40,6 +43,8 @@ def make_model(
         confidence=confidence,
         rule=rule,
         noise_std=check_output_noise(noise_std, outputs, space),
+        is_minimized=is_minimized,
+        strategy=strategy,
     )
 
 

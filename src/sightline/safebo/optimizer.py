@@ -16,7 +16,7 @@ from sightline.safebo.calibration import Calibration, calibrate
 from sightline.safebo.confidence import Learned, RKHSBound, Schedule, check_confidence
 from sightline.safebo.constraints import Constraint
 from sightline.safebo.failing import Halted
-from sightline.safebo.identity import describe_model, describe_priors, describe_task
+from sightline.safebo.identity import describe_model, describe_task
 from sightline.safebo.modelling import make_model, noise_told
 from sightline.safebo.opening import Seeds
 from sightline.safebo.outputs import OBJECTIVE, find_output
@@ -36,6 +36,7 @@ from sightline.safebo.searches import Search
 from sightline.safebo.snapshots import Kind, take_snapshot
 from sightline.safebo.spaces import check_space, with_context
 from sightline.safebo.stages import Model, describe_betas
+from sightline.safebo.strategies import Strategy, check_strategy
 from sightline.safebo.telling import (
     about_breach,
     check_noise,
@@ -73,6 +74,7 @@ class SafeOptimizer:
         beta: float | Schedule | RKHSBound | None = None,
         rule: str | Rule = "vtl",
         targets: Any = None,
+        strategy: Strategy | None = None,
         search: Search | None = None,
         noise_std: Mapping[str, Any] | None = None,
         contexts: Sequence[str] | None = None,
@@ -101,6 +103,8 @@ class SafeOptimizer:
             targets: ``PotentialMaximizers()`` (default), ``ThompsonMaximizers(K)``,
                 ``PotentialExpanders()``, ``LevelSet(tau)``, or a function of ``targets.Known``
                 that returns a mask over its points.
+            strategy: in place of rule and targets, a method of ``safebo.baselines``. Those with
+                ``keeps_safe = False``, such as ``EIC()``, ask for points that may be unsafe.
             search: of a box: ``SobolSet()`` (default), ``CoordinateLines()``, ``RandomLines()``.
             noise_std: by name of the output, where it is not that of the GP: a number, one per
                 row of the domain, or a function of the points.
@@ -115,6 +119,8 @@ class SafeOptimizer:
         space = check_space(domain, names, contexts)
         declared, values = arguments.read_seeds(safe_seed, space)
         words = arguments.check_word
+        taken = *space.names, *space.contexts
+        checked = arguments.check_constraints(objective, constraints, taken)
         self._task = Task(
             space=space,
             search=arguments.check_search(search, space),
@@ -123,6 +129,7 @@ class SafeOptimizer:
             max_step=arguments.check_max_step(max_step, space),
             is_minimized=words(direction, "direction", ("maximize", "minimize")) == "minimize",
             seed=number,
+            strategy=check_strategy(strategy, checked, is_alone=targets is None and rule == "vtl"),
         )
         self._confidence = check_confidence(confidence, beta)
         self._rule = arguments.check_safe_rule(rule, number)
@@ -131,9 +138,7 @@ class SafeOptimizer:
         self._is_halted = False
         self._log: list[Event] = []
         self._objective = objective
-        self._constraints = arguments.check_constraints(
-            objective, constraints, (*space.names, *space.contexts)
-        )
+        self._constraints = checked
         self._given = objective, dict(self._constraints)
         self._refits: list[Refit] = []
         self._rounds = self._make_rounds()
@@ -258,7 +263,7 @@ class SafeOptimizer:
     @property
     @torch.no_grad()
     def target_mask(self) -> Bool[np.ndarray, " n"]:
-        """Which of ``points`` are to be learned about now."""
+        """Which of ``points`` are to be learned about now; a strategy has no use for them."""
         turn = self._turn()
         return turn.lesson().is_target[turn.stage.is_candidate].numpy()
 
@@ -427,11 +432,7 @@ class SafeOptimizer:
     # ---- inside
 
     def _identity(self) -> dict[str, Any]:
-        return {
-            **describe_task(self._task),
-            **describe_priors(*self._given),
-            **describe_model(self._model),
-        }
+        return {**describe_task(self._task), **describe_model(self._model, *self._given)}
 
     def _replay(self, saved: Saved) -> None:
         """From the start: all trials, and the refits between them."""
@@ -470,6 +471,8 @@ class SafeOptimizer:
             confidence=self._confidence,
             rule=self._rule,
             noise_std=self._noise_std,
+            is_minimized=self._task.is_minimized,
+            strategy=self._task.strategy,
         )
 
     def _take_in(self, trial: Trial) -> None:

@@ -8,9 +8,10 @@ import numpy as np
 
 from sightline.shapes import Float
 
-Purpose = Literal["seed", "explore", "expand"]
+Purpose = Literal["seed", "explore", "expand", "risk"]
 """A declared seed that the bounds do not prove safe, or that was not told yet; to learn about
-points that are safe; to learn whether others are."""
+points that are safe; to learn whether others are; or a point that nothing proves safe, which a
+strategy chose that does not keep safe."""
 
 
 @dataclass(frozen=True, eq=False)

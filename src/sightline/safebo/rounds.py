@@ -12,7 +12,7 @@ from sightline.safebo.layouts import Layout, lay_out_round, lay_out_rows
 from sightline.safebo.opening import Seeds
 from sightline.safebo.searches import Search
 from sightline.safebo.spaces import Space
-from sightline.safebo.stages import Model, Stage
+from sightline.safebo.stages import Model, Origin, Stage
 from sightline.safebo.telling import value_of
 from sightline.safebo.trials import Trial
 from sightline.safebo.views import Seen
@@ -114,7 +114,9 @@ class Rounds:
 
     def _make(self, layout: Layout, *, is_kept: bool) -> Round:
         seen = [self._seen(number, layout) for number in range(len(self.model.outputs))]
-        stage = self.model.stage(layout.points, layout.is_candidate, seen, is_kept=is_kept)
+        origin = Origin(layout.seeds, is_first=is_kept and not self.trials)
+        points, is_candidate = layout.points, layout.is_candidate
+        stage = self.model.stage(points, is_candidate, seen, is_kept=is_kept, origin=origin)
         return stage, layout
 
     def _lay_out_rows(self) -> Layout:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -22,6 +22,23 @@ from sightline.shapes import Bool, Float
 
 
 @dataclass(frozen=True)
+class Track:
+    """What a strategy keeps from one round to the next: a safe set of its own, and a goal."""
+
+    sets: Sets
+    sources: Bool[Tensor, " n"]  # the safe set of the round before, from which this one grew
+    goal: int | None = None
+
+
+@runtime_checkable
+class Tracking(Protocol):
+    """A strategy whose safe set, or goal, follows from those of the round before."""
+
+    def track(self, stage: "Stage", before: Track | None) -> Track:
+        """After what was told last; None: at the start."""
+
+
+@dataclass(frozen=True)
 class Model:
     """Everything that is assumed: priors, limits, confidence, and the rule that reads them."""
 
@@ -31,6 +48,8 @@ class Model:
     confidence: Confidence
     rule: Rule
     noise_std: Sequence[Any]  # of each output: a number, one per row of the domain, or a function
+    is_minimized: bool = False
+    strategy: object | None = None  # chooses in place of the rule
 
     def stage(
         self,
@@ -39,6 +58,7 @@ class Model:
         seen: Sequence[Sequence[Seen]],
         *,
         is_kept: bool,
+        origin: "Origin",
     ) -> "Stage":
         """At some points, of which the first are those of the domain; kept for many rounds?"""
         noises = [
@@ -53,7 +73,7 @@ class Model:
                 features = self._features(output, points, key[1], is_kept)
                 moments[key] = None if features is None else Moments(features)
             views.append(View(output, points, noise, told, moments[key], self.rule))
-        return Stage(self, points, is_candidate, views)
+        return Stage(self, points, is_candidate, views, origin)
 
     @property
     def slopes(self) -> list[tuple[Side, Lipschitz]]:
@@ -89,6 +109,8 @@ class Model:
         self, output: Output, points: Points, tolerance: float, is_kept: bool
     ) -> Features | None:
         """None: where they would be many, or made for a single product."""
+        if self.strategy is not None:
+            return None
         if not (is_kept or "variance_given_targets" in self.rule.needs):
             return None
         return Features.of(output.kernel, points, tolerance, int(SKETCH_SHARE * len(points)))
@@ -103,16 +125,31 @@ class Model:
         return min(SKETCH_TOLERANCE, max(SKETCH_NOISE * least, SEEING_TOLERANCE))
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What is known to be safe before a stage: rows of seeds, and whether nothing was told yet."""
+
+    seeds: tuple[int, ...]
+    is_first: bool
+
+
 class Stage:
     """What is believed at the points of a round; told values are taken in as they come."""
 
     def __init__(
-        self, model: Model, points: Points, is_candidate: Bool[Tensor, " n"], views: list[View]
+        self,
+        model: Model,
+        points: Points,
+        is_candidate: Bool[Tensor, " n"],
+        views: list[View],
+        origin: Origin,
     ) -> None:
         self.model = model
         self.points = points
         self.is_candidate = is_candidate
         self.views = views
+        self.origin = origin
+        self.track: Track | None = None
         self._kept: Bounds | None = None  # of all rounds so far, where these are intersected
         self._refresh()
 
@@ -131,12 +168,16 @@ class Stage:
         now = Bounds.around(self.mean, self.std, self.betas)
         if self._kept is not None:
             now = now.intersect(self._kept)
-        if model.slopes:
+        tracking = model.strategy if isinstance(model.strategy, Tracking) else None
+        if model.slopes and tracking is None:
             sources = Sources.of(self.points, now, Sets.of(now, model.sides).is_safe)
             now = now.extended(model.slopes, self.points, sources)
         self.bounds = now
         self._kept = self.bounds if model.confidence.is_intersected else None
         self.sets = Sets.of(self.bounds, model.sides)
+        if tracking is not None:
+            self.track = tracking.track(self, self.track)
+            self.sets = self.track.sets
 
     @property
     def betas(self) -> list[float]:
@@ -156,6 +197,11 @@ class Stage:
         names = [output.names for output in self.model.outputs]
         self.bounds.check(names, self.points, has_slopes=bool(self.model.slopes))
 
+    def rising(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+        """Bounds of what is to be large: the objective, or less it."""
+        lower, upper = self.bounds.lower[0], self.bounds.upper[0]
+        return (-upper, -lower) if self.model.is_minimized else (lower, upper)
+
     def scale(self, number: int) -> float:
         """Prior standard deviation of an output, in its unit."""
         return self.model.outputs[number].scale
@@ -169,13 +215,12 @@ class Stage:
         if self.model.slopes:
             sources = Sources.of(self.points, self.bounds, self.sets.is_safe)
             now = now.extended(self.model.slopes, points, sources)
-        return Look(self.model, mean, std, now)
+        return Look(self.model, mean, std, Sets.of(now, self.model.sides))
 
     def look_at_row(self, row: int) -> "Look":
         """The same at a row, by the bounds that are kept."""
         one = slice(row, row + 1)
-        bounds = Bounds(self.bounds.lower[:, one], self.bounds.upper[:, one])
-        return Look(self.model, self.mean[:, one], self.std[:, one], bounds)
+        return Look(self.model, self.mean[:, one], self.std[:, one], self.sets.at(one))
 
     def draw(
         self, count: int, generator: torch.Generator
@@ -192,16 +237,12 @@ class Stage:
 
 @dataclass(frozen=True)
 class Look:
-    """Means, standard deviations and bounds at some points, a row per output."""
+    """Means and standard deviations at some points, a row per output, and margins."""
 
     model: Model
     mean: Float[Tensor, "o b"]
     std: Float[Tensor, "o b"]
-    bounds: Bounds
-
-    @property
-    def sets(self) -> Sets:
-        return Sets.of(self.bounds, self.model.sides)
+    sets: Sets
 
     def probability_safe(self) -> Float[Tensor, " b"]:
         return probability_safe(self.mean, self.std, self.model.sides)

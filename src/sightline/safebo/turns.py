@@ -20,6 +20,7 @@ from sightline.safebo.refusing import nothing_safe, out_of_reach
 from sightline.safebo.searches import Search
 from sightline.safebo.spaces import Space, with_context
 from sightline.safebo.stages import Look, Stage
+from sightline.safebo.strategies import Scene, Strategy, check_choice
 from sightline.safebo.trials import Trial
 from sightline.shapes import Bool, Float
 from sightline.targets import Known, Targets
@@ -37,6 +38,7 @@ class Task:
     max_step: Float[Tensor, " d"] | None
     is_minimized: bool
     seed: int
+    strategy: Strategy | None = None  # chooses in place of targets and rule
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Turn:
             has_seeds = bool(self.task.seeds.standing(self.trials))
             raise nothing_safe(self.stage, self.stage.is_candidate, has_seeds=has_seeds)
         stage, scale = self.stage, self.stage.scale(0)
-        lower, _ = self._rising()
+        lower, _ = stage.rising()
         row = int(lower.where(self.safe_rows, -torch.inf).argmax())
         return Recommendation(
             x=self._setting(row),
@@ -76,7 +78,7 @@ class Turn:
         """The best optimistic bound of what may be safe, less the best pessimistic one."""
         if not bool(self.safe_rows.any()):
             return float("inf")
-        lower, upper = self._rising()
+        lower, upper = self.stage.rising()
         reachable = upper[self.stage.is_candidate & self.stage.sets.may_be_safe]
         gap = float(reachable.max() - lower[self.safe_rows].max())
         return max(gap, 0.0) * self.stage.scale(0)
@@ -142,12 +144,17 @@ class Turn:
         is_open = is_near & stage.sets.is_safe
         if untold:
             return self._query(untold[0], "seed", context)
+        strategy = self.task.strategy
+        if strategy is not None and not strategy.keeps_safe:
+            return self._follow(strategy, is_near, seeds, pending, context)
         if not bool(is_open.any()):
             again = seeds or self._near_seeds(standing, within)  # a failure is no violation
             if not again:
                 raise self._refuse(within)
             return self._query(max(again, key=self._smallest_margin), "seed", context)
         is_open[seeds] = True
+        if strategy is not None:
+            return self._follow(strategy, is_open, seeds, pending, context)
         lesson = self.lesson()
         gains = lesson.gains(is_open, pending)
         if self._is_climbed:
@@ -155,6 +162,23 @@ class Turn:
         row = best_row(gains)
         is_proven = bool(stage.sets.is_safe[row])
         return self._query(row, lesson.purpose_of_row(row) if is_proven else "seed", context)
+
+    def _follow(
+        self,
+        strategy: Strategy,
+        is_open: Bool[Tensor, " n"],
+        seeds: Sequence[int],
+        pending: Sequence[int],
+        context: Float[Tensor, " c"],
+    ) -> Query:
+        """What a strategy chooses; pending rows are passed over, if others are left."""
+        left = is_open.clone()
+        left[list(pending)] = False
+        scene = Scene(self.stage, left if bool(left.any()) else is_open, self._seed_of_round)
+        choice = check_choice(strategy.choose(scene), scene, strategy)
+        if bool(self.stage.sets.is_safe[choice.row]):
+            return self._query(choice.row, choice.purpose, context)
+        return self._query(choice.row, "seed" if choice.row in seeds else "risk", context)
 
     def _rows_within_step(self) -> Bool[Tensor, " n"]:
         return self.stage.is_candidate & self._is_near(self.stage.points)
@@ -231,15 +255,13 @@ class Turn:
     def _smallest_margin(self, row: int) -> float:
         return float(self.stage.sets.worst[:, row].amin())
 
-    def _rising(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
-        """Bounds of what is to be large: the objective, or less it."""
-        lower, upper = self.stage.bounds.lower[0], self.stage.bounds.upper[0]
-        return (-upper, -lower) if self.task.is_minimized else (lower, upper)
+    @property
+    def _seed_of_round(self) -> int:
+        return int(np.random.SeedSequence([self.task.seed, len(self.trials)]).generate_state(1)[0])
 
     def _known(self) -> Known:
         """For targets: at the points that may be asked for, in the unit of the objective."""
         stage, scale, rows = self.stage, self.stage.scale(0), self.stage.is_candidate
-        seed = np.random.SeedSequence([self.task.seed, len(self.trials)]).generate_state(1)[0]
         lower, upper = (
             bound[0, rows] * scale for bound in (stage.bounds.lower, stage.bounds.upper)
         )
@@ -247,7 +269,7 @@ class Turn:
             points=stage.points[rows].numpy(),
             mean=stage.mean[0, rows].numpy() * scale,
             std=stage.std[0, rows].numpy() * scale,
-            seed=int(seed),
+            seed=self._seed_of_round,
             beta=stage.betas[0],
             draw=self._draw,
             limits=(lower.numpy(), upper.numpy()),

@@ -104,9 +104,24 @@ class View:
             and torch.equal(mine.noise_variance, its.noise_variance)
         )
 
+    @property
+    def seen_rows(self) -> list[int]:
+        """Where it was observed, among the points of the round."""
+        return [row for row, _ in self._seen]
+
+    def covariance(self, rows: Int[Tensor, " b"]) -> Float[Tensor, "b n"]:
+        """Of f / scale between some rows and all points, given what was told."""
+        F = self._tracker.whitened_rows
+        return self.output.kernel.block(self.points[rows], self.points) - F[:, rows].T @ F
+
     def noise_of(self, row: int) -> float:
         """Variance of an observation of a row, in units of the prior's."""
-        return float(self._tracker.problem.noise_variance[row])
+        return float(self.noise_variance[row])
+
+    @property
+    def noise_variance(self) -> Float[Tensor, " n"]:
+        """The same of all rows."""
+        return self._tracker.problem.noise_variance
 
     def moments(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
         """Mean and standard deviation at all points."""

@@ -1,0 +1,407 @@
+"""Other methods of safe optimization against the slow, obvious version, step by step."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safe_problems import SEED_ROW, Case, Options
+
+import oracle_baselines as slow
+import sightline as sl
+from sightline.safebo import CoordinateLines, baselines
+from sightline.safebo.baselines import heuristic_safeopt
+from sightline.safebo.baselines.eic import expected_improvement, find_incumbent
+from sightline.safebo.baselines.heuristic_safeopt import find_expanders
+from sightline.safebo.baselines.ise import safety_information
+from sightline.safebo.baselines.ise_bo import max_value_information
+from sightline.safebo.baselines.safeopt import find_maximizers
+from sightline.safebo.bounds import probability_safe
+from sightline.safebo.strategies import Choice, Scene
+
+EXAMPLES = 15
+ROUNDS = 5
+DRAWS = 4
+BY_SLOPES = [baselines.SafeOpt(), baselines.GoOSE()]
+BY_BOUNDS = [
+    baselines.HeuristicSafeOpt(),
+    baselines.ISE(),
+    baselines.ISEBO(draws=DRAWS),
+    baselines.SafeUCB(),
+    baselines.SafeUncertainty(),
+    baselines.SafeRandom(),
+]
+SAFE = [*BY_SLOPES, *BY_BOUNDS]
+
+problems = st.builds(
+    Options,
+    seed=st.integers(0, 2**32 - 1),
+    dimension=st.sampled_from([1, 2]),
+    constraints=st.lists(
+        st.sampled_from(["at_least", "at_most", "both"]), min_size=1, max_size=2
+    ).map(tuple),
+    is_shared=st.booleans(),
+    is_minimized=st.booleans(),
+    confidence=st.sampled_from(["confidence", "beta", "schedule"]),
+    noise=st.sampled_from(["even", "rows", "told"]),
+    has_data=st.booleans(),
+    max_step=st.sampled_from([None, None, 0.4]),
+    steepness=st.sampled_from([0.5, 1.5, 4.0]),
+)
+
+
+def score(case: Case, optimizer, strategy, slopes, is_open) -> np.ndarray:
+    """What the slow version says of every row; all alike: any will do."""
+    safe, seeds = case.oracle, [SEED_ROW]
+    lower, upper = slow.bounds_at(safe, len(safe.told))
+    match strategy:
+        case baselines.SafeOpt():
+            return slow.safeopt(safe, slopes, seeds, is_open)
+        case baselines.GoOSE():
+            return slow.goose(safe, slopes, seeds, is_open, strategy.epsilon)
+        case baselines.HeuristicSafeOpt():
+            return slow.heuristic_safeopt(safe, is_open)
+        case baselines.ISE():
+            return slow.only(is_open, slow.sign_information(safe))
+        case baselines.ISEBO():
+            exploring = slow.max_value_information(safe, drawn_best(safe, optimizer))
+            return slow.only(is_open, np.maximum(slow.sign_information(safe), exploring))
+        case baselines.SafeUCB():
+            return slow.only(is_open, slow.rising(safe, lower, upper)[1])
+        case baselines.SafeUncertainty():
+            return slow.only(is_open, slow.widths(safe, lower, upper))
+        case baselines.EIC():
+            return slow.eic(safe, is_open)
+    return slow.only(is_open, np.zeros(len(is_open)))
+
+
+def scene_of(optimizer: sl.SafeOptimizer) -> Scene:
+    turn = optimizer._turn()
+    return Scene(turn.stage, turn.stage.is_candidate, turn._seed_of_round)
+
+
+def drawn_best(safe, optimizer) -> np.ndarray:
+    """The same draws: how they are made is tested with the posterior."""
+    scene = scene_of(optimizer)
+    drawn = scene.stage.views[0].belief.sample_rows(DRAWS, scene.generator)[:, : len(safe.X)]
+    drawn = drawn.numpy() * safe.scale(0) * (-1 if safe.is_minimized else 1)
+    return drawn[:, safe.is_safe(*slow.bounds_at(safe, len(safe.told)))].max(axis=1)
+
+
+def find_open(case: Case, optimizer, is_safe: np.ndarray, last: int) -> np.ndarray:
+    """The seed alone, where nothing is known to be safe."""
+    step = case.options.max_step or np.inf
+    is_near = (np.abs(case.X - case.X[last]) <= step * (1 + 1e-9)).all(axis=1)
+    if not (is_near & is_safe).any():
+        return np.arange(len(case.X)) == SEED_ROW
+    is_lost = any(one.status == "violated" and one.index == SEED_ROW for one in optimizer.history)
+    is_open = is_near & is_safe
+    is_open[SEED_ROW] |= is_near[SEED_ROW] and not is_lost
+    return is_open
+
+
+def walk(options: Options, strategy) -> None:
+    """Some rounds, each checked; told values may prove the model wrong, which ends the walk."""
+    case = Case(options)
+    slopes = [limit.slope for limit in case.oracle.limits]
+    case.oracle.limits = [replace(limit, slope=None) for limit in case.oracle.limits]
+    optimizer = case.optimizer(strategy=strategy)
+    assert optimizer.ask().index == SEED_ROW
+    row = SEED_ROW
+    for _ in range(ROUNDS):
+        case.tell(optimizer, row, 0.0)
+        lower, upper = slow.bounds_at(case.oracle, len(case.oracle.told))
+        is_safe = case.oracle.is_safe(lower, upper)
+        if strategy in BY_SLOPES:
+            is_safe = slow.grow(case.oracle, slopes, [SEED_ROW])[-1].is_safe
+        np.testing.assert_array_equal(optimizer.safe_mask, is_safe)
+        try:
+            query = optimizer.ask()
+        except (sl.MiscalibratedModel, sl.NoSafePoint):
+            return
+        check_expanders(case, optimizer, strategy, slopes)
+        is_open = find_open(case, optimizer, is_safe, row)
+        if not (is_open & is_safe).any():
+            assert (query.index, query.purpose) == (SEED_ROW, "seed")
+        else:
+            check_choice(query, score(case, optimizer, strategy, slopes, is_open))
+        assert (query.purpose != "seed") == bool(is_safe[query.index])
+        assert query.purpose == "seed" or min(query.lower.values()) >= 0
+        row = query.index
+
+
+def check_expanders(case: Case, optimizer, strategy, slopes) -> None:
+    """All of them, also where a maximizer is chosen."""
+    scene, n = scene_of(optimizer), len(case.X)
+    if isinstance(strategy, baselines.SafeOpt):
+        now = slow.grow(case.oracle, slopes, [SEED_ROW])[-1]
+        wanted = slow.slope_expanders(case.oracle, slopes, now)
+        np.testing.assert_array_equal(strategy._expanders(scene)[:n].numpy(), wanted)
+    if isinstance(strategy, baselines.HeuristicSafeOpt):
+        rows = scene.is_safe.nonzero()[:, 0]
+        wanted = slow.imagined_expanders(case.oracle)[rows]
+        np.testing.assert_array_equal(find_expanders(scene.stage, rows).numpy(), wanted)
+
+
+def check_choice(query, scores: np.ndarray) -> None:
+    best = scores.max()
+    assert scores[query.index] >= best - 1e-6 * abs(best) - 1e-12
+
+
+@pytest.mark.parametrize("strategy", BY_SLOPES, ids=lambda one: type(one).__name__)
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(options=problems, norm=st.sampled_from([1, 2]))
+def test_a_method_by_slopes_chooses_what_the_oracle_does(strategy, options, norm):
+    walk(replace(options, slope_norm=norm), strategy)
+
+
+@pytest.mark.parametrize("strategy", BY_BOUNDS, ids=lambda one: type(one).__name__)
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(options=problems)
+def test_a_method_by_bounds_chooses_what_the_oracle_does(strategy, options):
+    walk(options, strategy)
+
+
+def start(strategy, seed: int = 0, **options) -> tuple[Case, sl.SafeOptimizer]:
+    """A problem of which the seed and two more points were told."""
+    case = Case(Options(seed=seed, **options))
+    optimizer = case.optimizer(strategy=strategy)
+    for row in (SEED_ROW, 5, 9):
+        case.tell(optimizer, row, 0.0)
+    return case, optimizer
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(options=problems)
+def test_information_and_improvement_are_those_of_the_oracle(options):
+    case = Case(replace(options, max_step=None))
+    optimizer, safe = case.optimizer(strategy=baselines.EIC()), case.oracle
+    for row in (SEED_ROW, 5, 9):
+        case.tell(optimizer, row, 0.0)
+    scene = scene_of(optimizer)
+    n = len(safe.X)
+    found = safety_information(scene)[:n].numpy()
+    np.testing.assert_allclose(found, slow.sign_information(safe), rtol=1e-6, atol=1e-9)
+    if bool(scene.is_safe.any()):
+        found = max_value_information(scene, DRAWS)[:n].numpy()
+        wanted = slow.max_value_information(safe, drawn_best(safe, optimizer))
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    stage = scene.stage
+    found, best = probability_safe(stage.mean, stage.std, stage.model.sides), find_incumbent(stage)
+    if best is not None:
+        found = found * expected_improvement(stage, best) * safe.scale(0)
+    wanted = slow.eic(safe, np.ones(n, dtype=bool))
+    np.testing.assert_allclose(found[:n].numpy(), wanted, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_eic_asks_for_the_most_promising_point_and_says_that_it_may_be_unsafe(seed):
+    options = {"is_minimized": seed % 2 == 1, "is_shared": seed < 3, "confidence": "confidence"}
+    case, optimizer = start(baselines.EIC(), seed, **options)
+    purposes = set()
+    for _ in range(ROUNDS):
+        query = optimizer.ask()
+        check_choice(query, slow.eic(case.oracle, np.ones(len(case.X), dtype=bool)))
+        is_proven = bool(optimizer.safe_mask[query.index])
+        assert is_proven == (min(query.lower.values()) >= 0)
+        unproven = "seed" if query.index == SEED_ROW else "risk"
+        assert query.purpose == ("explore" if is_proven else unproven)
+        purposes.add(query.purpose)
+        case.tell(optimizer, query.index, 0.0)
+    assert "risk" in purposes or seed != 0
+
+
+def test_a_random_safe_point_is_any_of_them_and_the_same_when_asked_again():
+    _, optimizer = start(baselines.SafeRandom())
+    assert optimizer.ask().index == optimizer.ask().index
+    scene = scene_of(optimizer)
+    is_open = scene.is_open & scene.is_safe
+    drawn = [
+        baselines.SafeRandom().choose(Scene(scene.stage, is_open, seed)).row
+        for seed in range(50 * int(is_open.sum()))
+    ]
+    counts = np.bincount(drawn, minlength=len(is_open))[is_open.numpy()]
+    assert counts.sum() == len(drawn) and len(counts) > 3
+    assert np.abs(counts - 50).max() < 5 * np.sqrt(50)
+
+
+@pytest.mark.parametrize("strategy", SAFE, ids=lambda one: type(one).__name__)
+def test_saved_and_loaded_it_asks_the_same(strategy):
+    case, optimizer = start(strategy, 3, slope_norm=2, steepness=1.5)
+    for _ in range(2):
+        case.tell(optimizer, optimizer.ask().index, 0.0)
+    again = case.optimizer(strategy=strategy)
+    again.load_state_dict(optimizer.state_dict())
+    assert again.ask().index == optimizer.ask().index
+    np.testing.assert_array_equal(again.safe_mask, optimizer.safe_mask)
+    other = case.optimizer()
+    with pytest.raises(ValueError, match="targets"):
+        other.load_state_dict(optimizer.state_dict())
+
+
+@pytest.mark.parametrize("strategy", SAFE, ids=lambda one: type(one).__name__)
+def test_pending_points_are_passed_over(strategy):
+    _, optimizer = start(strategy, 3, slope_norm=2, steepness=0.5)
+    first = optimizer.ask()
+    assert optimizer.ask(pending=[first]).index != first.index
+
+
+def climb(x: np.ndarray) -> tuple[float, float]:
+    return float(np.sin(3 * x[0]) + x[1]), float(1.2 - x @ x)
+
+
+@pytest.mark.parametrize("strategy", SAFE, ids=lambda one: type(one).__name__)
+def test_in_a_box_it_chooses_among_the_points_of_the_round(strategy):
+    optimizer = sl.SafeOptimizer(
+        sl.Box([-2.0, -2.0], [2.0, 2.0]),
+        objective=sl.GP(sl.kernels.Gaussian(1.0), noise_std=0.01),
+        constraints={
+            "g": sl.Constraint(
+                sl.GP(sl.kernels.Gaussian(1.0), noise_std=0.01), at_least=0.0, lipschitz=4.0
+            )
+        },
+        safe_seed=[[0.0, 0.0]],
+        search=CoordinateLines(60),
+        strategy=strategy,
+        confidence=0.95,
+    )
+    for _ in range(6):
+        query = optimizer.ask()
+        assert query.purpose == "seed" or query.lower["g"] >= 0
+        f, g = climb(query.x)
+        assert g >= 0
+        optimizer.tell(query, f, {"g": g})
+    assert len({tuple(trial.x) for trial in optimizer.history}) > 1
+
+
+def test_safeopt_stays_within_what_slopes_prove_where_bounds_prove_more():
+    X = np.linspace(0, 1, 41)
+    gp = sl.GP(sl.kernels.Gaussian(0.5), noise_std=0.01)
+
+    def make(strategy, constant):
+        optimizer = sl.SafeOptimizer(
+            X,
+            objective=gp,
+            constraints={"g": sl.Constraint(gp, at_least=0.0, lipschitz=constant)},
+            safe_seed=[20],
+            strategy=strategy,
+            beta=2.0,
+        )
+        optimizer.tell(20, 1.0)
+        return optimizer.safe_mask
+
+    bounds = make(baselines.SafeUCB(), None)
+    steep, flat = make(baselines.SafeOpt(), 50.0), make(baselines.SafeOpt(), 2.0)
+    assert bounds[20] and steep[20] and flat[20]
+    assert steep.sum() < bounds.sum() < flat.sum()
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 2**22])
+def test_heuristic_safeopt_finds_the_widest_expander_however_rows_are_cut(
+    chunk_bytes, monkeypatch
+):
+    monkeypatch.setattr(heuristic_safeopt, "CHUNK_BYTES", chunk_bytes)
+    X = np.linspace(0, 1, 61)
+    f, g = -4 * (X - 0.5) ** 2, np.cos(4 * (X - 0.5))
+    optimizer = sl.SafeOptimizer(
+        X,
+        objective=sl.GP(sl.kernels.Gaussian(0.4), noise_std=0.01),
+        constraints={
+            "g": sl.Constraint(sl.GP(sl.kernels.Gaussian(0.2), noise_std=0.01), at_least=0.0)
+        },
+        safe_seed=[30],
+        strategy=baselines.HeuristicSafeOpt(),
+        confidence=0.95,
+    )
+    for row in range(0, 61, 10):
+        optimizer.tell(row, f[row])
+    purposes = []
+    for _ in range(6):
+        query = optimizer.ask()
+        scene = scene_of(optimizer)
+        if query.purpose != "seed":
+            rows = scene.is_safe.nonzero()[:, 0]
+            is_wanted = find_maximizers(scene)
+            is_wanted[rows[find_expanders(scene.stage, rows)]] = True
+            check_choice(query, slow.only(is_wanted.numpy(), scene.widths.numpy()))
+        purposes.append(query.purpose)
+        optimizer.tell(query, f[query.index], {"g": g[query.index]})
+    assert purposes.count("expand") > 1
+
+
+def test_goose_keeps_its_goal_until_it_is_safe_or_out_of_reach():
+    X = np.linspace(0, 1, 31)
+    f, g = X * 2, np.full(31, 0.6)
+    optimizer = sl.SafeOptimizer(
+        X,
+        objective=sl.GP(sl.kernels.Gaussian(0.4), noise_std=0.01),
+        constraints={
+            "g": sl.Constraint(
+                sl.GP(sl.kernels.Gaussian(0.1), noise_std=0.01), at_least=0.0, lipschitz=4.0
+            )
+        },
+        safe_seed=[5],
+        strategy=baselines.GoOSE(),
+        beta=2.0,
+    )
+    goal, kept, measured = None, 0, []
+    for _ in range(12):
+        query = optimizer.ask()
+        optimizer.tell(query, f[query.index], {"g": g[query.index]})
+        stage = optimizer._turn().stage
+        reachable = baselines.GoOSE()._optimistic(stage, stage.track) | stage.sets.is_safe
+        kept += stage.track.goal == goal
+        if goal is not None and query.index != goal and reachable[goal]:
+            assert stage.track.goal == goal
+        goal = stage.track.goal
+        measured.append(query.index)
+    assert kept and max(measured) > 20
+
+
+class Reckless:
+    """A strategy of a user's own that does not keep to the open rows."""
+
+    keeps_safe = True
+
+    def choose(self, scene: Scene) -> Choice:
+        return Choice(int((~scene.is_open).nonzero()[0]), "explore")
+
+
+def test_a_strategy_that_chooses_a_closed_row_is_refused():
+    _, optimizer = start(Reckless())
+    with pytest.raises(ValueError, match=r"row of scene\.is_open"):
+        optimizer.ask()
+
+
+def test_arguments_that_do_not_fit_are_refused():
+    case = Case(Options(seed=0))
+    with pytest.raises(ValueError, match="needs a Lipschitz constant of every constraint; 'g0'"):
+        case.optimizer(strategy=baselines.SafeOpt())
+    with pytest.raises(TypeError, match="strategy must be an object"):
+        case.optimizer(strategy=baselines.ISE)
+    with pytest.raises(ValueError, match="in place of rule and targets"):
+        case.optimizer(targets=sl.targets.PotentialExpanders(), strategy=baselines.ISE())
+    with pytest.raises(ValueError, match="epsilon"):
+        baselines.GoOSE(epsilon=0.0)
+    with pytest.raises(ValueError, match="draws"):
+        baselines.ISEBO(draws=0)
+
+
+def test_the_steepest_slope_is_the_least_constant_that_holds():
+    X = np.random.default_rng(0).uniform(size=(20, 2))
+    f = np.sin(5 * X[:, 0]) * X[:, 1]
+    for norm in (1, 2):
+        pairs = [(i, j) for i in range(20) for j in range(i)]
+        slow = max(abs(f[i] - f[j]) / np.linalg.norm(X[i] - X[j], norm) for i, j in pairs)
+        found = baselines.steepest_slope(X, f, norm=norm)
+        assert (found.constant, found.norm) == (pytest.approx(slow), norm)
+
+
+def test_an_estimated_constant_is_that_of_drawn_functions():
+    X = np.linspace(0, 10, 201)
+    gp = sl.GP(sl.kernels.Scaled(sl.kernels.Gaussian(1.0), 4.0), mean=lambda x: 100 * x[:, 0])
+    found = baselines.estimate_lipschitz(gp, X, draws=3, seed=1)
+    assert 100 < found.constant < 110  # a slope of 2 is one standard deviation
+    more = baselines.estimate_lipschitz(gp, X, draws=6, seed=1)
+    assert found == baselines.estimate_lipschitz(gp, X, draws=3, seed=1) and found != more
