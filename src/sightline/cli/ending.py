@@ -68,6 +68,7 @@ def run(app: Callable[..., Any], arguments: list[str], *, show_trace: bool) -> i
     usage_error: Any = typer.BadParameter.__base__  # its home differs between versions of typer
     try:
         code = app(args=arguments, prog_name="sightline", standalone_mode=False)
+        sys.stdout.flush()  # what typer printed by itself: Python would complain at its end
         if code == INTERRUPTED:  # some versions of typer end so, and say nothing
             return _complain("interrupted", INTERRUPTED)
         return code if isinstance(code, int) else DONE
@@ -75,7 +76,7 @@ def run(app: Callable[..., Any], arguments: list[str], *, show_trace: bool) -> i
         return _complain(describe_usage(error), USAGE)
     except (KeyboardInterrupt, typer.Abort):
         return _complain("interrupted", INTERRUPTED)
-    except NobodyReadsError:
+    except (NobodyReadsError, BrokenPipeError):
         return _forget_stdout()
     except SystemExit as error:
         if error.code == TERMINATED:
