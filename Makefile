@@ -30,6 +30,7 @@ bench: $(VENV)/.demo
 	$(RUN) benchmarks/curves.py
 	$(RUN) benchmarks/safe_optimizer.py $(if $(PEERS),--peers $(PEERS))
 	$(if $(PEERS),$(RUN) benchmarks/against_peers.py --peers $(PEERS))
+	$(if $(PEERS),$(RUN) benchmarks/heuristic_safeopt.py --peers $(PEERS))
 
 clean:
 	rm -rf $(VENV) demo

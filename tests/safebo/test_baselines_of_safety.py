@@ -1,6 +1,7 @@
 """Other methods of safe optimization against the slow, obvious version, step by step."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -236,7 +237,7 @@ def test_saved_and_loaded_it_asks_the_same(strategy):
     assert again.ask().index == optimizer.ask().index
     np.testing.assert_array_equal(again.safe_mask, optimizer.safe_mask)
     other = case.optimizer()
-    with pytest.raises(ValueError, match="targets"):
+    with pytest.raises(ValueError, match="strategy"):
         other.load_state_dict(optimizer.state_dict())
 
 
@@ -405,3 +406,46 @@ def test_an_estimated_constant_is_that_of_drawn_functions():
     assert 100 < found.constant < 110  # a slope of 2 is one standard deviation
     more = baselines.estimate_lipschitz(gp, X, draws=6, seed=1)
     assert found == baselines.estimate_lipschitz(gp, X, draws=3, seed=1) and found != more
+
+
+@dataclass(frozen=True)
+class Opener:
+    """Says that it keeps safe, opens every row, and takes the last one."""
+
+    answer: Any = None
+    keeps_safe: ClassVar[bool] = True
+
+    def choose(self, scene):
+        scene.is_open[:] = True
+        return Choice(len(scene.is_open) - 1, "explore") if self.answer is None else self.answer
+
+
+@pytest.mark.parametrize(
+    "answer", [None, 0, Choice(0.0, "explore"), Choice(True, "explore"), Choice(0, "anything")]
+)
+def test_a_strategy_cannot_open_rows_by_itself(answer):
+    gp = sl.GP(sl.kernels.Gaussian(0.1), noise_std=0.1)
+    optimizer = sl.SafeOptimizer(
+        np.linspace(0, 1, 11),
+        objective=gp,
+        constraints={"g": sl.Constraint(gp, at_least=0.0)},
+        safe_seed=[0.0],
+        strategy=Opener(answer),
+    )
+    optimizer.tell(0, 3.0)
+    with pytest.raises(ValueError, match=r"must choose a row|must say whether"):
+        optimizer.ask()
+
+
+@pytest.mark.parametrize("strategy", [baselines.SafeRandom(), baselines.SafeUncertainty()])
+def test_pending_points_are_passed_over_in_a_box_too(strategy):
+    gp = sl.GP(sl.kernels.Gaussian(1.0), noise_std=0.1)
+    optimizer = sl.SafeOptimizer(sl.Box(0.0, 6.0), objective=gp, strategy=strategy)
+    first = optimizer.ask()
+    assert optimizer.ask(pending=[first]).x[0] != first.x[0]
+
+
+def test_slopes_are_measured_exactly_far_from_the_origin():
+    where = np.stack([np.full(60, 1e5), np.arange(60) * 1e-3], axis=1)
+    found = baselines.steepest_slope(where, np.arange(60.0), norm=2)
+    assert found.constant == pytest.approx(1000.0, rel=1e-6)

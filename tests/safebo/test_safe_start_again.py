@@ -64,6 +64,52 @@ def test_a_violation_is_never_where_to_return_to():
     assert optimizer.restore_point[0] == pytest.approx(X[4])
 
 
+def test_a_place_that_violated_once_is_not_where_to_return_to_however_often_it_was_fine():
+    optimizer = make(on_violation="continue", safe_seed=None)
+    optimizer.tell(2, 0.0, {"c": 1.0})
+    for _ in range(20):
+        optimizer.tell(12, 0.0, {"c": 1.0})
+    optimizer.tell(12, 0.0, {"c": -1.0})
+    assert optimizer.safe_mask[12] and optimizer.history[-1].status == "violated"
+    assert optimizer.restore_point[0] == pytest.approx(X[2])
+
+
+def test_lines_go_through_where_the_system_was_brought(tmp_path):
+    def fresh():
+        return sl.SafeOptimizer(
+            sl.Box([0.0, 0.0], [10.0, 10.0]),
+            objective=sl.GP(Gaussian([1.0, 1.0]), noise_std=0.1),
+            constraints={
+                "c": sl.Constraint(sl.GP(Gaussian([1.0, 1.0]), noise_std=0.1), at_least=0.0)
+            },
+            safe_seed=[[5.0, 5.0]],
+            search=CoordinateLines(200),
+        )
+
+    optimizer = fresh()
+    for _ in range(2):
+        optimizer.tell([5.0, 5.0], 0.0, {"c": 2.0})
+    optimizer.tell([8.3, 7.7], 0.0, {"c": -2.0})
+    optimizer.acknowledge()
+    query = optimizer.ask()
+    optimizer.save(tmp_path / "lines.json")
+    np.testing.assert_array_equal(fresh().load(tmp_path / "lines.json").ask().x, query.x)
+    assert (query.x == 5.0).sum() == 1 and query.purpose != "seed"
+
+
+def test_a_seed_that_always_fails_is_not_tried_for_ever_where_others_are_safe():
+    optimizer = make(safe_seed=[0.2, 0.8])
+    asked = []
+    for _ in range(8):
+        query = optimizer.ask()
+        asked.append(query.index)
+        if query.index == 4:
+            optimizer.tell(query, failed=True)
+        else:
+            optimizer.tell(query, 0.0, {"c": 2.0})
+    assert asked.count(4) == 1
+
+
 def test_where_to_return_to_is_judged_under_the_present_context():
     optimizer = sl.SafeOptimizer(
         X,
@@ -131,6 +177,10 @@ def test_whole_numbers_that_may_be_rows_or_points_are_refused():
     assert make(halves, safe_seed=[5.0]).ask().x[0] == 5.0
     assert make(halves, safe_seed=halves[[5]]).ask().x[0] == 2.5
     assert make(X, safe_seed=[5]).ask().index == 5  # no point 5 in it
+    assert len(make(np.arange(10.0), safe_seed=[3, 4]).state_dict()["safe_seed"]) == 2  # alike
+    line = np.array([[i, 2 * i] for i in range(10)])
+    with pytest.raises(ValueError, match="may be rows of the domain, or the point"):
+        sl.SafeOptimizer(line, objective=sl.GP(Gaussian(1.0)), safe_seed=[3, 6])
     square = np.stack(np.meshgrid(np.arange(5), np.arange(5)), -1).reshape(-1, 2)
     with pytest.raises(ValueError, match="may be rows of the domain, or the point"):
         sl.SafeOptimizer(square, objective=sl.GP(Gaussian(1.0)), safe_seed=[2, 3])

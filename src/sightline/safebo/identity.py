@@ -11,6 +11,7 @@ from sightline.pools import Pool
 from sightline.safebo.constraints import Constraint
 from sightline.safebo.saving import FORMAT
 from sightline.safebo.stages import Model
+from sightline.safebo.strategies import Strategy
 from sightline.safebo.turns import Task
 
 
@@ -18,7 +19,7 @@ def describe_task(task: Task) -> dict[str, Any]:
     """Where it looks, for what, and how."""
     space = task.space
     steps = None if task.max_step is None else [str(step) for step in task.max_step.tolist()]
-    aimed = task.targets if task.strategy is None else task.strategy
+    aimed = task.targets
     targets = name_of(aimed.function) if isinstance(aimed, Asked) else repr(aimed)
     return {
         "format": FORMAT,
@@ -28,10 +29,18 @@ def describe_task(task: Task) -> dict[str, Any]:
         "safe_seed": [point.tolist() for point in task.seeds.points],
         "search": repr(task.search),
         "targets": targets,
+        "strategy": None if task.strategy is None else describe_strategy(task.strategy),
         "max_step": steps,
         "direction": "minimize" if task.is_minimized else "maximize",
         "seed": task.seed,
     }
+
+
+def describe_strategy(strategy: Strategy) -> str:
+    """As it is printed; where that is an address, its class."""
+    kind = type(strategy)
+    is_address = kind.__repr__ is object.__repr__
+    return f"{kind.__module__}.{kind.__qualname__}" if is_address else repr(strategy)
 
 
 def describe_model(

@@ -26,9 +26,19 @@ class Seeds:
         return [i for i in range(len(self.declared)) if not self._has(i, trials, {"violated"})]
 
     def untold(self, trials: Sequence[Trial]) -> list[int]:
-        """Numbers of the standing seeds of which nothing was told."""
-        told = {"safe", "marginal", "violated"}
-        return [i for i in self.standing(trials) if not self._has(i, trials, told)]
+        """Numbers of the standing seeds that were not tried yet, in vain or not."""
+        tried = {"safe", "marginal", "violated", "failed"}
+        return [i for i in self.standing(trials) if not self._has(i, trials, tried)]
+
+    def working(self, trials: Sequence[Trial]) -> list[int]:
+        """Numbers of the standing seeds whose last trial, if there was one, did not fail."""
+        last = {
+            number: trial.status
+            for trial in trials
+            for number, (_, seed) in enumerate(self.declared)
+            if is_at(trial, seed)
+        }
+        return [i for i in self.standing(trials) if last.get(i) != "failed"]
 
     @property
     def points(self) -> list[Float[Tensor, " d"]]:

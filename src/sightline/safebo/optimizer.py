@@ -224,9 +224,9 @@ class SafeOptimizer:
         it until a trial is told.
         """
         if at is not None:
-            self._rounds.moved_to = self._task.space.read_point(at, "at")[1]
+            self._rounds.move_to(self._task.space.read_point(at, "at")[1])
         elif self._is_halted and (restored := self.restore_point) is not None:
-            self._rounds.moved_to = torch.from_numpy(restored)
+            self._rounds.move_to(torch.from_numpy(restored))
         if self._is_halted:
             self._is_halted = False
             self._note("acknowledged", "asking goes on after a violation")
@@ -446,7 +446,10 @@ class SafeOptimizer:
             if number < len(saved.trials):
                 self._rounds.add(saved.trials[number])
         self._rounds.recommended.update(saved.recommended)
-        self._rounds.moved_to = saved.moved_to
+        if saved.moved_to is not None:
+            self._rounds.move_to(
+                self._task.space.read_point(saved.moved_to.tolist(), "moved_to")[1]
+            )
 
     def _apply(self, refit: Refit) -> None:
         self._refits.append(refit)

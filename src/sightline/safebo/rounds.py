@@ -77,6 +77,11 @@ class Rounds:
         """Keep what is the best now, to look at it in later rounds too."""
         self.recommended[len(self.trials)] = x
 
+    def move_to(self, x: Float[Tensor, " d"] | None) -> None:
+        """The system was brought to another point: rounds start from there."""
+        self.moved_to = x
+        self._latest = None
+
     @property
     def is_kept(self) -> bool:
         """Whether every round looks at the same points."""

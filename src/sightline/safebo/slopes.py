@@ -54,7 +54,7 @@ class Slopes:
         for start, stop in spans(len(where), max(CHUNK_BYTES // (8 * max(len(points), 1)), 1)):
             reaches = torch.ones(stop - start, len(points), dtype=torch.bool)
             for margin, slope in zip(margins[:, start:stop], self.each, strict=True):
-                apart = torch.cdist(where[start:stop], points, p=float(slope.norm))
+                apart = slope.distances(where[start:stop], points)
                 reaches &= margin[:, None] - slope.constant * apart >= 0
             yield start, stop, reaches
 
@@ -85,8 +85,11 @@ def grow(stage: Stage, before: Track | None) -> Track:
 
 
 def _start(stage: Stage, proven: Bool[Tensor, " n"]) -> Bool[Tensor, " n"]:
-    sources = proven.clone() if stage.origin.is_first else torch.zeros_like(proven)
-    if not stage.origin.is_first:
-        sources[[row for view in stage.views for row in view.seen_rows]] = True
+    measured = sorted({row for view in stage.views for row in view.seen_rows})
+    if stage.origin.is_first or not measured:
+        sources = proven.clone()
+    else:
+        sources = torch.zeros_like(proven)
+        sources[measured] = True
     sources[list(stage.origin.seeds)] = True
     return sources

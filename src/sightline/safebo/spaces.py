@@ -81,12 +81,12 @@ class Space:
             return
         meant = [[x] for x in given] if self.dimension == 1 else [given]
         for point in (one for one in meant if len(one) == self.dimension):
-            rows = self._rows_at(torch.tensor(point, dtype=torch.float64))
-            if len(rows) and rows.tolist() != given[:1]:
+            rows = self._rows_at(torch.tensor(point, dtype=torch.float64)).tolist()
+            if rows and (self.dimension > 1 or rows != point):
                 raise ValueError(
                     f"{name} {given} may be rows of the domain, or the point {point}, which is "
-                    f"row {int(rows[0])}. Pass domain[rows] for rows, [[...]] with decimal points "
-                    f"for points."
+                    f"row {rows[0]}. Pass domain[rows] for rows, [[...]] with decimal points for "
+                    f"points."
                 )
 
     def _rows_at(self, point: Float[Tensor, " d"]) -> Int[Tensor, " _"]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -87,11 +88,18 @@ def check_strategy(
     return strategy
 
 
-def check_choice(choice: Any, scene: Scene, strategy: Strategy) -> Choice:
+def check_choice(choice: Any, is_open: Bool[Tensor, " n"], strategy: Strategy) -> Choice:
     """A strategy of the caller's own may be wrong, and must not become dangerous by it."""
-    is_row = isinstance(choice, Choice) and 0 <= choice.row < len(scene.is_open)
-    if not is_row or not bool(scene.is_open[choice.row]):
+    row: Any = getattr(choice, "row", None)
+    is_number = isinstance(row, int | np.integer) and not isinstance(row, bool)
+    is_row = isinstance(choice, Choice) and is_number and 0 <= row < len(is_open)
+    if not is_row or not bool(is_open[row]):
         raise ValueError(
             f"strategy {strategy!r} must choose a row of scene.is_open; it chose {choice!r}."
         )
-    return choice
+    if choice.purpose not in ("explore", "expand"):
+        raise ValueError(
+            f"strategy {strategy!r} must say whether it means to 'explore' or to 'expand'; it "
+            f"said {choice.purpose!r}."
+        )
+    return Choice(int(choice.row), choice.purpose)

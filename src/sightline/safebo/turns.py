@@ -86,7 +86,9 @@ class Turn:
     def restore_point(self) -> Float[np.ndarray, " d"] | None:
         """The trial that is farthest from every limit for sure, else a seed that stands."""
         parts = zip(self.layout.trials, self.trials, strict=True)
-        rows = [row for row, trial in parts if trial.status in ("safe", "marginal")]
+        told = [(row, t) for row, t in parts if t.status in ("safe", "marginal", "violated")]
+        broken = {tuple(trial.x) for _, trial in told if trial.status == "violated"}
+        rows = [row for row, trial in told if tuple(trial.x) not in broken]
         if rows and self.stage.model.sides:
             worst = self._margins_now(rows)
             if float(worst.max()) >= 0:
@@ -145,14 +147,14 @@ class Turn:
         if untold:
             return self._query(untold[0], "seed", context)
         strategy = self.task.strategy
-        if strategy is not None and not strategy.keeps_safe:
+        if strategy is not None and not strategy.keeps_safe and bool(is_near.any()):
             return self._follow(strategy, is_near, seeds, pending, context)
         if not bool(is_open.any()):
             again = seeds or self._near_seeds(standing, within)  # a failure is no violation
             if not again:
                 raise self._refuse(within)
             return self._query(max(again, key=self._smallest_margin), "seed", context)
-        is_open[seeds] = True
+        is_open[self._near_seeds(self.task.seeds.working(self.trials), is_near)] = True
         if strategy is not None:
             return self._follow(strategy, is_open, seeds, pending, context)
         lesson = self.lesson()
@@ -173,9 +175,11 @@ class Turn:
     ) -> Query:
         """What a strategy chooses; pending rows are passed over, if others are left."""
         left = is_open.clone()
-        left[list(pending)] = False
-        scene = Scene(self.stage, left if bool(left.any()) else is_open, self._seed_of_round)
-        choice = check_choice(strategy.choose(scene), scene, strategy)
+        for row in pending:
+            left &= ~(self.stage.points == self.stage.points[row]).all(dim=1)
+        left = left if bool(left.any()) else is_open
+        scene = Scene(self.stage, left.clone(), self._seed_of_round)  # it may write to its own
+        choice = check_choice(strategy.choose(scene), left, strategy)
         if bool(self.stage.sets.is_safe[choice.row]):
             return self._query(choice.row, choice.purpose, context)
         return self._query(choice.row, "seed" if choice.row in seeds else "risk", context)
