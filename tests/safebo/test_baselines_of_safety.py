@@ -412,16 +412,21 @@ def test_an_estimated_constant_is_that_of_drawn_functions():
 class Opener:
     """Says that it keeps safe, opens every row, and takes the last one."""
 
-    answer: Any = None
+    row: Any = None
+    purpose: Any = "explore"
     keeps_safe: ClassVar[bool] = True
 
     def choose(self, scene):
         scene.is_open[:] = True
-        return Choice(len(scene.is_open) - 1, "explore") if self.answer is None else self.answer
+        choice = Choice(len(scene.is_open) - 1, "explore")
+        if self.row is not None:
+            object.__setattr__(choice, "row", self.row)
+        object.__setattr__(choice, "purpose", self.purpose)
+        return choice
 
 
 @pytest.mark.parametrize(
-    "answer", [None, 0, Choice(0.0, "explore"), Choice(True, "explore"), Choice(0, "anything")]
+    "answer", [Opener(), Opener(0.0), Opener(True), Opener("a"), Opener(0, "anything")]
 )
 def test_a_strategy_cannot_open_rows_by_itself(answer):
     gp = sl.GP(sl.kernels.Gaussian(0.1), noise_std=0.1)
@@ -430,7 +435,7 @@ def test_a_strategy_cannot_open_rows_by_itself(answer):
         objective=gp,
         constraints={"g": sl.Constraint(gp, at_least=0.0)},
         safe_seed=[0.0],
-        strategy=Opener(answer),
+        strategy=answer,
     )
     optimizer.tell(0, 3.0)
     with pytest.raises(ValueError, match=r"must choose a row|must say whether"):

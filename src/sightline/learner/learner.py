@@ -224,7 +224,7 @@ class ActiveLearner:
         )
 
     @torch.no_grad()
-    def outlook(self, level: float | None = None, at_most: int = 1_000) -> Outlook:
+    def outlook(self, level: Any = None, at_most: Any = 1_000) -> Outlook:
         """What is left to reduce and, with a level, how many more observations reach it.
 
         Counted by choosing ahead, with targets that are drawn anew as they will be, and others as
