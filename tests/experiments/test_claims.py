@@ -10,7 +10,7 @@ from sightline.experiments.gp.measures import Knowledge
 from sightline.experiments.gp.methods import METHODS
 from sightline.experiments.gp.orders import divide_the_work, grow, lead, outperform
 from sightline.experiments.gp.settings import Size, settings
-from sightline.experiments.gp.verdicts import FAILS, HOLDS, IN_PART, conclude
+from sightline.experiments.verdicts import FAILS, HOLDS, IN_PART, conclude
 
 SETTING = settings(10)["gp-fig3"]
 METHOD = {method.key: method for method in METHODS}

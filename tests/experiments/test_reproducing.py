@@ -12,22 +12,23 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from sightline.experiments.catalogue import CATALOGUE, Request
+from sightline.experiments.figures import push_apart
 from sightline.experiments.gp.curves import trace_curves
-from sightline.experiments.gp.figures import push_apart
-from sightline.experiments.gp.keeping import made
 from sightline.experiments.gp.methods import METHODS
 from sightline.experiments.gp.numbers import (
-    Series,
-    find_differences,
+    differences,
     numbers_of,
     numbers_of_samples,
-    read_expected,
+    read_numbers,
 )
-from sightline.experiments.gp.publishing import fill
 from sightline.experiments.gp.reproducing import PART_1
+from sightline.experiments.gp.ruling import RULE
 from sightline.experiments.gp.samples import draw_samples
 from sightline.experiments.gp.settings import FULL, SIDE, Size, settings
-from sightline.experiments.gp.verdicts import FAILS, HOLDS, IN_PART, RULE
+from sightline.experiments.keeping import made
+from sightline.experiments.numbers import Series
+from sightline.experiments.publishing import fill
+from sightline.experiments.verdicts import FAILS, HOLDS, IN_PART
 
 ROOT = Path(__file__).parents[2]
 MINE = """
@@ -114,7 +115,7 @@ def test_the_first_rounds_at_full_size_are_as_expected(name):
     """Every method that no seed changes, until 25 observations."""
     keys = [method.key for method in METHODS if not method.is_random]
     curves = trace_curves(settings(SIDE)[name], Size(SIDE, 25, 1), only=keys)
-    found, expected = numbers_of(curves), read_expected(name)
+    found, expected = numbers_of(curves), read_numbers(name)
     assert found.observations == [10, 25] == expected.observations[:2]
     for key, measured in found.methods.items():
         for measure in ("information", "mean_sd", "max_sd"):
@@ -125,27 +126,27 @@ def test_the_first_rounds_at_full_size_are_as_expected(name):
 
 def test_the_first_picks_at_full_size_are_as_expected():
     found = numbers_of_samples(draw_samples(FULL))
-    assert find_differences(found, read_expected("gp-fig2")) == []
+    assert differences(found, read_numbers("gp-fig2")) == []
 
 
 @pytest.mark.parametrize("name", PART_1[1:])
 def test_random_has_standard_errors_and_the_others_none(name):
-    for key, measured in read_expected(name).methods.items():
+    for key, measured in read_numbers(name).methods.items():
         errors = {measure: series.standard_error for measure, series in measured.items()}
         assert errors.pop("rmse") is not None
         assert all((error is None) == (key != "random") for error in errors.values())
 
 
 def test_a_number_that_is_off_is_named():
-    expected = read_expected("gp-sparse")
-    assert find_differences(expected, expected) == []
+    expected = read_numbers("gp-sparse")
+    assert differences(expected, expected) == []
     series = expected.methods["vtl"]["mean_sd"]
     off = Series([1.002 * value for value in series.mean], None)
     methods = expected.methods | {"vtl": expected.methods["vtl"] | {"mean_sd": off}}
-    found = find_differences(replace(expected, methods=methods), expected)
+    found = differences(replace(expected, methods=methods), expected)
     assert len(found) == len(series.mean) and found[0].startswith("vtl, mean_sd after 10")
     without = {key: value for key, value in expected.methods.items() if key != "vtl"}
-    missing = find_differences(replace(expected, methods=without), expected)
+    missing = differences(replace(expected, methods=without), expected)
     assert "vtl, mean_sd: missing" in missing
 
 

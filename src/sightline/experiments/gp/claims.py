@@ -6,7 +6,7 @@ from sightline.experiments.gp.curves import Curves
 from sightline.experiments.gp.likenesses import all_alike, equal_local, perform_alike
 from sightline.experiments.gp.orders import divide_the_work, grow, lead, outperform
 from sightline.experiments.gp.places import avoid_noise, leak, local_misses, stay_inside
-from sightline.experiments.gp.verdicts import Verdict
+from sightline.experiments.verdicts import Verdict
 
 Judge = Callable[[Curves, Curves], Verdict]
 """From the curves of a setting, and those of figure 3 beside them."""

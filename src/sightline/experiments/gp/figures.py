@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sightline.experiments.figures import label_ends, make_figure
 from sightline.experiments.gp.curves import Curves
 from sightline.experiments.gp.levels import irreducible
 
@@ -23,16 +24,7 @@ STYLES: dict[str, tuple[str, str, float]] = {
     "random": ("#8a8a8a", "-", 1.3),
 }
 OWN = ("#7a3b1d", "#5b2a86", "#3d5a1f")  # of the user's rules
-LABEL_GAP = 0.058  # of an axis, between two labels
 GREY = "#555555"
-
-
-def make_figure(width: float, height: float) -> "Figure":
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("the figures need matplotlib; pip install 'sightline[plot]'.") from error
-    return Figure(figsize=(width, height), layout="constrained")
 
 
 def draw_curves(curves: Curves) -> "Figure":
@@ -45,7 +37,7 @@ def draw_curves(curves: Curves) -> "Figure":
     right.set_title("Mean standard deviation of f on A", loc="left", fontsize=10)
     _scale(right, curves)
     for axes in (left, right):
-        _label_ends(axes)
+        label_ends(axes)
     return figure
 
 
@@ -94,52 +86,3 @@ def _scale(axes: "Axes", curves: Curves) -> None:
         fontsize=8,
         color=GREY,
     )
-
-
-def _label_ends(axes: "Axes") -> None:
-    """Names beside the ends of the curves, pushed apart, each with a line to its curve."""
-    lines = [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
-    axes.autoscale_view()
-    to_axes = axes.transData + axes.transAxes.inverted()
-    ends = [float(to_axes.transform(np.asarray(line.get_xydata())[-1])[1]) for line in lines]
-    for line, end, place in zip(lines, ends, push_apart(ends, LABEL_GAP), strict=True):
-        axes.annotate(
-            str(line.get_label()),
-            (1.0, end),
-            xycoords="axes fraction",
-            xytext=(1.05, place),
-            textcoords="axes fraction",
-            color=line.get_color(),
-            fontsize=9,
-            va="center",
-            annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": line.get_color(),
-                "linewidth": 0.6,
-                "relpos": (0.0, 0.5),
-                "shrinkA": 2.0,
-                "shrinkB": 1.0,
-            },
-        )
-
-
-def push_apart(places: list[float], gap: float) -> list[float]:
-    """The nearest places between 0 and 1, in the same order, so far from each other at least."""
-    order = np.argsort(places, kind="stable")
-    ladder = gap * np.arange(len(places))
-    apart = np.empty(len(places))
-    pooled = _nondecreasing(np.array(places)[order] - ladder)
-    apart[order] = pooled.clip(0.0, max(1.0 - ladder[-1], 0.0)) + ladder
-    return apart.tolist()
-
-
-def _nondecreasing(values: np.ndarray) -> np.ndarray:
-    """Least squares under order: neighbours that are out of it share their mean."""
-    blocks: list[list[float]] = []
-    for value in values:
-        blocks.append([float(value)])
-        while len(blocks) > 1 and np.mean(blocks[-2]) > np.mean(blocks[-1]):
-            last = blocks.pop()
-            blocks[-1] += last
-    return np.concatenate([np.full(len(block), np.mean(block)) for block in blocks])

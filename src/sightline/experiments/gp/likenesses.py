@@ -8,7 +8,7 @@ from sightline.experiments.gp.comparing import spread
 from sightline.experiments.gp.curves import Curves
 from sightline.experiments.gp.measures import MEASURES
 from sightline.experiments.gp.orders import JUDGED, MEASURED
-from sightline.experiments.gp.verdicts import FAILS, HOLDS, IN_PART, Verdict, conclude, percent
+from sightline.experiments.verdicts import FAILS, HOLDS, IN_PART, Verdict, conclude, percent
 from sightline.numerics import ALIKE
 
 MARGINAL = ("mm-itl", "vtl", "ctl")

@@ -1,47 +1,21 @@
-"""The numbers of a run that can be compared with those of another: means and standard errors."""
-
-import json
-from dataclasses import asdict, dataclass
-from importlib.resources import files
-from typing import Any
+"""The numbers of a run that are compared with the expected ones."""
 
 from sightline.experiments.gp.curves import Curves
 from sightline.experiments.gp.measures import MEASURES, measure
 from sightline.experiments.gp.samples import Samples
-from sightline.numerics import REPRODUCED
+from sightline.experiments.numbers import (
+    Numbers,
+    Series,
+    find_differences,
+    read_expected,
+    shorten,
+)
 
 LOOKED_AT = (10, 25, 50, 100, 200, 300, 400, 500)
 """Numbers of observations after which results are written down."""
 
 UNCOMPARED = frozenset({"rmse"})
 """Depends on y: two picks of equal gain that change places meet other errors."""
-
-
-@dataclass(frozen=True)
-class Series:
-    """After each number of observations; no error where all seeds have the same curve."""
-
-    mean: list[float]
-    standard_error: list[float] | None
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """By method, then by what is measured."""
-
-    observations: list[int]
-    methods: dict[str, dict[str, Series]]
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1) + "\n"
-
-    @classmethod
-    def from_dict(cls, given: dict[str, Any]) -> "Numbers":
-        methods = {
-            key: {name: Series(**series) for name, series in measured.items()}
-            for key, measured in given["methods"].items()
-        }
-        return cls(given["observations"], methods)
 
 
 def observations(rounds: int) -> list[int]:
@@ -60,13 +34,9 @@ def numbers_of(curves: Curves) -> Numbers:
 def _series(curves: Curves, name: str, key: str, counts: list[int]) -> Series:
     error = curves.error(name, key)
     return Series(
-        [_short(value) for value in curves.mean(name, key)[counts]],
-        None if error is None else [_short(value) for value in error[counts]],
+        [shorten(value) for value in curves.mean(name, key)[counts]],
+        None if error is None else [shorten(value) for value in error[counts]],
     )
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.8g}")
 
 
 def numbers_of_samples(samples: Samples) -> Numbers:
@@ -77,38 +47,14 @@ def numbers_of_samples(samples: Samples) -> Numbers:
         for name, picks in by_setting.items():
             known = measure(samples.settings[name], picks, range(1))
             found[f"{name}: share outside A"] = Series([samples.outside(key, name)], None)
-            found[f"{name}: information"] = Series([_short(known.information[-1])], None)
-            found[f"{name}: mean_sd"] = Series([_short(known.mean_sd[-1])], None)
+            found[f"{name}: information"] = Series([shorten(known.information[-1])], None)
+            found[f"{name}: mean_sd"] = Series([shorten(known.mean_sd[-1])], None)
     return Numbers([len(next(iter(samples.picks["itl"].values())))], methods)
 
 
-def read_expected(name: str) -> Numbers:
-    """As committed, and shipped with the package."""
-    path = files("sightline.experiments.gp") / "expected" / f"{name}.json"
-    return Numbers.from_dict(json.loads(path.read_text(encoding="utf-8")))
+def read_numbers(name: str) -> Numbers:
+    return read_expected("sightline.experiments.gp", name)
 
 
-def find_differences(got: Numbers, expected: Numbers) -> list[str]:
-    """Where a mean is not within the stated share of the expected one; the user's own aside."""
-    if got.observations != expected.observations:
-        return [f"observations {got.observations} in the place of {expected.observations}"]
-    found = []
-    for key, measured in expected.methods.items():
-        for name, series in measured.items():
-            if name in UNCOMPARED:
-                continue
-            ours = got.methods.get(key, {}).get(name)
-            found += (
-                [f"{key}, {name}: missing"]
-                if ours is None
-                else _compare(f"{key}, {name}", got.observations, ours.mean, series.mean)
-            )
-    return found
-
-
-def _compare(what: str, counts: list[int], ours: list[float], theirs: list[float]) -> list[str]:
-    return [
-        f"{what} after {count} observations: {one:.6g}, expected {other:.6g}"
-        for count, one, other in zip(counts, ours, theirs, strict=True)
-        if not abs(one - other) <= REPRODUCED * abs(other)
-    ]
+def differences(got: Numbers, expected: Numbers) -> list[str]:
+    return find_differences(got, expected, uncompared=UNCOMPARED)

@@ -8,7 +8,7 @@ is claimed about entropy is judged by both.
 from sightline.experiments.gp.comparing import LOOSE_CUT, Comparison, compare, fall_of, rank
 from sightline.experiments.gp.curves import Curves, needed
 from sightline.experiments.gp.measures import ENTROPIES, MEASURES, RISING
-from sightline.experiments.gp.verdicts import Verdict, conclude
+from sightline.experiments.verdicts import Verdict, conclude
 
 OURS = ("itl", "vtl")
 RIVALS = ("uncertainty", "local-uncertainty", "random")

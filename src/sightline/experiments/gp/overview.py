@@ -1,26 +1,13 @@
 """All experiments on one page: every verdict, and the time that each took."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from sightline.experiments.gp.numbers import Numbers
 from sightline.experiments.gp.readme import about_size, command_for
+from sightline.experiments.gp.ruling import RULE
 from sightline.experiments.gp.settings import Size
-from sightline.experiments.gp.verdicts import FAILS, HOLDS, IN_PART, RULE, Verdict
 from sightline.experiments.machine import describe_machine
-
-
-@dataclass(frozen=True)
-class Done:
-    """One experiment that has been run."""
-
-    name: str
-    title: str
-    text: str  # its tables
-    verdicts: list[Verdict]
-    numbers: Numbers
-    seconds: float
+from sightline.experiments.overviews import Done, tabulate_all
 
 
 def write_overview(
@@ -33,36 +20,13 @@ def write_overview(
         f"**Command.** `{command_for('gp', size, own)}`: {size.rounds} rounds, {size.seeds} "
         f"seeds.",
         "## Verdicts",
-        tabulate_all(done),
+        tabulate_all(done, RULE),
         "## Time",
         tabulate_times(done),
     ]
     if dense is not None:
         parts += ["## The same with a dense posterior in every round", dense]
     return "\n\n".join(parts) + "\n"
-
-
-def tabulate_all(done: Sequence[Done], folder: str = "..") -> str:
-    """How many claims hold, and then each with its numbers; links are relative to a folder."""
-    said = [verdict.holds for one in done for verdict in one.verdicts]
-    counted = ", ".join(f"{said.count(word)} x {word}" for word in (HOLDS, IN_PART, FAILS))
-    lines = [
-        f"{len(said)} verdicts: {counted}.",
-        "",
-        RULE,
-        "",
-        "| experiment | claim of the paper | verdict | numbers |",
-        "|---|---|---|---|",
-    ]
-    return "\n".join(
-        lines
-        + [
-            f"| [{one.name}]({folder}/{one.name}/README.md) | {v.claim} | **{v.holds}** | "
-            f"{v.finding} |"
-            for one in done
-            for v in one.verdicts
-        ]
-    )
 
 
 def tabulate_times(done: Sequence[Done]) -> str:

@@ -3,7 +3,7 @@
 from sightline.experiments.gp.curves import Curves
 from sightline.experiments.gp.levels import irreducible, local_level
 from sightline.experiments.gp.orders import OURS, RIVALS
-from sightline.experiments.gp.verdicts import Verdict, conclude, percent
+from sightline.experiments.verdicts import Verdict, conclude, percent
 
 FIRST = 25  # picks that the paper's figure 2 shows
 

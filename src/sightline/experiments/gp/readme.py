@@ -5,16 +5,17 @@ from collections.abc import Sequence
 from sightline.experiments.gp.claims import UNCLAIMED
 from sightline.experiments.gp.curves import Curves
 from sightline.experiments.gp.measures import MEASURES
+from sightline.experiments.gp.ruling import RULE
 from sightline.experiments.gp.samples import Samples
 from sightline.experiments.gp.settings import LOUD_STD, NOISE_STD, SMOKE, Size
 from sightline.experiments.gp.tables import (
-    in_markdown,
     table_of,
     table_of_comparisons,
     table_of_tolerances,
 )
-from sightline.experiments.gp.verdicts import RULE, Verdict, tabulate_verdicts
 from sightline.experiments.machine import describe_machine
+from sightline.experiments.tables import in_markdown
+from sightline.experiments.verdicts import Verdict, tabulate_verdicts
 from sightline.kernels import Laplace
 from sightline.numerics import RANK_TOLERANCE, REPRODUCED
 

@@ -5,31 +5,28 @@ from pathlib import Path
 from time import perf_counter
 
 from sightline.experiments.catalogue import Outcome, Request
+from sightline.experiments.figures import make_figure
 from sightline.experiments.gp.claims import judge
 from sightline.experiments.gp.curves import Curves, Tell, count_runs, trace_curves
-from sightline.experiments.gp.figures import draw_curves, make_figure
-from sightline.experiments.gp.keeping import (
-    keep_figure,
-    keep_picks,
-    keep_samples,
-    keep_seeds,
-    keep_text,
-    made,
-)
+from sightline.experiments.gp.figures import draw_curves
+from sightline.experiments.gp.keeping import keep_picks, keep_samples, keep_seeds
 from sightline.experiments.gp.methods import Method
 from sightline.experiments.gp.numbers import (
-    find_differences,
+    differences,
     numbers_of,
     numbers_of_samples,
-    read_expected,
+    read_numbers,
 )
-from sightline.experiments.gp.overview import Done, write_overview
+from sightline.experiments.gp.overview import write_overview
 from sightline.experiments.gp.own_rules import read_methods
 from sightline.experiments.gp.readme import write_readme, write_samples_readme
 from sightline.experiments.gp.samples import draw_samples, judge_samples
 from sightline.experiments.gp.samples_figure import draw_samples_figure
 from sightline.experiments.gp.settings import FULL, SMOKE, Size, settings
-from sightline.experiments.gp.tables import in_columns, table_of
+from sightline.experiments.gp.tables import table_of
+from sightline.experiments.keeping import keep_figure, keep_text, made
+from sightline.experiments.overviews import Done
+from sightline.experiments.tables import in_columns
 from sightline.numerics import REPRODUCED
 from sightline.progress import ProgressLine
 
@@ -47,9 +44,9 @@ def reproduce(name: str, request: Request) -> Outcome:
     folders = [request.out / one.name for one in done]
     if name == "gp":
         folders.append(_keep_overview(done, request))
-    differences = [] if request.is_smoke else [d for one in done for d in differences_of(one)]
+    found = [] if request.is_smoke else [d for one in done for d in differences_of(one)]
     text = "\n\n".join(describe(one, is_smoke=request.is_smoke) for one in done)
-    return Outcome(f"{text}\n\n{_left_out(own)}".rstrip(), tuple(differences), tuple(folders))
+    return Outcome(f"{text}\n\n{_left_out(own)}".rstrip(), tuple(found), tuple(folders))
 
 
 def _keep_overview(done: Sequence[Done], request: Request) -> Path:
@@ -128,7 +125,7 @@ def _run_samples(
 
 
 def differences_of(done: Done) -> list[str]:
-    found = find_differences(done.numbers, read_expected(done.name))
+    found = differences(done.numbers, read_numbers(done.name))
     return [f"{done.name}: {difference}" for difference in found]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from sightline.experiments.gp.methods import METHODS, Method
 from sightline.experiments.gp.picking import pick_by
 from sightline.experiments.gp.settings import Setting, Size, settings
-from sightline.experiments.gp.verdicts import Verdict, conclude, percent
+from sightline.experiments.verdicts import Verdict, conclude, percent
 from sightline.shapes import Int
 
 FIRST = 25

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sightline.experiments.gp.figures import GREY, make_figure
+from sightline.experiments.figures import make_figure
+from sightline.experiments.gp.figures import GREY
 from sightline.experiments.gp.methods import Method
 from sightline.experiments.gp.samples import SHOWN, Samples
 from sightline.experiments.gp.settings import Setting

@@ -1,4 +1,4 @@
-"""Tables of results, for a terminal and for a page."""
+"""Tables of results."""
 
 from collections.abc import Sequence
 
@@ -7,26 +7,7 @@ from sightline.experiments.gp.curves import Curves
 from sightline.experiments.gp.measures import MEASURES, RISING
 from sightline.experiments.gp.numbers import observations
 from sightline.experiments.gp.orders import comparisons
-
-Cells = list[list[str]]
-"""A heading, then a row each."""
-
-
-def in_markdown(cells: Cells) -> str:
-    lines = [f"| {' | '.join(row)} |" for row in cells]
-    return "\n".join([lines[0], "|" + "---|" * len(cells[0]), *lines[1:]])
-
-
-def in_columns(cells: Cells) -> str:
-    """For a terminal: the first column to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    return "\n".join(
-        "  ".join(
-            f"{cell:>{width}}" if i else f"{cell:<{width}}"
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    )
+from sightline.experiments.tables import Cells
 
 
 def table_of(curves: Curves, measure: str) -> Cells:
