@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +30,7 @@ LAYERS = [
     {"checking", "checkpoint", "warning"},
     {"selecting", "gp", "targets"},
     {"learner", "theory"},
-    {"safebo"},
+    {"safebo", "finetune"},
     {"recalling", "embeddings"},
     {"records"},
     {"integrations", "testing", "studies"},
@@ -136,9 +137,11 @@ def test_the_public_names_are_these():
         "FeatureMap",
         "Gaussian",
         "Kernel",
+        "Kronecker",
         "Laplace",
         "Linear",
         "Matern",
+        "Outer",
         "Precomputed",
         "Product",
         "Scaled",
@@ -180,6 +183,12 @@ def test_importing_loads_nothing_beyond_torch_and_numpy():
 def test_torch_is_loaded_only_when_it_is_used():
     code = "import sys, sightline.cli.app; print('torch' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
+
+
+def test_every_tolerance_is_named_once():
+    """A second value under the same name would be the one that all use."""
+    names = re.findall(r"^([A-Z_]+)\b.* = ", (SOURCE / "numerics.py").read_text(), re.MULTILINE)
+    assert len(names) > 50 and len(set(names)) == len(names)
 
 
 def test_no_file_is_too_long():

@@ -14,9 +14,11 @@ from problems import make_case
 from sightline.kernels import (
     FeatureMap,
     Gaussian,
+    Kronecker,
     Laplace,
     Linear,
     Matern,
+    Outer,
     Precomputed,
     Product,
     Scaled,
@@ -31,6 +33,7 @@ from sightline.testing import check_kernel, check_rule
 POINTS = torch.from_numpy(np.random.default_rng(0).standard_normal((14, 3)))
 ROOT = torch.from_numpy(np.random.default_rng(1).standard_normal((3, 3)))
 FEATURES = FeatureMap(lambda x: torch.cat([x, x.square(), x.sin()], dim=1))
+TURN = torch.linalg.qr(ROOT[:2, :2]).Q
 ROUGHNESS = (0.5, 1.5, 2.5, 3.5)
 SCALES = {"": 1.3, "-per-dimension": [0.7, 1.0, 2.0]}
 
@@ -47,6 +50,10 @@ KERNELS = {
     "scaled-feature-map": Scaled(FEATURES, 3.0),
     "sum": Sum(Linear(), Laplace()),
     "product": Product(Gaussian(2.0), Matern(1.5)),
+    "outer": Outer(1),
+    "outer-with-covariances": Outer(2, ROOT[:2] @ ROOT[:2].T, torch.tensor([[0.7]])),
+    "kronecker": Kronecker(torch.tensor([[1.0, 0.2]]), None, TURN),
+    "kronecker-of-zeros": Kronecker(torch.tensor([[1.0, 0.0]])),
     "nested": Sum(Scaled(Product(Linear(), Gaussian()), 0.3), Scaled(Scaled(FEATURES, 2.0), 0.1)),
 }
 

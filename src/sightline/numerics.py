@@ -438,9 +438,52 @@ REPRODUCED = 1e-3
 of matrices two picks changed places and numbers moved by 3e-9; a pick that goes elsewhere among
 nearly equal ones moves them by more, another rule by far more."""
 
+AGREEING_ERRORS = 3.0
+"""Standard errors by which a mean over seeds may differ from the expected one where what is picked
+depends on what came out: one pick that rounding moves changes all that follow it."""
+
+AGREEING_TRAININGS = 4.0
+"""Standard errors within which a mean over the seeds of a network experiment is the expected one:
+chance alone puts few of a hundred means so far off. Two runs on GPUs are not bit-equal, and
+training amplifies the difference."""
+
+LEAST_ERROR = 1e-3
+"""Of an accuracy, where a standard error is smaller because the seeds happened to agree: a test
+image of a thousand."""
+
 GRADIENT_SETTLED = 1e-4
 """Norm of the cost's gradient at which iLQR takes its last step. Chosen because the first control
 then has all published digits; a longer search lowers the cost by 2e-9, moves it by 1e-3."""
+
+OUTER_ROUNDING = 1e-16
+"""Singular values below this share of the largest are rounding, where variances of pairs of
+directions are written as a sum of products."""
+
+OUTER_ERROR = 1e-10
+"""Share of a variance by which such a sum may miss it, for every pair; if it misses one by more,
+as where variances span twelve powers of ten, they are taken as they are."""
+
+GRADIENT_BYTES = 256 * 2**20
+"""Size of the gradients of a few inputs and outputs that exist at once: 10 million parameters in
+float32 six times, and small beside a network's activations on a GPU."""
+
+PROJECTION_BYTES = 64 * 2**20
+"""Size of a block of a random projection; making it takes twice as much for its bits. One block is
+kept from batch to batch, others are made again."""
+
+LEAST_PRECISION = 1e-12
+"""Least prior precision that is looked for, as a share of the largest that can be best, the number
+of weights over their squared length: below it the prior is flat beside any data."""
+
+PRECISION_STEPS = 60
+"""Halvings of the range of prior precisions, of 28 powers of e: to rounding."""
+
+FULL_LAPLACE = 5_000
+"""Weights of a last layer up to which their full covariance is made: 0.2 GB, half a minute."""
+
+KMEANS_STEPS = 50
+"""Lloyd's steps at most: a thousand points settled after 1 to 25, sooner the more clusters they
+had, and what changes last is the cluster of a few points between two."""
 
 
 def nonnegative(variance: Tensor) -> Tensor:

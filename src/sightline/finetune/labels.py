@@ -1,0 +1,50 @@
+"""Labels: where they come from, and which of them count."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from sightline.finetune.inputs import Inputs, is_whole
+from sightline.shapes import Bool, Int
+
+Labeller = Callable[[Int[np.ndarray, " k"]], Int[np.ndarray, " k"]]
+"""From rows of the pool to their class numbers."""
+
+
+def check_labels(labels: Any, pool: Inputs) -> Labeller:
+    """From the dataset itself (None), one per row of the pool, or a function of rows."""
+    if labels is None:
+        pool.labels(np.arange(min(len(pool), 1)))  # says at once if the dataset yields none
+        return pool.labels
+    if callable(labels) and not isinstance(labels, Tensor | np.ndarray):
+        return lambda rows: class_numbers(labels(rows), len(rows), "what labels(rows) returns")
+    every = class_numbers(labels, len(pool), "labels")
+    return lambda rows: every[rows]
+
+
+def class_numbers(labels: Any, count: int, name: str) -> Int[np.ndarray, " k"]:
+    values = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    if values.shape != (count,) or not is_whole(values):
+        raise ValueError(
+            f"{name} must be class numbers, a whole number per row, ({count},); got "
+            f"{values.dtype} of shape {values.shape}."
+        )
+    return values.astype(np.int64)
+
+
+def check_task(task: Any) -> tuple[int, ...] | None:
+    """The class numbers that count, ascending."""
+    if task is None:
+        return None
+    numbers = class_numbers(list(task), len(list(task)), "task")
+    if len(numbers) == 0:
+        raise ValueError("task must name at least one class number; got none. None counts all.")
+    return tuple(np.unique(numbers).tolist())
+
+
+def is_in_task(
+    labels: Int[np.ndarray, " k"], task: tuple[int, ...] | None
+) -> Bool[np.ndarray, " k"]:
+    return np.ones(len(labels), dtype=bool) if task is None else np.isin(labels, task)

@@ -1,0 +1,105 @@
+"""What goes into a layer of a network, and comes out of it, while the network runs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from sightline.finetune.inputs import call, in_words
+
+MOST_LISTED = 40  # layers that an error names
+
+
+@dataclass(eq=False)
+class Watched:
+    """The layer that ran last among those watched, in the last call of the network."""
+
+    name: str | None = None
+    layer: nn.Module | None = None
+    inputs: Any = None
+    outputs: Any = None
+    version: int | None = None  # of the outputs; a change in place raises it
+
+    def run(self, model: nn.Module, batch: Any) -> Tensor:
+        """The network's outputs; what was seen before is forgotten."""
+        self.name = self.layer = self.inputs = self.outputs = self.version = None
+        return call(model, batch)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the layer's outputs were changed in place after it returned them."""
+        return version_of(self.outputs) != self.version
+
+    @property
+    def features(self) -> Tensor:
+        """(b, d) inputs of the layer."""
+        if self.layer is None:
+            raise ValueError(
+                "the model called no nn.Linear (or not the named layer) in its forward pass, so "
+                "it has no last layer. Name one that it calls: layer=."
+            )
+        if not isinstance(self.inputs, Tensor) or self.inputs.ndim != 2:
+            raise ValueError(
+                f"layer {self.name!r} must be given (b, d) features, a row per input; got "
+                f"{in_words(self.inputs)}. Name a layer that comes after pooling: layer=."
+            )
+        return self.inputs
+
+
+@contextmanager
+def watching(model: nn.Module, layer: str | None) -> Iterator[Watched]:
+    """Sees the named layer run; None: the last ``nn.Linear`` that is called."""
+    watched = Watched()
+    handles = [watch(name, module, watched) for name, module in watched_layers(model, layer)]
+    try:
+        yield watched
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def watch(name: str, module: nn.Module, watched: Watched) -> RemovableHandle:
+    def see(layer: nn.Module, inputs: tuple[Any, ...], outputs: Any) -> None:
+        watched.name, watched.layer, watched.version = name, layer, version_of(outputs)
+        watched.inputs = inputs[0] if inputs else None
+        watched.outputs = outputs.clone() if is_uncounted(outputs) else outputs
+
+    return module.register_forward_hook(see)
+
+
+def version_of(outputs: Any) -> int | None:
+    """How often a tensor was changed in place, where torch counts it."""
+    is_counted = isinstance(outputs, Tensor) and not is_uncounted(outputs)
+    return outputs._version if is_counted else None
+
+
+def is_uncounted(outputs: Any) -> bool:
+    """Under inference_mode torch does not count changes."""
+    return isinstance(outputs, Tensor) and outputs.is_inference()
+
+
+def watched_layers(model: nn.Module, layer: str | None) -> list[tuple[str, nn.Module]]:
+    """The layer of this name, or all that are linear."""
+    layers = {name: module for name, module in model.named_modules() if name}
+    if layer is None:
+        if linear := [pair for pair in model.named_modules() if isinstance(pair[1], nn.Linear)]:
+            return linear
+        raise ValueError(
+            f"the model has no nn.Linear to take for its last layer; name one: layer=. "
+            f"It has {listed(layers)}."
+        )
+    if layer not in layers:
+        raise ValueError(f"the model has no layer {layer!r}; it has {listed(layers)}.")
+    return [(layer, layers[layer])]
+
+
+def listed(layers: dict[str, nn.Module]) -> str:
+    """Names of layers and what they are; of many, the last."""
+    named = [f"{name} ({type(module).__name__})" for name, module in layers.items()]
+    hidden = len(named) - MOST_LISTED
+    if hidden > 0:
+        named = [f"{hidden} more", *named[hidden:]]
+    return ", ".join(named) or "no layers"

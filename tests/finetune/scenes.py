@@ -1,0 +1,55 @@
+"""Rounds of fine-tuning as a strategy sees them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from networks import mlp
+from torch import Tensor, nn
+
+from sightline.finetune import Inputs
+from sightline.finetune.embedding import Embedded
+from sightline.finetune.strategies import Scene
+
+FEATURES = 5
+
+
+def rows(count: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(count, FEATURES, generator=generator, dtype=torch.float64)
+
+
+def scene(
+    *,
+    candidates: Tensor | None = None,
+    targets: Tensor | None = None,
+    observed: Tensor | None = None,
+    model: nn.Module | None = None,
+    seed: int = 0,
+    kind: type[Scene] = Scene,
+) -> Scene:
+    """Thirty candidates, four targets and nothing observed, unless they are given."""
+    known = rows(0, 0) if observed is None else observed
+    return kind(
+        model=mlp() if model is None else model,
+        candidates=Inputs.of(rows(30, seed) if candidates is None else candidates, "pool"),
+        targets=Inputs.of(rows(4, seed + 1) if targets is None else targets, "targets"),
+        observed=Inputs.of(known, "observed"),
+        observed_labels=np.zeros(len(known), dtype=np.int64),
+        labelled=Inputs.of(known, "labelled"),
+        seed=seed,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class HalfPrecision(Scene):
+    """Its points are kept in float16."""
+
+    def embed(self, part, embedding) -> Embedded:
+        made = super().embed(part, embedding)
+        return Embedded(made.points.half(), made.kernel)
+
+
+def points_of(made: Scene, part: str, embedding) -> np.ndarray:
+    """As the strategies see them, in float64."""
+    return made.embed(part, embedding).points.double().numpy()
