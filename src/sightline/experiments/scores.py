@@ -12,9 +12,36 @@ if TYPE_CHECKING:
 
 Scores = Float[np.ndarray, "methods seeds budgets"]
 
-COLORS = {"vtl": "#1d5fb8", "mmr": "#8a5bb0", "top-k": "#c8641b", "random": "#7a7a7a"}
-MARKERS = {"vtl": "o", "mmr": "D", "top-k": "s", "random": "^"}
-NAMES = {"vtl": "VTL", "mmr": "MMR", "top-k": "nearest neighbours", "random": "random"}
+COLORS = {
+    "vtl-gradients": "#0b2e63",
+    "mmr-gradients": "#4b2468",
+    "vtl-paper": "#3aa6a0",
+    "vtl": "#1d5fb8",
+    "mmr": "#8a5bb0",
+    "top-k": "#c8641b",
+    "cosine": "#c8641b",
+    "random": "#7a7a7a",
+}
+MARKERS = {
+    "vtl-gradients": "*",
+    "mmr-gradients": "P",
+    "vtl-paper": "v",
+    "vtl": "o",
+    "mmr": "D",
+    "top-k": "s",
+    "cosine": "s",
+    "random": "^",
+}
+NAMES = {
+    "vtl-gradients": "VTL, loss gradients",
+    "mmr-gradients": "MMR, loss gradients",
+    "vtl-paper": "VTL, the paper's noise",
+    "vtl": "VTL",
+    "mmr": "MMR",
+    "top-k": "nearest neighbours",
+    "cosine": "cosine similarity",
+    "random": "random",
+}
 
 
 def mean_and_error(
