@@ -6,12 +6,15 @@ import json
 import numpy as np
 import pytest
 import torch
-from loops import clusters, network, tuner
+from loops import Recorder, clusters, network, tuner
 from torch import nn
+from torch.utils.data import TensorDataset
 
+from sightline import numerics
 from sightline.finetune import LastLayer, Outputs, Targeted, Weighted
 
-LABELS = clusters()[1]
+POOL, LABELS = clusters()
+TARGETS = clusters(12, seed=1)[0]
 DRAWN = {"candidates": 30, "targets_per_round": 2, "task": [0, 1], "seed": 3}
 
 
@@ -203,3 +206,72 @@ def test_a_damaged_state_is_refused_whole(damage):
     with pytest.raises(ValueError, match="damaged, and nothing of it was taken over"):
         other.load_state_dict(state)
     assert len(other.history) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"pool": POOL.flip(0)}, "its pool is '60 inputs of content"),
+        ({"pool": POOL.numpy() + 1e-6}, "its pool is '60 inputs of content"),
+        ({"pool": TensorDataset(-POOL, LABELS)}, "its pool is '60 inputs of content"),
+        ({"targets": TARGETS[1:4]}, "its targets is '3 inputs of content"),
+        ({"targets": [0, 4, 8]}, "its targets is '3 inputs of content"),
+        ({"targets": None}, "that of this one None"),
+        ({"pool": list(POOL[:-1]), "labels": LABELS[:-1]}, "that of this one '59 inputs'"),
+    ],
+)
+def test_the_state_of_other_inputs_is_refused(changes, text):
+    state = tuner().state_dict()
+    with pytest.raises(ValueError, match=f"of another loop: .*{text}"):
+        tuner(**changes).load_state_dict(state)
+
+
+def test_inputs_are_known_again_in_another_form():
+    loop = tuner(targets=[0, 4, 8])
+    loop.run(1)
+    for changes in (
+        {"pool": POOL.numpy(), "targets": POOL[[0, 4, 8]].double().float()},
+        {"pool": TensorDataset(POOL, LABELS), "targets": POOL[[0, 4, 8]]},
+    ):
+        tuner(**changes).load_state_dict(json.loads(json.dumps(loop.state_dict())))
+
+
+def test_large_pools_are_known_by_all_their_blocks(monkeypatch):
+    state = tuner().state_dict()
+    monkeypatch.setattr(numerics, "CHUNK_BYTES", 7 * 8 * POOL.shape[1])
+    tuner().load_state_dict(state)
+    for row in (0, 30, 59):
+        changed = POOL.clone()
+        changed[row, 2] += 1
+        with pytest.raises(ValueError, match="its pool is"):
+            tuner(pool=changed).load_state_dict(state)
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["the dataset's own", "an array"])
+def test_the_state_of_other_labels_is_refused(own):
+    def loop(shift):
+        labels = (LABELS + shift) % 4
+        pool = list(zip(POOL, labels.tolist(), strict=True)) if own else POOL
+        return tuner(pool=pool, labels=None if own else labels, train=Recorder())
+
+    first = loop(0)
+    row = first.step().rows[0]
+    state = first.state_dict()
+    loop(0).load_state_dict(state)
+    other = loop(1)
+    expected = f"row {row} has label {LABELS[row]}, here {(LABELS[row] + 1) % 4}"
+    with pytest.raises(ValueError, match=f"another pool or has other labels: .*{expected}"):
+        other.load_state_dict(state)
+    assert len(other.history) == 0
+
+
+def test_labels_that_are_bought_are_not_bought_again_to_compare_them():
+    loop = tuner(train=Recorder())
+    loop.run(2)
+
+    def nobody(rows):
+        raise AssertionError("these labels were bought before")
+
+    again = tuner(labels=nobody)
+    again.load_state_dict(loop.state_dict())
+    assert again.chosen.tolist() == loop.chosen.tolist()

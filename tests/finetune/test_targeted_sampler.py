@@ -132,6 +132,12 @@ def test_the_state_of_another_sampler_is_refused():
         sampler(refresh=2).load_state_dict(sampler().state_dict())
 
 
+def test_the_state_of_other_inputs_is_refused():
+    other = TensorDataset(POOL.flip(0), LABELS.flip(0))
+    with pytest.raises(ValueError, match="of another sampler: its pool is '60 inputs of content"):
+        sampler(pool=other).load_state_dict(sampler().state_dict())
+
+
 @pytest.mark.parametrize("given", ["x", [[0, 0]], [[0], [60]], [[-1]], [[0.5]]], ids=repr)
 def test_a_damaged_state_is_refused_whole(given):
     batches = sampler()

@@ -1,6 +1,7 @@
 """Labels: where they come from, and which of them count."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,42 @@ Labeller = Callable[[Int[np.ndarray, " k"]], Int[np.ndarray, " k"]]
 """From rows of the pool to their class numbers."""
 
 
-def check_labels(labels: Any, pool: Inputs) -> Labeller:
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Of the pool, by rows."""
+
+    read: Labeller
+    is_bought: bool  # from a function of the caller's, which may ask somebody again
+
+    def __call__(self, rows: Int[np.ndarray, " k"]) -> Int[np.ndarray, " k"]:
+        return self.read(rows)
+
+    def check_same(self, rows: Int[np.ndarray, " k"], saved: Int[np.ndarray, " k"]) -> None:
+        """Labels of a state are those of this pool; nothing is bought to find out."""
+        if self.is_bought:
+            return
+        own = self.read(rows)
+        for at in np.flatnonzero(own != saved)[:1]:
+            raise ValueError(
+                f"the state is of another pool or has other labels: there row {rows[at]} has "
+                f"label {saved[at]}, here {own[at]}. Make the loop with the pool and the labels "
+                f"it had."
+            )
+
+
+def check_labels(labels: Any, pool: Inputs) -> Labels:
     """From the dataset itself (None), one per row of the pool, or a function of rows."""
     if labels is None:
         pool.labels(np.arange(min(len(pool), 1)))  # says at once if the dataset yields none
-        return pool.labels
+        return Labels(pool.labels, is_bought=False)
     if callable(labels) and not isinstance(labels, Tensor | np.ndarray):
-        return lambda rows: class_numbers(labels(rows), len(rows), "what labels(rows) returns")
+
+        def ask(rows: Int[np.ndarray, " k"]) -> Int[np.ndarray, " k"]:
+            return class_numbers(labels(rows), len(rows), "what labels(rows) returns")
+
+        return Labels(ask, is_bought=True)
     every = class_numbers(labels, len(pool), "labels")
-    return lambda rows: every[rows]
+    return Labels(lambda rows: every[rows], is_bought=False)
 
 
 def class_numbers(labels: Any, count: int, name: str) -> Int[np.ndarray, " k"]:

@@ -16,7 +16,7 @@ from sightline.finetune.strategies import Strategy
 from sightline.finetune.targeted import BY_VTL
 from sightline.shapes import Int
 
-FORMAT = "sightline-sampler-1"
+FORMAT = "sightline-sampler-2"
 
 
 class TargetedSampler(Sampler[list[int]]):

@@ -10,7 +10,7 @@ import numpy as np
 from sightline.finetune.history import History, Round
 from sightline.shapes import Int
 
-FORMAT = "sightline-fine-tuner-1"
+FORMAT = "sightline-fine-tuner-2"
 
 
 @dataclass(frozen=True, eq=False)

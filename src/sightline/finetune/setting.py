@@ -1,6 +1,7 @@
 """What is chosen from, what for, and how: the same in every round."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from sightline.checking import check_whole
 from sightline.checking.values import check_indices
 from sightline.finetune.candidates import Candidates, check_candidates, check_draw
+from sightline.finetune.contents import name_of
 from sightline.finetune.describing import describe
 from sightline.finetune.inputs import Collate, Inputs, device_of
 from sightline.finetune.stopwatch import Stopwatch
@@ -63,15 +65,20 @@ class Setting:
         return int(self.generator(number, purpose).integers(2**62))
 
     def identity(self) -> dict[str, Any]:
-        """What tells this setting from others, as plain values; of inputs, how many there are."""
+        """What tells this setting from others, as plain values."""
         return {
-            "pool": len(self.pool),
-            "targets": 0 if self.targets is None else len(self.targets),
+            **self._names_of_inputs,
             "targets_per_round": self.targets_per_round,
             "strategy": describe(self.strategy),
             "candidates": describe(self.candidates),
             "seed": self.seed,
         }
+
+    @cached_property
+    def _names_of_inputs(self) -> dict[str, str | None]:
+        """Made once, when a state is first saved or loaded, as it reads all values."""
+        aims = self.targets
+        return {"pool": name_of(self.pool), "targets": None if aims is None else name_of(aims)}
 
     def draw(
         self, number: int, open_rows: Int[np.ndarray, " n"], *, at_least: int

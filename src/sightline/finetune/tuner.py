@@ -206,6 +206,8 @@ class ActiveFineTuner:
             n=len(self._setting.pool),
             taken=self._observed,
         )
+        for one in (*history, *([] if bought is None else [bought])):
+            self._labels.check_same(one.rows, one.labels)
         if "model" in state:
             self._model.load_state_dict(state["model"])
         if "train" in state:
