@@ -54,34 +54,64 @@ def test_without_the_model_the_state_is_json_and_the_weights_stay():
     assert all(map(torch.equal, before, model.parameters()))
 
 
+class Momentum:
+    """A trainer that keeps its optimiser from round to round."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+
+    def __call__(self, model, inputs, labels, round):
+        self.optimizer.zero_grad()
+        nn.functional.cross_entropy(model(inputs), labels).backward()
+        self.optimizer.step()
+
+    def state_dict(self):
+        return self.optimizer.state_dict()
+
+    def load_state_dict(self, state):
+        self.optimizer.load_state_dict(state)
+
+
+def with_momentum():
+    model = network()
+    return tuner(model, train=Momentum(model))
+
+
 def test_a_trainer_with_a_state_is_saved_beside_the_model():
-    class Momentum:
-        """Keeps its optimiser from round to round."""
-
-        def __init__(self, model: nn.Module) -> None:
-            self.optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-
-        def __call__(self, model, inputs, labels, round):
-            self.optimizer.zero_grad()
-            nn.functional.cross_entropy(model(inputs), labels).backward()
-            self.optimizer.step()
-
-        def state_dict(self):
-            return self.optimizer.state_dict()
-
-        def load_state_dict(self, state):
-            self.optimizer.load_state_dict(state)
-
-    def fresh():
-        model = network()
-        return tuner(model, train=Momentum(model))
-
-    whole, first, second = fresh(), fresh(), fresh()
+    whole, first, second = (with_momentum() for _ in range(3))
     whole.run(3)
     first.run(2)
     second.load_state_dict(through_a_file(first.state_dict(model=True)))
     second.run(1)
     torch.testing.assert_close(second.model.state_dict(), whole.model.state_dict(), rtol=0, atol=0)
+
+
+def test_a_state_is_not_changed_by_later_rounds_and_goes_back_more_than_once():
+    loop = with_momentum()
+    loop.run(2)
+    state = loop.state_dict(model=True)
+    ends = []
+    for _ in range(3):
+        loop.run(2)
+        ends.append([value.clone() for value in loop.model.state_dict().values()])
+        loop.load_state_dict(state)
+        assert len(loop.history) == 2
+    assert all(map(torch.equal, ends[0], ends[1])) and all(map(torch.equal, ends[0], ends[2]))
+
+
+def test_a_trainer_that_cannot_take_its_state_is_refused_before_weights_are_loaded():
+    class Forgetful(Recorder):
+        def state_dict(self):
+            return {}
+
+    first = tuner(train=Forgetful())
+    first.run(1)
+    model = network(seed=9)
+    before = [parameter.clone() for parameter in model.parameters()]
+    second = tuner(model, train=Forgetful())
+    with pytest.raises(TypeError, match=r"load_state_dict\(state\); Forgetful has none"):
+        second.load_state_dict(first.state_dict(model=True))
+    assert all(map(torch.equal, before, model.parameters())) and len(second.history) == 0
 
 
 def test_labels_that_were_bought_before_a_failure_are_in_the_state():

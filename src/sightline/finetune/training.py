@@ -40,6 +40,18 @@ def examples_of(inputs: Inputs, device: torch.device) -> Any:
     return Examples(inputs)
 
 
+def loader_of(train: Trainer) -> Callable[[Any], None]:
+    """What takes a saved state of the trainer."""
+    load = getattr(train, "load_state_dict", None)
+    if load is None:
+        raise TypeError(
+            f"the state has one of the trainer, and train must take it by load_state_dict(state); "
+            f"{type(train).__name__} has none, and nothing was loaded. Give train a "
+            f"load_state_dict, or leave out the state's 'train'."
+        )
+    return load
+
+
 def run_trainer(
     train: Trainer,
     model: nn.Module,

@@ -1,6 +1,7 @@
 """ActiveFineTuner: choose, label, train, and again."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from sightline.finetune.training import (
     Trainer,
     check_devices,
     devices_of,
+    loader_of,
     run_evaluation,
     run_trainer,
 )
@@ -184,7 +186,8 @@ class ActiveFineTuner:
 
         No generator is in it, since each round's draws follow from the seed. With ``model`` also
         the network's state, and that of the trainer if it is an object with a ``state_dict``
-        (say, of its optimiser); without it, save these yourself.
+        (say, of its optimiser); without it, save these yourself. It is a copy, which later rounds
+        do not change.
         """
         state = {
             **self._identity(),
@@ -192,9 +195,9 @@ class ActiveFineTuner:
             "bought": None if self._bought is None else self._bought.state(),
         }
         if model:
-            state["model"] = self._model.state_dict()
+            state["model"] = deepcopy(self._model.state_dict())
             if hasattr(self._train, "state_dict"):
-                state["train"] = self._train.state_dict()
+                state["train"] = deepcopy(self._train.state_dict())
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -208,10 +211,11 @@ class ActiveFineTuner:
         )
         for one in (*history, *([] if bought is None else [bought])):
             self._labels.check_same(one.rows, one.labels)
+        load_train = loader_of(self._train) if "train" in state else None
         if "model" in state:
             self._model.load_state_dict(state["model"])
-        if "train" in state:
-            self._train.load_state_dict(state["train"])  # type: ignore[attr-defined]
+        if load_train is not None:
+            load_train(deepcopy(state["train"]))  # an optimiser would go on to change the state
         self._history, self._bought = history, bought
 
     def _identity(self) -> dict[str, Any]:
