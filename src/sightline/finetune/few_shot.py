@@ -17,7 +17,13 @@ from sightline.finetune.labels import check_labels
 from sightline.finetune.setting import Setting, are_row_numbers
 from sightline.finetune.strategies import Strategy
 from sightline.finetune.targeted import BY_VTL
-from sightline.finetune.training import Trainer, check_devices, devices_of, run_trainer
+from sightline.finetune.training import (
+    Trainer,
+    check_devices,
+    check_metrics,
+    devices_of,
+    run_trainer,
+)
 from sightline.progress import ProgressLine
 from sightline.shapes import Float, Int
 
@@ -117,7 +123,8 @@ def trained_copy(
 ) -> nn.Module:
     copy = deepcopy(model)
     seed = setting.seed_of(number, "training")
-    run_trainer(train, copy, setting.pool.subset(rows), labels, number, seed=seed)
+    made = run_trainer(train, copy, setting.pool.subset(rows), labels, number, seed=seed)
+    check_metrics(made, "train")
     check_devices(copy, devices_of(model), f"after train of query {number}")
     return copy
 

@@ -23,6 +23,7 @@ from sightline.finetune.training import (
     Evaluation,
     Trainer,
     check_devices,
+    check_metrics,
     devices_of,
     loader_of,
     run_evaluation,
@@ -46,7 +47,8 @@ class ActiveFineTuner:
     torch's generators are seeded likewise and put back afterwards, so that a loop is repeatable if
     the trainer takes its randomness from them. What fails costs no labels: the next ``step`` goes
     on in the same round. A trainer that failed is called again, and starts from the weights that
-    it left; where the evaluation failed, the next ``step`` only evaluates.
+    it left; where the evaluation failed, or what the trainer returned is no metrics, the next
+    ``step`` only evaluates.
     """
 
     def __init__(
@@ -251,12 +253,14 @@ class ActiveFineTuner:
         return rows[kept], labels[kept]
 
     def _trained(self, bought: Bought) -> Bought:
-        """The same after training, which must not be done twice."""
+        """The same after training, which must not be done twice, whatever train returned."""
         watch = Stopwatch(device_of(self._model))
         with watch.measure("training"):
-            metrics = self._train_on_what_is_known(bought)
+            returned = self._train_on_what_is_known(bought)
+        done = replace(bought, metrics={}, seconds={**bought.seconds, **watch.seconds})
+        self._bought = done
         self._check_devices("after train in")
-        return replace(bought, metrics=metrics, seconds={**bought.seconds, **watch.seconds})
+        return replace(done, metrics=check_metrics(returned, "train"))
 
     def _evaluated(self, bought: Bought) -> Round:
         """The round as it ends."""
@@ -283,7 +287,8 @@ class ActiveFineTuner:
     def _check_devices(self, when: str) -> None:
         check_devices(self._model, self._devices, f"{when} round {len(self._history) + 1}")
 
-    def _train_on_what_is_known(self, bought: Bought) -> dict[str, float]:
+    def _train_on_what_is_known(self, bought: Bought) -> Any:
+        """What the trainer returned; None where there is nothing to train on."""
         number = len(self._history) + 1
         kept = is_in_task(bought.labels, self._task)
         rows, labels = bought.rows[kept], bought.labels[kept]
@@ -293,7 +298,7 @@ class ActiveFineTuner:
             rows = np.concatenate([earlier[skipped:], rows])
             labels = np.concatenate([earlier_labels[skipped:], labels])
         if len(rows) == 0:
-            return {}
+            return None
         inputs, seed = self._setting.pool.subset(rows), self._setting.seed_of(number, "training")
         return run_trainer(self._train, self._model, inputs, labels, number, seed=seed)
 

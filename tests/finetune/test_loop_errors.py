@@ -1,0 +1,168 @@
+"""What goes wrong in a loop, or was asked for wrongly, and what is said about it."""
+
+import numpy as np
+import pytest
+import torch
+from loops import clusters, train, tuner
+
+from sightline.finetune import (
+    ActiveFineTuner,
+    Laplace,
+    LastLayer,
+    LossGradients,
+    Outputs,
+    Targeted,
+)
+
+POOL, LABELS = clusters()
+
+
+@pytest.mark.parametrize("who", ["train", "evaluate"])
+def test_a_model_that_is_moved_is_an_error_until_it_is_moved_back(who):
+    def moving(model, *_):
+        model.to("meta")
+        return {}
+
+    loop = tuner(**{who: moving})
+    with pytest.raises(
+        ValueError, match=f"given on cpu, and after {who} in round 1 it is on meta"
+    ):
+        loop.step()
+    with pytest.raises(ValueError, match="given on cpu, and before round 1 it is on meta"):
+        loop.step()
+    assert len(loop.history) == 0
+
+
+def test_a_trainer_that_fails_costs_no_labels():
+    asked = []
+
+    def failing(model, inputs, labels, round):
+        if len(asked) == 1:
+            asked.append(None)
+            raise MemoryError("too large")
+        return train(model, inputs, labels, round)
+
+    loop = tuner(train=failing, labels=lambda rows: asked.append(rows) or LABELS[rows])
+    with pytest.raises(MemoryError):
+        loop.step()
+    assert len(loop.history) == 0
+    again = loop.step()
+    assert len(asked) == 2 and again.rows.tolist() == asked[0].tolist()
+
+
+@pytest.mark.parametrize("returned", [3, {"share": 1}, {"loss": "x"}], ids=str)
+def test_what_a_trainer_returns_does_not_make_it_train_again(returned):
+    rounds = []
+    loop = tuner(train=lambda model, inputs, labels, round: rounds.append(round) or returned)
+    with pytest.raises((TypeError, ValueError), match="train"):
+        loop.step()
+    done = loop.step()
+    assert rounds == [1] and done.number == 1 and done.metrics == {}
+
+
+def test_a_model_that_was_moved_by_the_trainer_is_not_trained_again_when_it_is_back():
+    rounds = []
+    loop = tuner(train=lambda model, inputs, labels, round: rounds.append(model.to("meta")))
+    with pytest.raises(ValueError, match="after train in round 1"):
+        loop.step()
+    loop.model.to_empty(device="cpu")
+    assert loop.step().number == 1 and len(rounds) == 1
+
+
+WRONG = [
+    ({"labels": None}, ValueError, "yields no labels. Give labels="),
+    ({"labels": LABELS[:7]}, ValueError, r"a whole number per row, \(60,\)"),
+    ({"labels": LABELS + 0.5}, ValueError, "labels must be class numbers"),
+    ({"labels": lambda rows: [0]}, ValueError, r"what labels\(rows\) returns must be"),
+    ({"targets": [60]}, ValueError, "targets must name rows of the pool, 0 to 59; got 60"),
+    ({"targets": POOL[:0]}, ValueError, "targets must not be empty"),
+    ({"targets": (POOL, LABELS)}, TypeError, "inputs beside their labels"),
+    ({"targets": [POOL, LABELS[:, None]]}, TypeError, "inputs beside their labels"),
+    ({"targets": [POOL, LABELS.tolist()]}, TypeError, "inputs beside their labels"),
+    ({"targets": {"x": POOL}}, TypeError, "targets must have a row per input; got a mapping with"),
+    ({"targets": np.arange(60) < 3}, TypeError, "targets must be a vector of integers"),
+    ({"targets": POOL.tolist()}, TypeError, r"Give torch.tensor\(targets\)"),
+    ({"targets": POOL.double()}, TypeError, "of torch.float32 and targets of torch.float64"),
+    ({"pool": POOL.double().numpy()}, TypeError, "of torch.float32 and pool of torch.float64"),
+    ({"pool": [(x, "cat") for x in POOL], "labels": None}, ValueError, "of item 0 is 'cat'"),
+    ({"pool": [(x, np.nan) for x in POOL], "labels": None}, ValueError, "of item 0 is nan"),
+    ({"labels": LABELS * np.inf}, ValueError, "labels must be class numbers"),
+    ({"pool": iter([])}, TypeError, "pool must be a tensor"),
+    ({"pool": [POOL[0]] * 60, "labels": None}, ValueError, "must yield labels here"),
+    ({"targets_per_round": 4}, ValueError, "at most the number of targets, 3; got 4"),
+    ({"batch": 0}, ValueError, "batch must be a whole number"),
+    ({"candidates": 0}, ValueError, "candidates must be a whole number"),
+    ({"candidates": 4}, ValueError, r"at least the 5 rows .* drew 4 of 60"),
+    ({"candidates": "all"}, TypeError, "candidates must be a whole number"),
+    ({"strategy": Targeted}, TypeError, "strategy must be an object"),
+    ({"task": []}, ValueError, "task must name at least one"),
+    ({"train_on": "some"}, ValueError, "train_on must be one of all, chosen, new"),
+    ({"observed": [3, 3]}, ValueError, "observed has row 3 more than once"),
+    ({"seed": -1}, ValueError, "seed must be"),
+    ({"train": lambda *_: 3}, TypeError, "train must return metrics"),
+    ({"train": lambda *_: {"share": 1}}, ValueError, "got 'share'"),
+    ({"train": lambda *_: {"loss": "x"}}, TypeError, "train's loss must be a number"),
+    ({"evaluate": lambda _: None}, TypeError, "evaluate must return metrics"),
+    ({"evaluate": lambda _: {"loss": 1.0}}, ValueError, "both return 'loss'"),
+]
+
+
+@pytest.mark.parametrize(("changes", "error", "text"), WRONG, ids=[text for *_, text in WRONG])
+def test_bad_input_is_an_error_that_helps(changes, error, text):
+    with pytest.raises(error, match=text):
+        tuner(**changes).step()
+
+
+@pytest.mark.parametrize("name", ["pool", "targets"])
+def test_an_input_that_is_not_finite_is_named_by_the_row_of_the_callers_data(name):
+    damaged = POOL.clone()
+    damaged[47] = torch.nan
+    with pytest.raises(ValueError, match=f"not finite in batch 0, rows 47 of {name}"):
+        tuner(**{name: damaged}, observed=range(9), targets_per_round=None).step()
+
+
+def test_a_wrong_strategy_is_named():
+    class Twice:
+        name = "twice"
+
+        def choose(self, scene, k):
+            return np.zeros(k, dtype=np.int64)
+
+    with pytest.raises(ValueError, match="'twice' must choose 5 different positions among 60"):
+        tuner(strategy=Twice(), candidates=None).step()
+
+
+def test_a_wrong_sampler_is_named():
+    class Outside:
+        def draw(self, rows, generator):
+            return rows + 1
+
+    with pytest.raises(ValueError, match="candidates must draw at least one of the rows"):
+        tuner(candidates=Outside()).step()
+
+
+def test_bad_arguments_of_targeted_are_errors_at_once():
+    with pytest.raises(ValueError, match="rule"):
+        Targeted("itl-x")
+    with pytest.raises(TypeError, match=r"must be an object such as LastLayer\(\)"):
+        Targeted(embedding=Outputs)
+    with pytest.raises(ValueError, match="would be counted twice"):
+        Targeted(covariance=Laplace(), observed=True)
+
+
+def test_rows_that_are_no_features_are_not_normalised():
+    with pytest.raises(ValueError, match="have a kernel of their own"):
+        tuner(strategy=Targeted(embedding=LossGradients(), normalize="unit")).step()
+    written_out = LossGradients(materialize=True)
+    tuner(strategy=Targeted(embedding=written_out, normalize="unit")).step()
+
+
+def test_a_matrix_is_no_covariance_that_is_fitted():
+    with pytest.raises(TypeError, match=r"A matrix goes into embedding=Weighted"):
+        Targeted(covariance=torch.eye(3))
+
+
+def test_the_model_may_be_any_module_and_its_layers_are_named_where_one_is_missing():
+    with pytest.raises(ValueError, match="head"):
+        tuner(strategy=Targeted(embedding=LastLayer("head"))).step()
+    assert isinstance(tuner(), ActiveFineTuner)
