@@ -5,13 +5,18 @@ import pytest
 import torch
 from loops import clusters, train, tuner
 
+from sightline import numerics
 from sightline.finetune import (
     ActiveFineTuner,
     Laplace,
     LastLayer,
     LossGradients,
+    OutputGradients,
     Outputs,
+    Predictive,
+    Projected,
     Targeted,
+    Weighted,
 )
 
 POOL, LABELS = clusters()
@@ -148,6 +153,60 @@ def test_bad_arguments_of_targeted_are_errors_at_once():
         Targeted(embedding=Outputs)
     with pytest.raises(ValueError, match="would be counted twice"):
         Targeted(covariance=Laplace(), observed=True)
+    with pytest.raises(ValueError, match=r"normalize='unit' would change. Leave normalize out"):
+        Targeted(covariance=Laplace(), normalize="unit")
+
+
+@pytest.mark.parametrize(
+    ("structure", "embedding", "text"),
+    [
+        ("full", LossGradients(), r"needs LossGradients\(materialize=True\)"),
+        ("kronecker", Outputs(), r"got Outputs\(\)"),
+        ("kronecker", OutputGradients("all"), "got OutputGradients"),
+        ("diagonal", OutputGradients(("0.weight",)), "got OutputGradients"),
+        ("kronecker", Projected(LastLayer(), 4), "got Projected"),
+        ("kronecker", Predictive(3), "got Predictive"),
+        ("kronecker", Weighted(LastLayer(), torch.eye(8)), "got Weighted"),
+    ],
+    ids=str,
+)
+def test_points_that_a_covariance_cannot_weigh_are_refused_at_once(structure, embedding, text):
+    with pytest.raises((TypeError, ValueError), match=text):
+        Targeted(embedding=embedding, covariance=Laplace(structure))
+
+
+@pytest.mark.parametrize(
+    ("covariance", "embedding", "text"),
+    [
+        (Laplace(), LastLayer("0"), "must be those of its final layer '0'"),
+        (Laplace(), LastLayer("1"), "'1' is a Tanh"),
+        (Laplace("full"), LastLayer(), "of 36 weights is too large"),
+        (Laplace(), LossGradients(materialize=True), "of 36 weights is too large"),
+    ],
+    ids=str,
+)
+def test_a_network_that_a_covariance_does_not_fit_is_refused_before_labels_are_bought(
+    covariance, embedding, text, monkeypatch
+):
+    def nobody(rows):
+        raise AssertionError("labels were bought")
+
+    if "too large" in text:
+        monkeypatch.setattr(numerics, "FULL_LAPLACE", 35)
+    loop = tuner(labels=nobody, strategy=Targeted(embedding=embedding, covariance=covariance))
+    with pytest.raises(ValueError, match=text):
+        loop.step()
+
+
+@pytest.mark.parametrize("structure", ["kronecker", "diagonal", "full"])
+@pytest.mark.parametrize(
+    "embedding",
+    [LastLayer(), LastLayer("3"), LossGradients(materialize=True), OutputGradients()],
+    ids=str,
+)
+def test_points_of_the_final_layer_go_with_every_covariance(structure, embedding):
+    strategy = Targeted(embedding=embedding, covariance=Laplace(structure))
+    assert len(tuner(strategy=strategy).run(2).rows) == 10
 
 
 def test_rows_that_are_no_features_are_not_normalised():

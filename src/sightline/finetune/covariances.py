@@ -11,11 +11,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
-from sightline.finetune.embedding import Embedded, Embedding
-from sightline.finetune.inputs import Inputs
-from sightline.finetune.laplace import check_structure, fit_laplace
+from sightline.finetune.curvatures import check_size
+from sightline.finetune.embedding import Embedded, Embedding, evaluating
+from sightline.finetune.heads import at_the_head
+from sightline.finetune.inputs import Inputs, device_of
+from sightline.finetune.laplace import check_structure, check_weighable, fit_laplace
 from sightline.kernels import Kernel, Linear, Scaled
 from sightline.shapes import Float
 
@@ -44,7 +48,8 @@ class Laplace:
         prior_precision: None: that of largest marginal likelihood.
 
     Before anything was observed it is the prior's: the identity over the precision, of 1 if none
-    is given.
+    is given. It weighs the points of ``LossGradients`` (those with ``materialize=True`` if it is
+    full), ``LastLayer`` and ``OutputGradients("last")``, of the network's final layer.
     """
 
     structure: str = "kronecker"
@@ -62,6 +67,7 @@ class Laplace:
         *,
         batch_size: int = 256,
     ) -> Weigh:
+        self.check_embedding(embedding)
         if len(data) == 0:
             return lambda embedded: scaled(embedded, self.prior_precision)
         posterior = fit_laplace(
@@ -70,10 +76,27 @@ class Laplace:
             labels,
             structure=self.structure,
             prior_precision=self.prior_precision,
-            layer=getattr(embedding, "layer", None),
+            layer=layer_of(embedding),
             batch_size=batch_size,
         )
         return lambda embedded: posterior.weigh(embedded, embedding)
+
+    def check_embedding(self, embedding: Embedding) -> None:
+        """Its points are those that such a covariance weighs."""
+        check_weighable(embedding, is_factored=self.structure != "full")
+
+    def check_network(self, model: nn.Module, inputs: Inputs, embedding: Embedding) -> None:
+        """It can be fitted to this network later on: one of the inputs shows its final layer."""
+        first = inputs.batch(np.arange(1), device_of(model))
+        with evaluating(model), torch.no_grad(), at_the_head(model, layer_of(embedding)) as run:
+            weights = run(first).weights
+        if self.structure == "full" or getattr(embedding, "materialize", False):
+            check_size(weights.numel())
+
+
+def layer_of(embedding: Embedding) -> str | None:
+    """The name of the final layer, if the embedding says one."""
+    return getattr(embedding, "layer", None)
 
 
 def scaled(embedded: Embedded, precision: float | None) -> Embedded:

@@ -54,25 +54,15 @@ class LaplacePosterior:
         That of ``LastLayer`` is the covariance of an output, on average over outputs; that of
         ``OutputGradients()``, whose points are longer by sqrt(c), is the sum over outputs.
         """
-        tau = self.prior_precision
-        if isinstance(embedding, LossGradients) and embedding.materialize:
-            return Linear(self.covariance())
+        curvature, tau = self.curvature, self.prior_precision
+        check_weighable(embedding, is_factored=isinstance(curvature, Factored))
+        if isinstance(embedding, LossGradients) and isinstance(curvature, Factored):
+            return Linear(self.covariance()) if embedding.materialize else curvature.kernel(tau)
         if isinstance(embedding, LossGradients):
-            if isinstance(self.curvature, Factored):
-                return self.curvature.kernel(tau)
-            raise ValueError(
-                "a full covariance needs LossGradients(materialize=True); or use "
-                "structure='kronecker'."
-            )
-        block = self.curvature.mean_block(tau)
-        if embedding == OutputGradients("last"):
-            return Linear(block)
-        if isinstance(embedding, LastLayer):
-            return Linear(block[:-1, :-1] if self.has_bias else block)
-        raise TypeError(
-            f"a Laplace approximation of the final layer weighs LossGradients, LastLayer or "
-            f"OutputGradients('last'); got {embedding!r}."
-        )
+            return Linear(self.covariance())
+        block = curvature.mean_block(tau)
+        without_bias = isinstance(embedding, LastLayer) and self.has_bias
+        return Linear(block[:-1, :-1] if without_bias else block)
 
     def weigh(self, embedded: Embedded, embedding: Embedding) -> Embedded:
         """Points with this kernel in the place of theirs; turned, where that saves work."""
@@ -170,6 +160,22 @@ def walk(
             head = run(batch)
             visit(head, start)
             start += len(head.features)
+
+
+def check_weighable(embedding: Embedding, *, is_factored: bool) -> None:
+    """A covariance of the final layer's weights, factored or full, weighs these points."""
+    if isinstance(embedding, LossGradients):
+        if is_factored or embedding.materialize:
+            return
+        raise ValueError(
+            "a full covariance needs LossGradients(materialize=True); or use "
+            "structure='kronecker'."
+        )
+    if not isinstance(embedding, LastLayer) and embedding != OutputGradients("last"):
+        raise TypeError(
+            f"a Laplace approximation of the final layer weighs LossGradients, LastLayer or "
+            f"OutputGradients('last'); got {embedding!r}."
+        )
 
 
 def check_structure(structure: str, prior_precision: float | None) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.checking import check_rule
 from sightline.finetune.activations import LastLayer
-from sightline.finetune.covariances import LatentCovariance, Weigh
+from sightline.finetune.covariances import Laplace, LatentCovariance, Weigh
 from sightline.finetune.embedding import Embedded, Embedding
 from sightline.finetune.strategies import Scene
 from sightline.kernels import Linear
@@ -43,12 +43,14 @@ class Targeted:
 
     def __post_init__(self) -> None:
         check_rule(self.rule)
-        check_covariance(self.covariance, observed=self.observed)
+        check_covariance(self.covariance, observed=self.observed, normalize=self.normalize)
         if not isinstance(self.embedding, Embedding) or isinstance(self.embedding, type):
             raise TypeError(
                 f"Targeted(embedding) must be an object such as LastLayer(); got "
                 f"{self.embedding!r}."
             )
+        if isinstance(self.covariance, Laplace):
+            self.covariance.check_embedding(self.embedding)
 
     @property
     def name(self) -> str:
@@ -56,8 +58,9 @@ class Targeted:
 
     def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
         rule = seeded(check_rule(self.rule), self.rule, scene.seed)
+        made = scene.embed("candidates", self.embedding)
         weigh = self._weigh(scene)
-        candidates = weigh(scene.embed("candidates", self.embedding))
+        candidates = weigh(made)
         self._check_normalize(candidates)
         targets = weigh(scene.embed("targets", self.embedding)) if aims(rule, scene) else None
         observed = None
@@ -100,6 +103,9 @@ class Targeted:
                 f"label {int(labels.min())} is no class number. Give labels= to the sampler."
             )
         with scene.watch.measure("embedding"):
+            if len(labels) == 0 and isinstance(self.covariance, Laplace):
+                # what could not be fitted later is said before labels are bought
+                self.covariance.check_network(scene.model, scene.candidates, self.embedding)
             return self.covariance.fit(
                 scene.model,
                 scene.observed,
@@ -109,7 +115,7 @@ class Targeted:
             )
 
 
-def check_covariance(covariance: Any, *, observed: bool) -> None:
+def check_covariance(covariance: Any, *, observed: bool, normalize: str | None) -> None:
     if covariance is None:
         return
     if isinstance(covariance, type) or not isinstance(covariance, LatentCovariance):
@@ -122,6 +128,12 @@ def check_covariance(covariance: Any, *, observed: bool) -> None:
         raise ValueError(
             "Targeted(covariance) is that of the weights given what was observed already: with "
             "observed=True it would be counted twice. Give one of them."
+        )
+    if normalize is not None:
+        raise ValueError(
+            f"Targeted(covariance) is that of the weights of features as the network has them, "
+            f"which normalize={normalize!r} would change. Leave normalize out, and where features "
+            f"share a large mean give a small noise_std; or leave covariance out."
         )
 
 
