@@ -83,6 +83,16 @@ def test_what_float16_cannot_hold_is_named():
         embed(mlp(), big, LastLayer("0"), dtype=torch.float16, batch_size=4)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "wider"), [(torch.float16, torch.float32), (torch.float32, torch.float64)]
+)
+def test_the_way_out_of_a_range_is_a_wider_one(dtype, wider):
+    with pytest.raises(ValueError, match=f"exceed the range of {dtype} .* Use dtype={wider}"):
+        embed(mlp(), ROWS * 1e40, LastLayer("0"), dtype=dtype)
+    made = embed(mlp(), ROWS, LastLayer("0"), dtype=wider).points
+    assert torch.equal(made, ROWS.to(wider))
+
+
 def test_progress_is_told_on_stderr(capsys):
     embed(mlp(), ROWS, Outputs(), progress=True, batch_size=4)
     assert "4 of 9 inputs" in capsys.readouterr().err

@@ -205,6 +205,32 @@ def test_what_cannot_be_fitted_is_explained(changed, message):
         fit_laplace(mlp(), ROWS, arguments.pop("labels"), **arguments)
 
 
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_inputs_that_are_not_finite_are_named(structure, bad):
+    damaged = ROWS.clone()
+    damaged[[7, 10]] = bad
+    with pytest.raises(ValueError, match=r"are not in batch 1, rows 7 of data. \(a\)"):
+        fit_laplace(mlp(), damaged, LABELS, structure=structure, batch_size=5)
+    fit = fit_laplace(mlp(), ROWS, LABELS, structure=structure)
+    with pytest.raises(ValueError, match="are not in batch 0, rows 7, 10 of data"):
+        fit.predictive_variance(mlp(), damaged)
+
+
+def test_weights_that_are_not_finite_are_not_fitted():
+    model = mlp()
+    nn.init.constant_(model[2].bias, torch.nan)
+    with pytest.raises(ValueError, match="rows 0, 1, 2, 3, 4 and 7 more of data"):
+        fit_laplace(model, ROWS, LABELS, structure="diagonal")
+
+
+def test_values_that_are_not_finite_are_named():
+    values = np.zeros((12, 3))
+    values[[2, 9], 1] = np.nan
+    with pytest.raises(ValueError, match=r"labels must be finite .* not for rows 2, 9 of data"):
+        fit_laplace(mlp(), ROWS, values, noise_std=0.5)
+
+
 def test_what_a_covariance_does_not_fit_is_explained():
     fit = fit_laplace(mlp(), ROWS, LABELS, structure="full")
     with pytest.raises(ValueError, match=r"full covariance needs LossGradients\(materialize=True"):

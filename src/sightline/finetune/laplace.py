@@ -23,6 +23,7 @@ from sightline.finetune.inputs import Inputs, device_of
 from sightline.finetune.likelihoods import Likelihood, likelihood_of
 from sightline.finetune.loss_gradients import LossGradients
 from sightline.finetune.output_gradients import OutputGradients
+from sightline.finetune.rows import WHY_NOT_FINITE, place_of
 from sightline.kernels import Kernel, Kronecker, Linear
 from sightline.shapes import Float
 
@@ -156,10 +157,23 @@ def walk(
     """Calls ``visit`` with every batch at the final layer, and the position of its first input."""
     start = 0
     with evaluating(model), torch.no_grad(), at_the_head(model, layer) as run:
-        for batch in inputs.batches(batch_size, device_of(model)):
+        for number, batch in enumerate(inputs.batches(batch_size, device_of(model))):
             head = run(batch)
+            check_finite(head, inputs, number, start)
             visit(head, start)
             start += len(head.features)
+
+
+def check_finite(head: Head, inputs: Inputs, number: int, start: int) -> None:
+    """Features and outputs of a batch, or an error that names its rows."""
+    is_finite = [torch.isfinite(values).all(dim=1) for values in (head.features, head.outputs)]
+    is_wrong = ~(is_finite[0] & is_finite[1])
+    if bool(is_wrong.any()):
+        where = place_of(is_wrong, inputs, number, start)
+        raise ValueError(
+            f"the final layer's features and outputs must be finite; they are not in {where}. "
+            f"{WHY_NOT_FINITE}"
+        )
 
 
 def check_weighable(embedding: Embedding, *, is_factored: bool) -> None:

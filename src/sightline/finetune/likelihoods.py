@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from sightline.finetune.inputs import Inputs
+from sightline.finetune.rows import rows_in_words
 from sightline.shapes import Float, Int
 
 
@@ -81,4 +82,11 @@ def likelihood_of(labels: Any, inputs: Inputs, noise_std: float | None) -> Likel
         return Softmax(y.astype(np.int64))
     if not 0 < noise_std < np.inf:
         raise ValueError(f"noise_std must be a positive number; got {noise_std}.")
-    return Gaussian(y.astype(np.float64).reshape(len(y), -1), noise_std)
+    values = y.astype(np.float64).reshape(len(y), -1)
+    is_wrong = torch.from_numpy(~np.isfinite(values).all(axis=1))
+    if bool(is_wrong.any()):
+        raise ValueError(
+            f"labels must be finite values; they are not for {rows_in_words(is_wrong, inputs, 0)}."
+            f" Leave these inputs out."
+        )
+    return Gaussian(values, noise_std)

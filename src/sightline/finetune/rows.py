@@ -7,9 +7,14 @@ import torch
 from torch import Tensor
 
 from sightline.finetune.inputs import Inputs, in_words
-from sightline.shapes import Float
+from sightline.shapes import Bool, Float
 
 NAMED_ROWS = 5  # that an error lists
+
+WHY_NOT_FINITE = (
+    "(a) These inputs are not finite, (b) the network's weights are not, as after training that "
+    "diverged, or (c) it overflows in half precision."
+)
 
 
 class Rows:
@@ -66,20 +71,28 @@ class Rows:
         """Finite, or an error that names the caller's argument and the rows of it."""
         if bool(torch.isfinite(rounded).all()):
             return
-        at = (~torch.isfinite(rounded)).any(dim=1).nonzero()[:, 0] + self.done
-        wrong = self._inputs.rows[at.cpu().numpy()]
-        named = ", ".join(map(str, wrong[:NAMED_ROWS].tolist()))
-        more = f" and {len(wrong) - NAMED_ROWS} more" if len(wrong) > NAMED_ROWS else ""
-        where = f"batch {self._batches - 1}, rows {named}{more} of {self._inputs.name}"
+        is_wrong = ~torch.isfinite(rounded).all(dim=1)
+        where = place_of(is_wrong, self._inputs, self._batches - 1, self.done)
         if bool(torch.isfinite(points).all()):
+            wider = torch.float32 if self._dtype == torch.float16 else torch.float64
             raise ValueError(
-                f"points exceed the range of {self._dtype} in {where}. Use dtype=torch.float32."
+                f"points exceed the range of {self._dtype} in {where}. Use dtype={wider} in "
+                f"embed(), or scale what the network makes of these inputs."
             )
-        raise ValueError(
-            f"the embedding is not finite in {where}. (a) These inputs are not finite, (b) the "
-            f"network's weights are not, as after training that diverged, or (c) it overflows in "
-            f"half precision."
-        )
+        raise ValueError(f"the embedding is not finite in {where}. {WHY_NOT_FINITE}")
+
+
+def place_of(is_wrong: Bool[Tensor, " b"], inputs: Inputs, batch: int, start: int) -> str:
+    """Where a batch, the one of this number, is wrong."""
+    return f"batch {batch}, {rows_in_words(is_wrong, inputs, start)}"
+
+
+def rows_in_words(is_wrong: Bool[Tensor, " b"], inputs: Inputs, start: int) -> str:
+    """Which rows of the caller's argument these are, of inputs from ``start`` on."""
+    wrong = inputs.rows[is_wrong.nonzero()[:, 0].cpu().numpy() + start].tolist()
+    named = ", ".join(map(str, wrong[:NAMED_ROWS]))
+    more = f" and {len(wrong) - NAMED_ROWS} more" if len(wrong) > NAMED_ROWS else ""
+    return f"rows {named}{more} of {inputs.name}"
 
 
 def check_shape(points: Tensor, done: int, n: int) -> None:
