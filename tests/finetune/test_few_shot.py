@@ -75,6 +75,15 @@ def test_candidates_are_drawn_once_and_the_seed_decides():
     assert (rows(0) != rows(1)).any() and (rows(0)[0] != rows(0)[1]).any()
 
 
+def test_a_copy_whose_training_diverged_is_an_error_that_names_the_query():
+    def diverging(model, inputs, labels, number):
+        if number == 3:
+            torch.nn.init.constant_(model[3].bias, torch.nan)
+
+    with pytest.raises(ValueError, match=r"query 3, row 2 of queries, are not finite. \(a\)"):
+        few_shot(network(), QUERIES, pool=POOL, labels=LABELS, train=diverging, k=2)
+
+
 @pytest.mark.parametrize(
     ("queries", "changes", "error", "text"),
     [

@@ -62,7 +62,8 @@ def few_shot(
     """For every query: choose k examples, train a copy of the network on them, predict.
 
     Hübotter et al. 2024, Sec. 4, "Towards task-driven few-shot learning": each query is the only
-    target of its round. The network itself stays as it is, so the pool is embedded once.
+    target of its round. The network itself stays as it is, so the pool is embedded once. A copy
+    whose training diverged is an error that names the query.
 
     Args:
         model: the network that every copy starts from.
@@ -108,7 +109,7 @@ def few_shot(
             with scene.watch.measure("training"):
                 copy = trained_copy(model, setting, rows, label_of(rows), train, number)
             chosen.append(rows)
-            outputs.append(say(copy, query))
+            outputs.append(check_said(say(copy, query), number))
             line(number, len(aims))
     return FewShot(torch.cat(outputs), np.stack(chosen), scene.watch.seconds)
 
@@ -133,6 +134,17 @@ def say(model: nn.Module, query: Inputs) -> Float[Tensor, "1 c"]:
     """Its outputs for one input."""
     with evaluating(model), torch.no_grad():
         return call(model, query.batch(np.arange(1), device_of(model)))
+
+
+def check_said(outputs: Float[Tensor, "1 c"], number: int) -> Float[Tensor, "1 c"]:
+    """An answer is made of numbers."""
+    if not bool(torch.isfinite(outputs).all()):
+        raise ValueError(
+            f"the outputs for query {number}, row {number - 1} of queries, are not finite. (a) "
+            f"The training of its copy diverged: train more gently. (b) The query is not finite, "
+            f"or (c) the network overflows in half precision."
+        )
+    return outputs
 
 
 def check_examples(k: Any, n: int) -> int:
