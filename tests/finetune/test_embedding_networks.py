@@ -1,5 +1,7 @@
 """embed(): rows as the network makes them, wherever they go, and errors that help."""
 
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from networks import cnn, mlp
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from sightline.finetune import LastLayer, Outputs, embed
+from sightline.finetune import LastLayer, LossGradients, Outputs, embed
 
 PICTURES = torch.randn(
     11, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3)
@@ -20,6 +22,74 @@ def test_the_last_layer_is_the_one_called_last_and_its_inputs_are_the_points():
     made = embed(model, PICTURES, LastLayer(), dtype=torch.float64, batch_size=4)
     torch.testing.assert_close(made.points, model.eval().penultimate(PICTURES).detach())
     assert made.kernel is None and len(made) == 11
+
+
+class WithSideHead(nn.Module):
+    """Calls a head for something else after the one that makes its outputs."""
+
+    def __init__(self, end=lambda outputs: outputs) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.trunk = nn.Linear(5, 4).double()
+        self.main = nn.Linear(4, 3).double()
+        self.side = nn.Linear(5, 3).double()
+        self.end = end
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        outputs = self.main(torch.tanh(self.trunk(x)))
+        self.aside = self.side(x)
+        return self.end(outputs)
+
+
+SAME = {
+    "as they are": lambda outputs: outputs,
+    "flattened": lambda outputs: outputs[:, None].flatten(1),
+    "copied": lambda outputs: outputs.clone(),
+    "in place": lambda outputs: outputs.relu_(),
+}
+
+
+@pytest.mark.parametrize("end", SAME)
+def test_a_head_that_is_called_last_but_makes_no_outputs_is_not_the_last_layer(end):
+    model = WithSideHead(SAME[end])
+    made = embed(model, ROWS, LastLayer(), dtype=torch.float64, batch_size=4).points
+    expected = torch.tanh(model.trunk(ROWS)).detach()
+    torch.testing.assert_close(made, expected)
+
+
+def test_gradients_are_those_of_the_head_that_makes_the_outputs():
+    found, named = (
+        embed(WithSideHead(), ROWS, LossGradients(layer), dtype=torch.float64)
+        for layer in (None, "main")
+    )
+    assert torch.equal(found.points, named.points)
+
+
+def test_where_no_layer_makes_the_outputs_the_last_layer_is_the_one_called_last():
+    model = WithSideHead(lambda outputs: outputs.softmax(dim=1))
+    assert torch.equal(embed(model, ROWS, LastLayer(), dtype=torch.float64).points, ROWS)
+
+
+def test_layers_of_single_tokens_are_not_held_until_the_network_returns():
+    held = []
+
+    class Tokens(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(5, 5).double() for _ in range(3))
+            self.head = nn.Linear(5, 2).double()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = x[:, None].expand(-1, 6, -1)
+            for layer in self.layers:
+                y = layer(y)
+                held.append(weakref.ref(y))
+            y = y.mean(dim=1)
+            held.append(held[0]())
+            return self.head(y)
+
+    embed(Tokens(), ROWS, LastLayer())
+    assert held[-1] is None
 
 
 def test_a_named_layer_gives_its_inputs():

@@ -23,8 +23,9 @@ class LastLayer:
     """What goes into the last layer: the penultimate activations.
 
     Args:
-        layer: the name of a layer whose inputs are meant; None: the last ``nn.Linear`` that is
-            called in the forward pass.
+        layer: the name of a layer whose inputs are meant; None: the ``nn.Linear`` that makes the
+            network's outputs, whatever else is called after it; where none does, as before a
+            softmax, the last that is called in the forward pass.
     """
 
     layer: str | None = None
@@ -38,8 +39,8 @@ class LastLayer:
         with watching(model, self.layer) as watched:
 
             def features(batch: Any) -> Tensor:
-                watched.run(model, batch)
-                return watched.features
+                last, _ = watched.run(model, batch)
+                return last.features
 
             yield features
 

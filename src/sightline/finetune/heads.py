@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sightline.finetune.layers import Watched, watching
+from sightline.finetune.layers import Call, is_returned, watching
 from sightline.shapes import Float
 
 
@@ -33,8 +33,8 @@ def at_the_head(model: nn.Module, layer: str | None) -> Iterator[Callable[[Any],
     with watching(model, layer) as watched:
 
         def run(batch: Any) -> Head:
-            outputs = watched.run(model, batch)
-            h, final = watched.features, final_layer(watched, outputs)
+            last, outputs = watched.run(model, batch)
+            h, final = last.features, final_layer(last, outputs)
             if final.bias is not None:
                 h = torch.cat([h, h.new_ones(len(h), 1)], dim=1)
             return Head(at_least_float32(h), at_least_float32(outputs), final)
@@ -42,27 +42,20 @@ def at_the_head(model: nn.Module, layer: str | None) -> Iterator[Callable[[Any],
         yield run
 
 
-def final_layer(watched: Watched, outputs: Tensor) -> nn.Linear:
+def final_layer(last: Call, outputs: Tensor) -> nn.Linear:
     """The watched layer, if the network's outputs are what it returned."""
-    if not isinstance(watched.layer, nn.Linear):
+    if not isinstance(last.layer, nn.Linear):
         raise ValueError(
             f"layer must be the final nn.Linear, W h + b, for gradients with respect to it; "
-            f"{watched.name!r} is a {type(watched.layer).__name__}."
+            f"{last.name!r} is a {type(last.layer).__name__}."
         )
-    if watched.is_changed or not are_equal(watched.outputs, outputs):
+    if last.is_changed or not is_returned(last.outputs, outputs):
         raise ValueError(
-            f"the model's outputs must be those of its final layer {watched.name!r}, but it "
+            f"the model's outputs must be those of its final layer {last.name!r}, but it "
             f"changes them afterwards or has another layer there. Name the layer that makes the "
             f"outputs (layer=), or return logits: a softmax belongs into the loss."
         )
-    return watched.layer
-
-
-def are_equal(said: Tensor, returned: Tensor) -> bool:
-    """Whether they are the same numbers, even if some are none."""
-    if said.shape != returned.shape:
-        return False
-    return said.data_ptr() == returned.data_ptr() or torch.equal(said, returned)
+    return last.layer
 
 
 def at_least_float32(values: Tensor) -> Tensor:

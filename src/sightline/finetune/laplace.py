@@ -110,7 +110,7 @@ def fit_laplace(
         prior_precision: 1 / variance of a weight before the data; None: that of largest
             marginal likelihood at the network's weights.
         noise_std: of values around the outputs, for regression; None: classes, by softmax.
-        layer: the final layer's name; None: the last ``nn.Linear`` that is called.
+        layer: the final layer's name; None: the ``nn.Linear`` that makes the outputs.
         batch_size: inputs in one call of the model.
     """
     inputs = Inputs.of(data, "data")

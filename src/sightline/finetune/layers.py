@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
@@ -13,20 +14,15 @@ from sightline.finetune.inputs import call, in_words
 MOST_LISTED = 40  # layers that an error names
 
 
-@dataclass(eq=False)
-class Watched:
-    """The layer that ran last among those watched, in the last call of the network."""
+@dataclass(frozen=True, eq=False)
+class Call:
+    """What a layer was given and returned."""
 
-    name: str | None = None
-    layer: nn.Module | None = None
-    inputs: Any = None
-    outputs: Any = None
-    version: int | None = None  # of the outputs; a change in place raises it
-
-    def run(self, model: nn.Module, batch: Any) -> Tensor:
-        """The network's outputs; what was seen before is forgotten."""
-        self.name = self.layer = self.inputs = self.outputs = self.version = None
-        return call(model, batch)
+    name: str
+    layer: nn.Module
+    inputs: Any
+    outputs: Any
+    version: int | None  # of the outputs; a change in place raises it
 
     @property
     def is_changed(self) -> bool:
@@ -36,11 +32,6 @@ class Watched:
     @property
     def features(self) -> Tensor:
         """(b, d) inputs of the layer."""
-        if self.layer is None:
-            raise ValueError(
-                "the model called no nn.Linear (or not the named layer) in its forward pass, so "
-                "it has no last layer. Name one that it calls: layer=."
-            )
         if not isinstance(self.inputs, Tensor) or self.inputs.ndim != 2:
             raise ValueError(
                 f"layer {self.name!r} must be given (b, d) features, a row per input; got "
@@ -49,9 +40,39 @@ class Watched:
         return self.inputs
 
 
+class Watched:
+    """The calls of the watched layers in the last call of the network."""
+
+    def __init__(self) -> None:
+        self._calls: list[Call] = []
+
+    def run(self, model: nn.Module, batch: Any) -> tuple[Call, Tensor]:
+        """The call of the final layer, and the network's outputs.
+
+        That is the call that made these outputs; where none did, the last one.
+        """
+        self._calls = []
+        outputs = call(model, batch)
+        made, self._calls = self._calls, []
+        if not made:
+            raise ValueError(
+                "the model called no nn.Linear (or not the named layer) in its forward pass, so "
+                "it has no last layer. Name one that it calls: layer=."
+            )
+        final = [one for one in made if is_returned(one.outputs, outputs)]
+        return (final or made)[-1], outputs
+
+    def see(self, seen: Call) -> None:
+        """Of calls that cannot be that of the last layer, such as those of single tokens, none
+        but the last is kept: they may be many, and large."""
+        if self._calls and not is_a_row_per_input(self._calls[-1].inputs):
+            self._calls.pop()
+        self._calls.append(seen)
+
+
 @contextmanager
 def watching(model: nn.Module, layer: str | None) -> Iterator[Watched]:
-    """Sees the named layer run; None: the last ``nn.Linear`` that is called."""
+    """Sees the named layer run; None: every ``nn.Linear``."""
     watched = Watched()
     handles = [watch(name, module, watched) for name, module in watched_layers(model, layer)]
     try:
@@ -63,11 +84,26 @@ def watching(model: nn.Module, layer: str | None) -> Iterator[Watched]:
 
 def watch(name: str, module: nn.Module, watched: Watched) -> RemovableHandle:
     def see(layer: nn.Module, inputs: tuple[Any, ...], outputs: Any) -> None:
-        watched.name, watched.layer, watched.version = name, layer, version_of(outputs)
-        watched.inputs = inputs[0] if inputs else None
-        watched.outputs = outputs.clone() if is_uncounted(outputs) else outputs
+        kept = outputs.clone() if is_uncounted(outputs) else outputs
+        first = inputs[0] if inputs else None
+        watched.see(Call(name, layer, first, kept, version_of(outputs)))
 
     return module.register_forward_hook(see)
+
+
+def is_a_row_per_input(inputs: Any) -> bool:
+    return isinstance(inputs, Tensor) and inputs.ndim == 2
+
+
+def is_returned(said: Any, returned: Tensor) -> bool:
+    """Whether a layer's outputs are the network's: the same numbers, in whatever shape."""
+    if not isinstance(said, Tensor) or said.ndim == 0:
+        return False
+    if len(said) != len(returned) or said.numel() != returned.numel():
+        return False
+    if said.data_ptr() == returned.data_ptr():  # even if some are no numbers
+        return True
+    return torch.equal(said.reshape(returned.shape), returned)
 
 
 def version_of(outputs: Any) -> int | None:

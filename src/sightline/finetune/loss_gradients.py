@@ -26,7 +26,7 @@ class LossGradients:
     """Residual and feature, [r, h], whose product is the gradient; compared as such products.
 
     Args:
-        layer: the final layer's name; None: the last ``nn.Linear`` that is called.
+        layer: the final layer's name; None: the ``nn.Linear`` that makes the outputs.
         materialize: True: the gradients themselves, c d numbers for each input, class by class;
             inner products of these are the same kernel.
     """
