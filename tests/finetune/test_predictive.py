@@ -1,5 +1,7 @@
 """Members of an ensemble, and networks drawn by dropout."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -83,3 +85,52 @@ def test_members_that_cannot_differ_are_refused(members, message):
 def test_a_network_without_dropout_has_no_draws():
     with pytest.raises(ValueError, match=r"no nn.Dropout .* Give several networks"):
         embed(mlp(), ROWS, Predictive(3))
+
+
+class Dead(nn.Module):
+    """Has dropout that it never calls, or calls with p = 0 alone."""
+
+    def __init__(self, *, calls: bool) -> None:
+        super().__init__()
+        self.inner, self.drop, self.none = mlp(), nn.Dropout(0.5), nn.Dropout(0.0)
+        self.calls = calls
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(self.none(x) if self.calls else x)
+
+
+@pytest.mark.parametrize("calls", [True, False])
+def test_dropout_that_is_not_used_makes_no_draws(calls):
+    with pytest.raises(ValueError, match=r"forward pass calls none of its nn.Dropout layers"):
+        embed(Dead(calls=calls), ROWS, Predictive(3))
+
+
+def test_networks_that_are_the_same_are_no_ensemble():
+    first, second = ensemble()[:2]
+    with pytest.raises(ValueError, match="networks that differ; these 3 have the same weights"):
+        embed(mlp(), ROWS, Predictive((first, first, deepcopy(first))))
+    embed(mlp(), ROWS, Predictive((first, first, second)))
+
+
+def test_networks_that_differ_may_agree_on_an_input():
+    models = tuple(nn.Linear(5, 2, bias=False).double() for _ in range(2))
+    made = embed(mlp(), torch.zeros(1, 5, dtype=torch.float64), Predictive(models)).points
+    assert torch.equal(made, torch.zeros(1, 4))
+
+
+def test_layers_are_left_out_by_masks_of_their_own():
+    """Two layers of the same width: were their masks alike, a unit would be dropped by both."""
+    first, second = nn.Dropout(0.5), nn.Dropout(0.5)
+
+    class Beside(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = first, second
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cat([self.first(x), self.second(x)], dim=1)
+
+    ones = torch.ones(1, 200, dtype=torch.float64)
+    x = embed(Beside(), ones, Predictive(2), dtype=torch.float64).points.reshape(2, 2, 200)
+    agreement = (x[:, 0] == x[:, 1]).double().mean()
+    assert float(agreement) < 0.6  # 3/8 if they are independent

@@ -26,6 +26,7 @@ class Masks:
     def __init__(self, seed: int, member: int) -> None:
         self._key = seed, member
         self._made: dict[tuple[int, torch.Size], Tensor] = {}
+        self._leaves_out = False
 
     def drop(self, number: int, layer: nn.Module, x: Tensor) -> Tensor:
         """x without the units that this draw leaves out at the layer of this number."""
@@ -35,7 +36,13 @@ class Masks:
         key = number, shape
         if key not in self._made:
             self._made[key] = self._mask(number, shape, rate_of(layer), x)
+            self._leaves_out |= rate_of(layer) > 0
         return x * self._made[key]
+
+    @property
+    def are_used(self) -> bool:
+        """Whether a layer that leaves units out was called."""
+        return self._leaves_out
 
     def _mask(self, number: int, shape: torch.Size, rate: float, like: Tensor) -> Tensor:
         seed, member = self._key

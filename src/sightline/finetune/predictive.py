@@ -26,8 +26,9 @@ class Predictive:
     """Deviations of the members' outputs from their mean, M c numbers for each input.
 
     Args:
-        members: how many networks to draw by dropout; or the networks of an ensemble, on the
-            device of the model. The model itself is no member unless it is among them.
+        members: how many networks to draw by dropout; or the networks of an ensemble, which must
+            differ, on the device of the model. The model itself is no member unless it is among
+            them.
         seed: of the units that are left out.
 
     A draw leaves out the same units for every input. Dropout inside an attention that is no module
@@ -77,10 +78,41 @@ def by_dropout(model: nn.Module, draws: list[Masks]) -> Callable[[Any], Iterator
     def run(batch: Any) -> Iterator[Tensor]:
         for masks in draws:
             with dropping(model, masks):
-                yield call(model, batch)
+                outputs = call(model, batch)
+            check_used(masks)
+            yield outputs
 
     return run
 
 
+def check_used(masks: Masks) -> None:
+    """Draws differ, and not by rounding alone."""
+    if not masks.are_used:
+        raise ValueError(
+            "Predictive(members) draws networks by dropout, but the model's forward pass calls "
+            "none of its nn.Dropout layers with p above 0, so that all draws are the same. Call "
+            "one (torch.nn.functional.dropout is not seen), or give several networks: "
+            "members=(first, ...)."
+        )
+
+
 def by_ensemble(members: Sequence[nn.Module]) -> Callable[[Any], Iterator[Tensor]]:
-    return lambda batch: (call(member, batch) for member in members)
+    def run(batch: Any) -> Iterator[Tensor]:
+        outputs = [call(member, batch) for member in members]
+        if have_equal_weights and all(torch.equal(one, outputs[0]) for one in outputs[1:]):
+            raise ValueError(
+                f"Predictive(members) needs networks that differ; these {len(members)} have the "
+                f"same weights and say the same. Train each from another start, or on other data."
+            )
+        return iter(outputs)
+
+    have_equal_weights = all(are_equal(member, members[0]) for member in members[1:])
+    return run
+
+
+def are_equal(one: nn.Module, other: nn.Module) -> bool:
+    """Whether two networks have the same state."""
+    mine, others = one.state_dict(), other.state_dict()
+    return mine.keys() == others.keys() and all(
+        torch.equal(mine[name], others[name]) for name in mine
+    )
