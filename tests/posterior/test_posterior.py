@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
+import sightline as sl
 from problems import seeds, tensor
 from sightline.kernels import Gaussian, Laplace, Linear, Matern, Precomputed
+from sightline.posterior import functions
 from sightline.posterior.functions import FunctionPosterior, GrowingMatrix
 from sightline.posterior.weights import WeightPosterior, symmetric_root
 
@@ -220,6 +222,45 @@ def test_observations_taken_together_are_those_taken_one_by_one(name):
         together.covariance(x, z), one_by_one.covariance(x, z), **NO_DIGITS_LOST
     )
     np.testing.assert_allclose(together.whiten(x), one_by_one.whiten(x), **NO_DIGITS_LOST)
+
+
+@pytest.mark.parametrize("block", [1, 3, 100])
+@pytest.mark.parametrize("name", KERNELS)
+def test_blocks_of_observations_are_those_taken_one_by_one(name, block, monkeypatch):
+    monkeypatch.setattr(functions, "OBSERVED_TOGETHER", block)
+    kernel, _ = KERNELS[name]
+    Z, _ = points(2)
+    one_by_one, in_turn = (FunctionPosterior(kernel, CPU) for _ in range(2))
+    observe_all(one_by_one, Z)
+    in_turn.observe_in_turn(tensor(Z[OBSERVED]), tensor(NOISE))
+    covariances = [one.covariance(tensor(Z), tensor(Z)) for one in (one_by_one, in_turn)]
+    torch.testing.assert_close(*covariances, **NO_DIGITS_LOST)
+
+
+def test_a_block_whose_noise_is_lost_in_rounding_is_observed_point_by_point():
+    Z, noise = torch.ones(6, 2, dtype=torch.float64), 1e-24
+    one_by_one, in_turn = (FunctionPosterior(Gaussian(1.0), CPU) for _ in range(2))
+    for _ in range(6):
+        one_by_one.observe(Z[:1], noise)
+    in_turn.observe_in_turn(Z, torch.full((6,), noise, dtype=torch.float64))
+    assert torch.equal(in_turn.variance(Z), one_by_one.variance(Z))
+    assert torch.equal(in_turn.log_scales, one_by_one.log_scales)
+
+
+def test_what_was_observed_before_a_selection_is_conditioned_on_in_blocks(monkeypatch):
+    """Rows one by one would copy the factor for each of them."""
+    rng = np.random.default_rng(0)
+    pool, targets, observed = (rng.standard_normal((n, D)) for n in (30, 4, 40))
+    sizes: list[int] = []
+    grow = FunctionPosterior._grow
+
+    def counted(self, F, corner):
+        sizes.append(len(corner))
+        grow(self, F, corner)
+
+    monkeypatch.setattr(FunctionPosterior, "_grow", counted)
+    sl.select(pool, targets, 3, kernel=Gaussian(1.5), noise_std=0.3, observed=observed)
+    assert sizes[0] == 40 and set(sizes[1:]) <= {1}
 
 
 def test_noise_that_float64_cannot_resolve_is_named():

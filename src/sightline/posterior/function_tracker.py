@@ -278,8 +278,13 @@ class FunctionTracker:
         return posteriors
 
     def _condition_on_observed(self, posterior: FunctionPosterior) -> None:
-        for observation in self._problem.observed:
-            posterior.observe(observation.point, observation.noise_variance)
+        observed = self._problem.observed
+        if observed:
+            noise = [observation.noise_variance for observation in observed]
+            posterior.observe_in_turn(
+                torch.cat([observation.point for observation in observed]),
+                torch.tensor(noise, dtype=torch.float64, device=self._problem.device),
+            )
 
     def _variance_of_targets(self) -> Tensor | None:
         targets = self._problem.targets

@@ -22,6 +22,10 @@ from sightline.kernels import Kernel
 from sightline.kernels.kernel import Points
 from sightline.numerics import PROVEN, RANK_TOLERANCE, nonnegative
 from sightline.shapes import Float
+from sightline.sources import spans
+
+OBSERVED_TOGETHER = 256
+"""Points in a block: enough for fast products, few beside the thousands where it matters."""
 
 
 class GrowingMatrix:
@@ -159,15 +163,42 @@ class FunctionPosterior:
 
     def observe_all(self, points: Points, noise_variance: Float[Tensor, " b"]) -> None:
         """Condition on observations at several points at once, as if one after the other."""
-        F = self.whiten(points)
-        covariance = self._kernel.block(points, points) - F.T @ F + noise_variance.diag()
-        corner, failed = torch.linalg.cholesky_ex(covariance)
-        if failed:
+        F, corner = self._factor_of(points, noise_variance)
+        if corner is None:
             least = float(noise_variance.min()) ** 0.5
             raise ValueError(
                 f"noise with a standard deviation of {least:.3g} is lost in the rounding of "
                 f"float64 at these {len(points)} points. Give a larger noise."
             )
+        self._take_in(points, F, corner)
+
+    def observe_in_turn(self, points: Points, noise_variance: Float[Tensor, " b"]) -> None:
+        """The same for any noise and any number of points.
+
+        Blocks are factored together. Where rounding leaves an observation less variance than its
+        noise has, its block is observed point by point, which never lets it fall below that.
+        """
+        for start, stop in spans(len(points), OBSERVED_TOGETHER):
+            some, noise = points[start:stop], noise_variance[start:stop]
+            F, corner = self._factor_of(some, noise)
+            if corner is not None and bool((corner.diagonal().square() >= noise).all()):
+                self._take_in(some, F, corner)
+            else:
+                for i in range(len(some)):
+                    self.observe(some[i : i + 1], float(noise[i]))
+
+    def _factor_of(
+        self, points: Points, noise_variance: Float[Tensor, " b"]
+    ) -> tuple[Float[Tensor, "t b"], Float[Tensor, "b b"] | None]:
+        """F at the points, and the Cholesky factor of what is observed there; None: lost."""
+        F = self.whiten(points)
+        covariance = self._kernel.block(points, points) - F.T @ F + noise_variance.diag()
+        corner, failed = torch.linalg.cholesky_ex(covariance)
+        return F, None if failed else corner
+
+    def _take_in(
+        self, points: Points, F: Float[Tensor, "t b"], corner: Float[Tensor, "b b"]
+    ) -> None:
         self._gather_points()
         self._seen.append(Sight(points))
         self._grow(F, corner)
