@@ -332,6 +332,23 @@ def test_domain_adaptation_conditions_on_the_source_and_never_picks_it():
     assert known.rows.tolist() != forgot.rows.tolist()
 
 
+def test_the_default_conditions_on_what_was_observed_before():
+    source = np.flatnonzero(LABELS == 0)
+
+    def picks(**changes):
+        given = {"targets": np.arange(len(POOL)), "candidates": None, "train": Recorder()}
+        loop = tuner(**{**given, **changes})
+        loop.run(2)
+        return loop.chosen.tolist()
+
+    unaware, aware = (
+        Targeted("vtl", normalize="center+unit", observed=observed) for observed in (False, True)
+    )
+    assert picks(observed=source) == picks(observed=source, strategy=aware)
+    assert picks(observed=source) != picks(observed=source, strategy=unaware)
+    assert picks() == picks(strategy=unaware) != picks(strategy=aware)
+
+
 def test_the_pool_ends():
     loop = tuner(batch=25)
     with pytest.raises(ValueError, match=r"60 are left. Run at most 3"):

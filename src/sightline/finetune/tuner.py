@@ -59,7 +59,7 @@ class ActiveFineTuner:
         train: Trainer,
         targets: Any = None,
         labels: Any = None,
-        strategy: Strategy = BY_VTL,
+        strategy: Strategy | None = None,
         batch: int = 10,
         candidates: Any = 1_000,
         targets_per_round: int | None = None,
@@ -86,7 +86,9 @@ class ActiveFineTuner:
             labels: of the pool: None where the dataset yields them; class numbers, one per row;
                 or a function from row numbers to class numbers, asked for the picks alone.
             strategy: what chooses, such as ``Targeted("itl-y", noise_std=0.01)`` or a baseline;
-                where none is given, ``Targeted("vtl", normalize="center+unit")``.
+                where none is given, ``Targeted("vtl", normalize="center+unit")``, with
+                ``observed=True`` where ``observed`` names rows: the choice is then conditioned on
+                them, and on what earlier rounds trained on.
             batch: picks per round; the last round of a pool takes what is left.
             candidates: how many rows each round looks at, drawn anew, at least ``batch``; None for
                 the whole pool; or an object with ``draw(rows, generator)``. What was labelled is
@@ -110,7 +112,7 @@ class ActiveFineTuner:
         self._setting = Setting.of(
             pool,
             targets,
-            strategy=strategy,
+            strategy=default_for(observed) if strategy is None else strategy,
             candidates=candidates,
             targets_per_round=targets_per_round,
             batch_size=batch_size,
@@ -223,11 +225,11 @@ class ActiveFineTuner:
     def _identity(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
-            **self._setting.identity(),
             "batch": self._batch,
             "task": None if self._task is None else list(self._task),
             "train_on": self._train_on,
-            "observed": self._observed.tolist(),
+            "observed": self._observed.tolist(),  # before the strategy, which may follow from it
+            **self._setting.identity(),
         }
 
     # ---- the parts of a round
@@ -311,6 +313,11 @@ def joined(metrics: dict[str, float], others: dict[str, float]) -> dict[str, flo
             f"{sorted(both)[0]!r}."
         )
     return metrics | others
+
+
+def default_for(observed: Any) -> Strategy:
+    """What chooses where nothing else is said; it takes into account what is known before."""
+    return BY_VTL if observed is None else replace(BY_VTL, observed=True)
 
 
 def check_train_on(train_on: Any) -> str:
