@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from loops import clusters, train, tuner
+from loops import Recorder, clusters, train, tuner
 
 from sightline import numerics
 from sightline.finetune import (
@@ -87,6 +87,27 @@ WRONG = [
     ({"targets": {"x": POOL}}, TypeError, "targets must have a row per input; got a mapping with"),
     ({"targets": np.arange(60) < 3}, TypeError, "targets must be a vector of integers"),
     ({"targets": POOL.tolist()}, TypeError, r"Give torch.tensor\(targets\)"),
+    ({"targets": POOL[:2].tolist()}, TypeError, r"lists of numbers. Give torch.tensor\(targets\)"),
+    (
+        {"targets": [POOL.tolist(), LABELS.tolist()]},
+        TypeError,
+        "a list of lists of numbers, which looks like inputs beside their labels",
+    ),
+    (
+        {"targets": torch.cat([POOL[:3], LABELS[:3, None]], dim=1)},
+        ValueError,
+        r"got pool \(60, 6\) and targets \(3, 7\). .* A column of labels",
+    ),
+    ({"targets": POOL[0]}, ValueError, r"targets \(6,\). \(a\) A single input needs a row"),
+    ({"pool": POOL[:0], "labels": []}, ValueError, "pool must have .* it is empty"),
+    ({"pool": [], "labels": None}, ValueError, "pool must have .* it is empty"),
+    (
+        {"labels": LABELS - 1},
+        ValueError,
+        "labels must be class numbers from 0 .* -1 at position 0",
+    ),
+    ({"labels": lambda rows: -LABELS[rows] - 1}, ValueError, "returns must be .* from 0"),
+    ({"pool": [(x, -1) for x in POOL], "labels": None}, ValueError, "from 0 .* of item 0 is -1"),
     ({"targets": POOL.double()}, TypeError, "of torch.float32 and targets of torch.float64"),
     ({"pool": POOL.double().numpy()}, TypeError, "of torch.float32 and pool of torch.float64"),
     ({"pool": [(x, "cat") for x in POOL], "labels": None}, ValueError, "of item 0 is 'cat'"),
@@ -101,6 +122,9 @@ WRONG = [
     ({"candidates": "all"}, TypeError, "candidates must be a whole number"),
     ({"strategy": Targeted}, TypeError, "strategy must be an object"),
     ({"task": []}, ValueError, "task must name at least one"),
+    ({"task": 3}, TypeError, r"several class numbers, such as \[3, 6\]; got 3"),
+    ({"task": [-1]}, ValueError, "task must be class numbers from 0"),
+    ({"task": "36"}, ValueError, "task must be class numbers"),
     ({"train_on": "some"}, ValueError, "train_on must be one of all, chosen, new"),
     ({"observed": [3, 3]}, ValueError, "observed has row 3 more than once"),
     ({"seed": -1}, ValueError, "seed must be"),
@@ -124,6 +148,33 @@ def test_an_input_that_is_not_finite_is_named_by_the_row_of_the_callers_data(nam
     damaged[47] = torch.nan
     with pytest.raises(ValueError, match=f"not finite in batch 0, rows 47 of {name}"):
         tuner(**{name: damaged}, observed=range(9), targets_per_round=None).step()
+
+
+def test_targets_of_other_sizes_are_for_networks_that_take_them():
+    class Pooling(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = torch.nn.Linear(1, 4)
+
+        def forward(self, x):
+            return self.head(x.mean(dim=1, keepdim=True))
+
+    longer = torch.randn(3, 9)
+    with pytest.raises(ValueError, match=r"give a dataset: list\(targets\)"):
+        tuner(Pooling(), targets=longer)
+    tuner(Pooling(), targets=list(longer), train=Recorder()).step()
+
+
+@pytest.mark.parametrize("wrong", [None, 3, Recorder], ids=repr)
+def test_a_trainer_that_cannot_be_called_is_refused_before_anything_is_bought(wrong):
+    with pytest.raises(TypeError, match=r"train must be a function train\(model"):
+        tuner(train=wrong)
+
+
+def test_a_task_may_come_from_a_generator():
+    given, drawn = tuner(task=[0, 2]), tuner(task=(number for number in (0, 2)))
+    assert given.run(2).column("share").tolist() == drawn.run(2).column("share").tolist()
+    assert drawn.state_dict()["task"] == [0, 2]
 
 
 def test_a_wrong_strategy_is_named():

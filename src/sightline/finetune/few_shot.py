@@ -21,6 +21,7 @@ from sightline.finetune.training import (
     Trainer,
     check_devices,
     check_metrics,
+    check_trainer,
     devices_of,
     run_trainer,
 )
@@ -95,7 +96,7 @@ def few_shot(
             f"queries must be inputs to predict; got {type(queries).__name__} of no inputs. Rows "
             f"of the pool would be chosen for themselves, and their labels told."
         )
-    label_of = check_labels(labels, setting.pool)
+    label_of, trainer = check_labels(labels, setting.pool), check_trainer(train)
     candidate_rows = setting.draw(0, np.arange(len(setting.pool)), at_least=1)
     count = check_examples(k, len(candidate_rows))
     scene = setting.scene(model, 0, candidate_rows, NO_ROWS, NO_ROWS)
@@ -107,7 +108,7 @@ def few_shot(
             now = replace(scene, targets=query, seed=setting.seed_of(number, "strategy"))
             rows = candidate_rows[setting.choose(now, count)]
             with scene.watch.measure("training"):
-                copy = trained_copy(model, setting, rows, label_of(rows), train, number)
+                copy = trained_copy(model, setting, rows, label_of(rows), trainer, number)
             chosen.append(rows)
             outputs.append(check_said(say(copy, query), number))
             line(number, len(aims))

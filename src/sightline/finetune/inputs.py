@@ -15,6 +15,9 @@ from sightline.shapes import Int
 LABEL_KEYS = ("labels", "label")
 """Under which items that are mappings have their label; never given to a network."""
 
+FROM_ZERO = "class numbers from 0 on as labels (leave out rows that have none)"
+"""For errors about negative numbers, which other tools use for what is unlabelled."""
+
 Collate = Callable[[list[Any]], Any]
 
 
@@ -101,10 +104,10 @@ def check_one(data: Any, name: str) -> None:
             f"Give a tensor, or a dataset whose items are mappings: "
             f"torch.utils.data.StackDataset(**{name})."
         )
-    if isinstance(data, list) and data and is_list_of_numbers(data[0]):
+    if isinstance(data, list) and data and is_numbers(data[0]):
         raise TypeError(
-            f"{name} must be a tensor, an array or a dataset; got a list of lists of numbers. "
-            f"Give torch.tensor({name})."
+            f"{name} must be a tensor, an array or a dataset; got {in_words(data)}. Give "
+            f"torch.tensor({name})."
         )
 
 
@@ -114,14 +117,19 @@ def is_inputs_beside_labels(data: Any) -> bool:
         return True
     if not isinstance(data, list) or len(data) != 2:
         return False
-    first, second = data
+    first, second = (np.array(part) if is_numbers(part) else part for part in data)
     if not isinstance(first, Tensor | np.ndarray) or first.ndim < 2 or is_scalar(second):
         return False
     return len(second) == len(first) and np.shape(second) != tuple(first.shape)
 
 
-def is_list_of_numbers(item: Any) -> bool:
-    return isinstance(item, list) and all(isinstance(part, int | float) for part in item)
+def is_numbers(item: Any) -> bool:
+    """A list of numbers, or of such lists, all of the same length."""
+    if not isinstance(item, list) or not item:
+        return False
+    if all(isinstance(part, int | float) for part in item):
+        return True
+    return all(is_numbers(part) and len(part) == len(item[0]) for part in item)
 
 
 def is_scalar(item: Any) -> bool:
@@ -151,6 +159,8 @@ def label_of(item: Any, name: str, number: int) -> int:
             f"{name} must yield class numbers as labels, whole numbers; that of item {number} is "
             f"{label!r}. Number the classes: np.unique(names, return_inverse=True)."
         )
+    if label < 0:
+        raise ValueError(f"{name} must yield {FROM_ZERO}; that of item {number} is {int(label)}.")
     return int(label)
 
 
@@ -165,6 +175,8 @@ def in_words(item: Any) -> str:
     """What kind of thing an item is."""
     if isinstance(item, Mapping):
         return f"a mapping with {', '.join(map(str, item))}"
+    if is_numbers(item):
+        return "a list of lists of numbers" if isinstance(item[0], list) else "a list of numbers"
     if isinstance(item, tuple | list):
         return f"a {type(item).__name__} of {', '.join(in_words(part) for part in item)}"
     if isinstance(item, Tensor | np.ndarray):

@@ -1,13 +1,13 @@
 """Labels: where they come from, and which of them count."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from sightline.finetune.inputs import Inputs, is_whole
+from sightline.finetune.inputs import FROM_ZERO, Inputs, is_whole
 from sightline.shapes import Bool, Int
 
 Labeller = Callable[[Int[np.ndarray, " k"]], Int[np.ndarray, " k"]]
@@ -59,6 +59,8 @@ def class_numbers(labels: Any, count: int, name: str) -> Int[np.ndarray, " k"]:
             f"{name} must be class numbers, a whole number per row, ({count},); got "
             f"{values.dtype} of shape {values.shape}."
         )
+    for at in np.flatnonzero(values < 0)[:1]:
+        raise ValueError(f"{name} must be {FROM_ZERO}; got {int(values[at])} at position {at}.")
     return values.astype(np.int64)
 
 
@@ -66,7 +68,10 @@ def check_task(task: Any) -> tuple[int, ...] | None:
     """The class numbers that count, ascending."""
     if task is None:
         return None
-    numbers = class_numbers(list(task), len(list(task)), "task")
+    if not isinstance(task, Iterable):
+        raise TypeError(f"task must be several class numbers, such as [3, 6]; got {task!r}.")
+    named = list(task)
+    numbers = class_numbers(named, len(named), "task")
     if len(numbers) == 0:
         raise ValueError("task must name at least one class number; got none. None counts all.")
     return tuple(np.unique(numbers).tolist())

@@ -46,6 +46,8 @@ class Setting:
     ) -> "Setting":
         """``called``: the caller's argument for the targets, for errors."""
         rows = Inputs.of(pool, "pool", collate=collate)
+        if len(rows) == 0:
+            raise ValueError("pool must have at least one input to choose from; it is empty.")
         aims = None if targets is None else check_targets(targets, rows, collate, called)
         return Setting(
             pool=rows,
@@ -144,7 +146,22 @@ def check_targets(targets: Any, pool: Inputs, collate: Collate, called: str) -> 
         found = Inputs.of(targets, called, collate=collate)
     if len(found) == 0:
         raise ValueError(f"{called} must not be empty. None is for strategies without targets.")
+    check_shape_of(found, pool)
     return found
+
+
+def check_shape_of(targets: Inputs, pool: Inputs) -> None:
+    """One network takes both: in tensors, items of one shape."""
+    if not isinstance(targets.data, Tensor) or not isinstance(pool.data, Tensor):
+        return
+    its, own = tuple(targets.data.shape), tuple(pool.data.shape)
+    if its[1:] != own[1:]:
+        raise ValueError(
+            f"pool and {targets.name} must have inputs of one shape; got pool {own} and "
+            f"{targets.name} {its}. (a) A single input needs a row of its own: x[None]. (b) A "
+            f"column of labels is no input. (c) If the network takes inputs of several sizes, "
+            f"give a dataset: list({targets.name})."
+        )
 
 
 def are_row_numbers(values: Any) -> bool:

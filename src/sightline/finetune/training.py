@@ -40,6 +40,15 @@ def examples_of(inputs: Inputs, device: torch.device) -> Any:
     return Examples(inputs)
 
 
+def check_trainer(train: Any) -> Trainer:
+    if isinstance(train, type) or not callable(train):
+        raise TypeError(
+            f"train must be a function train(model, inputs, labels, round) that trains the model "
+            f"in place; got {train!r}."
+        )
+    return train
+
+
 def loader_of(train: Trainer) -> Callable[[Any], None]:
     """What takes a saved state of the trainer."""
     load = getattr(train, "load_state_dict", None)

@@ -24,6 +24,7 @@ from sightline.finetune.training import (
     Trainer,
     check_devices,
     check_metrics,
+    check_trainer,
     devices_of,
     loader_of,
     run_evaluation,
@@ -119,7 +120,7 @@ class ActiveFineTuner:
             collate=collate,
             seed=seed,
         )
-        self._train, self._evaluate = train, evaluate
+        self._train, self._evaluate = check_trainer(train), evaluate
         self._labels = check_labels(labels, self._setting.pool)
         self._batch = check_whole(batch, "batch")
         self._task = check_task(task)
