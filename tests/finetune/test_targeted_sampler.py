@@ -118,6 +118,8 @@ def test_strategies_see_labels_where_they_are_given():
     [
         ({"batches": 9}, "at most those of the pool, 8 of 8 rows; got 9"),
         ({"refresh": 0}, "refresh must be a whole number"),
+        ({"pool": POOL[:0]}, "pool must have at least one input .* it is empty"),
+        ({"labels": LABELS - 1}, "labels must be class numbers from 0"),
         ({"candidates": Uniform(5)}, "at least the 8 rows that are chosen together"),
         ({"candidates": 39, "refresh": 5}, r"at least the 40 rows .* drew 39 of 60"),
     ],
@@ -125,6 +127,23 @@ def test_strategies_see_labels_where_they_are_given():
 def test_bad_arguments_are_errors_that_help(changes, text):
     with pytest.raises(ValueError, match=text):
         list(sampler(**changes))
+
+
+@pytest.mark.parametrize("drop_last", [True, False])
+def test_a_loader_that_would_make_batches_of_batches_is_refused(drop_last):
+    loader = DataLoader(DATASET, sampler=sampler(), batch_size=4, drop_last=drop_last)
+    with pytest.raises(TypeError, match=r"batch_sampler=sampler\), without sampler="):
+        next(iter(loader))
+    inputs, _ = next(iter(DataLoader(DATASET, sampler=sampler(), batch_size=None)))
+    assert inputs.shape == (8, 6)  # no batches but these
+
+
+def test_a_loader_with_workers_is_given_the_same_batches():
+    made = [
+        [labels.tolist() for _, labels in DataLoader(DATASET, batch_sampler=sampler(), **workers)]
+        for workers in ({}, {"num_workers": 1})
+    ]
+    assert made[0] == made[1]
 
 
 def test_the_state_of_another_sampler_is_refused():

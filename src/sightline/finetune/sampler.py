@@ -1,11 +1,12 @@
 """TargetedSampler: chosen batches for a training loop of one's own."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from torch import nn
-from torch.utils.data import Sampler, default_collate
+from torch.utils.data import BatchSampler, Sampler, default_collate
 
 from sightline.checking import check_whole
 from sightline.finetune.inputs import Collate
@@ -22,10 +23,13 @@ FORMAT = "sightline-sampler-2"
 class TargetedSampler(Sampler[list[int]]):
     """Batches of a dataset that tell most about the targets, as the network is now.
 
-    For ``torch.utils.data.DataLoader(dataset, batch_sampler=...)``. An epoch has every row at most
-    once. A loader with workers asks for batches ahead of the training, so that the network that
-    chooses is a few batches old, and the state counts what was asked for; without workers both are
-    exact. Iterating anew starts an epoch, unless a state was loaded: then it goes on from there.
+    For ``torch.utils.data.DataLoader(dataset, batch_sampler=...)``; as ``sampler=`` it is refused
+    once the loader is iterated, since the loader would make batches of its batches.
+
+    An epoch has every row at most once. A loader with workers asks for batches ahead of the
+    training, so that the network that chooses is a few batches old, and the state counts what was
+    asked for; without workers both are exact. Iterating anew starts an epoch, unless a state was
+    loaded: then it goes on from there.
     """
 
     def __init__(
@@ -83,6 +87,11 @@ class TargetedSampler(Sampler[list[int]]):
         return self._batches
 
     def __iter__(self) -> Iterator[list[int]]:
+        check_whose_batches(sys._getframe(1).f_locals.get("self"))
+        return self._epoch_on()
+
+    def _epoch_on(self) -> Iterator[list[int]]:
+        """The batches that are left of this epoch, or those of the next."""
         if not self._is_resumed and self._given:
             self._epoch, self._given, self._ahead = self._epoch + 1, [], []
         self._is_resumed = False
@@ -129,6 +138,15 @@ class TargetedSampler(Sampler[list[int]]):
 
     def _labels_of(self, rows: Int[np.ndarray, " o"]) -> Int[np.ndarray, " o"]:
         return np.full(len(rows), -1) if self._labels is None else self._labels(rows)
+
+
+def check_whose_batches(iterating: Any) -> None:
+    """Not of a loader that would make batches of these batches, for which torch has no error."""
+    if isinstance(iterating, BatchSampler):
+        raise TypeError(
+            "TargetedSampler gives batches, not single rows: use DataLoader(dataset, "
+            "batch_sampler=sampler), without sampler= and batch_size=."
+        )
 
 
 def check_batches(batches: Any, n: int, batch: int) -> int:
