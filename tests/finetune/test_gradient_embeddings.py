@@ -158,3 +158,10 @@ def test_gradients_that_cannot_be_made_are_explained(model, embedding, message):
 def test_a_single_name_is_to_be_a_tuple():
     with pytest.raises(ValueError, match="'last', 'all' or a tuple of names"):
         OutputGradients("head.weight")
+
+
+def test_names_in_a_list_are_a_value_like_those_in_a_tuple():
+    listed = OutputGradients(["0.weight", "2.bias"])
+    assert listed == OutputGradients(("0.weight", "2.bias"))
+    assert hash(listed) == hash(OutputGradients(("0.weight", "2.bias")))
+    assert embed(mlp(), ROWS, listed).points.shape == (9, 3 * (35 + 3))

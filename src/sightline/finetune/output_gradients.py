@@ -6,7 +6,7 @@ Jacot et al. 2018; Hübotter et al. 2024, App. H. For the final layer, :math:`f(
 sum is :math:`c\, h(x)^\top h(z)`, and nothing needs to be differentiated.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,13 +31,16 @@ class OutputGradients:
     takes the gradients part by part.
     """
 
-    parameters: str | tuple[str, ...] = "last"
+    parameters: str | Sequence[str] = "last"
 
     def __post_init__(self) -> None:
-        if isinstance(self.parameters, str) and self.parameters not in ("last", "all"):
+        given = self.parameters
+        if not isinstance(given, str):
+            object.__setattr__(self, "parameters", tuple(given))  # which can be hashed
+        elif given not in ("last", "all"):
             raise ValueError(
                 f"parameters must be 'last', 'all' or a tuple of names of parameters; got "
-                f"{self.parameters!r}."
+                f"{given!r}."
             )
 
     @property
@@ -56,7 +59,7 @@ class OutputGradients:
     def tiles_on(self, model: nn.Module) -> Iterator[Callable[[Any], Iterator[Tile]]]:
         """While entered: from a batch to its points in parts that fit into memory."""
         if not isinstance(self.parameters, str):
-            yield Jacobians.of(model, self.parameters).tiles
+            yield Jacobians.of(model, tuple(self.parameters)).tiles
         elif self.parameters == "all":
             yield Jacobians.of(model, None).tiles
         else:
