@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ class TargetedSampler(Sampler[list[int]]):
         return self._batches
 
     def __iter__(self) -> Iterator[list[int]]:
-        check_whose_batches(sys._getframe(1).f_locals.get("self"))
+        check_not_batched_again(self)
         return self._epoch_on()
 
     def _epoch_on(self) -> Iterator[list[int]]:
@@ -140,13 +141,20 @@ class TargetedSampler(Sampler[list[int]]):
         return np.full(len(rows), -1) if self._labels is None else self._labels(rows)
 
 
-def check_whose_batches(iterating: Any) -> None:
-    """Not of a loader that would make batches of these batches, for which torch has no error."""
-    if isinstance(iterating, BatchSampler):
-        raise TypeError(
-            "TargetedSampler gives batches, not single rows: use DataLoader(dataset, "
-            "batch_sampler=sampler), without sampler= and batch_size=."
-        )
+def check_not_batched_again(sampler: Sampler[list[int]]) -> None:
+    """No BatchSampler is asking, as ``DataLoader(sampler=...)`` makes one of its own.
+
+    It would make batches of batches without an error, and nothing but the stack shows it.
+    """
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        is_batching = frame.f_code is BatchSampler.__iter__.__code__
+        if is_batching and frame.f_locals["self"].sampler is sampler:
+            raise TypeError(
+                "TargetedSampler gives batches, not single rows: use DataLoader(dataset, "
+                "batch_sampler=sampler), without sampler= and batch_size=."
+            )
+        frame = frame.f_back
 
 
 def check_batches(batches: Any, n: int, batch: int) -> int:
