@@ -11,6 +11,14 @@ def mlp(features: int = 5, hidden: int = 7, classes: int = 3, *, bias: bool = Tr
     ).double()
 
 
+def with_two_heads() -> nn.Sequential:
+    """Layers "1" and "2" return the same numbers: either may be named as the final one."""
+    torch.manual_seed(2)
+    made = nn.Sequential(nn.Linear(5, 6), nn.Linear(6, 3), nn.Linear(3, 3, bias=False)).double()
+    nn.init.eye_(made[2].weight)
+    return made
+
+
 class SmallCNN(nn.Module):
     """8 x 8 pictures; the layer that is called last was not made last."""
 

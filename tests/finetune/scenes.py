@@ -1,6 +1,6 @@
 """Rounds of fine-tuning as a strategy sees them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -24,19 +24,24 @@ def scene(
     candidates: Tensor | None = None,
     targets: Tensor | None = None,
     observed: Tensor | None = None,
+    labelled: Tensor | None = None,
     model: nn.Module | None = None,
     seed: int = 0,
     kind: type[Scene] = Scene,
 ) -> Scene:
-    """Thirty candidates, four targets and nothing observed, unless they are given."""
+    """Thirty candidates, four targets and nothing observed, unless they are given.
+
+    ``labelled``: what cost a label, inside the task or outside; None: what was observed.
+    """
     known = rows(0, 0) if observed is None else observed
+    paid = known if labelled is None else labelled
     return kind(
         model=mlp() if model is None else model,
         candidates=Inputs.of(rows(30, seed) if candidates is None else candidates, "pool"),
         targets=Inputs.of(rows(4, seed + 1) if targets is None else targets, "targets"),
         observed=Inputs.of(known, "observed"),
         observed_labels=np.zeros(len(known), dtype=np.int64),
-        labelled=Inputs.of(known, "labelled"),
+        labelled=Inputs.of(paid, "labelled"),
         seed=seed,
     )
 
@@ -48,6 +53,17 @@ class HalfPrecision(Scene):
     def embed(self, part, embedding) -> Embedded:
         made = super().embed(part, embedding)
         return Embedded(made.points.half(), made.kernel)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked(Scene):
+    """Takes down which embeddings it was asked for, and of which inputs."""
+
+    asked: list = field(default_factory=list)
+
+    def embed(self, part, embedding) -> Embedded:
+        self.asked.append((getattr(self, part), embedding))
+        return super().embed(part, embedding)
 
 
 def points_of(made: Scene, part: str, embedding) -> np.ndarray:

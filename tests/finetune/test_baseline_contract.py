@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from networks import mlp
-from scenes import HalfPrecision, rows, scene
+from networks import mlp, with_two_heads
+from scenes import Asked, HalfPrecision, rows, scene
 
-from sightline.finetune import baselines
+from sightline.finetune import LastLayer, LossGradients, Outputs, baselines
 from sightline.finetune.strategies import Strategy
 
 ALL = [getattr(baselines, name)() for name in baselines.__all__]
@@ -56,6 +56,37 @@ def test_whether_a_baseline_looks_at_the_targets_is_as_documented(strategy):
     near, far = rows(3, 1) * 3, rows(3, 2) * 3
     choices = [strategy.choose(scene(targets=targets), 5).tolist() for targets in (near, far)]
     assert (choices[0] != choices[1]) == (strategy.name in DIRECTED)
+
+
+EMBEDDING = [one for one in ALL if hasattr(one, "embedding")]
+BY_LAYER = [one for one in ALL if hasattr(one, "layer")]
+
+
+@pytest.mark.parametrize("strategy", EMBEDDING, ids=lambda one: one.name)
+def test_points_are_those_of_the_embedding_asked_for(strategy):
+    made = scene(kind=Asked, observed=rows(6, 9))
+    replace(strategy, embedding=LastLayer("0")).choose(made, 3)
+    asked = {embedding for _, embedding in made.asked} - {Outputs()}
+    assert asked == {LastLayer("0")}
+
+
+@pytest.mark.parametrize("strategy", BY_LAYER, ids=lambda one: one.name)
+def test_gradients_are_those_of_the_layer_asked_for(strategy):
+    made = scene(kind=Asked, model=with_two_heads())
+    replace(strategy, layer="1").choose(made, 3)
+    asked = {embedding for _, embedding in made.asked} - {Outputs()}
+    assert asked == {LossGradients("1")}
+
+
+COUNTING_LABELS = {"coreset", "typiclust", "probcover"}
+
+
+@contract
+def test_what_cost_a_label_outside_the_task_counts_as_documented(strategy):
+    made = scene(kind=Asked, observed=rows(2, 9), labelled=rows(6, 9))
+    strategy.choose(made, 3)
+    is_read = any(inputs is made.labelled for inputs, _ in made.asked)
+    assert is_read == (strategy.name in COUNTING_LABELS)
 
 
 @contract

@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import mlp
+from networks import mlp, with_two_heads
 from scenes import points_of, rows, scene
 from torch import nn
 
@@ -127,6 +127,16 @@ def test_eig_takes_the_candidates_of_most_information_in_order():
     assert found.tolist() == np.argsort(scores)[::-1][:6].tolist()
 
 
+def test_eig_takes_its_step_on_the_layer_that_is_named():
+    model = with_two_heads()
+    made = scene(seed=2, model=model)
+    data, targets = made.candidates.data, made.targets.data
+    for layer, name in ((None, "2"), ("1", "1")):
+        scores = [slow.expected_information(model, name, x, targets, 0.5) for x in data]
+        found = baselines.EIG(learning_rate=0.5, layer=layer).choose(made, 30)
+        assert found.tolist() == np.argsort(scores)[::-1].tolist()
+
+
 def test_steps_that_are_far_too_long_leave_no_nan():
     p = torch.tensor([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]], dtype=torch.float64)
     of_targets = torch.tensor([[900.0, 0.0, -900.0], [1.0, 2.0, 3.0]], dtype=torch.float64)
@@ -180,9 +190,9 @@ def test_uncertainty_sampling_takes_the_longest_points_each_by_itself():
 
 @pytest.mark.parametrize("count", [0, 5])
 def test_coreset_chooses_what_the_oracle_does(count):
-    made = scene(seed=8, observed=rows(count, 3))
+    made = scene(seed=8, observed=rows(count, 3)[:2], labelled=rows(count, 3))
     points = points_of(made, "candidates", LastLayer())
-    known = points_of(made, "observed", LastLayer()) if count else points[:0]
+    known = points_of(made, "labelled", LastLayer()) if count else points[:0]
     wanted = slow.k_center(points, known, 7)
     assert baselines.CoreSet().choose(made, 7).tolist() == wanted
     alone = baselines.CoreSet(observed=False).choose(made, 7).tolist()
@@ -245,6 +255,33 @@ def test_a_greedy_cover_is_that_of_the_oracle(seed, radius, count):
     is_covered = torch.from_numpy((apart < radius).any(axis=1))
     found = cover(find_balls(torch.from_numpy(points), radius), is_covered, 6)
     assert found.tolist() == slow.cover(points, known, radius, 6)
+
+
+@pytest.mark.parametrize("classes", [3, 5])
+@pytest.mark.parametrize("seed", range(2))
+def test_probcover_chooses_what_the_oracle_does(seed, classes):
+    """Clusters as many as the model has outputs; balls of all that was labelled count."""
+    labelled = rows(6, seed + 9)
+    made = scene(seed=seed, model=mlp(classes=classes), observed=labelled[:2], labelled=labelled)
+    points, known = (
+        unit(points_of(made, part, LastLayer())) for part in ("candidates", "labelled")
+    )
+    labels = cluster(torch.from_numpy(points), classes, seed).numpy()
+    radius = slow.pure_radius(points, labels, 0.95)
+    assert baselines.ProbCover().choose(made, 7).tolist() == slow.cover(points, known, radius, 7)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_typiclust_chooses_what_the_oracle_does(seed):
+    """Clusters as many as labels and picks, over candidates and all that was labelled."""
+    labelled = rows(3, seed + 9)
+    made = scene(seed=seed, observed=labelled[:1], labelled=labelled)
+    points, known = (
+        unit(points_of(made, part, LastLayer())) for part in ("candidates", "labelled")
+    )
+    labels = cluster(torch.from_numpy(np.concatenate([points, known])), 3 + 4, seed).tolist()
+    wanted = slow.typical(points, labels[:30], labels[30:], 4, 20)
+    assert baselines.TypiClust().choose(made, 4).tolist() == wanted
 
 
 def scene_of_blobs(sizes, *, known: int | None = None, seed: int = 0):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from networks import cnn, mlp
+from networks import cnn, mlp, with_two_heads
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -122,28 +122,62 @@ def test_variances_of_outputs_are_those_of_the_weights(structure):
     torch.testing.assert_close(total.kernel.diagonal(total.points), expected.sum(dim=1))
 
 
-@pytest.mark.parametrize("structure", ["kronecker", "full"])
-def test_a_linear_model_with_gaussian_noise_is_exact(structure):
-    """Weights that are the posterior's mean: covariance, variances and evidence in closed form."""
+def linear_model(weights: torch.Tensor, *, bias: bool) -> nn.Linear:
+    """Of (d, c) weights; with a bias their last row is it."""
+    made = nn.Linear(5, weights.shape[1], bias=bias).double()
+    with torch.no_grad():
+        made.weight.copy_(weights[:5].T)
+        if bias:
+            made.bias.copy_(weights[5])
+    return made
+
+
+@pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_a_linear_model_with_gaussian_noise_is_exact(structure, bias):
+    """Weights that are the posterior's mean: covariance, variances and evidence in closed form.
+
+    Of the diagonal structure the covariance is that of H without what is off its diagonal.
+    """
     generator = torch.Generator().manual_seed(1)
     noise, tau = 0.4, 1.7
     values = torch.randn(12, 2, dtype=torch.float64, generator=generator)
-    eye = torch.eye(5, dtype=torch.float64)
-    C = torch.linalg.inv(ROWS.T @ ROWS / noise**2 + tau * eye)
-    model = nn.Linear(5, 2, bias=False).double()
-    with torch.no_grad():
-        model.weight.copy_((C @ ROWS.T @ values / noise**2).T)
+    h = torch.cat([ROWS, torch.ones(12, int(bias), dtype=torch.float64)], dim=1)
+    H, eye = h.T @ h / noise**2, torch.eye(h.shape[1], dtype=torch.float64)
+    model = linear_model(torch.linalg.solve(H + tau * eye, h.T @ values / noise**2), bias=bias)
+    C = torch.linalg.inv((H * eye if structure == "diagonal" else H) + tau * eye)
+    close = {"rtol": 1e-8, "atol": 1e-12}
     fit = fit_laplace(
         model, ROWS, values, structure=structure, noise_std=noise, prior_precision=tau
     )
-    torch.testing.assert_close(fit.covariance(), torch.block_diag(C, C), rtol=1e-8, atol=1e-12)
-    variance = ((ROWS @ C) * ROWS).sum(dim=1)[:, None].expand(-1, 2)
-    torch.testing.assert_close(fit.predictive_variance(model, ROWS), variance, rtol=1e-8, atol=0)
-    evidence = oracle.gaussian_evidence(ROWS, values, noise, tau)
-    assert fit.log_marginal_likelihood == pytest.approx(evidence, rel=1e-8)
-    torch.testing.assert_close(
-        fit.kernel(LastLayer()).block(ROWS, ROWS), ROWS @ C @ ROWS.T, rtol=1e-8, atol=1e-12
-    )
+    torch.testing.assert_close(fit.covariance(), torch.block_diag(C, C), **close)
+    variance = ((h @ C) * h).sum(dim=1)[:, None].expand(-1, 2)
+    torch.testing.assert_close(fit.predictive_variance(model, ROWS), variance, **close)
+    kernel = fit.kernel(LastLayer()).block(ROWS, ROWS)
+    torch.testing.assert_close(kernel, ROWS @ C[:5, :5] @ ROWS.T, **close)
+    gradients = fit.weigh(embed(model, ROWS, OutputGradients(), **EXACT), OutputGradients())
+    of_both = gradients.kernel.block(gradients.points, gradients.points)
+    torch.testing.assert_close(of_both, 2 * h @ C @ h.T, **close)
+    if structure != "diagonal":
+        evidence = oracle.gaussian_evidence(h, values, noise, tau)
+        assert fit.log_marginal_likelihood == pytest.approx(evidence, rel=1e-8)
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("layer", ["1", "2"])
+def test_a_covariance_is_of_the_structure_and_the_layer_asked_for(structure, layer):
+    model, embedding = with_two_heads(), LastLayer(layer)
+    data = Inputs.of(ROWS, "pool")
+    weigh = Laplace(structure, prior_precision=0.5).fit(model, data, LABELS, embedding)
+    fit = fit_laplace(model, ROWS, LABELS, structure=structure, prior_precision=0.5, layer=layer)
+    made = weigh(embed(model, ROWS, embedding, **EXACT)).kernel.covariance
+    assert torch.equal(made, fit.kernel(embedding).covariance)
+    assert made.shape == ((6, 6) if layer == "1" else (3, 3))
+
+
+def test_structures_differ():
+    made = [fit_laplace(mlp(), ROWS, LABELS, structure=one).covariance() for one in STRUCTURES]
+    assert not torch.allclose(made[0], made[1]) and not torch.allclose(made[0], made[2])
 
 
 def test_a_fitted_covariance_follows_what_was_observed():

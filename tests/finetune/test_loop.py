@@ -22,6 +22,7 @@ from sightline.finetune import (
     Uniform,
     Weighted,
     WholePool,
+    stopwatch,
 )
 
 POOL, LABELS = clusters()
@@ -90,6 +91,15 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another():
     torch.manual_seed(2)  # of no consequence: the loop seeds what the trainer draws from
     assert run(0) == first
     assert run(1) != first
+
+
+def test_every_round_trains_from_a_seed_of_its_own():
+    def draws():
+        drawn = []
+        tuner(train=lambda *_: drawn.append(torch.rand(()).item())).run(3)
+        return drawn
+
+    assert len(set(draws())) == 3 and draws() == draws()
 
 
 def test_torchs_generator_is_put_back_after_a_round():
@@ -381,6 +391,18 @@ def test_the_history_has_metrics_and_seconds_of_each_round():
     assert len(lines) == 4 and len({len(line) for line in lines}) == 1
     with pytest.raises(KeyError, match="no column 'precision'"):
         history.column("precision")
+
+
+def test_an_activity_within_another_counts_for_itself_alone(monkeypatch):
+    seconds = iter([0.0, 1.0, 3.0, 4.0, 4.5, 10.0])
+    monkeypatch.setattr(stopwatch, "now", lambda device: next(seconds))
+    watch = stopwatch.Stopwatch()
+    with watch.measure("selecting"):
+        with watch.measure("embedding"):
+            pass
+        with watch.measure("embedding"):
+            pass
+    assert watch.seconds == {"embedding": 2.5, "selecting": 7.5}
 
 
 def test_progress_is_shown_when_asked_for(capsys):

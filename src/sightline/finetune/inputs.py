@@ -15,7 +15,7 @@ from sightline.shapes import Int
 LABEL_KEYS = ("labels", "label")
 """Under which items that are mappings have their label; never given to a network."""
 
-FROM_ZERO = "class numbers from 0 on as labels (leave out rows that have none)"
+FROM_ZERO = "class numbers from 0 on (leave out rows that have no label)"
 """For errors about negative numbers, which other tools use for what is unlabelled."""
 
 Collate = Callable[[list[Any]], Any]
