@@ -167,7 +167,7 @@ def test_targets_of_other_sizes_are_for_networks_that_take_them():
 
 @pytest.mark.parametrize("wrong", [None, 3, Recorder], ids=repr)
 def test_a_trainer_that_cannot_be_called_is_refused_before_anything_is_bought(wrong):
-    with pytest.raises(TypeError, match="train must be a function|parameter 'train'"):
+    with pytest.raises(TypeError, match=r"train must be a function|parameter 'train'"):
         tuner(train=wrong)
 
 
