@@ -9,6 +9,7 @@ from networks import cnn
 
 import sightline as sl
 from sightline.finetune import (
+    Inputs,
     LastLayer,
     LossGradients,
     OutputGradients,
@@ -18,6 +19,7 @@ from sightline.finetune import (
     embed,
     fit_laplace,
 )
+from sightline.finetune.contents import name_of
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 
@@ -57,3 +59,8 @@ def test_a_laplace_kernel_of_the_gpu_picks_what_that_of_the_cpu_picks(structure)
         chosen = sl.select(made.points[4:], made.points[:4], 5, kernel=made.kernel)
         picked.append(chosen.indices.tolist())
     assert picked[0] == picked[1]
+
+
+def test_inputs_have_one_name_on_both():
+    here, there = (Inputs.of(rows, "pool") for rows in (PICTURES, PICTURES.cuda()))
+    assert name_of(here) == name_of(there)
