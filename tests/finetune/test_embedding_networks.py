@@ -168,6 +168,18 @@ def test_progress_is_told_on_stderr(capsys):
     assert "4 of 9 inputs" in capsys.readouterr().err
 
 
+def test_batches_go_to_the_device_that_is_named():
+    seen = set()
+
+    class Looking(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.add(x.device.type)
+            return torch.zeros(len(x), 2)
+
+    embed(Looking(), ROWS, Outputs(), device="meta", batch_size=4)
+    assert seen == {"meta"}
+
+
 class OneRow(nn.Module):
     """Pools over its inputs, which it must not."""
 
