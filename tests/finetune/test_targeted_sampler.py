@@ -129,15 +129,6 @@ def test_bad_arguments_are_errors_that_help(changes, text):
         list(sampler(**changes))
 
 
-@pytest.mark.parametrize("drop_last", [True, False])
-def test_a_loader_that_would_make_batches_of_batches_is_refused(drop_last):
-    loader = DataLoader(DATASET, sampler=sampler(), batch_size=4, drop_last=drop_last)
-    with pytest.raises(TypeError, match=r"batch_sampler=sampler\), without sampler="):
-        next(iter(loader))
-    inputs, _ = next(iter(DataLoader(DATASET, sampler=sampler(), batch_size=None)))
-    assert inputs.shape == (8, 6)  # no batches but these
-
-
 def test_a_loader_with_workers_is_given_the_same_batches():
     made = [
         [labels.tolist() for _, labels in DataLoader(DATASET, batch_sampler=sampler(), **workers)]

@@ -1,13 +1,11 @@
 """TargetedSampler: chosen batches for a training loop of one's own."""
 
-import sys
 from collections.abc import Iterator, Mapping
-from types import FrameType
 from typing import Any
 
 import numpy as np
 from torch import nn
-from torch.utils.data import BatchSampler, Sampler, default_collate
+from torch.utils.data import Sampler, default_collate
 
 from sightline.checking import check_whole
 from sightline.finetune.inputs import Collate
@@ -24,8 +22,8 @@ FORMAT = "sightline-sampler-2"
 class TargetedSampler(Sampler[list[int]]):
     """Batches of a dataset that tell most about the targets, as the network is now.
 
-    For ``torch.utils.data.DataLoader(dataset, batch_sampler=...)``; as ``sampler=`` it is refused
-    once the loader is iterated, since the loader would make batches of its batches.
+    For ``torch.utils.data.DataLoader(dataset, batch_sampler=...)``, as torch's ``BatchSampler``: it
+    gives batches, and a loader that has it as ``sampler=`` makes batches of batches.
 
     An epoch has every row at most once. A loader with workers asks for batches ahead of the
     training, so that the network that chooses is a few batches old, and the state counts what was
@@ -88,10 +86,6 @@ class TargetedSampler(Sampler[list[int]]):
         return self._batches
 
     def __iter__(self) -> Iterator[list[int]]:
-        check_not_batched_again(self)
-        return self._epoch_on()
-
-    def _epoch_on(self) -> Iterator[list[int]]:
         """The batches that are left of this epoch, or those of the next."""
         if not self._is_resumed and self._given:
             self._epoch, self._given, self._ahead = self._epoch + 1, [], []
@@ -139,22 +133,6 @@ class TargetedSampler(Sampler[list[int]]):
 
     def _labels_of(self, rows: Int[np.ndarray, " o"]) -> Int[np.ndarray, " o"]:
         return np.full(len(rows), -1) if self._labels is None else self._labels(rows)
-
-
-def check_not_batched_again(sampler: Sampler[list[int]]) -> None:
-    """No BatchSampler is asking, as ``DataLoader(sampler=...)`` makes one of its own.
-
-    It would make batches of batches without an error, and nothing but the stack shows it.
-    """
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        is_batching = frame.f_code is BatchSampler.__iter__.__code__
-        if is_batching and frame.f_locals["self"].sampler is sampler:
-            raise TypeError(
-                "TargetedSampler gives batches, not single rows: use DataLoader(dataset, "
-                "batch_sampler=sampler), without sampler= and batch_size=."
-            )
-        frame = frame.f_back
 
 
 def check_batches(batches: Any, n: int, batch: int) -> int:
