@@ -22,8 +22,8 @@ FORMAT = "sightline-sampler-2"
 class TargetedSampler(Sampler[list[int]]):
     """Batches of a dataset that tell most about the targets, as the network is now.
 
-    For ``torch.utils.data.DataLoader(dataset, batch_sampler=...)``, as torch's ``BatchSampler``: it
-    gives batches, and a loader that has it as ``sampler=`` makes batches of batches.
+    For ``torch.utils.data.DataLoader(dataset, batch_sampler=...)``, as torch's ``BatchSampler``:
+    it gives batches, and a loader that has it as ``sampler=`` makes batches of batches.
 
     An epoch has every row at most once. A loader with workers asks for batches ahead of the
     training, so that the network that chooses is a few batches old, and the state counts what was
