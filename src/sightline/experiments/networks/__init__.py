@@ -1,0 +1,1 @@
+"""The paper's experiments with neural networks: figure 4, its appendix H, and the rho table."""

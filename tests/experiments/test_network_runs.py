@@ -1,0 +1,168 @@
+"""Runs that are scheduled, kept and published; what cannot be kept is refused before."""
+
+import gzip
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sightline.experiments.networks.problems import MNIST, read_problem
+from sightline.experiments.networks.publishing import count_runs, publish
+from sightline.experiments.networks.running import Run
+from sightline.experiments.networks.scheduling import main as schedule
+from sightline.experiments.networks.settings import smaller
+from sightline.experiments.networks.sticking import look_after_one_image
+from sightline.experiments.networks.storing import append_run, check_runs, read_runs, write_runs
+from sightline.experiments.networks.tying import tabulate_ties, try_first_ties
+
+MARKS = ("verdicts", "runs", "equalities", "rho", "ties", "times")
+
+
+def made_up(name, seed, *, rounds=4, level=0.5, **more):
+    """A flat curve, a little different for each seed."""
+    accuracy = (level + 0.001 * seed + np.zeros(rounds)).tolist()
+    in_task, picks = [10 * (i + 1) for i in range(rounds)], [*range(10 * rounds)]
+    seconds = dict.fromkeys(("embedding", "selecting", "training"), 0.1)
+    return Run(name, seed, 10, accuracy, in_task, picks, seconds, "CPU", **more)
+
+
+def repository_in(folder):
+    """With the document that is written into, and nothing else."""
+    (folder / "docs").mkdir()
+    (folder / "src" / "sightline" / "experiments" / "networks").mkdir(parents=True)
+    text = "".join(f"<!-- {mark} -->\n<!-- end of {mark} -->\n" for mark in MARKS)
+    (folder / "docs" / "network-experiments.md").write_text(text)
+    return folder
+
+
+def runs_in(path, runs):
+    for run in runs:
+        append_run(run, path)
+    return path
+
+
+def kept_in(repository):
+    return read_runs([repository / "results" / "nn" / "runs.jsonl.gz"])
+
+
+def test_publishing_merges_runs_and_writes_all_of_it_into_the_repository_given(tmp_path):
+    repository = repository_in(tmp_path)
+    names = ("cifar100/inside/itl", "cifar100/inside/random")
+    first = [made_up(name, seed) for name in names for seed in range(2)]
+    publish(repository, [runs_in(tmp_path / "first.jsonl", first)], None)
+    more = [made_up("cifar100/inside/itl", 2), replace(first[0], accuracy=[0.9] * 4)]
+    publish(repository, [runs_in(tmp_path / "more.jsonl", more)], None)
+    kept = kept_in(repository)
+    assert len(kept) == 5 and kept["cifar100/inside/itl", 0].accuracy == [0.9] * 4
+    folder = repository / "results" / "nn-inside"
+    expected = repository / "src/sightline/experiments/networks/expected/nn-inside.json"
+    assert (folder / "expected.json").resolve() == expected.resolve()
+    ends = json.loads(expected.read_text())["methods"]["cifar100/inside/itl"]["accuracy"]["mean"]
+    assert ends[-1] == pytest.approx(np.mean([0.9, 0.501, 0.502]))
+    assert "| ITL | 3 |" in (folder / "README.md").read_text()
+    page = (repository / "docs" / "network-experiments.md").read_text()
+    assert "There are 5 runs (5 of 4 rounds)" in page and "| Random and BADGE, on" in page
+
+
+REFUSED = [
+    (made_up("cifar100/itl", 1, is_smoke=True), "cifar100/itl, seed 1, is a smoke run"),
+    (made_up("cifar100/itl", 1, rounds=3), "cifar100/itl, seed 1, has 3 rounds and .*seed 0, 4"),
+    (
+        made_up("cifar100/vtl", 1, images=7),
+        "cifar100/itl, seed 0, is of 9 and cifar100/vtl, seed 1, of 7",
+    ),
+]
+
+
+@pytest.mark.parametrize(("run", "message"), REFUSED)
+def test_a_run_that_cannot_stand_beside_the_others_is_refused_before_a_file_is_written(
+    run, message, tmp_path
+):
+    kept = tmp_path / "results" / "nn" / "runs.jsonl.gz"
+    kept.parent.mkdir(parents=True)
+    write_runs([made_up("cifar100/itl", 0, images=9)], kept)
+    before = kept.read_bytes()
+    new = runs_in(tmp_path / "new.jsonl", [run])
+    with pytest.raises(ValueError, match=message):
+        publish(tmp_path, [new], None)
+    assert kept.read_bytes() == before
+    assert sorted(tmp_path.iterdir()) == [new, tmp_path / "results"]
+    assert [*kept.parent.parent.rglob("*")] == [kept.parent, kept]
+
+
+def test_a_folder_that_is_no_checkout_is_told_before_a_file_is_written(tmp_path):
+    path = runs_in(tmp_path / "runs.jsonl", [made_up("cifar100/itl", 0)])
+    with pytest.raises(FileNotFoundError, match="--repository must be a checkout"):
+        publish(tmp_path, [path], None)
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_runs_of_other_configurations_may_have_another_length():
+    check_runs([made_up("cifar100/itl", 0), made_up("cifar100/inside-all", 0, rounds=2)])
+
+
+def test_runs_are_counted_by_length_and_by_what_is_to_be_run():
+    runs = [made_up("cifar100/itl", 0), made_up("mnist/typiclust-in-turn", 3, rounds=2)]
+    said = count_runs({(run.configuration, run.seed): run for run in runs})
+    assert said.startswith("There are 2 runs (1 of 4 rounds, 1 of 2 rounds). 1 are of the 1,110 ")
+    assert said.endswith("and 1 are of TypiClust as it was.")
+
+
+@pytest.mark.process
+def test_a_schedule_at_smoke_size_marks_its_runs_and_goes_on_where_it_ended(tmp_path, capsys):
+    out = tmp_path / "runs.jsonl"
+    real = runs_in(tmp_path / "real.jsonl", [made_up("mnist/itl", 0, rounds=9)])
+    flags = ["--smoke", "--seeds", "1", "--rounds", "1", "--only", "nn-laplace", "--dataset"]
+    flags += ["mnist", "--out", str(out), "--have", str(real)]
+    assert schedule(flags) == 0 and "8 x 8 digits" in capsys.readouterr().err
+    runs = read_runs([out])
+    assert len(runs) == 5 and all(run.is_smoke and run.images < 2_000 for run in runs.values())
+    assert schedule(flags) == 0 and "nothing left to run" in capsys.readouterr().err
+    assert len(out.read_text().splitlines()) == 5
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--workers", "0"], "--workers must be 1 or more"),
+        (["--device", "cuda"], "--device cuda needs a GPU"),
+    ],
+)
+def test_a_schedule_that_cannot_run_says_so_at_once(flags, message, tmp_path):
+    if "cuda" in flags and torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(ValueError, match=message):
+        schedule(["--out", str(tmp_path / "runs.jsonl"), "--smoke", *flags])
+
+
+def test_old_runs_without_marks_are_read(tmp_path):
+    old = made_up("mnist/itl", 0).to_dict()
+    del old["is_smoke"], old["images"]
+    path = tmp_path / "runs.jsonl.gz"
+    path.write_bytes(gzip.compress((json.dumps(old) + "\n").encode()))
+    (run,) = read_runs([path]).values()
+    assert not run.is_smoke and run.images is None
+
+
+def test_after_one_image_gaps_and_picks_are_written_down_by_digit():
+    problem = read_problem(MNIST, None, torch.device("cpu"), is_smoke=True)
+    found = look_after_one_image(problem, problem.labels, candidates=100)
+    least, most = found["gap_range"]
+    medians = found["gap_medians"]
+    assert found["digit"] == 0 and set(medians) == {"0", "1", "2", "3"}
+    assert all(least < median < most for median in medians.values())
+    assert set(found["picks"]) == {"G-ITL", "G-VTL", "G-CTL"}
+    assert all(gain >= 0 for gain in found["picks"]["G-VTL"]["gains"])
+
+
+def test_ties_to_the_first_epoch_are_tried_beside_the_stored_runs():
+    problem = read_problem(MNIST, None, torch.device("cpu"), is_smoke=True)
+    runs = {("mnist/random", 0): made_up("mnist/random", 0)}
+    found = try_first_ties(problem, ["mnist/random"], runs, seeds=2, rounds=3, change=smaller)
+    tried = found["configurations"]["mnist/random"]
+    assert len(tried["first"]["accuracy"]) == 2 and max(tried["first"]["task_labels"]) <= 3
+    assert tried["last"] == {"task_labels": [30], "accuracy": [0.5]}
+    heading, row = tabulate_ties(found)
+    assert heading[0] == "after 3 labels, 2 seeds" and row[0] == "Random" and row[-1] == "50.0"
