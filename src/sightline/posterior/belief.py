@@ -17,8 +17,8 @@ from torch import Tensor
 from sightline.kernels.kernel import Points
 from sightline.numerics import nonnegative
 from sightline.posterior.function_tracker import FunctionTracker
-from sightline.posterior.sampling import root_of_covariance
-from sightline.shapes import Float
+from sightline.posterior.sampling import first_occurrences, root_of_covariance
+from sightline.shapes import Bool, Float
 
 MeanFunction = Callable[[Tensor], Tensor]
 """The prior mean at some points, an entry each."""
@@ -64,11 +64,32 @@ class Belief:
         """Mean and variance of every row."""
         return self._mean_of_rows.clone(), self.tracker.variance_of_rows.clone()
 
-    def sample_rows(self, count: int, generator: torch.Generator) -> Float[Tensor, "count n"]:
-        """Functions drawn from the posterior, jointly at all rows."""
-        points, F = self.tracker.points, self.tracker.whitened_rows
+    def root_of_rows(self, among: Bool[Tensor, " n"] | None = None) -> Float[Tensor, "b r"]:
+        """Of the covariance of all rows, or of some: R with R R' equal to it.
+
+        A point that several rows have counts once.
+        """
+        rows = slice(None) if among is None else among
+        first, place = first_occurrences(self.tracker.points[rows])
+        points = self.tracker.points[rows][first]
+        F = self.tracker.whitened_rows[:, rows][:, first]
         covariance = self.tracker.kernel.block(points, points) - F.T @ F
-        root = root_of_covariance(covariance, self.tracker.kernel.diagonal(points))
+        return root_of_covariance(covariance, self.tracker.kernel.diagonal(points))[place]
+
+    def sample_rows(
+        self,
+        count: int,
+        generator: torch.Generator,
+        among: Bool[Tensor, " n"] | None = None,
+        *,
+        root: Float[Tensor, "b r"] | None = None,
+    ) -> Float[Tensor, "count b"]:
+        """Functions drawn from the posterior, jointly at all rows, or at some of them.
+
+        ``root``: that of ``root_of_rows``, where it is at hand.
+        """
+        root = self.root_of_rows(among) if root is None else root
         size = root.shape[1], count
         normal = torch.randn(size, generator=generator, dtype=torch.float64).to(root)
-        return self._mean_of_rows + (root @ normal).T
+        mean = self._mean_of_rows if among is None else self._mean_of_rows[among]
+        return mean + (root @ normal).T

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sightline.numerics import SAMPLED_VARIANCE
-from sightline.shapes import Float
+from sightline.shapes import Float, Int
 
 
 def root_of_covariance(
@@ -29,12 +29,26 @@ def pivoted_root(
 ) -> Float[Tensor, "n r"]:
     """Columns of the Cholesky factor, the largest variance first, until all are small enough."""
     left = covariance.diagonal().clone()
-    columns = covariance.new_empty(len(covariance), len(covariance))
+    columns = torch.empty_like(covariance)  # a row each: they are read from one to the next
     for r in range(len(covariance)):
         pivot = int(torch.where(left > enough, left, 0.0).argmax())
         if not bool(left[pivot] > enough[pivot]):
-            return columns[:, :r]
-        column = covariance[:, pivot] - columns[:, :r] @ columns[pivot, :r]
-        columns[:, r] = column / column[pivot].sqrt()
-        left -= columns[:, r].square()
-    return columns
+            return columns[:r].T
+        column = covariance[pivot] - columns[:r, pivot] @ columns[:r]
+        columns[r] = column / column[pivot].sqrt()
+        left -= columns[r].square()
+    return columns.T
+
+
+def first_occurrences(
+    points: Float[Tensor, "n d"],
+) -> tuple[Int[Tensor, " u"], Int[Tensor, " n"]]:
+    """The rows that have a point first, in their order, and for every row which of these it is.
+
+    A point that is there twice makes a covariance singular.
+    """
+    _, kind = torch.unique(points, dim=0, return_inverse=True)
+    first = torch.full((int(kind.max()) + 1,), len(kind), device=kind.device)
+    first.scatter_reduce_(0, kind, torch.arange(len(kind), device=kind.device), "amin")
+    order = first.argsort()
+    return first[order], order.argsort()[kind]

@@ -56,9 +56,12 @@ class Lesson:
         return cls(stage, is_target, tuple(outputs))
 
     def gains(self, is_open: Bool[Tensor, " n"], pending: Sequence[int]) -> Float[Tensor, " n"]:
-        """Summed over outputs; -inf where a row is not open."""
+        """Summed over outputs; -inf where a row is not open. Of a single open point 0."""
         rows = is_open.nonzero()[:, 0]
         gains = torch.full((len(is_open),), -torch.inf, dtype=torch.float64)
+        if bool((self.stage.points[rows] == self.stage.points[rows[0]]).all()):
+            gains[rows] = 0.0  # a single point: there is nothing to choose
+            return gains
         gains[rows] = self._sum_gains(rows, pending)
         views = [self.stage.views[number] for number in self.outputs]
         if any(view.can_be_confirmed for view in views):

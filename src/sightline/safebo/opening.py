@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -14,6 +15,8 @@ from sightline.shapes import Bool, Float
 Seed = tuple[int | None, Tensor]
 """The row of a finite domain, and the point."""
 
+TRIED = {"safe", "marginal", "violated", "failed"}
+
 
 @dataclass(frozen=True)
 class Seeds:
@@ -23,22 +26,20 @@ class Seeds:
 
     def standing(self, trials: Sequence[Trial]) -> list[int]:
         """Numbers of the seeds that are still taken for safe."""
-        return [i for i in range(len(self.declared)) if not self._has(i, trials, {"violated"})]
+        violated = self._where(trials, {"violated"})
+        return [i for i, place in enumerate(self._places) if place not in violated]
 
     def untold(self, trials: Sequence[Trial]) -> list[int]:
         """Numbers of the standing seeds that were not tried yet, in vain or not."""
-        tried = {"safe", "marginal", "violated", "failed"}
-        return [i for i in self.standing(trials) if not self._has(i, trials, tried)]
+        standing = self.standing(trials)
+        tried = self._where(trials, TRIED) if standing else set()
+        return [i for i in standing if self._places[i] not in tried]
 
     def working(self, trials: Sequence[Trial]) -> list[int]:
         """Numbers of the standing seeds whose last trial, if there was one, did not fail."""
-        last = {
-            number: trial.status
-            for trial in trials
-            for number, (_, seed) in enumerate(self.declared)
-            if is_at(trial, seed)
-        }
-        return [i for i in self.standing(trials) if last.get(i) != "failed"]
+        standing = self.standing(trials)
+        last = {self._place_of(trial): trial.status for trial in trials} if standing else {}
+        return [i for i in standing if last.get(self._places[i]) != "failed"]
 
     @property
     def points(self) -> list[Float[Tensor, " d"]]:
@@ -48,15 +49,21 @@ class Seeds:
     def rows(self) -> list[int]:
         return [row for row, _ in self.declared if row is not None]
 
-    def _has(self, number: int, trials: Sequence[Trial], statuses: set[str]) -> bool:
-        """Whether a trial with one of these outcomes was made there."""
-        seed = self.declared[number][1]
-        return any(trial.status in statuses and is_at(trial, seed) for trial in trials)
+    @cached_property
+    def _places(self) -> list[tuple[float, ...]]:
+        return [tuple(seed.tolist()) for seed in self.points]
 
+    def _where(self, trials: Sequence[Trial], statuses: set[str]) -> set[tuple[float, ...]]:
+        """What was set by the trials with one of these outcomes."""
+        return {self._place_of(trial) for trial in trials if trial.status in statuses}
 
-def is_at(trial: Trial, point: Float[Tensor, " d"]) -> bool:
-    """Whether a trial set this point, whatever its context."""
-    return bool((trial.x[: len(point)] == point.numpy()).all())
+    def _place_of(self, trial: Trial) -> tuple[float, ...]:
+        """What a trial set, whatever its context."""
+        return tuple(trial.x[: self._dimension].tolist())
+
+    @cached_property
+    def _dimension(self) -> int:
+        return len(self.declared[0][1]) if self.declared else 0
 
 
 def within_step(

@@ -226,13 +226,25 @@ class Stage:
         self, count: int, generator: torch.Generator
     ) -> tuple[Float[Tensor, "count n"], Float[Tensor, "count n"] | None]:
         """Objectives, in their unit, and the smallest margin of constraints drawn with each."""
-        drawn = [view.belief.sample_rows(count, generator) for view in self.views]
+        drawn = [
+            view.belief.sample_rows(count, generator, root=root)
+            for view, root in zip(self.views, self._roots(), strict=True)
+        ]
         margins = [
             drawn[side.output] - side.limit if side.is_lower else side.limit - drawn[side.output]
             for side in self.model.sides
         ]
         smallest = torch.stack(margins).amin(dim=0) if margins else None
         return drawn[0] * self.model.outputs[0].scale, smallest
+
+    def _roots(self) -> list[Float[Tensor, "n _"]]:
+        """Of the covariance of each output: one for all that vary alike."""
+        roots: list[Tensor] = []
+        for number, view in enumerate(self.views):
+            alike = (i for i in range(number) if view.varies_as(self.views[i]))
+            first = next(alike, None)
+            roots.append(view.belief.root_of_rows() if first is None else roots[first])
+        return roots
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,8 @@ def max_value_information(scene: Scene, draws: int) -> Float[Tensor, " n"]:
     stage = scene.stage
     sign = -1.0 if stage.model.is_minimized else 1.0
     mean, std = sign * stage.mean[0], stage.std[0]
-    drawn = sign * stage.views[0].belief.sample_rows(draws, scene.generator)
-    best = drawn[:, scene.is_safe].amax(dim=1)
+    drawn = stage.views[0].belief.sample_rows(draws, scene.generator, scene.is_safe)
+    best = (sign * drawn).amax(dim=1)
     gamma = (best[:, None] - mean) / std.where(std > 0, 1.0)
     log_below = torch.special.log_ndtr(gamma)
     ratio = (-0.5 * gamma.square() - 0.5 * log(2 * pi) - log_below).exp()

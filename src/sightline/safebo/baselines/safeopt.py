@@ -36,18 +36,20 @@ class SafeOpt:
 
     def choose(self, scene: Scene) -> Choice:
         is_maximizer = find_maximizers(scene)
-        is_wanted = scene.is_open & (is_maximizer | self._expanders(scene))
+        is_wanted = scene.is_open & (is_maximizer | find_expanders_by_slope(scene))
         among = is_wanted if bool(is_wanted.any()) else scene.is_open  # a step may forbid them
         row = best_row(scene.widths.where(among, -torch.inf))
         return Choice(row, "explore" if bool(is_maximizer[row]) else "expand")
 
-    def _expanders(self, scene: Scene) -> Bool[Tensor, " n"]:
-        stage, is_safe = scene.stage, scene.is_safe
-        beyond = stage.points[stage.is_candidate & ~is_safe]
-        where, best = stage.points[is_safe], stage.sets.best[:, is_safe]
-        found = torch.zeros_like(is_safe)
-        found[is_safe] = Slopes.of(stage.model).reaching(where, best, beyond)
-        return found
+
+def find_expanders_by_slope(scene: Scene) -> Bool[Tensor, " n"]:
+    """G_n: safe points from which an unproven one may be within reach."""
+    stage, is_safe = scene.stage, scene.is_safe
+    beyond = stage.points[stage.is_candidate & ~is_safe]
+    where, best = stage.points[is_safe], stage.sets.best[:, is_safe]
+    found = torch.zeros_like(is_safe)
+    found[is_safe] = Slopes.of(stage.model).reaching(where, best, beyond)
+    return found
 
 
 def find_maximizers(scene: Scene) -> Bool[Tensor, " n"]:

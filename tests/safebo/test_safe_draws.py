@@ -1,0 +1,85 @@
+"""Functions that are drawn from the posteriors of a stage: their mean and covariance."""
+
+import numpy as np
+import pytest
+import torch
+
+import sightline as sl
+from sightline.posterior.sampling import first_occurrences
+
+DRAWS = 40_000
+X = np.array([[0.0], [0.7], [0.0], [1.5], [2.9]])  # one point is there twice
+SOME = torch.tensor([False, True, True, True, False])
+
+
+@pytest.fixture(scope="module")
+def optimizer():
+    """Two outputs whose kernels and means differ, told of one row."""
+    made = sl.SafeOptimizer(
+        X,
+        objective=sl.GP(sl.kernels.Gaussian(1.0), mean=5.0, noise_std=0.3),
+        constraints={
+            "g": sl.Constraint(
+                sl.GP(sl.kernels.Matern(0.5, 0.3), mean=2.0, noise_std=0.3), at_least=0.5
+            )
+        },
+        safe_seed=[3],
+        beta=2.0,
+    )
+    made.tell(3, 6.0, {"g": 2.5})
+    return made
+
+
+def posterior_of(kernel, mean, y):
+    """By the definition, at all rows."""
+    x = torch.from_numpy(X)
+    K = kernel.block(x, x).numpy()
+    k = K[:, [3]]
+    gain = k / (K[3, 3] + 0.3**2)
+    return mean + gain[:, 0] * (y - mean), K - gain @ k.T
+
+
+OBJECTIVE = (sl.kernels.Gaussian(1.0), 5.0, 6.0)
+CONSTRAINT = (sl.kernels.Matern(0.5, 0.3), 2.0, 2.5)
+
+
+def stage_of(optimizer):
+    return optimizer._rounds.present()[0]
+
+
+def agree(drawn, mean, covariance):
+    """Within five standard errors of means and covariances of so many draws."""
+    error = 5 / np.sqrt(DRAWS)
+    np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=error * 2)
+    np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=error * 2)
+
+
+@pytest.mark.parametrize(("number", "prior"), [(0, OBJECTIVE), (1, CONSTRAINT)])
+def test_functions_drawn_at_some_rows_have_their_mean_and_covariance(optimizer, number, prior):
+    stage = stage_of(optimizer)
+    assert torch.equal(stage.points, torch.from_numpy(X))
+    generator = torch.Generator().manual_seed(number)
+    drawn = stage.views[number].belief.sample_rows(DRAWS, generator, SOME).numpy()
+    scale = stage.scale(number)
+    mean, covariance = posterior_of(*prior)
+    rows = SOME.numpy()
+    agree(drawn * scale, mean[rows], covariance[np.ix_(rows, rows)])
+
+
+def test_every_output_is_drawn_with_its_own_covariance(optimizer):
+    stage = stage_of(optimizer)
+    objectives, margins = stage.draw(DRAWS, torch.Generator().manual_seed(2))
+    agree(objectives.numpy(), *posterior_of(*OBJECTIVE))
+    mean, covariance = posterior_of(*CONSTRAINT)
+    scale = stage.scale(1)
+    agree(margins.numpy() * scale, mean - 0.5, covariance)
+
+
+def test_a_point_that_two_rows_have_is_drawn_once(optimizer):
+    first, place = first_occurrences(torch.from_numpy(X))
+    assert first.tolist() == [0, 1, 3, 4] and place.tolist() == [0, 1, 0, 2, 3]
+    stage = stage_of(optimizer)
+    drawn = stage.views[0].belief.sample_rows(9, torch.Generator().manual_seed(0))
+    assert torch.equal(drawn[:, 0], drawn[:, 2]) and not torch.equal(drawn[:, 0], drawn[:, 1])
+    root = stage.views[0].belief.root_of_rows()
+    torch.testing.assert_close(root @ root.T, torch.from_numpy(posterior_of(*OBJECTIVE)[1]))
