@@ -49,6 +49,9 @@ def test_the_experiments_are_listed(capsys):
         (["gp-fig3", "--rule", "nowhere:Rule"], "there is no module 'nowhere'"),
         (["gp-fig3", "--rule", "sightline:nothing"], "has no 'nothing'"),
         (["gp-fig3", "--rule", "sightline.rules:VTL"], "there is a method 'vtl' already"),
+        (["nn-mnist"], "nn-mnist needs --data, a folder"),
+        (["nn-mnist", "--data", "nowhere"], "--data must be a folder; nowhere is none"),
+        (["nn-mnist", "--smoke", "--device", "gpu"], "--device must be one of cpu"),
     ],
 )
 def test_bad_usage_is_named_before_anything_runs(capsys, arguments, words):

@@ -40,6 +40,20 @@ Rules = Annotated[
         help="A rule of yours to run beside the others; may be given again.",
     ),
 ]
+Data = Annotated[
+    Path | None,
+    options.option(
+        "--data",
+        panel=options.ESSENTIALS,
+        help="Folder with the files that an experiment reads; those with networks need it.",
+    ),
+]
+Device = Annotated[
+    str,
+    options.option(
+        "--device", panel=options.RUNNING, help="Where networks are trained: cpu, or cuda."
+    ),
+]
 
 
 def reproduce(
@@ -48,6 +62,8 @@ def reproduce(
     smoke: Smoke = False,
     out: Out = Path("reproduced"),
     rule: Rules = None,
+    data: Data = None,
+    device: Device = "cpu",
     progress: options.Progress = None,
     debug: options.Debug = False,
 ) -> int:
@@ -58,13 +74,16 @@ def reproduce(
 
         sightline reproduce gp-fig3
         sightline reproduce gp-fig3 --rule my_rules:MyRule
+        sightline reproduce nn-cifar100 --data folder --device cuda
     """
     if list:
         print("\n".join(f"{entry.name:26}{entry.title}" for entry in CATALOGUE.values()))
         return DONE
     entry = find_entry(name)
     check_rules(rule or [])
-    outcome = entry.run(Request(out, smoke, tuple(rule or ()), progress))
+    check_data(entry, data, is_smoke=smoke)
+    check_device(device)
+    outcome = entry.run(Request(out, smoke, tuple(rule or ()), progress, data, device))
     print(outcome.text)
     print(f"\nwritten: {', '.join(str(path) for path in outcome.written)}")
     if outcome.differences:
@@ -82,6 +101,27 @@ def find_entry(name: str | None) -> Entry:
         names = ", ".join(CATALOGUE)
         raise UsageError(f"there is no experiment {name!r}; there are {names}.{hint}")
     return CATALOGUE[name]
+
+
+def check_data(entry: Entry, data: Path | None, *, is_smoke: bool) -> None:
+    if data is not None and not data.is_dir():
+        raise UsageError(f"--data must be a folder; {data} is none.")
+    if entry.needs_data and data is None and not is_smoke:
+        raise UsageError(
+            f"{entry.name} needs --data, a folder with images and weights (docs/"
+            f"network-experiments.md says which, and where they come from). --smoke runs without."
+        )
+
+
+def check_device(device: str) -> None:
+    """One that is there; torch is not loaded for the CPU."""
+    if device == "cpu":
+        return
+    import torch
+
+    if not device.startswith("cuda") or not torch.cuda.is_available():
+        there = "cpu, cuda" if torch.cuda.is_available() else "cpu (torch sees no GPU here)"
+        raise UsageError(f"--device must be one of {there}; got {device!r}.")
 
 
 def check_rules(names: list[str]) -> None:

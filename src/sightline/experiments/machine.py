@@ -15,8 +15,9 @@ def cpu_model() -> str:
     return names[0] if names else platform.processor()
 
 
-def describe_machine() -> str:
-    threads = torch.get_num_threads()
+def describe_machine(threads: int | None = None) -> str:
+    """``threads`` of each process that did the work; None: as many as torch has in this one."""
+    threads = torch.get_num_threads() if threads is None else threads
     return (
         f"{threads} thread{'s' * (threads != 1)} of {os.cpu_count()} cores, {cpu_model()}, other "
         f"work on the machine not excluded"

@@ -17,14 +17,15 @@ grid, so that they hold on it; the paper's own, which it calls oracle, are below
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from sightline.experiments.gp.settings import axis_of, grid
 from sightline.gp import GP
 from sightline.kernels import Gaussian
-from sightline.safebo import Constraint, SafeOptimizer
+from sightline.safebo import Constraint, Lipschitz, SafeOptimizer
+from sightline.safebo.strategies import Strategy
 from sightline.shapes import Bool, Float, Int
 
 NOISE_STD = 0.1
@@ -36,6 +37,9 @@ STARTS = (4.8136, 4.9138, 5.0741, 5.1944, 5.2545, 5.3146, 5.4148, 5.8958)
 
 SMOOTH = GP(Gaussian(1.0), noise_std=NOISE_STD)
 """What the paper believes about both functions of its synthetic tasks."""
+
+Constants = Literal["true", "oracle", "estimated"]
+"""Which Lipschitz constants: correct ones, those that the paper calls oracle, or its estimates."""
 
 
 @dataclass(frozen=True)
@@ -80,22 +84,49 @@ class Task:
         """The rows that are observed beforehand."""
         return rng.choice(self.starts, size=1) if self.draws_start else self.starts
 
+    def violates(self, row: int) -> bool:
+        return not bool(self.is_safe[row])
+
+    def count_safe(self, optimizer: SafeOptimizer) -> tuple[int, int]:
+        """How many points it takes for safe, and how many of these are not."""
+        mask = optimizer.safe_mask
+        return int(mask.sum()), int((mask & ~self.is_safe).sum())
+
+    def constants(self, which: Constants) -> tuple[float, float]:
+        known = {"oracle": self.paper_lipschitz, "estimated": self.estimated_lipschitz}
+        return known.get(which, self.lipschitz)
+
     def optimizer(
-        self, rng: np.random.Generator, *, rule: Any = "vtl", targets: Any = None, seed: int = 0
+        self,
+        rng: np.random.Generator,
+        *,
+        rule: Any = "vtl",
+        targets: Any = None,
+        strategy: Strategy | None = None,
+        lipschitz: Constants | None = None,
+        seed: int = 0,
     ) -> SafeOptimizer:
-        """With the task's prior and beta, told the first observations."""
+        """With the task's prior and beta, told the first observations.
+
+        Methods that grow a safe set by Lipschitz constants grow it from these: where constants are
+        given, the rows are declared safe.
+        """
         other = self.prior if self.is_shared else replace(self.prior)  # one GP: one function
+        slope = None if lipschitz is None else Lipschitz(self.constants(lipschitz)[1], norm=1)
+        rows = self.start(rng).tolist()
         optimizer = SafeOptimizer(
             self.domain,
             objective=self.prior,
-            constraints={"g": Constraint(other, at_least=0.0)},
+            constraints={"g": Constraint(other, at_least=0.0, lipschitz=slope)},
+            safe_seed=rows if rows and lipschitz is not None else None,
             beta=self.beta,
             rule=rule,
             targets=targets,
+            strategy=strategy,
             on_violation="continue",
             seed=seed,
         )
-        for row in self.start(rng).tolist():
+        for row in rows:
             optimizer.tell(row, **self.measure(row, rng))
         return optimizer
 

@@ -1,0 +1,1 @@
+"""Beyond the paper: what wrong lengthscales cost, and whether anything warns of them."""

@@ -1,0 +1,41 @@
+"""All experiments with safe optimization on one page."""
+
+from collections.abc import Sequence
+
+from sightline.experiments.machine import describe_machine
+from sightline.experiments.overviews import Done, tabulate_all
+from sightline.experiments.safebo.claims import RULE
+from sightline.experiments.safebo.pooling import THREADS
+from sightline.experiments.safebo.readme import SMALL, command_for
+
+
+def write_overview(done: Sequence[Done], study: Done, *, is_smoke: bool = False) -> str:
+    """``study``: of wrong priors, which has questions and tables of its own."""
+    parts = [
+        "# The experiments with safe Bayesian optimization",
+        *([SMALL] if is_smoke else []),
+        f"**Command.** `{command_for('safebo', is_smoke=is_smoke)}`.",
+        "## Verdicts",
+        tabulate_all(done, RULE),
+        f"Beyond these: [{study.name}](../{study.name}/README.md), {study.title}.",
+        "## Time",
+        tabulate_times([*done, study]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def tabulate_times(done: Sequence[Done]) -> str:
+    """Processor time: two runs go side by side, so the wall sees half of it."""
+    rows = [f"| {one.name} | {one.title} | {one.seconds:.0f} s |" for one in done]
+    total = sum(one.seconds for one in done)
+    return "\n".join(
+        [
+            f"Processor time of all asks and tells, without measuring, two runs side by side: "
+            f"{describe_machine(THREADS)}.",
+            "",
+            "| experiment | | time |",
+            "|---|---|---|",
+            *rows,
+            f"| all | | {total:.0f} s |",
+        ]
+    )

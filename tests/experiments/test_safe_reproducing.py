@@ -1,0 +1,127 @@
+"""Whole safe-optimization experiments at their smoke size."""
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from sightline.experiments.catalogue import CATALOGUE, Request
+from sightline.experiments.numbers import Numbers, Series, find_differences, read_expected
+from sightline.experiments.safebo.claims import RULE
+from sightline.experiments.safebo.methods import BY_KEY
+from sightline.experiments.safebo.numbers import PACKAGE, agrees, numbers_of
+from sightline.experiments.safebo.records import Record
+from sightline.experiments.safebo.running import Job, run
+from sightline.experiments.safebo.settings import EXPERIMENTS, SMOKE_ROUNDS, SMOKE_SEEDS
+from sightline.experiments.verdicts import FAILS, HOLDS, IN_PART
+
+ROOT = Path(__file__).parents[2]
+PICTURES = {"safebo-2d": "maps", "safebo-barriers": "picks"}
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reproduced")
+    return CATALOGUE["safebo"].run(Request(folder, is_smoke=True, progress=False))
+
+
+def folder_of(outcome, name):
+    return next(path for path in outcome.written if path.name == name)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_safe_experiment_writes_its_folder(outcome, name):
+    folder = folder_of(outcome, name)
+    files = {"README.md", "figure.svg", "figure.png", "picks.csv", "seeds.csv"}
+    if name in PICTURES:
+        files |= {f"{PICTURES[name]}.svg", f"{PICTURES[name]}.png"}
+    assert {path.name for path in folder.iterdir()} == files
+    page = (folder / "README.md").read_text()
+    for word in ("**Claim.**", "**Command.**", "**Time.**", "**Result.**", "Smoke size"):
+        assert word in page
+    assert f"`sightline reproduce {name} --smoke`" in page and "Nothing is compared" in page
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_method_and_seed_is_in_the_tables(outcome, name):
+    with (folder_of(outcome, name) / "seeds.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    found = {(row["method"], row["seed"]) for row in rows}
+    keys = [method.key for method in EXPERIMENTS[name].methods]
+    assert found == {(key, str(seed)) for key in keys for seed in range(SMOKE_SEEDS)}
+    assert {int(row["observations"]) for row in rows} == {SMOKE_ROUNDS}
+    for method in EXPERIMENTS[name].methods:
+        assert f"| {method.label} |" in (folder_of(outcome, name) / "README.md").read_text()
+
+
+def test_the_overview_has_every_verdict_and_nothing_is_compared(outcome):
+    overview = (folder_of(outcome, "safebo") / "README.md").read_text()
+    rows = [line for line in overview.splitlines() if line.startswith("| [safebo-")]
+    assert {row.split("]")[0][3:] for row in rows} == set(EXPERIMENTS)
+    assert all(row.split("**")[1] in (HOLDS, IN_PART, FAILS) for row in rows)
+    assert all(row.count("|") == 5 for row in rows)
+    assert not outcome.differences
+
+
+@pytest.mark.parametrize("key", ["vtl", "goose"])
+def test_the_first_rounds_on_the_island_are_as_expected(key):
+    expected = read_expected(PACKAGE, "safebo-2d")
+    experiment = replace(EXPERIMENTS["safebo-2d"], methods=(BY_KEY[key],), looked_at=(10,))
+    task, seeds = experiment.make(), experiment.seeds
+    runs = [run(Job(task, BY_KEY[key], seed, 10)) for seed in range(seeds)]
+    found = numbers_of(Record(experiment, task, 10, seeds, tuple(runs)))
+    assert found.observations == [10] == expected.observations[:1]
+    for measure, series in found.methods[key].items():
+        theirs = expected.methods[key][measure]
+        assert theirs.standard_error is not None
+        assert agrees(series.mean[0], theirs.mean[0], theirs.standard_error[0]), measure
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_safe_results_are_committed_whole(name):
+    folder = ROOT / "results" / name
+    assert json.loads((folder / "expected.json").read_text())["methods"]
+    for file in ("README.md", "figure.svg", "figure.png", "picks.csv", "seeds.csv"):
+        assert 500 < (folder / file).stat().st_size < 1_000_000, file
+    page = (folder / "README.md").read_text()
+    assert "Smoke size" not in page and page.count("`expected.json`: the expected numbers") == 1
+
+
+def test_the_study_of_wrong_priors_is_run_with_all_and_committed(outcome):
+    folder = folder_of(outcome, "safebo-misspecified")
+    assert "Smoke size" in (folder / "README.md").read_text() and not (folder / "runs").exists()
+    kept = ROOT / "results" / "safebo-misspecified"
+    assert json.loads((kept / "expected.json").read_text())["methods"]
+    assert len((kept / "runs.csv").read_text().splitlines()) > 1_000
+    document = (ROOT / "docs" / "safebo-experiments.md").read_text()
+    rows = [line for line in (kept / "README.md").read_text().splitlines() if "**holds" in line]
+    assert len(rows) > 3 and all(row in document for row in rows)
+
+
+def test_the_document_has_the_verdicts_on_safe_optimization():
+    document = (ROOT / "docs" / "safebo-experiments.md").read_text()
+    overview = (ROOT / "results" / "safebo" / "README.md").read_text()
+    rows = [line for line in overview.splitlines() if line.startswith(("| [safebo-", "| all |"))]
+    assert len(rows) > 20 and RULE in document and RULE in overview
+    for row in rows:
+        assert row.replace("](../safebo", "](../results/safebo") in document
+
+
+def test_a_mean_agrees_within_three_standard_errors():
+    expected = Numbers([10], {"vtl": {"regret": Series([1.0], [0.1])}})
+
+    def differ(value):
+        got = replace(expected, methods={"vtl": {"regret": Series([value], [0.0])}})
+        return find_differences(got, expected, agrees=agrees)
+
+    assert differ(1.29) == [] and len(differ(1.31)) == 1
+    assert agrees(0.0, 0.0, 0.0) and not agrees(1.0, 0.0, 0.0)
+
+
+def test_a_rule_of_the_users_has_no_place_here(tmp_path):
+    with pytest.raises(ValueError, match="--rule is for the Gaussian-process experiments"):
+        CATALOGUE["safebo-1d"].run(Request(tmp_path, is_smoke=True, rules=("a:B",)))
