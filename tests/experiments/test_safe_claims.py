@@ -79,7 +79,7 @@ def test_a_claim_about_order_holds_or_fails_by_the_runs(claim, holds, fails):
 def test_methods_that_never_leave_the_start_are_no_opponents():
     rivals = {"safeopt-oracle": 1, "safeopt-estimated": 1, "goose-oracle": 1, "goose-estimated": 1}
     found = orders.on_par(made({"itl": 0.2, "vtl": 0.1}, safe=rivals))
-    assert found.holds == HOLDS and "Of 6 comparisons 6 are won" in found.finding
+    assert found.holds == HOLDS and "Comparisons: 6 won, 0 on par, 0 lost" in found.finding
     assert "never leave the start: SafeOpt, oracle L, SafeOpt, est. L, GoOSE" in found.finding
     assert "Not compared" not in orders.on_par(made(GOOD)).finding
 

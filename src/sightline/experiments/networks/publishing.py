@@ -36,6 +36,9 @@ from sightline.experiments.tables import Cells, in_markdown
 PACKAGE = Path("src", "sightline", "experiments", "networks")
 DOCUMENT = Path("docs", "network-experiments.md")
 
+TIMINGS = {"times": "timing.json", "times on a CPU": "timing-cpu.json"}
+"""Files with the times of choosing and training, by their marks in the document."""
+
 
 def publish(repository: Path, files: Sequence[Path], timing: Path | None) -> None:
     results = repository / "results"
@@ -85,9 +88,10 @@ def fill_document(repository: Path, done: Sequence[Done], runs: Mapping[RunId, R
     noise = Curves.of(experiments()["nn-rho"], runs)
     if noise.runs:
         text = fill(text, "rho", in_markdown(table_of_noise(noise)))
-    timing = repository / "results" / "nn" / "timing.json"
-    if timing.exists():
-        text = fill(text, "times", tabulate_times(json.loads(timing.read_text())))
+    for mark, name in TIMINGS.items():
+        timing = repository / "results" / "nn" / name
+        if timing.exists():
+            text = fill(text, mark, tabulate_times(json.loads(timing.read_text())))
     sticking = repository / "results" / "nn" / "sticking.json"
     trial = json.loads(sticking.read_text()).get(TRIAL) if sticking.exists() else None
     if trial is not None:

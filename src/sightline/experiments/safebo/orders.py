@@ -33,10 +33,7 @@ def on_par(record: Record) -> Verdict:
     made = [compare(record, ours, rival) for ours in OURS for rival in moving]
     lost = [one for one in made if one.is_worse]
     won = sum(one.is_better for one in made)
-    text = (
-        f"Of {len(made)} comparisons {won} are won, {len(made) - won - len(lost)} are on par and "
-        f"{len(lost)} are lost"
-    )
+    text = f"Comparisons: {won} won, {len(made) - won - len(lost)} on par, {len(lost)} lost"
     lost_to = f": {'; '.join(one.describe() for one in lost)}" if lost else ""
     left_out = f". Not compared, as they never leave the start: {', '.join(stuck)}" * bool(stuck)
     best = ", ".join(

@@ -49,7 +49,9 @@ def draw_figure(groups: Sequence[Group]) -> "Figure":
         panels[-1, column].set_xlabel("factor of all lengthscales")
         _scale(panels[:, column].tolist(), setting)
     handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=(len(labels) + 1) // 2, frameon=False
+    )
     return figure
 
 
