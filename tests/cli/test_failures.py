@@ -232,6 +232,11 @@ def test_a_closed_stdout_is_no_failure(files):
     assert done.returncode == 0 and "Traceback" not in done.stderr
 
 
+def hear_interrupts() -> None:
+    """What a shell starts in the background, tests too, is deaf to Ctrl-C otherwise."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_leaves_no_half_file(number, code, files):
     """Slowed down by a model of the user's, which is interrupted in the midst of its work."""
@@ -253,7 +258,12 @@ def test_an_interrupted_run_leaves_no_half_file(number, code, files):
     ]
     command += ["--text-field", "text", "--embed", "slow:embed", "-k", "1", "-o", "picks.csv"]
     process = subprocess.Popen(
-        command, cwd=files, stderr=subprocess.PIPE, text=True, env=environment()
+        command,
+        cwd=files,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        preexec_fn=hear_interrupts,
     )
     deadline = time.monotonic() + 60
     while not (files / "started").exists() and time.monotonic() < deadline:

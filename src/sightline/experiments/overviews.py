@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sightline.experiments.numbers import Numbers
-from sightline.experiments.verdicts import FAILS, HOLDS, IN_PART, Verdict
+from sightline.experiments.verdicts import FAILS, HOLDS, IN_PART, OPEN, Verdict
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Done:
 def tabulate_all(done: Sequence[Done], rule: str, folder: str = "..") -> str:
     """How many claims hold, and then each with its numbers; links are relative to a folder."""
     said = [verdict.holds for one in done for verdict in one.verdicts]
-    counted = ", ".join(f"{said.count(word)} x {word}" for word in (HOLDS, IN_PART, FAILS))
+    words = (HOLDS, IN_PART, FAILS, *([OPEN] if OPEN in said else []))
+    counted = ", ".join(f"{said.count(word)} x {word}" for word in words)
     lines = [
         f"{len(said)} verdicts: {counted}.",
         "",
