@@ -52,8 +52,7 @@ def reproduce(name: str, request: Request) -> Outcome:
     make_figure(1.0, 1.0)  # without matplotlib it ends here, not after the work
     known = experiments()
     chosen = [*known.values()] if name == "nn" else [known[name]]
-    with made(request.out / "nn") as folder:
-        runs = run_smoke(chosen) if request.is_smoke else run_rest(chosen, request, folder)
+    runs = run_smoke(chosen) if request.is_smoke else run_rest(chosen, request)
     done = [
         write_experiment(Curves.of(one, runs), request.out, is_smoke=request.is_smoke)
         for one in chosen
@@ -69,8 +68,13 @@ def run_smoke(chosen: Sequence[Experiment]) -> dict[RunId, Run]:
     return {(run.configuration, run.seed): run for run in runs}
 
 
-def run_rest(chosen: Sequence[Experiment], request: Request, folder: Path) -> Mapping[RunId, Run]:
+def run_rest(chosen: Sequence[Experiment], request: Request) -> Mapping[RunId, Run]:
     """One after the other; files of runs that are in the folder count, compressed ones too."""
+    with made(request.out / "nn") as folder:
+        return run_into(folder, chosen, request)
+
+
+def run_into(folder: Path, chosen: Sequence[Experiment], request: Request) -> Mapping[RunId, Run]:
     path = folder / RUNS
     conditions = Conditions(request.data, request.device, threads=torch.get_num_threads())
     set_up(conditions)

@@ -6,7 +6,7 @@ as in the code, are the default of both; so are the code's disturbance and its w
 
 Under the text's beta of 10 the safe set of all who go by bounds stays the seed for ever. With a
 lengthscale of 0.1 the next point of a line, at least 0.005 away, keeps a standard deviation of
-0.065 however often the seed is observed, and 0.5 less ten of these is negative too. Sets that grow
+0.064 however often the seed is observed, and 0.5 less ten of these is negative too. Sets that grow
 by slopes do open, if the slopes are as small as the paper's, which do not hold.
 """
 
