@@ -64,6 +64,9 @@ def test_the_overview_has_every_verdict_and_nothing_is_compared(outcome):
     assert {row.split("]")[0][3:] for row in rows} == set(EXPERIMENTS)
     assert all(row.split("**")[1] in (HOLDS, IN_PART, FAILS, OPEN) for row in rows)
     assert all(row.count("|") == 5 for row in rows)
+    each = [line for line in overview.splitlines() if line.startswith("| safebo-")]
+    methods = [line for line in each if line.count("|") == 10]
+    assert len(methods) == sum(len(one.methods) for one in EXPERIMENTS.values())
     assert not outcome.differences
 
 

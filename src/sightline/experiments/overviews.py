@@ -1,9 +1,10 @@
 """Several experiments on one page: every verdict, and what it rests on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sightline.experiments.numbers import Numbers
+from sightline.experiments.tables import Cells
 from sightline.experiments.verdicts import FAILS, HOLDS, IN_PART, OPEN, Verdict
 
 
@@ -17,6 +18,9 @@ class Done:
     verdicts: list[Verdict]
     numbers: Numbers
     seconds: float
+    summary: Cells = field(
+        default_factory=list
+    )  # a heading and a row per method, for a table of all experiments
 
 
 def tabulate_all(done: Sequence[Done], rule: str, folder: str = "..") -> str:

@@ -6,7 +6,8 @@ from sightline.experiments.machine import describe_machine
 from sightline.experiments.overviews import Done, tabulate_all
 from sightline.experiments.safebo.claims import RULE
 from sightline.experiments.safebo.pooling import THREADS
-from sightline.experiments.safebo.readme import SMALL, command_for
+from sightline.experiments.safebo.readme import ABOUT_NUMBERS, SMALL, command_for
+from sightline.experiments.tables import in_markdown
 
 
 def write_overview(done: Sequence[Done], study: Done, *, is_smoke: bool = False) -> str:
@@ -18,10 +19,20 @@ def write_overview(done: Sequence[Done], study: Done, *, is_smoke: bool = False)
         "## Verdicts",
         tabulate_all(done, RULE),
         f"Beyond these: [{study.name}](../{study.name}/README.md), {study.title}.",
+        "## Every method on every task",
+        ABOUT_NUMBERS,
+        tabulate_methods(done),
         "## Time",
         tabulate_times([*done, study]),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def tabulate_methods(done: Sequence[Done]) -> str:
+    """One table; regrets are in the unit of each task."""
+    heading = ["experiment", *done[0].summary[0]]
+    rows = [[one.name, *row] for one in done for row in one.summary[1:]]
+    return in_markdown([heading, *rows])
 
 
 def tabulate_times(done: Sequence[Done]) -> str:

@@ -24,7 +24,7 @@ from sightline.experiments.safebo.records import Experiment, Record
 from sightline.experiments.safebo.running import Job
 from sightline.experiments.safebo.settings import EXPERIMENTS, SMOKE_ROUNDS, SMOKE_SEEDS
 from sightline.experiments.safebo.storing import RUNS
-from sightline.experiments.safebo.tables import table_of
+from sightline.experiments.safebo.tables import summary_of, table_of
 from sightline.experiments.tables import in_columns
 from sightline.progress import ProgressLine
 
@@ -114,7 +114,8 @@ def write_down(record: Record, folder: Path, started: float, *, is_smoke: bool) 
     keep_text(page, folder / "README.md")
     text = in_columns(table_of(record))
     title, numbers = record.experiment.title, numbers_of(record)
-    return Done(name, title, text, verdicts, numbers, record.total_seconds)
+    seconds_asked, summary = record.total_seconds, summary_of(record)
+    return Done(name, title, text, verdicts, numbers, seconds_asked, summary)
 
 
 def differences_of(done: Done) -> list[str]:

@@ -1,30 +1,41 @@
 """Tables of an experiment, for a terminal and for a page."""
 
+from collections.abc import Sequence
+
 from sightline.experiments.safebo.records import Record
 from sightline.experiments.tables import Cells
 from sightline.studies.statistics import Mean
 
+ENDING = ("mean regret", "safe set", "violations", "ms per ask")
+SUMMARY = (
+    "method",
+    "regret after a quarter of the rounds",
+    "after half",
+    "at the end",
+    *ENDING,
+)
+
 
 def table_of(record: Record) -> Cells:
     """A row per method: regret at fixed rounds, safe set, violations, seconds."""
-    heading = [
-        "method",
-        *(f"regret after {count}" for count in record.counts),
-        "mean regret",
-        "safe set",
-        "violations",
-        "ms per ask",
-    ]
-    return [heading, *(_row(record, key) for key in record.keys)]
+    after = [f"regret after {count}" for count in record.counts]
+    heading = ["method", *after, *ENDING]
+    return [heading, *(_row(record, key, record.counts) for key in record.keys)]
 
 
-def _row(record: Record, key: str) -> list[str]:
+def summary_of(record: Record) -> Cells:
+    """The same for experiments of any length: after shares of their rounds."""
+    counts = [max(record.rounds // 4, 1), max(record.rounds // 2, 1), record.rounds]
+    return [list(SUMMARY), *(_row(record, key, counts) for key in record.keys)]
+
+
+def _row(record: Record, key: str, counts: Sequence[int]) -> list[str]:
     regret, safe, violations = (
         record.curves(measure, key) for measure in ("regret", "safe", "violations")
     )
     return [
         record.label(key),
-        *(write(Mean.of(regret[:, count])) for count in record.counts),
+        *(write(Mean.of(regret[:, count])) for count in counts),
         write(Mean.of(record.areas(key))),
         Mean.of(safe[:, -1]).text(digits=0),
         Mean.of(violations[:, -1]).text(digits=1) if violations[:, -1].any() else "0",
