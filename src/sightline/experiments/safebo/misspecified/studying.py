@@ -26,10 +26,10 @@ KEYS = (
 
 SLOW = ("itl",)
 """Beyond one dimension VTL stands for it: short lengthscales leave more targets than can be
-conditioned on in good time. On the island 60 rounds with half of them took 79 s, with VTL 0.3."""
+conditioned on in good time. On the island 60 rounds with half of them took 79 s, with VTL 1.2."""
 
 LAST_LOOK = 200
-"""Rounds after which calibration() is not asked any more: it is decided by then."""
+"""Rounds after which calibration() is not asked any more, as it takes longer with each of them."""
 
 PRESENT = "process-present"
 
