@@ -12,7 +12,7 @@ PIP    := $(RUN) -m pip install --quiet --disable-pip-version-check -c constrain
 .PHONY: demo test lint bench clean
 
 demo: $(VENV)/.demo
-	$(RUN) -m sightline demo --out demo
+	$(RUN) -m tellmost demo --out demo
 
 test: lint
 	$(RUN) -m pytest $(TWO)

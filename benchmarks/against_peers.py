@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-import sightline as sl
+import tellmost as tm
 from setting import NOISE_STD, clustered, save, seconds
 
 SIZE = {"n": 10_000, "d": 256, "m": 100}
@@ -36,13 +36,13 @@ PEERS = (  # environment, script, mode, most rows, picks to time (None: all k)
 
 
 def measure_ours(pool: torch.Tensor, targets: torch.Tensor, rule: str) -> dict:
-    def run() -> sl.Selection:
-        return sl.select(pool, targets, K, rule=rule, noise_std=NOISE_STD)
+    def run() -> tm.Selection:
+        return tm.select(pool, targets, K, rule=rule, noise_std=NOISE_STD)
 
     took = seconds(run, 5)
     left = float(run().uncertainty[-1])
     return {
-        "library": "sightline",
+        "library": "tellmost",
         "mode": rule,
         "n": len(pool),
         "seconds": took["median"],
@@ -98,16 +98,16 @@ def measure_peer(folder: Path, peer: tuple, pool: torch.Tensor, targets: torch.T
 
 def left_after(pool: torch.Tensor, targets: torch.Tensor, indices: list[int]) -> float:
     """Mean target variance once the picks are observed, repeats included."""
-    chosen = sl.select(pool, targets, 1, noise_std=NOISE_STD, observed=indices, replace=True)
+    chosen = tm.select(pool, targets, 1, noise_std=NOISE_STD, observed=indices, replace=True)
     return float(chosen.uncertainty[0])
 
 
 def times_faster(rows: list[dict]) -> dict[str, float]:
     """How many times faster we are; exact modes per pick, the others in all."""
-    ours = {row["mode"]: row for row in rows if row["library"] == "sightline"}
+    ours = {row["mode"]: row for row in rows if row["library"] == "tellmost"}
     ratios = {}
     for row in rows:
-        if row["library"] == "sightline" or "failed" in row or row["n"] != SIZE["n"]:
+        if row["library"] == "tellmost" or "failed" in row or row["n"] != SIZE["n"]:
             continue
         rule = {"logdetmi": "itl-y", "bait": "undirected-itl", "maxdet": "undirected-itl"}.get(
             row["mode"], row["mode"].split("-")[-1]

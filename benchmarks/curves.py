@@ -4,7 +4,7 @@ import argparse
 import json
 import warnings
 
-import sightline as sl
+import tellmost as tm
 from setting import NOISE_STD, RESULTS, clustered, save, seconds
 
 RULES = ("itl", "vtl", "ctl")
@@ -22,8 +22,8 @@ def point(n: int, d: int, m: int, k: int, rule: str, kernel: object = None) -> d
     """Seconds in all, and for the set-up alone, which one pick shows."""
     pool, targets = clustered(n, d, m)
 
-    def run(picks: int) -> sl.Selection:
-        return sl.select(pool, targets, picks, rule=rule, kernel=kernel, noise_std=NOISE_STD)
+    def run(picks: int) -> tm.Selection:
+        return tm.select(pool, targets, picks, rule=rule, kernel=kernel, noise_std=NOISE_STD)
 
     whole, first = seconds(lambda: run(k), 3), seconds(lambda: run(1), 3)
     each = (whole["median"] - first["median"]) / (k - 1)
@@ -43,7 +43,7 @@ def main() -> dict:
         name: {rule: sweep(name, values, rule) for rule in RULES}
         for name, values in SWEEPS.items()
     }
-    kernel = sl.kernels.Gaussian(1.0)
+    kernel = tm.kernels.Gaussian(1.0)
     size = {key: GAUSSIAN[key] for key in ("d", "m", "k")}
     gaussian = {
         rule: [{"n": n, **point(n, **size, rule=rule, kernel=kernel)} for n in GAUSSIAN["n"]]

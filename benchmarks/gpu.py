@@ -14,8 +14,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-import sightline as sl
-import sightline.gpu
+import tellmost as tm
+import tellmost.gpu
 from setting import NOISE_STD, save
 
 BARS = [  # rows, features, targets, picks, milliseconds to reach with ITL
@@ -26,7 +26,7 @@ BARS = [  # rows, features, targets, picks, milliseconds to reach with ITL
     (1_000_000, 1_024, 100, 1_000, 500),
 ]
 SMOKE = [(2_000, 64, 10, 10, 1_000)]
-KERNELS = {"linear": None, "gaussian": sl.kernels.Gaussian(1.0)}
+KERNELS = {"linear": None, "gaussian": tm.kernels.Gaussian(1.0)}
 GAUSSIAN_KERNEL_ROWS = 100_000  # larger pools are timed with inner products alone
 
 
@@ -73,14 +73,14 @@ def synchronize() -> None:
         torch.cuda.synchronize()
 
 
-def plainly(call: Callable[[], sl.Selection]) -> sl.Selection:
+def plainly(call: Callable[[], tm.Selection]) -> tm.Selection:
     """Without the kernels, a pass for every pick."""
-    has_triton = sightline.gpu.has_triton
-    sightline.gpu.has_triton = lambda: False
+    has_triton = tellmost.gpu.has_triton
+    tellmost.gpu.has_triton = lambda: False
     try:
         return call()
     finally:
-        sightline.gpu.has_triton = has_triton
+        tellmost.gpu.has_triton = has_triton
 
 
 def measure(size: tuple[int, int, int, int, int], device: str, repeats: int) -> list[dict]:
@@ -94,7 +94,7 @@ def measure(size: tuple[int, int, int, int, int], device: str, repeats: int) -> 
                 continue
 
             def call(pool=pool, targets=targets, rule=rule, kernel=kernel, ahead=None):
-                return sl.select(
+                return tm.select(
                     pool, targets, k, rule=rule, kernel=KERNELS[kernel], noise_std=NOISE_STD,
                     columns_ahead=ahead,
                 )  # fmt: skip

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import sightline as sl
+import tellmost as tm
 from gpu import plainly
 from setting import save
-from sightline.rules.rule import targets_in_pool
+from tellmost.rules.rule import targets_in_pool
 
 KERNELS = ("linear", "linear", "linear", "covariance", "gaussian", "laplace")
 DTYPES = (torch.float32, torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -23,7 +23,7 @@ DTYPES = (torch.float32, torch.float32, torch.float64, torch.float16, torch.bflo
 def problem(rng: np.random.Generator) -> dict:
     """Arguments of a selection, the pool as a CPU tensor."""
     n, d, m = int(rng.integers(300, 6_000)), int(rng.integers(5, 200)), int(rng.integers(1, 80))
-    rule = str(rng.choice(list(sl.rules.BY_NAME)))
+    rule = str(rng.choice(list(tm.rules.BY_NAME)))
     arguments = {
         "pool": rows(rng, n, d),
         "targets": torch.from_numpy(rng.standard_normal((m, d))).float(),
@@ -35,7 +35,7 @@ def problem(rng: np.random.Generator) -> dict:
         "normalize": rng.choice([None, None, "unit", "center+unit"]),
         "conditional": bool(rng.random() < 0.9),
     }
-    if targets_in_pool(sl.rules.BY_NAME[rule]()) is not None:
+    if targets_in_pool(tm.rules.BY_NAME[rule]()) is not None:
         arguments["targets"] = arguments["pool"][:m].float()
         return arguments
     if rng.random() < 0.2:
@@ -62,9 +62,9 @@ def rows(rng: np.random.Generator, n: int, d: int) -> Tensor:
 def kernel(name: str, d: int) -> object:
     return {
         "linear": None,
-        "covariance": sl.kernels.Linear(torch.diag(torch.linspace(0.2, 3.0, d))),
-        "gaussian": sl.kernels.Gaussian(float(d) ** 0.5),
-        "laplace": sl.kernels.Laplace(float(d)),
+        "covariance": tm.kernels.Linear(torch.diag(torch.linspace(0.2, 3.0, d))),
+        "gaussian": tm.kernels.Gaussian(float(d) ** 0.5),
+        "laplace": tm.kernels.Laplace(float(d)),
     }[name]
 
 
@@ -75,9 +75,9 @@ def compare(count: int, device: str) -> dict:
         arguments = problem(rng)
         pool, targets = arguments.pop("pool"), arguments.pop("targets").double()
         there = pool.to(device), targets.to(device)
-        cpu = sl.select(pool, targets, **arguments)
-        gpu = sl.select(*there, **arguments)
-        plain = plainly(lambda there=there, arguments=arguments: sl.select(*there, **arguments))
+        cpu = tm.select(pool, targets, **arguments)
+        gpu = tm.select(*there, **arguments)
+        plain = plainly(lambda there=there, arguments=arguments: tm.select(*there, **arguments))
         by_rule[arguments["rule"]] = by_rule.get(arguments["rule"], 0) + 1
         fused += gpu.settings["rounds"] > 0
         for name, other in (("fused", gpu), ("plain", plain)):

@@ -16,14 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import sightline as sl
+import tellmost as tm
 from drawn_task import BETA, NOISE_STD, STARTS, STEPS, DrawnTask, Grid, Priors
 from setting import save
-from sightline.safebo.baselines import HeuristicSafeOpt
-from sightline.safebo.baselines.heuristic_safeopt import find_expanders, imagine_margins
-from sightline.safebo.baselines.safeopt import find_maximizers
-from sightline.safebo.failing import MiscalibratedModel
-from sightline.safebo.strategies import Choice, Scene
+from tellmost.safebo.baselines import HeuristicSafeOpt
+from tellmost.safebo.baselines.heuristic_safeopt import find_expanders, imagine_margins
+from tellmost.safebo.baselines.safeopt import find_maximizers
+from tellmost.safebo.failing import MiscalibratedModel
+from tellmost.safebo.strategies import Choice, Scene
 
 GPY_JITTER = 1e-8  # GPy adds it to the noise variance; ours is told of it
 ROUNDING = 1e-9  # in prior standard deviations
@@ -50,13 +50,13 @@ class Ours:
         self.task, self.watched, self.told = task, Watched(), 0
         noise_std = (NOISE_STD**2 + GPY_JITTER) ** 0.5
         objective, limited = (
-            sl.GP(sl.kernels.Scaled(sl.kernels.Gaussian(lengthscale), std**2), noise_std=noise_std)
+            tm.GP(tm.kernels.Scaled(tm.kernels.Gaussian(lengthscale), std**2), noise_std=noise_std)
             for std, lengthscale in zip(task.priors.stds, task.priors.lengthscales, strict=True)
         )
-        self.optimizer = sl.SafeOptimizer(
+        self.optimizer = tm.SafeOptimizer(
             task.points,
             objective=objective,
-            constraints={"g": sl.Constraint(limited, at_least=0.0)},
+            constraints={"g": tm.Constraint(limited, at_least=0.0)},
             beta=BETA if is_intersected else None,
             # with one limit, this probability makes present bounds of the same width
             confidence=None if is_intersected else NormalDist().cdf(BETA),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import sightline as sl
+import tellmost as tm
 
 NOISE_STD = 0.1
 BETA = 15.0
@@ -37,15 +37,15 @@ class Island:
     def centre(self) -> int:
         return self.side // 2 * (self.side + 1)
 
-    def optimizer(self, rule: str, kernels: str = "equal") -> sl.SafeOptimizer:
+    def optimizer(self, rule: str, kernels: str = "equal") -> tm.SafeOptimizer:
         objective, limited = (
-            sl.GP(sl.kernels.Gaussian(lengthscale), noise_std=NOISE_STD)
+            tm.GP(tm.kernels.Gaussian(lengthscale), noise_std=NOISE_STD)
             for lengthscale in LENGTHSCALES[kernels]
         )
-        return sl.SafeOptimizer(
+        return tm.SafeOptimizer(
             self.grid,
             objective=objective,
-            constraints={"g": sl.Constraint(limited, at_least=0.0)},
+            constraints={"g": tm.Constraint(limited, at_least=0.0)},
             beta=BETA,
             rule=rule,
             on_violation="continue",
@@ -66,7 +66,7 @@ class Record:
         i, j = np.divmod(self.rows, self.island.side)
         return Record(Island(side), (i * side + j) * finer, self.y)
 
-    def tell(self, optimizer: sl.SafeOptimizer, number: int) -> None:
+    def tell(self, optimizer: tm.SafeOptimizer, number: int) -> None:
         f, g = self.y[number].tolist()
         optimizer.tell(int(self.rows[number]), f, {"g": g})
 

@@ -9,7 +9,7 @@ import warnings
 
 import torch
 
-import sightline as sl
+import tellmost as tm
 from setting import NOISE_STD, clustered, save, seconds
 
 RULES = ("itl", "vtl", "ctl", "undirected-itl", "mm-itl")
@@ -33,8 +33,8 @@ def measure(n: int, d: int, m: int, k: int, repeats: int) -> dict:
     }
 
 
-def run(pool: torch.Tensor, targets: torch.Tensor, k: int, rule: str) -> sl.Selection:
-    return sl.select(pool, targets, k, rule=rule, noise_std=NOISE_STD)
+def run(pool: torch.Tensor, targets: torch.Tensor, k: int, rule: str) -> tm.Selection:
+    return tm.select(pool, targets, k, rule=rule, noise_std=NOISE_STD)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import time
 import warnings
 from pathlib import Path
 
-import sightline as sl
+import tellmost as tm
 from setting import NOISE_STD, clustered, save
 
 SIZE = {"n": 1_000_000, "d": 256, "m": 1_000, "k": 100}
@@ -20,10 +20,10 @@ RULES = ("itl", "vtl", "ctl")
 def alone(rule: str, size: dict) -> dict:
     """What one process needs, beside the pool and the imports."""
     pool, targets = clustered(size["n"], size["d"], size["m"])
-    sl.select(pool[:1_000], targets[:10], 2, rule=rule)  # imports and libraries are warm
+    tm.select(pool[:1_000], targets[:10], 2, rule=rule)  # imports and libraries are warm
     before = resident_mb()
     start = time.perf_counter()
-    chosen = sl.select(pool, targets, size["k"], rule=rule, noise_std=NOISE_STD)
+    chosen = tm.select(pool, targets, size["k"], rule=rule, noise_std=NOISE_STD)
     took = time.perf_counter() - start
     beyond = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
     return {

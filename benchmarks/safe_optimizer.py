@@ -16,7 +16,7 @@ from time import process_time
 import numpy as np
 import torch
 
-import sightline as sl
+import tellmost as tm
 from island import BETA, LENGTHSCALES, NOISE_STD, Island, Record, explore
 from setting import save
 
@@ -116,10 +116,10 @@ def measure_task(rule: str, side: int, steps: int) -> dict:
 def measure_rough(rule: str, n: int) -> dict:
     """No small rank: Matern-5/2, lengthscale 0.1, on a line; half of it has been measured."""
     X = np.linspace(0.0, 20.0, n)[:, None]
-    kernel = sl.kernels.Matern(2.5, 0.1)
-    gps = [sl.GP(kernel, noise_std=NOISE_STD) for _ in range(2)]
-    limited = {"g": sl.Constraint(gps[1], at_least=0.0)}
-    optimizer = sl.SafeOptimizer(X, objective=gps[0], constraints=limited, beta=1.0, rule=rule)
+    kernel = tm.kernels.Matern(2.5, 0.1)
+    gps = [tm.GP(kernel, noise_std=NOISE_STD) for _ in range(2)]
+    limited = {"g": tm.Constraint(gps[1], at_least=0.0)}
+    optimizer = tm.SafeOptimizer(X, objective=gps[0], constraints=limited, beta=1.0, rule=rule)
     for row in range(0, n // 2, n // 100):
         optimizer.tell(row, float(np.sin(X[row, 0])), {"g": 1.0})
     seconds = []

@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-import sightline as sl
-from sightline.experiments.machine import cpu_model
+import tellmost as tm
+from tellmost.experiments.machine import cpu_model
 
 RESULTS = Path(__file__).parent / "results"
 NOISE_STD = 0.1
@@ -53,7 +53,7 @@ def machine() -> dict[str, object]:
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "sightline": sl.__version__,
+        "tellmost": tm.__version__,
         "load": os.getloadavg()[0],
     }
 

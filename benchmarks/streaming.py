@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-import sightline as sl
+import tellmost as tm
 from setting import NOISE_STD, clustered, save
 
 
@@ -73,7 +73,7 @@ def measure(n: int, d: int, m: int, k: int) -> dict:
 
 def timed(pool: object, targets: np.ndarray, k: int, rule: str, budget: int | None) -> dict:
     start = time.perf_counter()
-    chosen = sl.select(pool, targets, k, rule=rule, noise_std=NOISE_STD, memory=budget)
+    chosen = tm.select(pool, targets, k, rule=rule, noise_std=NOISE_STD, memory=budget)
     return {
         "seconds": time.perf_counter() - start,
         "passes": chosen.settings["passes"],

@@ -1,6 +1,6 @@
 """Options of the test run.
 
-``--shapes`` is the second pass: every annotated shape in ``sightline`` is checked at run time, in
+``--shapes`` is the second pass: every annotated shape in ``tellmost`` is checked at run time, in
 a third of the cases of each test; the first pass has run them all.
 """
 
@@ -28,7 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--shapes"):
         from jaxtyping import install_import_hook
 
-        config.stash[HOOK] = install_import_hook("sightline", "shape_checking.check")
+        config.stash[HOOK] = install_import_hook("tellmost", "shape_checking.check")
         config.stash[HOOK].__enter__()
 
 

@@ -1,7 +1,7 @@
 """The slow, obvious float64 version of everything, straight from the paper's definitions.
 
 Dense joint covariances, a fresh solve for every question, no recursion. Nothing here imports
-Sightline, so that a mistake cannot be made twice.
+Tellmost, so that a mistake cannot be made twice.
 """
 
 from dataclasses import dataclass, field

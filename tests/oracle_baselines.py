@@ -2,7 +2,7 @@
 
 Every safe set and every goal is found by going through all rounds again, every imagined
 observation by solving with one more row, every expectation by quadrature. Each method answers with
-a score for every row, -inf where a row may not be asked for. Nothing here imports Sightline.
+a score for every row, -inf where a row may not be asked for. Nothing here imports Tellmost.
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,7 @@
 """The slow, obvious float64 version of what others do with a network.
 
 One candidate after the other, from the definitions; gradients by autograd, steps by taking them.
-Nothing here imports Sightline, so that a mistake cannot be made twice.
+Nothing here imports Tellmost, so that a mistake cannot be made twice.
 """
 
 import copy

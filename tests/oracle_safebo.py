@@ -1,7 +1,7 @@
 """The slow, obvious float64 version of a safe optimizer over a finite domain.
 
 Every question is answered from all observations by dense solves, every intersection by going
-through all rounds again. Nothing here imports Sightline.
+through all rounds again. Nothing here imports Tellmost.
 """
 
 from collections.abc import Callable

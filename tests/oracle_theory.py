@@ -1,6 +1,6 @@
 """The paper's quantities, slow and obvious, straight from their definitions.
 
-As ``oracle``: dense, in float64, and nothing here imports Sightline.
+As ``oracle``: dense, in float64, and nothing here imports Tellmost.
 """
 
 from itertools import chain, combinations, combinations_with_replacement

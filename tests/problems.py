@@ -1,4 +1,4 @@
-"""Random problems: the same one for Sightline and for the oracle."""
+"""Random problems: the same one for Tellmost and for the oracle."""
 
 from dataclasses import dataclass, replace
 
@@ -7,8 +7,8 @@ import torch
 from hypothesis import strategies as st
 
 import oracle
-import sightline as sl
-from sightline.rules.rule import targets_in_pool
+import tellmost as tm
+from tellmost.rules.rule import targets_in_pool
 
 KERNELS = ("linear", "gaussian", "matern")
 
@@ -18,8 +18,8 @@ def kernel_pair(name: str, d: int):
     scale = float(np.sqrt(d))
     return {
         "linear": (None, oracle.linear),
-        "gaussian": (sl.kernels.Gaussian(scale), lambda x, z: oracle.gaussian(x, z, scale)),
-        "matern": (sl.kernels.Matern(1.5, scale), lambda x, z: oracle.matern(x, z, 1.5, scale)),
+        "gaussian": (tm.kernels.Gaussian(scale), lambda x, z: oracle.gaussian(x, z, scale)),
+        "matern": (tm.kernels.Matern(1.5, scale), lambda x, z: oracle.matern(x, z, 1.5, scale)),
     }[name]
 
 
@@ -41,8 +41,8 @@ class Case:
     oracle: oracle.Problem
     noise_share: float  # noise standard deviation in units of the prior's
 
-    def select(self, k: int | None, rule, **more) -> sl.Selection:
-        return sl.select(self.pool, self.targets, k, rule=rule, **{**self.arguments, **more})
+    def select(self, k: int | None, rule, **more) -> tm.Selection:
+        return tm.select(self.pool, self.targets, k, rule=rule, **{**self.arguments, **more})
 
 
 def make_case(
@@ -101,10 +101,10 @@ def for_rule(case: Case, rule: str) -> Case:
     """The case with what only this rule needs: a target noise, no weights, targets inside."""
     if rule == "itl-y":
         case = replace(case, oracle=replace(case.oracle, target_noise=case.oracle.outside_noise))
-    if not sl.rules.BY_NAME[rule]().weighs_targets:
+    if not tm.rules.BY_NAME[rule]().weighs_targets:
         case.arguments.pop("target_weights", None)
         case = replace(case, oracle=replace(case.oracle, weights=None))
-    return case if targets_in_pool(sl.rules.BY_NAME[rule]()) is None else moved_inside(case, rule)
+    return case if targets_in_pool(tm.rules.BY_NAME[rule]()) is None else moved_inside(case, rule)
 
 
 def moved_inside(case: Case, rule: str) -> Case:
@@ -121,7 +121,7 @@ def moved_inside(case: Case, rule: str) -> Case:
 
 def number_inside(rule: str, m: int) -> int:
     """How many of m targets are to be candidates."""
-    wanted = targets_in_pool(sl.rules.BY_NAME[rule]())
+    wanted = targets_in_pool(tm.rules.BY_NAME[rule]())
     return {None: 0, "some": max(m - 1, 1), "all": m}[wanted]
 
 
@@ -141,7 +141,7 @@ def targets_for(rule: str, pool, targets, rows=None):
 def rule_object(case: Case, rule: str):
     """By name, except where the rule has to be told the noise of the targets."""
     if rule == "itl-y":
-        return sl.rules.ITL(about="y", target_noise_std=float(np.sqrt(case.oracle.outside_noise)))
+        return tm.rules.ITL(about="y", target_noise_std=float(np.sqrt(case.oracle.outside_noise)))
     return rule
 
 
@@ -156,7 +156,7 @@ def has_clear_rank(case: Case) -> bool:
 seeds = st.integers(0, 2**32 - 1)
 
 
-def picks_as_a_list(chosen: sl.Selection) -> list[int]:
+def picks_as_a_list(chosen: tm.Selection) -> list[int]:
     return [int(i) for i in chosen.indices]
 
 

@@ -17,12 +17,12 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-import sightline as sl
+import tellmost as tm
 from problems import clustered, targets_for
-from sightline import numerics
+from tellmost import numerics
 
 PER_ROW = ("noise_std", "cost", "groups")
-RULES = list(sl.rules.BY_NAME)
+RULES = list(tm.rules.BY_NAME)
 FOR_THREE = (
     "vtl linear 16",
     "twins",
@@ -31,7 +31,7 @@ FOR_THREE = (
     "here only",
     "one streamed, one held",
 )
-KERNELS = {"linear": None, "gaussian": sl.kernels.Gaussian(3.0)}
+KERNELS = {"linear": None, "gaussian": tm.kernels.Gaussian(3.0)}
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class Case:
     from_file: bool = False
     keep_bytes: int = numerics.KEEP_BYTES
 
-    def whole(self, **more: Any) -> sl.Selection:
+    def whole(self, **more: Any) -> tm.Selection:
         with patch.object(numerics, "KEEP_BYTES", self.keep_bytes):
-            return sl.select(self.pool, self.targets, **self.options, **more)
+            return tm.select(self.pool, self.targets, **self.options, **more)
 
-    def shard(self, rank: int, **more: Any) -> sl.Selection:
+    def shard(self, rank: int, **more: Any) -> tm.Selection:
         size = torch.distributed.get_world_size()
         borders = [0, self.border, (self.border + len(self.pool)) // 2, len(self.pool)]
         own = slice(*(borders if size == 3 else [0, self.border, len(self.pool)])[rank : rank + 2])
@@ -68,7 +68,7 @@ class Case:
             rows = f"rows{rank}.npy"
         group = torch.distributed.group.WORLD
         with patch.object(numerics, "KEEP_BYTES", self.keep_bytes):
-            return sl.select(rows, self.targets, **options, **more, group=group)
+            return tm.select(rows, self.targets, **options, **more, group=group)
 
 
 def cases() -> dict[str, Case]:
@@ -158,7 +158,7 @@ def plain_cases(pool: np.ndarray, targets: np.ndarray) -> dict[str, Case]:
         ),
         "mmr, outside": Case(
             pool, targets,
-            {"k": 9, "rule": sl.rules.MMR(0.8), "observed": targets[:2] + 1,
+            {"k": 9, "rule": tm.rules.MMR(0.8), "observed": targets[:2] + 1,
              "kernel": KERNELS["gaussian"]},
         ),
         "k-center, twins": Case(
@@ -178,7 +178,7 @@ def plain_cases(pool: np.ndarray, targets: np.ndarray) -> dict[str, Case]:
         "random again": Case(pool, targets, {"k": 60, "rule": "random", "replace": True}),
         "random by cost": Case(
             pool, targets,
-            {"rule": sl.rules.Random(seed=5), "cost": np.linspace(1, 2, 150), "budget": 20.0},
+            {"rule": tm.rules.Random(seed=5), "cost": np.linspace(1, 2, 150), "budget": 20.0},
         ),
         "random candidates": Case(
             pool, targets, {"k": 20, "rule": "random", "candidates": np.arange(1, 150, 2)}
@@ -193,11 +193,11 @@ def plain_cases(pool: np.ndarray, targets: np.ndarray) -> dict[str, Case]:
         ),
         "streamed, gaussian": Case(
             large, few, {"k": 9, "rule": "itl", "memory": 3_000_000, "normalize": "center",
-                         "kernel": sl.kernels.Gaussian(10.0), "observed": [4, 1_400]},
+                         "kernel": tm.kernels.Gaussian(10.0), "observed": [4, 1_400]},
             border=700, from_file=True,
         ),
         "continued": Case(
-            pool, targets, {"k": 9, "observed": sl.select(pool, targets, 5, observed=targets + 1)}
+            pool, targets, {"k": 9, "observed": tm.select(pool, targets, 5, observed=targets + 1)}
         ),
         "ctl with few targets": Case(
             pool, targets[:2], {"k": 9, "rule": "ctl", "columns_ahead": 16}
@@ -210,16 +210,16 @@ def plain_cases(pool: np.ndarray, targets: np.ndarray) -> dict[str, Case]:
         "wide": Case(wide, wide[:3] + 1, {"k": 9}, border=11),
         "weights": Case(pool, targets, {"k": 9, "target_weights": np.arange(1, 8)}),
         "covariance": Case(
-            pool, targets, {"k": 9, "kernel": sl.kernels.Linear(torch.diag(torch.arange(1.0, 13)))}
+            pool, targets, {"k": 9, "kernel": tm.kernels.Linear(torch.diag(torch.arange(1.0, 13)))}
         ),
         "features": Case(
             pool, targets,
-            {"k": 9, "rule": "itl", "kernel": sl.kernels.FeatureMap(lambda x: x[:, :5].tanh()),
+            {"k": 9, "rule": "itl", "kernel": tm.kernels.FeatureMap(lambda x: x[:, :5].tanh()),
              "candidates": np.arange(50, 90)},
         ),
         "matrix": Case(
             order, np.arange(5),
-            {"k": 9, "kernel": sl.kernels.Precomputed(torch.from_numpy(K)), "rule": "itl-y"},
+            {"k": 9, "kernel": tm.kernels.Precomputed(torch.from_numpy(K)), "rule": "itl-y"},
         ),
     }  # fmt: skip
 
@@ -249,11 +249,11 @@ def errors(rank: int) -> dict[str, Callable[[], Any]]:
     bad[7 if rank == 1 else 0 :, 2] = np.nan if rank == 1 else 0.5
 
     def call(rows: Any = pool, points: Any = targets, k: Any = 3, **options: Any) -> Any:
-        return lambda: sl.select(rows, points, k, group=group, **options)
+        return lambda: tm.select(rows, points, k, group=group, **options)
 
     def nan_rule() -> Any:
         @dataclass(frozen=True)
-        class Broken(sl.rules.UncertaintySampling):
+        class Broken(tm.rules.UncertaintySampling):
             def gain(self, state):
                 return torch.full_like(state.variance, torch.nan if rank == 1 else 1.0)
 
@@ -269,7 +269,7 @@ def errors(rank: int) -> dict[str, Callable[[], Any]]:
         "features and targets": call(pool[:, : 5 - rank]),
         "k": call(k=3 + rank),
         "rule": call(rule=["vtl", "itl"][rank]),
-        "seed": call(rule=sl.rules.Random(seed=rank)),
+        "seed": call(rule=tm.rules.Random(seed=rank)),
         "targets": call(points=targets + rank),
         "unknown rule": call(rule=["vtl", "vlt"][rank]),
         "no file": call(pool if rank == 0 else "nowhere.npy"),

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import sightline as sl
+import tellmost as tm
 
-SOURCE = Path(sl.__file__).parent
+SOURCE = Path(tm.__file__).parent
 
 LAYERS = [
     {"shapes", "numerics", "writing", "reading"},
@@ -54,7 +54,7 @@ def room_of(path: Path) -> str:
 
 
 def imports_of(path: Path) -> list[tuple[str, bool]]:
-    """(room, whether the import is inside a function) for each import from sightline."""
+    """(room, whether the import is inside a function) for each import from tellmost."""
     tree = ast.parse(path.read_text())
     inside = {
         node
@@ -64,7 +64,7 @@ def imports_of(path: Path) -> list[tuple[str, bool]]:
     }
     found = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sightline"):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tellmost"):
             parts = node.module.split(".")
             rooms = [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
             found += [(room, node in inside) for room in rooms]
@@ -96,7 +96,7 @@ def test_rooms_of_one_layer_do_not_import_each_other():
 
 
 def test_the_public_names_are_these():
-    assert sorted(sl.__all__) == [
+    assert sorted(tm.__all__) == [
         "ActiveLearner",
         "Box",
         "Constraint",
@@ -113,7 +113,7 @@ def test_the_public_names_are_these():
         "targets",
         "theory",
     ]
-    assert sorted(sl.rules.__all__) == [
+    assert sorted(tm.rules.__all__) == [
         "BY_NAME",
         "CTL",
         "CosineSimilarity",
@@ -132,7 +132,7 @@ def test_the_public_names_are_these():
         "UndirectedVTL",
         "VTL",
     ]
-    assert sorted(sl.kernels.__all__) == [
+    assert sorted(tm.kernels.__all__) == [
         "FeatureKernel",
         "FeatureMap",
         "Gaussian",
@@ -152,7 +152,7 @@ def test_the_public_names_are_these():
 def test_select_keeps_its_arguments():
     import inspect
 
-    parameters = inspect.signature(sl.select).parameters
+    parameters = inspect.signature(tm.select).parameters
     assert list(parameters) == [
         *("pool", "targets", "k", "rule", "kernel", "noise_ratio", "noise_std", "normalize"),
         *("observed", "candidates", "target_weights", "cost", "budget", "groups"),
@@ -170,18 +170,18 @@ def test_importing_loads_nothing_beyond_torch_and_numpy():
     code = (
         "import json, sys, torch, numpy\n"
         "before = set(sys.modules)\n"
-        "import sightline; sightline.select\n"
+        "import tellmost; tellmost.select\n"
         "print(json.dumps(sorted({m.split('.')[0] for m in set(sys.modules) - before})))"
     )
     loaded = json.loads(subprocess.check_output([sys.executable, "-c", code], text=True))
-    allowed = {"sightline", "numpy", "jaxtyping", "wadler_lindig"}  # shapes, where installed
+    allowed = {"tellmost", "numpy", "jaxtyping", "wadler_lindig"}  # shapes, where installed
     third_party = {name for name in loaded if name not in sys.stdlib_module_names} - allowed
     assert not {name for name in third_party if not name.startswith("_")}
 
 
 @pytest.mark.process
 def test_torch_is_loaded_only_when_it_is_used():
-    code = "import sys, sightline.cli.app; print('torch' in sys.modules)"
+    code = "import sys, tellmost.cli.app; print('torch' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
 
 

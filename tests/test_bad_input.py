@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
-from sightline import kernels, rules
-from sightline.rules import BY_NAME
+import tellmost as tm
+from tellmost import kernels, rules
+from tellmost.rules import BY_NAME
 
 N, D, M = 12, 3, 2
 POOL = np.random.default_rng(0).normal(size=(N, D))
@@ -300,11 +300,11 @@ CANDIDATES = {
 CHOICES = {
     "unknown rule": ({"rule": "nope"}, ValueError, ["rule 'nope'", *BY_NAME]),
     "rule class": ({"rule": rules.VTL}, TypeError, ["rule", "instance", "VTL()"]),
-    "any object as rule": ({"rule": 3}, TypeError, ["rule", "sl.rules.VTL()", "got 3"]),
+    "any object as rule": ({"rule": 3}, TypeError, ["rule", "tm.rules.VTL()", "got 3"]),
     "no rule": ({"rule": None}, TypeError, ["rule", "name", "got None"]),
     "kernel class": ({"kernel": kernels.Gaussian}, TypeError, ["kernel", "Gaussian(...)"]),
-    "any object as kernel": ({"kernel": object()}, TypeError, ["kernel", "sl.kernels", "object"]),
-    "name as kernel": ({"kernel": "rbf"}, TypeError, ["kernel", "sl.kernels", "got str"]),
+    "any object as kernel": ({"kernel": object()}, TypeError, ["kernel", "tm.kernels", "object"]),
+    "name as kernel": ({"kernel": "rbf"}, TypeError, ["kernel", "tm.kernels", "got str"]),
     "unknown normalize": (
         {"normalize": "l2"},
         ValueError,
@@ -466,7 +466,7 @@ EARLY = table(
 def test_a_bad_argument_is_named_with_what_came_and_the_way_out(changes, kind, fragments):
     arguments = {"pool": POOL, "targets": TARGETS, "k": 2, **changes}
     with pytest.raises((ValueError, TypeError, FileNotFoundError)) as caught:
-        sl.select(**arguments)
+        tm.select(**arguments)
     assert caught.type is kind
     check_message(str(caught.value), fragments)
 
@@ -481,35 +481,35 @@ NO_LONG_WORK = [
 def test_a_bad_argument_is_refused_before_the_kernel_is_evaluated(changes, kind, fragments):
     arguments = {"pool": POOL, "targets": TARGETS, "k": 2, "kernel": UntouchedKernel(), **changes}
     with pytest.raises(kind):
-        sl.select(**arguments)
+        tm.select(**arguments)
 
 
 @pytest.mark.parametrize(("changes", "kind", "fragments"), table(PRECOMPUTED))
 def test_a_precomputed_kernel_takes_row_numbers_of_its_matrix_only(changes, kind, fragments):
     arguments = {"pool": [0, 1], "targets": [2], "k": 1, "kernel": MATRIX, **changes}
     with pytest.raises(kind) as caught:
-        sl.select(**arguments)
+        tm.select(**arguments)
     check_message(str(caught.value), fragments)
 
 
 def test_a_selection_from_another_pool_is_refused():
-    earlier = sl.select(POOL + 1.0, TARGETS, k=2)
+    earlier = tm.select(POOL + 1.0, TARGETS, k=2)
     with pytest.raises(ValueError, match="another pool") as caught:
-        sl.select(POOL, TARGETS, k=2, observed=earlier)
+        tm.select(POOL, TARGETS, k=2, observed=earlier)
     check_message(str(caught.value), ["observed", "Selection", "same pool", "(o, d)"])
 
 
 def test_a_selection_from_a_longer_pool_with_the_same_rows_is_refused():
-    earlier = sl.select(np.concatenate([POOL, POOL]), TARGETS, k=2)
+    earlier = tm.select(np.concatenate([POOL, POOL]), TARGETS, k=2)
     with pytest.raises(ValueError, match="another pool"):
-        sl.select(POOL, TARGETS, k=2, observed=earlier)
+        tm.select(POOL, TARGETS, k=2, observed=earlier)
 
 
 def test_a_bad_choice_is_refused_before_the_pools_file_is_opened():
     with pytest.raises(ValueError, match="normalize"):
-        sl.select("gone.npy", TARGETS, k=2, normalize="l2")
+        tm.select("gone.npy", TARGETS, k=2, normalize="l2")
     with pytest.raises(ValueError, match="device"):
-        sl.select("gone.npy", TARGETS, k=2, device="gpu")
+        tm.select("gone.npy", TARGETS, k=2, device="gpu")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
@@ -517,11 +517,11 @@ def test_a_gpu_that_is_not_there_is_said_to_be_missing():
     with pytest.raises(
         ValueError, match=r"device must be one that torch can use.*got 'cuda'.*CUDA"
     ):
-        sl.select(POOL, TARGETS, k=2, device="cuda")
+        tm.select(POOL, TARGETS, k=2, device="cuda")
     with pytest.raises(ValueError, match="unknown rule"):
-        sl.select("gone.npy", TARGETS, k=2, rule="nope")
+        tm.select("gone.npy", TARGETS, k=2, rule="nope")
     with pytest.raises(ValueError, match="k must be"):
-        sl.select("gone.npy", TARGETS, k=0)
+        tm.select("gone.npy", TARGETS, k=0)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -530,33 +530,33 @@ def test_finite_rows_whose_sum_overflows_are_not_refused(dtype):
     large[2] = [1.0, 2.0, 3.0]
     with np.errstate(over="ignore"):
         assert not np.isfinite(large.sum(axis=1)).all()
-    assert len(sl.select(large, TARGETS, k=3)) == 3
+    assert len(tm.select(large, TARGETS, k=3)) == 3
 
 
 def test_a_bad_row_behind_rows_whose_sum_overflows_is_still_named():
     large = np.full((6, 3), np.finfo(np.float32).max, np.float32)
     large[4, 0] = np.inf
     with pytest.raises(ValueError, match="row 4 has a NaN or an infinity"):
-        sl.select(large, TARGETS, k=1)
+        tm.select(large, TARGETS, k=1)
 
 
 def test_a_bad_row_in_a_later_block_is_named_by_its_number_in_the_pool():
     long = np.ones((300_000, 5), np.float32)
     long[280_001, 4] = np.nan
     with pytest.raises(ValueError, match="row 280001 "):
-        sl.select(long, np.ones(5), k=1)
+        tm.select(long, np.ones(5), k=1)
 
 
 def test_opposite_infinities_in_a_row_are_found():
     pool = POOL.copy()
     pool[6, :2] = [np.inf, -np.inf]
     with pytest.raises(ValueError, match="row 6 "):
-        sl.select(pool, TARGETS, k=1)
+        tm.select(pool, TARGETS, k=1)
 
 
 def test_a_kernel_that_gives_nan_is_refused():
     with pytest.raises(ValueError, match="prior variances of pool must be finite") as caught:
-        sl.select(POOL, TARGETS, k=1, kernel=kernels.FeatureMap(lambda x: x * float("nan")))
+        tm.select(POOL, TARGETS, k=1, kernel=kernels.FeatureMap(lambda x: x * float("nan")))
     assert "FeatureMap" in str(caught.value)
 
 
@@ -575,13 +575,13 @@ class OwnRule:
 
 def test_a_rule_that_needs_what_no_state_has_is_refused():
     with pytest.raises(ValueError, match="'own' needs entropy") as caught:
-        sl.select(POOL, TARGETS, k=1, rule=OwnRule({"entropy", "variance"}, True))
+        tm.select(POOL, TARGETS, k=1, rule=OwnRule({"entropy", "variance"}, True))
     check_message(str(caught.value), ["State", "covariance", "variance_given_targets"])
 
 
 def test_a_rule_that_reads_targets_has_to_say_so():
     with pytest.raises(ValueError, match="needs_targets = False") as caught:
-        sl.select(POOL, TARGETS, k=1, rule=OwnRule({"covariance"}, False))
+        tm.select(POOL, TARGETS, k=1, rule=OwnRule({"covariance"}, False))
     check_message(str(caught.value), ["'own'", "reads targets"])
 
 
@@ -595,7 +595,7 @@ WRONG_FEATURES = {
 @pytest.mark.parametrize("fn", WRONG_FEATURES.values(), ids=WRONG_FEATURES)
 def test_a_feature_map_of_the_wrong_shape_is_refused(fn):
     with pytest.raises(ValueError, match="fn must turn") as caught:
-        sl.select(POOL, TARGETS, k=1, kernel=kernels.FeatureMap(fn))
+        tm.select(POOL, TARGETS, k=1, kernel=kernels.FeatureMap(fn))
     check_message(str(caught.value), ["FeatureMap(fn)", "(n, D)", "got", "(12, 3)"])
 
 
@@ -604,13 +604,13 @@ def test_a_feature_map_of_the_wrong_shape_is_refused(fn):
 )
 def test_a_lengthscale_per_dimension_must_match_the_features(make):
     with pytest.raises(ValueError, match="lengthscale must be") as caught:
-        sl.select(POOL, TARGETS, k=1, kernel=make([1.0, 2.0]))
+        tm.select(POOL, TARGETS, k=1, kernel=make([1.0, 2.0]))
     check_message(str(caught.value), ["lengthscale", "one per dimension", "2 for 3"])
 
 
 def test_a_latent_covariance_must_match_the_features():
     with pytest.raises(ValueError, match="covariance") as caught:
-        sl.select(POOL, TARGETS, k=1, kernel=kernels.Linear(torch.eye(2)))
+        tm.select(POOL, TARGETS, k=1, kernel=kernels.Linear(torch.eye(2)))
     check_message(str(caught.value), ["Linear(covariance)", "(2, 2)", "3 features"])
 
 
@@ -661,17 +661,17 @@ def test_a_rule_or_kernel_that_cannot_be_is_refused_when_it_is_made(make, fragme
 
 def test_itl_about_y_works_with_noise_per_row_once_the_targets_noise_is_given():
     rule = rules.ITL(about="y", target_noise_std=0.5)
-    assert len(sl.select(POOL, TARGETS, k=3, rule=rule, noise_std=ONES)) == 3
+    assert len(tm.select(POOL, TARGETS, k=3, rule=rule, noise_std=ONES)) == 3
 
 
 def test_repeated_observations_are_allowed_with_replace():
-    chosen = sl.select(POOL, TARGETS, k=2, observed=[1, 1], replace=True)
+    chosen = tm.select(POOL, TARGETS, k=2, observed=[1, 1], replace=True)
     assert chosen.observed_indices.tolist() == [1, 1]
 
 
 def test_weights_near_the_largest_number_do_not_overflow():
-    large = sl.select(POOL, TARGETS, k=3, target_weights=[1.7e308, 1.7e308])
-    plain = sl.select(POOL, TARGETS, k=3)
+    large = tm.select(POOL, TARGETS, k=3, target_weights=[1.7e308, 1.7e308])
+    plain = tm.select(POOL, TARGETS, k=3)
     np.testing.assert_array_equal(large.indices, plain.indices)
     np.testing.assert_allclose(large.uncertainty, plain.uncertainty, rtol=1e-12)
 
@@ -681,7 +681,7 @@ EMPTY = {"list": [], "array": np.empty(0, np.int64), "points": np.empty((0, D))}
 
 @pytest.mark.parametrize("observed", EMPTY.values(), ids=EMPTY)
 def test_nothing_observed_is_the_same_as_none(observed):
-    expected = sl.select(POOL, TARGETS, k=3)
-    got = sl.select(POOL, TARGETS, k=3, observed=observed)
+    expected = tm.select(POOL, TARGETS, k=3)
+    got = tm.select(POOL, TARGETS, k=3, observed=observed)
     np.testing.assert_array_equal(got.indices, expected.indices)
     np.testing.assert_array_equal(got.uncertainty, expected.uncertainty)

@@ -10,9 +10,9 @@ from banking_excerpt import COUNTING_WORDS, copy_excerpt
 
 pytest.importorskip("matplotlib")
 
-from sightline.experiments import banking77_tuning as tuning
-from sightline.experiments.banking77 import Queries
-from sightline.selecting import select
+from tellmost.experiments import banking77_tuning as tuning
+from tellmost.experiments.banking77 import Queries
+from tellmost.selecting import select
 
 
 @pytest.fixture(scope="module")

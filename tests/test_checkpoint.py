@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
+import tellmost as tm
 from problems import targets_for
-from sightline import checkpoint as checkpoints
-from sightline import progress, selecting
-from sightline.rules import BY_NAME
+from tellmost import checkpoint as checkpoints
+from tellmost import progress, selecting
+from tellmost.rules import BY_NAME
 
 N, D, M, K = 40, 8, 5, 12
 RNG = np.random.default_rng(0)
@@ -51,7 +51,7 @@ def interrupt(path, picks, *arguments, **options):
         patch.setattr(selecting, "ProgressLine", Interrupting)
         patch.setattr(Interrupting, "picks", picks)
         with pytest.raises(KeyboardInterrupt):
-            sl.select(*arguments, checkpoint=path, **options)
+            tm.select(*arguments, checkpoint=path, **options)
 
 
 def assert_same_run(resumed, whole, picks):
@@ -75,10 +75,10 @@ def path(tmp_path):
 
 
 RUNS = {rule: {"rule": rule} for rule in BY_NAME} | {
-    "gaussian": {"kernel": sl.kernels.Gaussian(3.0)},
-    "lazy in function space": {"rule": "uncertainty", "kernel": sl.kernels.Gaussian(3.0)},
-    "mm-itl in function space": {"rule": "mm-itl", "kernel": sl.kernels.Matern(1.5, 3.0)},
-    "feature map": {"kernel": sl.kernels.FeatureMap(lambda x: torch.tanh(x))},
+    "gaussian": {"kernel": tm.kernels.Gaussian(3.0)},
+    "lazy in function space": {"rule": "uncertainty", "kernel": tm.kernels.Gaussian(3.0)},
+    "mm-itl in function space": {"rule": "mm-itl", "kernel": tm.kernels.Matern(1.5, 3.0)},
+    "feature map": {"kernel": tm.kernels.FeatureMap(lambda x: torch.tanh(x))},
     "ranked once": {"conditional": False},
     "cost": {"cost": COST},
     "random within a budget": {"rule": "random", "cost": COST, "budget": 15.0},
@@ -103,61 +103,61 @@ RUNS = {rule: {"rule": rule} for rule in BY_NAME} | {
 def test_an_interrupted_run_goes_on_where_it_was(options, picks, path):
     options = {"k": K, **options}
     targets = targets_for(options.get("rule", "vtl"), POOL, TARGETS)
-    whole = sl.select(POOL, targets, **options)
+    whole = tm.select(POOL, targets, **options)
     interrupt(path, picks, POOL, targets, **options)
-    assert_same_run(sl.select(POOL, targets, checkpoint=path, **options), whole, picks)
+    assert_same_run(tm.select(POOL, targets, checkpoint=path, **options), whole, picks)
 
 
 @pytest.mark.parametrize("rule", ["uncertainty", "undirected-itl", "random"])
 def test_rules_without_targets_go_on_where_they_were(rule, path):
-    whole = sl.select(POOL, k=K, rule=rule)
+    whole = tm.select(POOL, k=K, rule=rule)
     interrupt(path, 5, POOL, k=K, rule=rule)
-    assert_same_run(sl.select(POOL, k=K, rule=rule, checkpoint=path), whole, 5)
+    assert_same_run(tm.select(POOL, k=K, rule=rule, checkpoint=path), whole, 5)
 
 
 def test_numbers_of_a_matrix_go_on_where_they_were(path):
-    options = {"k": K, "kernel": sl.kernels.Precomputed(MATRIX), "noise_std": 0.5}
+    options = {"k": K, "kernel": tm.kernels.Precomputed(MATRIX), "noise_std": 0.5}
     rows, targets = np.arange(N), np.arange(N, N + M)
-    whole = sl.select(rows, targets, **options)
+    whole = tm.select(rows, targets, **options)
     interrupt(path, 5, rows, targets, **options)
-    assert_same_run(sl.select(rows, targets, checkpoint=path, **options), whole, 5)
+    assert_same_run(tm.select(rows, targets, checkpoint=path, **options), whole, 5)
 
 
 def test_a_run_may_be_interrupted_again_and_again(path):
-    whole = sl.select(POOL, TARGETS, K)
+    whole = tm.select(POOL, TARGETS, K)
     for picks in (2, 3, 7):
         interrupt(path, picks, POOL, TARGETS, K)
-    assert_same_run(sl.select(POOL, TARGETS, K, checkpoint=path), whole, 7)
+    assert_same_run(tm.select(POOL, TARGETS, K, checkpoint=path), whole, 7)
 
 
 def test_a_run_that_was_not_interrupted_is_the_same_with_a_checkpoint(path):
-    with_file = sl.select(POOL, TARGETS, K, checkpoint=path)
-    assert_same_run(with_file, sl.select(POOL, TARGETS, K), 0)
+    with_file = tm.select(POOL, TARGETS, K, checkpoint=path)
+    assert_same_run(with_file, tm.select(POOL, TARGETS, K), 0)
 
 
 def test_without_a_checkpoint_nothing_is_resumed():
-    assert sl.select(POOL, TARGETS, 3).settings["resumed_picks"] == 0
+    assert tm.select(POOL, TARGETS, 3).settings["resumed_picks"] == 0
 
 
 @pytest.mark.parametrize("rule", ["vtl", "itl", "ctl", "mm-itl", "uncertainty", "random"])
 def test_a_finished_run_returns_what_it_returned_and_leaves_its_file(rule, path):
-    first = sl.select(POOL, TARGETS, K, rule=rule, checkpoint=path)
+    first = tm.select(POOL, TARGETS, K, rule=rule, checkpoint=path)
     content = path.read_bytes()
-    again = sl.select(POOL, TARGETS, K, rule=rule, checkpoint=path)
+    again = tm.select(POOL, TARGETS, K, rule=rule, checkpoint=path)
     assert_same_run(again, first, K)
     assert path.read_bytes() == content
 
 
 def test_a_finished_run_takes_no_pass_for_each_pick(path):
-    first = sl.select(POOL, TARGETS, K, checkpoint=path)
-    again = sl.select(POOL, TARGETS, K, checkpoint=path)
+    first = tm.select(POOL, TARGETS, K, checkpoint=path)
+    again = tm.select(POOL, TARGETS, K, checkpoint=path)
     assert again.settings["passes"] == 1 < first.settings["passes"]
 
 
 def test_a_larger_k_goes_on_and_a_smaller_one_is_a_prefix(path):
-    whole = sl.select(POOL, TARGETS, K)
+    whole = tm.select(POOL, TARGETS, K)
     for k, resumed in ((8, 0), (K, 8), (3, 3)):
-        chosen = sl.select(POOL, TARGETS, k, checkpoint=path)
+        chosen = tm.select(POOL, TARGETS, k, checkpoint=path)
         assert chosen.settings["resumed_picks"] == resumed and chosen.stop_reason == "k reached"
         np.testing.assert_array_equal(chosen.indices, whole.indices[:k])
         np.testing.assert_array_equal(chosen.gains, whole.gains[:k])
@@ -167,31 +167,31 @@ def test_a_larger_k_goes_on_and_a_smaller_one_is_a_prefix(path):
 
 @pytest.mark.parametrize("bound", ["min_gain", "min_gain_share"])
 def test_a_least_gain_that_picks_of_the_file_do_not_reach_ends_there(bound, path):
-    whole = sl.select(POOL, TARGETS, K, checkpoint=path)
+    whole = tm.select(POOL, TARGETS, K, checkpoint=path)
     least = whole.gains[4] * 1.001 / (1.0 if bound == "min_gain" else whole.gains[0])
-    chosen = sl.select(POOL, TARGETS, K, checkpoint=path, **{bound: least})
-    plain = sl.select(POOL, TARGETS, K, **{bound: least})
+    chosen = tm.select(POOL, TARGETS, K, checkpoint=path, **{bound: least})
+    plain = tm.select(POOL, TARGETS, K, **{bound: least})
     assert_same_run(chosen, plain, len(plain))
     assert 0 < len(plain) < K and bound in chosen.stop_reason
     assert len(lines_of(path)) == K + 1
 
 
 def test_a_least_gain_above_the_first_one_leaves_nothing(path):
-    whole = sl.select(POOL, TARGETS, K, checkpoint=path)
-    chosen = sl.select(POOL, TARGETS, K, checkpoint=path, min_gain=2 * whole.gains[0])
+    whole = tm.select(POOL, TARGETS, K, checkpoint=path)
+    chosen = tm.select(POOL, TARGETS, K, checkpoint=path, min_gain=2 * whole.gains[0])
     assert len(chosen) == 0 and "min_gain" in chosen.stop_reason
 
 
 def test_equal_gains_all_reach_a_share_of_one(path):
     pool, options = np.eye(6), {"noise_std": 0.1, "min_gain_share": 1.0}
-    whole = sl.select(pool, np.eye(6), **options)
+    whole = tm.select(pool, np.eye(6), **options)
     interrupt(path, 3, pool, np.eye(6), **options)
-    assert_same_run(sl.select(pool, np.eye(6), checkpoint=path, **options), whole, 3)
+    assert_same_run(tm.select(pool, np.eye(6), checkpoint=path, **options), whole, 3)
 
 
 def test_what_changes_no_pick_may_change(path):
     interrupt(path, 5, POOL, TARGETS, K)
-    chosen = sl.select(
+    chosen = tm.select(
         POOL, TARGETS, K + 1, checkpoint=str(path), floor=True, device="cpu", progress=False
     )
     assert chosen.settings["resumed_picks"] == 5 and chosen.floor is not None
@@ -201,7 +201,7 @@ def test_the_same_values_in_another_dtype_or_from_a_file_are_the_same_run(path, 
     pool, targets = POOL.astype(np.float32), TARGETS.astype(np.float32)
     interrupt(path, 5, pool, targets, K)
     np.save(tmp_path / "pool.npy", pool)
-    chosen = sl.select(
+    chosen = tm.select(
         tmp_path / "pool.npy", torch.from_numpy(targets).double(), K, checkpoint=path
     )
     assert chosen.settings["resumed_picks"] == 5
@@ -209,11 +209,11 @@ def test_the_same_values_in_another_dtype_or_from_a_file_are_the_same_run(path, 
 
 def test_rounding_makes_no_other_run(path):
     """Another device or number of threads rounds means, lengths and products differently."""
-    options = {"k": K, "kernel": sl.kernels.Gaussian(3.0), "noise_std": 0.5}
+    options = {"k": K, "kernel": tm.kernels.Gaussian(3.0), "noise_std": 0.5}
     interrupt(path, 5, POOL, TARGETS, **options)
     nearly = TARGETS * (1 + 1e-15 * np.sign(TARGETS))
     options["noise_std"] *= 1 + 1e-15
-    chosen = sl.select(POOL, nearly, checkpoint=path, **options)
+    chosen = tm.select(POOL, nearly, checkpoint=path, **options)
     assert chosen.settings["resumed_picks"] == 5
 
 
@@ -230,11 +230,11 @@ def test_the_time_left_is_that_of_new_picks(capfd, monkeypatch):
 @pytest.mark.parametrize("rule", ["vtl", "uncertainty", "random"])
 def test_a_killed_process_loses_nothing(rule, path):
     code = (
-        "import sys, time, numpy as np, sightline as sl\n"
-        "from sightline.progress import ProgressLine\n"
+        "import sys, time, numpy as np, tellmost as tm\n"
+        "from tellmost.progress import ProgressLine\n"
         "ProgressLine.__call__ = lambda *_: time.sleep(0.005)\n"
         "pool, targets = np.load(sys.argv[1]), np.load(sys.argv[2])\n"
-        "sl.select(pool, targets, 200, rule=sys.argv[4], checkpoint=sys.argv[3])\n"
+        "tm.select(pool, targets, 200, rule=sys.argv[4], checkpoint=sys.argv[3])\n"
     )
     rng = np.random.default_rng(1)
     pool, targets = rng.normal(size=(500, D)), rng.normal(size=(M, D))
@@ -250,10 +250,10 @@ def test_a_killed_process_loses_nothing(rule, path):
         child.send_signal(signal.SIGKILL)
         child.wait()
     made = len(lines_of(path)) - 1
-    chosen = sl.select(pool, targets, 200, rule=rule, checkpoint=path)
+    chosen = tm.select(pool, targets, 200, rule=rule, checkpoint=path)
     assert 19 <= chosen.settings["resumed_picks"] <= made < 200
     assert_same_run(
-        chosen, sl.select(pool, targets, 200, rule=rule), chosen.settings["resumed_picks"]
+        chosen, tm.select(pool, targets, 200, rule=rule), chosen.settings["resumed_picks"]
     )
 
 
@@ -265,9 +265,9 @@ def lines_of(path):
 
 
 def test_the_file_says_what_was_picked(path):
-    chosen = sl.select(POOL, TARGETS, 4, candidates=np.arange(10, N), checkpoint=path)
+    chosen = tm.select(POOL, TARGETS, 4, candidates=np.arange(10, N), checkpoint=path)
     header, *picks = map(json.loads, lines_of(path))
-    assert header["sightline_checkpoint"] == 1 and header["run"]["rule"].startswith("vtl")
+    assert header["tellmost_checkpoint"] == 1 and header["run"]["rule"].startswith("vtl")
     assert [pick["row"] for pick in picks] == chosen.indices.tolist()
     assert [pick["gain"] for pick in picks] == chosen.gains.tolist()
     assert [pick["uncertainty"] for pick in picks] == chosen.uncertainty[1:].tolist()
@@ -281,7 +281,7 @@ def test_every_pick_is_with_the_system_before_the_next_is_made(path, monkeypatch
         sizes.append(len(lines_of(path)) - 1)
 
     monkeypatch.setattr(selecting.ProgressLine, "__call__", look)
-    sl.select(POOL, TARGETS, 4, checkpoint=path)
+    tm.select(POOL, TARGETS, 4, checkpoint=path)
     assert sizes == [1, 2, 3, 4]
 
 
@@ -302,30 +302,30 @@ def test_the_disk_is_waited_for_now_and_then_and_at_the_end(seconds, path, monke
 
 @pytest.mark.parametrize("cut", [1, 7, 30])
 def test_a_torn_last_line_is_written_anew(cut, path):
-    whole = sl.select(POOL, TARGETS, K)
+    whole = tm.select(POOL, TARGETS, K)
     interrupt(path, 5, POOL, TARGETS, K)
     path.write_bytes(path.read_bytes()[:-cut])
-    assert_same_run(sl.select(POOL, TARGETS, K, checkpoint=path), whole, 4)
+    assert_same_run(tm.select(POOL, TARGETS, K, checkpoint=path), whole, 4)
     assert [json.loads(line)["row"] for line in lines_of(path)[1:]] == whole.indices.tolist()
 
 
 def test_a_file_of_a_first_line_alone_is_a_run_before_its_first_pick(path):
-    whole = sl.select(POOL, TARGETS, K, checkpoint=path)
+    whole = tm.select(POOL, TARGETS, K, checkpoint=path)
     path.write_bytes(lines_of(path)[0] + b"\n")
-    assert_same_run(sl.select(POOL, TARGETS, K, checkpoint=path), whole, 0)
+    assert_same_run(tm.select(POOL, TARGETS, K, checkpoint=path), whole, 0)
 
 
 def test_what_an_interrupted_beginning_left_is_no_obstacle(path):
     left = path.with_name(path.name + ".123-abcd.part")  # by a run that was killed
-    left.write_bytes(b'{"sightline_ch')
-    assert len(sl.select(POOL, TARGETS, 3, checkpoint=path)) == 3
+    left.write_bytes(b'{"tellmost_ch')
+    assert len(tm.select(POOL, TARGETS, 3, checkpoint=path)) == 3
     assert sorted(path.parent.iterdir()) == sorted([path, left])  # it may be somebody's
 
 
 def test_a_run_that_fails_before_its_first_pick_leaves_no_file(path):
-    kernel = sl.kernels.FeatureMap(lambda x: x[:1])
+    kernel = tm.kernels.FeatureMap(lambda x: x[:1])
     with pytest.raises(ValueError, match="FeatureMap"):
-        sl.select(POOL, TARGETS, 3, kernel=kernel, checkpoint=path)
+        tm.select(POOL, TARGETS, 3, kernel=kernel, checkpoint=path)
     assert not path.exists()
 
 
@@ -336,7 +336,7 @@ def refuse(match, path, *arguments, error=ValueError, **options):
     """Refused with this message, and the file left as it was."""
     before = path.read_bytes() if path.is_file() else None
     with pytest.raises(error, match=match):
-        sl.select(*arguments, checkpoint=path, **options)
+        tm.select(*arguments, checkpoint=path, **options)
     assert before is None or path.read_bytes() == before
 
 
@@ -352,8 +352,8 @@ GARBAGE = {
     "bytes": bytes(range(256)),
     "a number": b"3\n",
     "other JSON lines": b'{"row": 1}\n{"row": 2}\n',
-    "half a first line": b'{"sightline_checkpoint": 1, "run": {"po',
-    "a damaged first line": b'{"sightline_checkpoint": 1, "run": {"po\n',
+    "half a first line": b'{"tellmost_checkpoint": 1, "run": {"po',
+    "a damaged first line": b'{"tellmost_checkpoint": 1, "run": {"po\n',
 }
 
 
@@ -364,8 +364,8 @@ def test_another_file_is_refused_and_left_alone(content, path):
 
 
 def test_another_format_is_refused(path):
-    path.write_bytes(b'{"sightline_checkpoint": 99, "run": {}}\n')
-    refuse(r"another version of Sightline \(format 99, this one", path, POOL, TARGETS, k=3)
+    path.write_bytes(b'{"tellmost_checkpoint": 99, "run": {}}\n')
+    refuse(r"another version of Tellmost \(format 99, this one", path, POOL, TARGETS, k=3)
 
 
 DAMAGE = {
@@ -383,14 +383,14 @@ DAMAGE = {
 
 @pytest.mark.parametrize("text", DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_line_is_named(text, path):
-    sl.select(POOL, TARGETS, 5, checkpoint=path)
+    tm.select(POOL, TARGETS, 5, checkpoint=path)
     replace_line(path, 3, text)
     refuse(r"run\.jsonl is damaged: line 3 is no pick", path, POOL, TARGETS, k=5)
 
 
 def test_picks_that_cannot_have_been_made_are_refused(path):
     options = {"k": 5, "candidates": np.arange(1, N, 2)}
-    chosen = sl.select(POOL, TARGETS, checkpoint=path, **options)
+    chosen = tm.select(POOL, TARGETS, checkpoint=path, **options)
     text = '{{"row": {}, "gain": 0.1, "uncertainty": 0.1}}'
     for row in (0, N, 10**9, chosen.indices[0]):  # no candidates, and one picked before
         replace_line(path, 3, text.format(row).encode())
@@ -401,7 +401,7 @@ def test_picks_that_cannot_have_been_made_are_refused(path):
 
 
 def test_another_first_pick_is_refused(path):
-    chosen = sl.select(POOL, TARGETS, 5, checkpoint=path)
+    chosen = tm.select(POOL, TARGETS, 5, checkpoint=path)
     other = next(row for row in range(N) if row not in chosen.indices)
     replace_line(path, 2, b'{"row": %d, "gain": 0.1, "uncertainty": 0.1}' % other)
     path.write_bytes(path.read_bytes()[:-3])  # nor is a torn line touched then
@@ -441,24 +441,24 @@ OTHERS = {
     "noise per point": ({"noise_std": 1.0}, {"noise_std": np.ones(N)}, "noise"),
     "targets and noise": ({}, {"targets": -TARGETS, "noise_ratio": 2.0}, "targets and noise"),
     "rule": ({}, {"rule": "itl"}, "rule"),
-    "seed": ({"rule": "random"}, {"rule": sl.rules.Random(seed=1)}, "rule"),
-    "relevance": ({"rule": "mmr"}, {"rule": sl.rules.MMR(0.7)}, "rule"),
+    "seed": ({"rule": "random"}, {"rule": tm.rules.Random(seed=1)}, "rule"),
+    "relevance": ({"rule": "mmr"}, {"rule": tm.rules.MMR(0.7)}, "rule"),
     "about": ({"rule": "itl"}, {"rule": "itl-y"}, "rule"),
     "own rule": ({"rule": Own(1.0)}, {"rule": Own(2.0)}, "rule"),
-    "kernel": ({}, {"kernel": sl.kernels.Gaussian(3.0)}, "kernel"),
+    "kernel": ({}, {"kernel": tm.kernels.Gaussian(3.0)}, "kernel"),
     "lengthscale": (
-        {"kernel": sl.kernels.Gaussian(3.0)},
-        {"kernel": sl.kernels.Gaussian(3.0001)},
+        {"kernel": tm.kernels.Gaussian(3.0)},
+        {"kernel": tm.kernels.Gaussian(3.0001)},
         "kernel",
     ),
     "covariance": (
-        {"kernel": sl.kernels.Linear(torch.eye(D))},
-        {"kernel": sl.kernels.Linear(1.0001 * torch.eye(D)), "noise_std": 1.0},
+        {"kernel": tm.kernels.Linear(torch.eye(D))},
+        {"kernel": tm.kernels.Linear(1.0001 * torch.eye(D)), "noise_std": 1.0},
         "values of the kernel",
     ),
     "feature map": (
-        {"kernel": sl.kernels.FeatureMap(lambda x: x[:, :3])},
-        {"kernel": sl.kernels.FeatureMap(lambda x: x[:, 1:4])},
+        {"kernel": tm.kernels.FeatureMap(lambda x: x[:, :3])},
+        {"kernel": tm.kernels.FeatureMap(lambda x: x[:, 1:4])},
         "values of the kernel and noise",
     ),
     "normalize": ({}, {"normalize": "unit"}, "normalize"),
@@ -503,22 +503,22 @@ def test_the_checkpoint_of_another_run_is_refused_and_says_what_differs(
     elif "noise_std" not in options:
         options = {"noise_std": 1.0, **options}
     arguments = PLAIN | options
-    sl.select(**arguments, checkpoint=path)
+    tm.select(**arguments, checkpoint=path)
     match = rf"^checkpoint run\.jsonl belongs to another run, which differs in {named}\. Delete it"
     refuse(match, path, **(arguments | other))
-    assert len(sl.select(**arguments, checkpoint=path)) == 5
+    assert len(tm.select(**arguments, checkpoint=path)) == 5
 
 
 def test_another_matrix_is_refused(path):
     arguments = {"k": 3, "noise_std": 0.5, "checkpoint": path}
     rows, targets = np.arange(N), np.arange(N, N + M)
-    sl.select(rows, targets, kernel=sl.kernels.Precomputed(MATRIX), **arguments)
+    tm.select(rows, targets, kernel=tm.kernels.Precomputed(MATRIX), **arguments)
     of_pool, of_targets = MATRIX.copy(), MATRIX.copy()
     of_pool[1, 1] += 0.5
     of_targets[N + 1, N + 1] += 0.5
     for matrix, named in ((of_pool, "pool"), (of_targets, "values of the kernel")):
         with pytest.raises(ValueError, match=f"differs in {named}"):
-            sl.select(rows, targets, kernel=sl.kernels.Precomputed(matrix), **arguments)
+            tm.select(rows, targets, kernel=tm.kernels.Precomputed(matrix), **arguments)
 
 
 @pytest.mark.skipif(
@@ -528,7 +528,7 @@ def test_another_matrix_is_refused(path):
 @pytest.mark.parametrize("checkpoint", [3, b"run.jsonl", True, ["run.jsonl"]])
 def test_a_path_has_to_be_one(checkpoint):
     with pytest.raises(TypeError, match="checkpoint must be the path of a file; got"):
-        sl.select(POOL, TARGETS, 3, checkpoint=checkpoint)
+        tm.select(POOL, TARGETS, 3, checkpoint=checkpoint)
 
 
 def test_a_folder_is_refused(tmp_path):

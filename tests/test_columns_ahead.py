@@ -6,20 +6,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sightline as sl
+import tellmost as tm
 from problems import clustered, seeds, targets_for
-from sightline.rules import BY_NAME
+from tellmost.rules import BY_NAME
 
 RULES = ["vtl", "itl", "itl-y", "mm-itl", "ctl", "undirected-itl", "uncertainty"]
 RULES += ["undirected-vtl", "mmr", "k-center", "k-means++", "truvar", "local-uncertainty"]
 KERNELS = {
     "linear": None,
-    "covariance": sl.kernels.Linear(torch.diag(torch.linspace(0.2, 3.0, 24))),
-    "gaussian": sl.kernels.Gaussian(4.0),
+    "covariance": tm.kernels.Linear(torch.diag(torch.linspace(0.2, 3.0, 24))),
+    "gaussian": tm.kernels.Gaussian(4.0),
 }
 
 
-def assert_same(one: sl.Selection, other: sl.Selection) -> None:
+def assert_same(one: tm.Selection, other: tm.Selection) -> None:
     np.testing.assert_array_equal(one.indices, other.indices)
     np.testing.assert_allclose(one.gains, other.gains, rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose(one.uncertainty, other.uncertainty, rtol=1e-9)
@@ -31,8 +31,8 @@ def test_any_number_of_columns_ahead_gives_the_same_picks(rule, kernel):
     pool, targets = clustered(800, 24, 9)
     targets = targets_for(rule, pool, targets)
 
-    def choose(width: int | None) -> sl.Selection:
-        return sl.select(
+    def choose(width: int | None) -> tm.Selection:
+        return tm.select(
             pool, targets, 60, rule=rule, kernel=KERNELS[kernel], noise_ratio=0.1,
             columns_ahead=width,
         )  # fmt: skip
@@ -69,16 +69,16 @@ def test_random_problems_are_picked_from_alike(seed, width, rule, ratio, replace
         options |= {"cost": rng.uniform(0.5, 2.0, len(pool)), "budget": 9.0}
     else:
         options |= {"k": 12}
-    plain = sl.select(pool, targets, columns_ahead=1, **options)
-    assert_same(sl.select(pool, targets, columns_ahead=width, **options), plain)
+    plain = tm.select(pool, targets, columns_ahead=1, **options)
+    assert_same(tm.select(pool, targets, columns_ahead=width, **options), plain)
 
 
 @pytest.mark.parametrize("rule", ["vtl", "itl", "mm-itl", "mmr", "k-center"])
-@pytest.mark.parametrize("kernel", [None, sl.kernels.Gaussian(4.0)])
+@pytest.mark.parametrize("kernel", [None, tm.kernels.Gaussian(4.0)])
 @pytest.mark.parametrize("ratio", [0.01, 1.0])
 def test_passes_are_at_most_a_third_of_the_picks(rule, kernel, ratio):
     pool, targets = clustered(4_000, 64, 30)
-    chosen = sl.select(
+    chosen = tm.select(
         pool, targets, 200, rule=rule, kernel=kernel, noise_ratio=ratio, columns_ahead=16
     )
     assert chosen.settings["passes"] <= 200 / 3
@@ -87,13 +87,13 @@ def test_passes_are_at_most_a_third_of_the_picks(rule, kernel, ratio):
 
 def test_without_columns_ahead_every_pick_is_a_pass():
     pool, targets = clustered(300, 8, 5)
-    chosen = sl.select(pool, targets, 20, columns_ahead=1)
+    chosen = tm.select(pool, targets, 20, columns_ahead=1)
     assert chosen.settings["passes"] == 20  # the first fills the values, the last pick needs none
 
 
 def test_the_default_looks_ahead():
     pool, targets = clustered(2_000, 32, 10)
-    chosen = sl.select(pool, targets, 100)
+    chosen = tm.select(pool, targets, 100)
     assert chosen.settings["columns_ahead"] > 1
     assert chosen.settings["passes"] < 50
 
@@ -105,4 +105,4 @@ def test_the_default_looks_ahead():
 @pytest.mark.parametrize("bad", [0, -3, 2.5, "many", True])
 def test_columns_ahead_is_a_whole_number(bad):
     with pytest.raises((TypeError, ValueError), match="columns_ahead must be a"):
-        sl.select(np.eye(3), np.eye(3), 1, columns_ahead=bad)
+        tm.select(np.eye(3), np.eye(3), 1, columns_ahead=bad)

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import oracle
-import sightline as sl
+import tellmost as tm
 from problems import make_case
-from sightline.kernels import (
+from tellmost.kernels import (
     FeatureMap,
     Gaussian,
     Kronecker,
@@ -24,9 +24,9 @@ from sightline.kernels import (
     Scaled,
     Sum,
 )
-from sightline.posterior import State
-from sightline.rules import BY_NAME, VTL, UncertaintySampling
-from sightline.testing import check_kernel, check_rule
+from tellmost.posterior import State
+from tellmost.rules import BY_NAME, VTL, UncertaintySampling
+from tellmost.testing import check_kernel, check_rule
 
 # ---- kernels
 
@@ -230,8 +230,8 @@ def test_every_rule_keeps_the_contract(name):
 
 
 def test_a_rule_with_options_keeps_the_contract():
-    assert check_rule(sl.rules.ITL(about="y", target_noise_std=0.3)) is None
-    assert check_rule(sl.rules.Random(seed=5)) is None
+    assert check_rule(tm.rules.ITL(about="y", target_noise_std=0.3)) is None
+    assert check_rule(tm.rules.Random(seed=5)) is None
 
 
 @dataclass(frozen=True)
@@ -474,7 +474,7 @@ def test_an_undirected_rule_of_ones_own_works_with_and_without_targets():
     assert check_rule(Deviation()) is None
     for targets in (None, case.targets):
         own, named = (
-            sl.select(case.pool, targets, 7, rule=rule, noise_std=0.5)
+            tm.select(case.pool, targets, 7, rule=rule, noise_std=0.5)
             for rule in (Deviation(), "uncertainty")
         )
         np.testing.assert_array_equal(own.indices, named.indices)
@@ -483,6 +483,6 @@ def test_an_undirected_rule_of_ones_own_works_with_and_without_targets():
 
 @pytest.mark.parametrize("name", ["", ".kernels", ".rules"])
 def test_the_examples_in_the_docstrings_run(name):
-    result = doctest.testmod(importlib.import_module(f"sightline.testing{name}"))
+    result = doctest.testmod(importlib.import_module(f"tellmost.testing{name}"))
     assert result.attempted > 0
     assert result.failed == 0

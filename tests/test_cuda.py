@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
+import tellmost as tm
 from problems import targets_for
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
@@ -18,46 +18,46 @@ def problem(n: int = 20_000, d: int = 64, m: int = 20):
     return rows[:n], rows[n:]
 
 
-@pytest.mark.parametrize("rule", list(sl.rules.BY_NAME))
-@pytest.mark.parametrize("kernel", [None, sl.kernels.Gaussian(8.0), sl.kernels.Laplace(30.0)])
+@pytest.mark.parametrize("rule", list(tm.rules.BY_NAME))
+@pytest.mark.parametrize("kernel", [None, tm.kernels.Gaussian(8.0), tm.kernels.Laplace(30.0)])
 def test_picks_on_the_gpu_equal_picks_on_the_cpu(rule, kernel):
     pool, targets = problem()
     targets = targets_for(rule, pool, targets)
-    cpu = sl.select(pool, targets, 40, rule=rule, kernel=kernel, noise_ratio=0.1)
-    gpu = sl.select(pool.cuda(), targets.cuda(), 40, rule=rule, kernel=kernel, noise_ratio=0.1)
+    cpu = tm.select(pool, targets, 40, rule=rule, kernel=kernel, noise_ratio=0.1)
+    gpu = tm.select(pool.cuda(), targets.cuda(), 40, rule=rule, kernel=kernel, noise_ratio=0.1)
     np.testing.assert_array_equal(cpu.indices, gpu.indices)
     np.testing.assert_allclose(cpu.gains, gpu.gains, rtol=1e-8)
 
 
 def test_device_moves_the_work():
     pool, targets = problem()
-    chosen = sl.select(pool, targets, 5, device="cuda", floor=True)
+    chosen = tm.select(pool, targets, 5, device="cuda", floor=True)
     assert chosen.settings["device"].startswith("cuda")
-    np.testing.assert_array_equal(chosen.indices, sl.select(pool, targets, 5).indices)
+    np.testing.assert_array_equal(chosen.indices, tm.select(pool, targets, 5).indices)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_pools_are_picked_from_as_their_float64_values(dtype):
     pool, targets = (rows.to(dtype) for rows in problem())
-    half = sl.select(pool.cuda(), targets.cuda(), 20)
-    full = sl.select(pool.double(), targets.double(), 20)
+    half = tm.select(pool.cuda(), targets.cuda(), 20)
+    full = tm.select(pool.double(), targets.double(), 20)
     np.testing.assert_array_equal(half.indices, full.indices)
 
 
-@pytest.mark.parametrize("rule", list(sl.rules.BY_NAME))
-@pytest.mark.parametrize("kernel", [None, sl.kernels.Gaussian(8.0)])
+@pytest.mark.parametrize("rule", list(tm.rules.BY_NAME))
+@pytest.mark.parametrize("kernel", [None, tm.kernels.Gaussian(8.0)])
 @pytest.mark.parametrize("backend", ["nccl", "gloo", "cpu:gloo,cuda:nccl"])
 def test_a_process_group_picks_alike_on_a_gpu(rule, kernel, backend, tmp_path):
     pool, targets = problem()
     targets = targets_for(rule, pool, targets)
     options = {"rule": rule, "kernel": kernel, "noise_ratio": 0.1, "normalize": "center"}
-    cpu = sl.select(pool, targets, 20, **options)
+    cpu = tm.select(pool, targets, 20, **options)
     torch.distributed.init_process_group(
         backend, init_method=f"file://{tmp_path}/store", rank=0, world_size=1
     )
     try:
         world = torch.distributed.group.WORLD
-        gpu = sl.select(pool.cuda(), targets.cuda(), 20, **options, group=world)
+        gpu = tm.select(pool.cuda(), targets.cuda(), 20, **options, group=world)
     finally:
         torch.distributed.destroy_process_group()
     np.testing.assert_array_equal(cpu.indices, gpu.indices)

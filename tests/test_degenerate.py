@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-import sightline as sl
+import tellmost as tm
 from problems import targets_for
-from sightline.rules import BY_NAME
-from sightline.rules.rule import is_random
+from tellmost.rules import BY_NAME
+from tellmost.rules.rule import is_random
 
 N, D = 8, 4
-KERNELS = {"linear": None, "gaussian": sl.kernels.Gaussian(1.5)}
+KERNELS = {"linear": None, "gaussian": tm.kernels.Gaussian(1.5)}
 DTYPES = {"float32": np.float32, "float64": np.float64}
 
 pytestmark = [
@@ -150,7 +150,7 @@ def check(chosen, k, rule):
 def test_degenerate_input_is_answered_with_every_row(rule, make, kernel, dtype):
     pool, targets = (array.astype(dtype) for array in make())
     targets = targets_for(rule, pool, targets)
-    chosen = sl.select(pool, targets, k=len(pool), rule=rule, kernel=kernel)
+    chosen = tm.select(pool, targets, k=len(pool), rule=rule, kernel=kernel)
     check(chosen, len(pool), rule)
     assert sorted(chosen.indices.tolist()) == list(range(len(pool)))
 
@@ -163,7 +163,7 @@ def test_any_noise_is_answered(rule, kernel, noise_std):
         for dtype in DTYPES.values():
             pool, targets = (array.astype(dtype) for array in make())
             targets = targets_for(rule, pool, targets)
-            chosen = sl.select(
+            chosen = tm.select(
                 pool, targets, k=len(pool), rule=rule, kernel=kernel, noise_std=noise_std
             )
             check(chosen, len(pool), rule)
@@ -178,7 +178,7 @@ UNDIRECTED = [name for name, make in BY_NAME.items() if not make().needs_targets
 def test_degenerate_input_without_targets_is_answered(rule, make, kernel):
     pool, _ = make()
     for noise_std in (1e-6, 1.0, 1e6):
-        chosen = sl.select(pool, k=len(pool), rule=rule, kernel=kernel, noise_std=noise_std)
+        chosen = tm.select(pool, k=len(pool), rule=rule, kernel=kernel, noise_std=noise_std)
         check(chosen, len(pool), rule)
         assert chosen.target_variance.shape == (2, 0)
 
@@ -198,7 +198,7 @@ CHANGED_BY_NORMALISING = [
 def test_degenerate_input_is_answered_when_normalised(rule, make, normalize):
     pool, targets = make()
     targets = targets_for(rule, pool, targets)
-    chosen = sl.select(pool, targets, k=len(pool), rule=rule, normalize=normalize)
+    chosen = tm.select(pool, targets, k=len(pool), rule=rule, normalize=normalize)
     check(chosen, len(pool), rule)
 
 
@@ -211,7 +211,7 @@ CLEAR_RANK = [make for make in PROBLEMS if make not in (nearly_equal_rows, scale
 @pytest.mark.parametrize("make", CLEAR_RANK, ids=lambda make: make.__name__)
 def test_the_floor_of_degenerate_input_lies_below_what_the_pool_leaves(make, kernel, noise_std):
     pool, targets = make()
-    chosen = sl.select(pool, targets, k=len(pool), kernel=kernel, noise_std=noise_std, floor=True)
+    chosen = tm.select(pool, targets, k=len(pool), kernel=kernel, noise_std=noise_std, floor=True)
     before, after = chosen.target_variance
     slack = 1e-8 * before.max()
     assert np.isfinite(chosen.floor).all() and np.isfinite(chosen.whole_pool).all()
@@ -228,9 +228,9 @@ def test_repeated_measurements_of_equal_rows_are_answered(rule, kernel):
     targets = targets_for(rule, pool, targets)
     if rule in ("cosine", "top-k"):
         with pytest.raises(ValueError, match="replace=True has no meaning"):
-            sl.select(pool, targets, k=20, rule=rule, kernel=kernel, replace=True)
+            tm.select(pool, targets, k=20, rule=rule, kernel=kernel, replace=True)
         return
-    chosen = sl.select(pool, targets, k=20, rule=rule, kernel=kernel, replace=True)
+    chosen = tm.select(pool, targets, k=20, rule=rule, kernel=kernel, replace=True)
     assert len(chosen) == 20
     assert np.isfinite(chosen.gains).all() and np.isfinite(chosen.uncertainty).all()
     assert (np.diff(chosen.uncertainty) <= 1e-12 * chosen.uncertainty[0]).all()
@@ -243,7 +243,7 @@ TIED = [name for name, make in BY_NAME.items() if not is_random(make())]
 @pytest.mark.parametrize("rule", TIED)
 def test_equal_rows_are_picked_in_the_order_of_their_numbers(rule, kernel):
     pool, targets = equal_rows()
-    chosen = sl.select(pool, targets_for(rule, pool, targets), k=N, rule=rule, kernel=kernel)
+    chosen = tm.select(pool, targets_for(rule, pool, targets), k=N, rule=rule, kernel=kernel)
     assert chosen.indices.tolist() == list(range(N))
 
 
@@ -253,14 +253,14 @@ INFORMED = [name for name in TIED if name not in ("ctl", "k-center")]  # distanc
 @pytest.mark.parametrize("rule", INFORMED)
 def test_a_row_of_zeros_teaches_nothing(rule):
     pool, targets = some_zero_rows()
-    chosen = sl.select(pool, targets_for(rule, pool, targets), k=N, rule=rule)
+    chosen = tm.select(pool, targets_for(rule, pool, targets), k=N, rule=rule)
     of_zero_rows = chosen.gains[np.isin(chosen.indices, [0, 3, 4])]
     np.testing.assert_array_equal(of_zero_rows, 0.0)
 
 
 @pytest.mark.parametrize("rule", ["vtl", "itl", "itl-y", "mm-itl", "cosine", "top-k"])
 def test_rows_orthogonal_to_the_targets_teach_nothing(rule):
-    chosen = sl.select(*orthogonal_targets(), k=N, rule=rule)
+    chosen = tm.select(*orthogonal_targets(), k=N, rule=rule)
     np.testing.assert_allclose(chosen.gains, 0.0, atol=1e-12)
     assert chosen.uncertainty[0] == chosen.uncertainty[-1]
 
@@ -269,14 +269,14 @@ def test_rows_orthogonal_to_the_targets_teach_nothing(rule):
 def test_duplicated_targets_change_no_pick_of_rules_that_average(kernel):
     pool, targets = duplicated_targets()
     for rule in ("vtl", "mm-itl", "ctl", "itl", "cosine", "top-k"):
-        many = sl.select(pool, targets, k=6, rule=rule, kernel=kernel)
-        few = sl.select(pool, targets[::4], k=6, rule=rule, kernel=kernel)
+        many = tm.select(pool, targets, k=6, rule=rule, kernel=kernel)
+        few = tm.select(pool, targets[::4], k=6, rule=rule, kernel=kernel)
         np.testing.assert_array_equal(many.indices, few.indices)
         np.testing.assert_allclose(many.uncertainty, few.uncertainty, rtol=1e-10)
 
 
 def test_pools_of_zeros_alone_have_no_uncertainty():
-    chosen = sl.select(*zero_rows_and_targets(), k=3)
+    chosen = tm.select(*zero_rows_and_targets(), k=3)
     np.testing.assert_array_equal(chosen.uncertainty, 0.0)
     assert chosen.indices.tolist() == [0, 1, 2]
     assert "nan" not in repr(chosen)
@@ -289,5 +289,5 @@ def test_noise_below_what_float64_resolves_is_named(rule):
     pool = np.repeat(generator.standard_normal((5, 6)), 8, axis=0)
     targets = generator.standard_normal((4, 6))
     with pytest.raises(ValueError, match="The noise is so small"):
-        sl.select(pool, targets, 20, rule=rule, noise_std=1e-12)
-    assert len(sl.select(pool, targets, 20, rule=rule, noise_std=1e-6)) == 20
+        tm.select(pool, targets, 20, rule=rule, noise_std=1e-12)
+    assert len(tm.select(pool, targets, 20, rule=rule, noise_std=1e-6)) == 20

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")
 
-from sightline.experiments import digits
+from tellmost.experiments import digits
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.records import read_records
+from tellmost.records import read_records
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
@@ -98,8 +98,8 @@ def test_links_to_files_of_the_project_exist(path):
 
 
 def test_every_rule_is_in_the_readme():
-    import sightline as sl
+    import tellmost as tm
 
     text = (ROOT / "README.md").read_text()
-    for name in sl.rules.BY_NAME:
+    for name in tm.rules.BY_NAME:
         assert f"`{name}`" in text, f"the README does not mention rule {name}"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-import sightline as sl
+import tellmost as tm
 from problems import make_case, picks_as_a_list, seeds, tensor
 
 
@@ -49,9 +49,9 @@ def ten_points():
 
 
 def test_mm_itl_is_no_generalisation_of_uncertainty_sampling():
-    points, kernel = np.arange(10), sl.kernels.Precomputed(tensor(ten_points()))
+    points, kernel = np.arange(10), tm.kernels.Precomputed(tensor(ten_points()))
     first = {
-        rule: int(sl.select(points, points, 1, rule=rule, kernel=kernel, noise_std=0.1).indices[0])
+        rule: int(tm.select(points, points, 1, rule=rule, kernel=kernel, noise_std=0.1).indices[0])
         for rule in ("uncertainty", "itl", "mm-itl")
     }
     assert first["uncertainty"] == first["itl"] == 9
@@ -85,12 +85,12 @@ def test_gaussian_synergy_makes_the_second_gain_larger():
     """X is to be learned from Y and Z, independent of each other: together worth more."""
     a = 0.65
     K = np.array([[1.0, a, a], [a, 1.0, 0.0], [a, 0.0, 1.0]])
-    chosen = sl.select(
+    chosen = tm.select(
         np.array([1, 2]),
         np.array([0]),
         2,
         rule="itl",
-        kernel=sl.kernels.Precomputed(tensor(K)),
+        kernel=tm.kernels.Precomputed(tensor(K)),
         noise_std=1e-4,
     )
     assert chosen.gains[1] > chosen.gains[0]
@@ -139,4 +139,4 @@ def test_vtl_gains_can_grow_even_for_targets_equal_to_the_pool():
         before, after = oracle.vtl(problem, []), oracle.vtl(problem, [0])
         grown += bool(np.any(after[1:] > before[1:] * (1 + 1e-9)))
     assert grown > 0
-    assert not sl.rules.VTL.gains_only_shrink
+    assert not tm.rules.VTL.gains_only_shrink

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sightline.pools import Pool
+from tellmost.pools import Pool
 
 RNG = np.random.default_rng(0)
 POOLS = {

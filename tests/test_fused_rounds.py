@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
+import tellmost as tm
 from problems import clustered
 
 pytestmark = [
@@ -41,16 +41,16 @@ def fused(monkeypatch):
 
     monkeypatch.setattr(interpreter, "_patch_lang_tensor", patch_for_numpy)
     for room in ("pools", "survey", "posterior.weight_tracker", "rounds"):
-        monkeypatch.setattr(f"sightline.{room}.can_fuse", accept)
+        monkeypatch.setattr(f"tellmost.{room}.can_fuse", accept)
 
 
-def both(monkeypatch, *arguments, **options) -> tuple[sl.Selection, sl.Selection]:
-    by_kernels = sl.select(*arguments, **options)
+def both(monkeypatch, *arguments, **options) -> tuple[tm.Selection, tm.Selection]:
+    by_kernels = tm.select(*arguments, **options)
     monkeypatch.undo()
-    return by_kernels, sl.select(*arguments, **options)
+    return by_kernels, tm.select(*arguments, **options)
 
 
-def assert_same(one: sl.Selection, other: sl.Selection) -> None:
+def assert_same(one: tm.Selection, other: tm.Selection) -> None:
     np.testing.assert_array_equal(one.indices, other.indices)
     np.testing.assert_allclose(one.gains, other.gains, rtol=1e-9, atol=1e-13)
     np.testing.assert_allclose(one.uncertainty, other.uncertainty, rtol=1e-9)
@@ -76,9 +76,9 @@ OPTIONS = {
     "least gain": {"min_gain_share": 0.3},
     "two columns": {"columns_ahead": 2},
     "few": {"k": 3},
-    "covariance": {"kernel": sl.kernels.Linear(torch.diag(torch.linspace(0.2, 3.0, 20)))},
+    "covariance": {"kernel": tm.kernels.Linear(torch.diag(torch.linspace(0.2, 3.0, 20)))},
     "weights": {"target_weights": np.arange(1.0, 7.0)},
-    "scaled": {"kernel": sl.kernels.Scaled(sl.kernels.Linear(), 2.0)},
+    "scaled": {"kernel": tm.kernels.Scaled(tm.kernels.Linear(), 2.0)},
 }
 
 
@@ -106,12 +106,12 @@ def test_rounds_need_no_targets(rule, fused, monkeypatch):
 
 def test_ties_beyond_the_shortlist_go_to_the_lowest_row(fused, monkeypatch):
     """Every row twelve times, and a shortlist that holds fewer than that."""
-    monkeypatch.setattr("sightline.numerics.DRAFTED_FROM", 8)
+    monkeypatch.setattr("tellmost.numerics.DRAFTED_FROM", 8)
     pool, targets = clustered(30, 6, 4)
     repeated = np.tile(pool, (12, 1))
-    by_kernels = sl.select(repeated, targets, 40)
+    by_kernels = tm.select(repeated, targets, 40)
     monkeypatch.undo()
-    np.testing.assert_array_equal(by_kernels.indices, sl.select(repeated, targets, 40).indices)
+    np.testing.assert_array_equal(by_kernels.indices, tm.select(repeated, targets, 40).indices)
 
 
 def test_a_pool_smaller_than_k_ends_as_the_loop_does(fused, monkeypatch):
@@ -125,20 +125,20 @@ def test_a_bad_row_is_named(fused):
     pool, targets = clustered(50, 6, 4)
     pool[31, 2] = np.nan
     with pytest.raises(ValueError, match="row 31 has a NaN"):
-        sl.select(pool, targets, 2)
+        tm.select(pool, targets, 2)
 
 
 @pytest.mark.parametrize("begun_by", ["kernels", "loop"])
 @pytest.mark.parametrize("rule", ["itl", "vtl", "undirected-itl"])
 def test_rounds_go_on_from_a_checkpoint(rule, begun_by, request, tmp_path, monkeypatch):
     pool, targets = clustered(300, 20, 6)
-    whole = sl.select(pool, targets, 30, rule=rule)
+    whole = tm.select(pool, targets, 30, rule=rule)
     path = tmp_path / "run.jsonl"
     if begun_by == "kernels":
         request.getfixturevalue("fused")
-    sl.select(pool, targets, 11, rule=rule, checkpoint=path)
+    tm.select(pool, targets, 11, rule=rule, checkpoint=path)
     if begun_by == "loop":
         request.getfixturevalue("fused")
-    resumed = sl.select(pool, targets, 30, rule=rule, checkpoint=path)
+    resumed = tm.select(pool, targets, 30, rule=rule, checkpoint=path)
     assert resumed.settings["resumed_picks"] == 11
     assert_same(resumed, whole)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
+import tellmost as tm
 from problems import tensor
-from sightline.gp import as_gp
-from sightline.kernels import Gaussian, Laplace, Linear, Matern, Product, Scaled, Sum
+from tellmost.gp import as_gp
+from tellmost.kernels import Gaussian, Laplace, Linear, Matern, Product, Scaled, Sum
 
 ANNOTATIONS_FIRST = pytest.mark.skipif(
     "config.getoption('--shapes', False)",
@@ -28,7 +28,7 @@ def slope(x):
 
 
 def test_a_constant_mean_is_the_same_at_every_point():
-    values = sl.GP(Gaussian(), mean=1.5).mean_of(POINTS)
+    values = tm.GP(Gaussian(), mean=1.5).mean_of(POINTS)
     assert values.dtype == torch.float64 and values.tolist() == [1.5] * 6
 
 
@@ -38,20 +38,20 @@ def test_a_constant_mean_is_the_same_at_every_point():
     ids=["tensor", "numpy", "list", "float32"],
 )
 def test_a_mean_may_be_a_function_whatever_it_returns(mean):
-    values = sl.GP(Gaussian(), mean=mean).mean_of(POINTS)
+    values = tm.GP(Gaussian(), mean=mean).mean_of(POINTS)
     assert values.dtype == torch.float64
     np.testing.assert_allclose(values, slope(POINTS), rtol=1e-6)
 
 
 def test_a_learner_predicts_the_prior_before_it_is_told_anything():
-    gp = sl.GP(Scaled(Gaussian(0.5), 4.0), mean=slope, noise_std=0.3)
-    mean, std = sl.ActiveLearner(gp, pool=POINTS, targets=POINTS[:2]).predict()
+    gp = tm.GP(Scaled(Gaussian(0.5), 4.0), mean=slope, noise_std=0.3)
+    mean, std = tm.ActiveLearner(gp, pool=POINTS, targets=POINTS[:2]).predict()
     np.testing.assert_allclose(mean, slope(POINTS))
     np.testing.assert_allclose(std, np.full(6, 2.0))
 
 
 def test_a_prior_is_a_value_that_can_be_changed_in_a_copy():
-    gp = sl.GP(Gaussian(), noise_std=0.3)
+    gp = tm.GP(Gaussian(), noise_std=0.3)
     quieter = replace(gp, noise_std=0.1)
     assert (gp.noise_std, quieter.noise_std) == (0.3, 0.1)
     assert quieter.kernel is gp.kernel
@@ -61,31 +61,31 @@ def test_a_prior_is_a_value_that_can_be_changed_in_a_copy():
 
 @ANNOTATIONS_FIRST
 def test_numbers_of_numpy_and_torch_become_numbers():
-    gp = sl.GP(Gaussian(), mean=np.float32(0.5), noise_std=torch.tensor(0.25))
+    gp = tm.GP(Gaussian(), mean=np.float32(0.5), noise_std=torch.tensor(0.25))
     assert type(gp.mean) is float and type(gp.noise_std) is float
     assert (gp.mean, gp.noise_std) == (0.5, 0.25)
 
 
 def test_a_prior_given_as_such_stays_as_it_is():
-    gp = sl.GP(Gaussian())
+    gp = tm.GP(Gaussian())
     assert as_gp(gp) is gp
 
 
 # ---- words
 
 PRINTED = {
-    "GP: Gaussian with lengthscale 1; mean 0; noise standard deviation 0.1": sl.GP(Gaussian()),
+    "GP: Gaussian with lengthscale 1; mean 0; noise standard deviation 0.1": tm.GP(Gaussian()),
     "GP: Matern-5/2 with lengthscales 0.3, 2 times 1.5; mean 20; noise standard deviation 0.333": (
-        sl.GP(Scaled(Matern(2.5, [0.3, 2.0]), 1.5), mean=20, noise_std=0.333)
+        tm.GP(Scaled(Matern(2.5, [0.3, 2.0]), 1.5), mean=20, noise_std=0.333)
     ),
     "GP: linear + Laplace with lengthscale 10; mean slope(x); noise standard deviation 0.1": (
-        sl.GP(Sum(Linear(), Laplace(10.0)), mean=slope)
+        tm.GP(Sum(Linear(), Laplace(10.0)), mean=slope)
     ),
     "GP: (linear + Gaussian with lengthscale 2) x linear; mean 0; noise standard deviation 0.1": (
-        sl.GP(Product(Sum(Linear(), Gaussian(2.0)), Linear()))
+        tm.GP(Product(Sum(Linear(), Gaussian(2.0)), Linear()))
     ),
     "GP: (linear + linear) times 2; mean 0; noise standard deviation 0.1": (
-        sl.GP(Scaled(Sum(Linear(), Linear()), 2.0))
+        tm.GP(Scaled(Sum(Linear(), Linear()), 2.0))
     ),
 }
 
@@ -96,7 +96,7 @@ def test_a_prior_is_printed_in_words(text):
 
 
 def test_all_digits_are_in_the_representation():
-    gp = sl.GP(Gaussian(1 / 3), mean=2 / 3, noise_std=1 / 7)
+    gp = tm.GP(Gaussian(1 / 3), mean=2 / 3, noise_std=1 / 7)
     for value in (1 / 3, 2 / 3, 1 / 7):
         assert repr(value) in repr(gp)
 
@@ -105,7 +105,7 @@ def test_a_gpytorch_kernel_is_printed_with_its_hyper_parameters():
     kernels = pytest.importorskip("gpytorch.kernels")
     kernel = kernels.PeriodicKernel().double()
     kernel.lengthscale, kernel.period_length = torch.tensor([0.5, 1 / 3], dtype=torch.float64)
-    gp = sl.GP(kernel)
+    gp = tm.GP(kernel)
     assert "GPyTorchKernel(PeriodicKernel) with lengthscale 0.5; period_length 0.3333" in str(gp)
     assert "period_length 0.33333333333333" in repr(gp)
 
@@ -119,7 +119,7 @@ def test_a_gpytorch_kernel_is_printed_with_its_hyper_parameters():
     [
         ({"kernel": None}, TypeError, "must be a kernel, such as"),
         ({"kernel": Gaussian}, TypeError, "an instance, such as Gaussian"),
-        ({"kernel": "rbf"}, TypeError, "must come from sl.kernels.*got str"),
+        ({"kernel": "rbf"}, TypeError, "must come from tm.kernels.*got str"),
         ({"mean": "zero"}, TypeError, "mean must be a number, or a function.*got str"),
         ({"mean": True}, TypeError, "mean must be a number.*got True"),
         ({"mean": np.zeros(3)}, TypeError, "mean must be a number.*got ndarray"),
@@ -139,7 +139,7 @@ def test_a_prior_that_cannot_be_says_why(arguments, error, message):
     kernel = arguments.get("kernel", Gaussian())
     rest = {name: value for name, value in arguments.items() if name != "kernel"}
     with pytest.raises(error, match=message):
-        sl.GP(kernel, **rest)
+        tm.GP(kernel, **rest)
 
 
 @pytest.mark.parametrize(
@@ -153,15 +153,15 @@ def test_a_prior_that_cannot_be_says_why(arguments, error, message):
 )
 def test_a_mean_of_the_wrong_kind_is_named_where_it_is_asked(mean, message):
     with pytest.raises(ValueError, match=message):
-        sl.GP(Gaussian(), mean=mean).mean_of(POINTS)
+        tm.GP(Gaussian(), mean=mean).mean_of(POINTS)
 
 
 @pytest.mark.parametrize(
     ("prior", "arguments", "message"),
     [
         (Gaussian(), {}, "noise_std must be given with a kernel"),
-        (sl.GP(Gaussian()), {"noise_std": 0.2}, "belong to the GP that was given"),
-        (sl.GP(Gaussian()), {"mean": 1.0}, "belong to the GP that was given"),
+        (tm.GP(Gaussian()), {"noise_std": 0.2}, "belong to the GP that was given"),
+        (tm.GP(Gaussian()), {"mean": 1.0}, "belong to the GP that was given"),
         (torch.nn.Linear(2, 1), {"mean": 1.0}, "mean belongs to the model"),
     ],
 )
@@ -173,9 +173,9 @@ def test_noise_and_mean_are_said_once(prior, arguments, message):
 @pytest.mark.parametrize("name", ["fit", "of"])
 def test_without_the_extra_the_error_names_it(name, monkeypatch):
     for module in list(sys.modules):
-        if module.split(".")[0] == "botorch" or module.startswith("sightline.integrations."):
+        if module.split(".")[0] == "botorch" or module.startswith("tellmost.integrations."):
             monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "botorch", None)
-    call = {"fit": lambda: sl.GP.fit(POINTS, POINTS[:, 0]), "of": lambda: sl.GP.of(None)}[name]
-    with pytest.raises(ImportError, match=rf"GP.{name} needs .*pip install 'sightline\[bo\]'"):
+    call = {"fit": lambda: tm.GP.fit(POINTS, POINTS[:, 0]), "of": lambda: tm.GP.of(None)}[name]
+    with pytest.raises(ImportError, match=rf"GP.{name} needs .*pip install 'tellmost\[bo\]'"):
         call()

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sightline as sl
+import tellmost as tm
 from problems import clustered, for_rule, make_case, seeds, targets_for, tensor
-from sightline import numerics
+from tellmost import numerics
 
 RULES = [
     "vtl",
@@ -26,7 +26,7 @@ RULES = [
     "mmr",
     "k-center",
 ]
-KERNELS = {"linear": None, "gaussian": sl.kernels.Gaussian(3.0)}
+KERNELS = {"linear": None, "gaussian": tm.kernels.Gaussian(3.0)}
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -42,10 +42,10 @@ def test_permuting_the_pool_permutes_the_answer(rule, seed, kernel):
     m = 7 if rule == "local-uncertainty" else 4  # enough to pick from
     case = for_rule(make_case(seed, kernel="linear" if undirected else kernel, m=m), rule)
     if rule == "truvar":  # what it truncates is the same for several rows: ties
-        rule = sl.rules.TruVar(eta=1e-3)
+        rule = tm.rules.TruVar(eta=1e-3)
     order = np.random.default_rng(seed).permutation(len(case.pool))
     chosen = case.select(6, rule)
-    moved = sl.select(case.pool[order], case.targets, 6, rule=rule, **case.arguments)
+    moved = tm.select(case.pool[order], case.targets, 6, rule=rule, **case.arguments)
     np.testing.assert_array_equal(order[moved.indices], chosen.indices)
     np.testing.assert_allclose(moved.gains, chosen.gains, rtol=1e-8)
 
@@ -58,8 +58,8 @@ def test_scaling_kernel_and_noise_together_changes_no_pick(rule, seed, factor):
     chosen = case.select(6, rule)
     scaled = case.select(
         6,
-        sl.rules.TruVar(eta=factor**0.5) if rule == "truvar" else rule,  # its unit is that of f
-        kernel=sl.kernels.Scaled(case.arguments["kernel"], factor),
+        tm.rules.TruVar(eta=factor**0.5) if rule == "truvar" else rule,  # its unit is that of f
+        kernel=tm.kernels.Scaled(case.arguments["kernel"], factor),
         noise_std=case.arguments["noise_std"] * factor**0.5,
     )
     np.testing.assert_array_equal(scaled.indices, chosen.indices)
@@ -69,8 +69,8 @@ def test_scaling_kernel_and_noise_together_changes_no_pick(rule, seed, factor):
 @pytest.mark.parametrize("rule", ["vtl", "itl", "ctl"])
 def test_a_noise_ratio_does_not_depend_on_the_unit_of_the_rows(rule):
     pool, targets = clustered(300, 12, 5, dtype=np.float64)
-    plain = sl.select(pool, targets, 10, rule=rule, noise_ratio=0.5)
-    larger = sl.select(1e4 * pool, 1e4 * targets, 10, rule=rule, noise_ratio=0.5)
+    plain = tm.select(pool, targets, 10, rule=rule, noise_ratio=0.5)
+    larger = tm.select(1e4 * pool, 1e4 * targets, 10, rule=rule, noise_ratio=0.5)
     np.testing.assert_array_equal(plain.indices, larger.indices)
 
 
@@ -81,7 +81,7 @@ def test_the_order_of_observed_does_not_matter(rule, kernel):
     targets = targets_for(rule, pool, targets)
     seen = np.array([3, 50, 17, 8])
     one, other = (
-        sl.select(pool, targets, 6, rule=rule, kernel=KERNELS[kernel], observed=order)
+        tm.select(pool, targets, 6, rule=rule, kernel=KERNELS[kernel], observed=order)
         for order in (seen, seen[::-1].copy())
     )
     np.testing.assert_array_equal(one.indices, other.indices)
@@ -100,7 +100,7 @@ def test_block_size_and_threads_never_change_the_picks(rule, kernel, monkeypatch
         monkeypatch.setattr(numerics, "CHUNK_BYTES", size)
         monkeypatch.setattr(numerics, "SMALL_POOL_BYTES", 0)
         torch.set_num_threads(count)
-        chosen = sl.select(pool, targets, 12, rule=rule, kernel=KERNELS[kernel], noise_ratio=0.1)
+        chosen = tm.select(pool, targets, 12, rule=rule, kernel=KERNELS[kernel], noise_ratio=0.1)
         picks.append(chosen.indices.tolist())
     torch.set_num_threads(threads)
     assert picks[0] == picks[1] == picks[2]
@@ -111,7 +111,7 @@ def test_block_size_and_threads_never_change_the_picks(rule, kernel, monkeypatch
 def test_a_prefix_is_the_selection_for_a_smaller_k(rule, kernel):
     pool, targets = clustered(200, 8, 4)
     targets = targets_for(rule, pool, targets)
-    many, few = (sl.select(pool, targets, k, rule=rule, kernel=KERNELS[kernel]) for k in (12, 5))
+    many, few = (tm.select(pool, targets, k, rule=rule, kernel=KERNELS[kernel]) for k in (12, 5))
     np.testing.assert_array_equal(many.indices[:5], few.indices)
     np.testing.assert_allclose(many.gains[:5], few.gains, rtol=1e-12)
 
@@ -121,8 +121,8 @@ def test_float32_picks_equal_float64_picks(rule):
     pool, targets = clustered(500, 16, 6)
     targets = targets_for(rule, pool, targets)
     wide = pool.astype(np.float64), targets.astype(np.float64)
-    one = sl.select(pool, targets, 10, rule=rule)
-    other = sl.select(*wide, 10, rule=rule)
+    one = tm.select(pool, targets, 10, rule=rule)
+    other = tm.select(*wide, 10, rule=rule)
     np.testing.assert_array_equal(one.indices, other.indices)
     np.testing.assert_allclose(one.gains, other.gains, rtol=1e-12)
 
@@ -134,11 +134,11 @@ def test_weight_space_and_function_space_agree(rule, per_point):
     pool, targets = clustered(120, 10, 5, dtype=np.float64)
     targets = targets_for(rule, pool, targets)
     both = tensor(np.concatenate([pool, targets]))
-    kernel = sl.kernels.Precomputed(both @ both.T)
+    kernel = tm.kernels.Precomputed(both @ both.T)
     std = np.linspace(0.5, 1.5, 120) if per_point else 0.7
-    rule = sl.rules.ITL("y", 0.7) if rule == "itl-y" else rule
-    weights = sl.select(pool, targets, 9, rule=rule, noise_std=std, observed=[4, 9])
-    functions = sl.select(
+    rule = tm.rules.ITL("y", 0.7) if rule == "itl-y" else rule
+    weights = tm.select(pool, targets, 9, rule=rule, noise_std=std, observed=[4, 9])
+    functions = tm.select(
         np.arange(120),
         np.arange(120, 125),
         9,
@@ -160,9 +160,9 @@ def test_covariances_too_large_to_keep_are_recomputed(rule, kernel, monkeypatch)
     pool, targets = clustered(300, 8, 6)
     targets = targets_for(rule, pool, targets)
     arguments = {"rule": rule, "kernel": KERNELS[kernel], "observed": [5]}
-    kept = sl.select(pool, targets, 10, **arguments)
+    kept = tm.select(pool, targets, 10, **arguments)
     monkeypatch.setattr(numerics, "KEEP_BYTES", 1_000)
-    recomputed = sl.select(pool, targets, 10, **arguments)
+    recomputed = tm.select(pool, targets, 10, **arguments)
     np.testing.assert_array_equal(kept.indices, recomputed.indices)
     np.testing.assert_allclose(kept.gains, recomputed.gains, rtol=1e-9)
 
@@ -173,8 +173,8 @@ def test_lazy_and_full_scoring_pick_the_same(rule, kernel):
     """With targets the rule is scored lazily, without it is scored in full."""
     pool, targets = clustered(2_000, 12, 4)
     arguments = {"rule": rule, "kernel": KERNELS[kernel], "noise_std": 0.5}
-    lazy = sl.select(pool, targets, 40, **arguments)
-    full = sl.select(pool, None, 40, columns_ahead=1, **arguments)
+    lazy = tm.select(pool, targets, 40, **arguments)
+    full = tm.select(pool, None, 40, columns_ahead=1, **arguments)
     np.testing.assert_array_equal(lazy.indices, full.indices)
     np.testing.assert_allclose(lazy.gains, full.gains, rtol=1e-9)
     assert lazy.settings["passes"] < full.settings["passes"]
@@ -183,16 +183,16 @@ def test_lazy_and_full_scoring_pick_the_same(rule, kernel):
 def test_vtl_rebuilds_its_running_values_before_they_mislead():
     """At small noise the squared covariances fall by many orders; picks stay the best ones."""
     pool, targets = clustered(400, 20, 5, dtype=np.float64)
-    chosen = sl.select(pool, targets, 60, rule="vtl", noise_std=1e-4, columns_ahead=1)
+    chosen = tm.select(pool, targets, 60, rule="vtl", noise_std=1e-4, columns_ahead=1)
     assert chosen.settings["passes"] > 61
     both = tensor(np.concatenate([pool, targets]))
-    dense = sl.select(
+    dense = tm.select(
         np.arange(400),
         np.arange(400, 405),
         60,
         rule="vtl",
         noise_std=1e-4,
-        kernel=sl.kernels.Precomputed(both @ both.T),
+        kernel=tm.kernels.Precomputed(both @ both.T),
     )
     np.testing.assert_allclose(chosen.uncertainty[:20], dense.uncertainty[:20], rtol=1e-6)
     assert chosen.uncertainty[-1] <= dense.uncertainty[-1] * (1 + 1e-6)
@@ -217,8 +217,8 @@ def test_normalising_on_the_fly_equals_normalising_first(
         return rows / np.where(length > 0, length, 1.0) if "unit" in normalize else rows
 
     some = {"candidates": candidates, "k": 8}
-    ours = sl.select(pool, targets, normalize=normalize, observed=outside, **some)
-    plain = sl.select(by_hand(pool), by_hand(targets), observed=by_hand(outside), **some)
+    ours = tm.select(pool, targets, normalize=normalize, observed=outside, **some)
+    plain = tm.select(by_hand(pool), by_hand(targets), observed=by_hand(outside), **some)
     np.testing.assert_array_equal(ours.indices, plain.indices)
     np.testing.assert_allclose(ours.gains, plain.gains, rtol=1e-9)
 
@@ -226,15 +226,15 @@ def test_normalising_on_the_fly_equals_normalising_first(
 def test_random_is_uniform_and_seeded():
     pool = np.zeros((50, 2)) + 1.0
     firsts = [
-        int(sl.select(pool, None, 1, rule=sl.rules.Random(seed)).indices[0])
+        int(tm.select(pool, None, 1, rule=tm.rules.Random(seed)).indices[0])
         for seed in range(2_000)
     ]
     counts = np.bincount(firsts, minlength=50)
     assert counts.min() > 15
     assert counts.max() < 75
-    again = sl.select(pool, None, 9, rule=sl.rules.Random(3)).indices
-    np.testing.assert_array_equal(again, sl.select(pool, None, 9, rule=sl.rules.Random(3)).indices)
-    repeated = sl.select(pool, None, 200, rule=sl.rules.Random(1), replace=True).indices
+    again = tm.select(pool, None, 9, rule=tm.rules.Random(3)).indices
+    np.testing.assert_array_equal(again, tm.select(pool, None, 9, rule=tm.rules.Random(3)).indices)
+    repeated = tm.select(pool, None, 200, rule=tm.rules.Random(1), replace=True).indices
     assert len(set(repeated.tolist())) > 40
 
 
@@ -244,6 +244,6 @@ def test_the_callers_arrays_are_left_alone(rule, kernel):
     pool, targets = clustered(150, 6, 4, dtype=np.float64)
     targets = targets_for(rule, pool, targets)
     before = pool.copy(), targets.copy()
-    sl.select(pool, targets, 8, rule=rule, kernel=KERNELS[kernel], observed=[1, 2], floor=True)
+    tm.select(pool, targets, 8, rule=rule, kernel=KERNELS[kernel], observed=[1, 2], floor=True)
     np.testing.assert_array_equal(pool, before[0])
     np.testing.assert_array_equal(targets, before[1])

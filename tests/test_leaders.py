@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from problems import seeds
-from sightline.exchange import ALONE, Alone, Place
-from sightline.leaders import Leaders, find_leaders, tie_width
+from tellmost.exchange import ALONE, Alone, Place
+from tellmost.leaders import Leaders, find_leaders, tie_width
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sightline as sl
-from sightline import memory, numerics
-from sightline.checking import check_memory
+import tellmost as tm
+from tellmost import memory, numerics
+from tellmost.checking import check_memory
 
 CPU = torch.device("cpu")
 POOL = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
@@ -47,7 +47,7 @@ def test_what_is_no_size_is_refused_before_the_pool_is_opened(given):
     with pytest.raises(
         (ValueError, TypeError), match="memory must be a whole number of"
     ) as caught:
-        sl.select("gone.npy", TARGETS, k=1, memory=given)
+        tm.select("gone.npy", TARGETS, k=1, memory=given)
     assert "'500MB', '4GB' or '2GiB'" in str(caught.value)
     assert "half of what is available" in str(caught.value)
 
@@ -55,28 +55,28 @@ def test_what_is_no_size_is_refused_before_the_pool_is_opened(given):
 def test_a_budget_that_is_too_small_says_what_is_needed_and_for_what():
     pool = np.ones((100_000, 16), np.float32)
     with pytest.raises(ValueError, match="memory must be at least") as caught:
-        sl.select(pool, np.ones((2, 16)), k=1, memory="8MB")
+        tm.select(pool, np.ones((2, 16)), k=1, memory="8MB")
     message = str(caught.value)
     assert "100,000 rows of 16 features and 2 targets" in message
     assert "11.2 MB for values per row" in message and "got 8 MB. Give more" in message
 
 
 def test_without_a_budget_half_of_what_is_available_is_taken(monkeypatch):
-    monkeypatch.setattr("sightline.checking.memory.available", lambda device: 10**8)
-    assert sl.select(POOL, TARGETS, k=1).settings["memory"] == 5 * 10**7
+    monkeypatch.setattr("tellmost.checking.memory.available", lambda device: 10**8)
+    assert tm.select(POOL, TARGETS, k=1).settings["memory"] == 5 * 10**7
 
 
 def test_a_pool_that_needs_more_than_half_of_what_is_available_takes_more(monkeypatch):
-    monkeypatch.setattr("sightline.checking.memory.available", lambda device: 5 * 10**6)
+    monkeypatch.setattr("tellmost.checking.memory.available", lambda device: 5 * 10**6)
     pool = np.ones((16_000, 4), np.float32)
-    chosen = sl.select(pool, TARGETS, k=1)
+    chosen = tm.select(pool, TARGETS, k=1)
     assert 2.5e6 < chosen.settings["memory"] <= 5 * 10**6
 
 
 def test_too_little_available_memory_is_said_to_be_that(monkeypatch):
-    monkeypatch.setattr("sightline.checking.memory.available", lambda device: 1_000)
+    monkeypatch.setattr("tellmost.checking.memory.available", lambda device: 1_000)
     with pytest.raises(ValueError, match="that much is not available"):
-        sl.select(POOL, TARGETS, k=1)
+        tm.select(POOL, TARGETS, k=1)
 
 
 def test_available_memory_is_a_plausible_number(monkeypatch):
@@ -115,32 +115,32 @@ def test_a_file_is_held_up_to_half_the_budget_and_streamed_beyond(tmp_path):
     pool = np.random.default_rng(0).normal(size=(4_000, 128)).astype(np.float32)  # 2 MB
     np.save(tmp_path / "pool.npy", pool)
     targets = pool[:3] + 0.1
-    expected = sl.select(pool, targets, k=5)
+    expected = tm.select(pool, targets, k=5)
     for budget, how in (("8MB", "held"), ("4MB", "streamed"), (None, "held")):
-        chosen = sl.select(tmp_path / "pool.npy", targets, k=5, memory=budget)
+        chosen = tm.select(tmp_path / "pool.npy", targets, k=5, memory=budget)
         assert chosen.settings["pool"] == how
         np.testing.assert_array_equal(chosen.indices, expected.indices)
-    array = sl.select(pool, targets, k=5, memory="4MB")
+    array = tm.select(pool, targets, k=5, memory="4MB")
     assert array.settings["pool"] == "held" and array.settings["memory"] == 4_000_000
 
 
 @pytest.mark.parametrize("rule", ["mm-itl", "vtl", "cosine"])
-@pytest.mark.parametrize("kernel", [None, sl.kernels.Gaussian(3.0)], ids=repr)
+@pytest.mark.parametrize("kernel", [None, tm.kernels.Gaussian(3.0)], ids=repr)
 def test_covariances_that_do_not_fit_are_recomputed(rule, kernel):
     pool = np.random.default_rng(0).normal(size=(3_000, 8))
     targets = np.random.default_rng(1).normal(size=(90, 8))
     arguments = {"k": 4, "rule": rule, "kernel": kernel}
-    tight = sl.select(pool, targets, memory="2.1MB", **arguments)
-    ample = sl.select(pool, targets, **arguments)
+    tight = tm.select(pool, targets, memory="2.1MB", **arguments)
+    ample = tm.select(pool, targets, **arguments)
     np.testing.assert_array_equal(tight.indices, ample.indices)
     np.testing.assert_allclose(tight.gains, ample.gains, rtol=1e-9)
 
 
 def test_features_that_do_not_fit_are_not_kept():
     pool = np.random.default_rng(0).normal(size=(3_000, 8))
-    kernel = sl.kernels.FeatureMap(lambda x: torch.cat([x, x.square(), x**3], dim=1))
-    tight = sl.select(pool, pool[:2], k=4, kernel=kernel, memory="2.1MB")
-    ample = sl.select(pool, pool[:2], k=4, kernel=kernel)
+    kernel = tm.kernels.FeatureMap(lambda x: torch.cat([x, x.square(), x**3], dim=1))
+    tight = tm.select(pool, pool[:2], k=4, kernel=kernel, memory="2.1MB")
+    ample = tm.select(pool, pool[:2], k=4, kernel=kernel)
     assert (tight.settings["form"], ample.settings["form"]) == ("function space", "weight space")
     np.testing.assert_array_equal(tight.indices, ample.indices)
 
@@ -148,7 +148,7 @@ def test_features_that_do_not_fit_are_not_kept():
 CODE = """
 import json, sys, threading, time
 import numpy as np, torch
-import sightline as sl
+import tellmost as tm
 torch.set_num_threads(1)
 
 def anonymous():
@@ -158,7 +158,7 @@ def anonymous():
 
 path, small, rule, budget = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 targets = np.random.default_rng(1).normal(size=(20, 256)).astype(np.float32)
-sl.select(small, targets, k=3, rule=rule)  # libraries take memory of their own at first use
+tm.select(small, targets, k=3, rule=rule)  # libraries take memory of their own at first use
 before = peak = anonymous()
 done = False
 
@@ -170,7 +170,7 @@ def watch():
 
 thread = threading.Thread(target=watch)
 thread.start()
-chosen = sl.select(path, targets, k=6, rule=rule, memory=budget)
+chosen = tm.select(path, targets, k=6, rule=rule, memory=budget)
 done = True
 thread.join()
 print(json.dumps({"grown": peak - before, "pool": chosen.settings["pool"]}))

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
-from sightline.kernels.reading import read_kernel
-from sightline.recalling import recall
+import tellmost as tm
+from tellmost.kernels.reading import read_kernel
+from tellmost.recalling import recall
 
 generator = np.random.default_rng(0)
 POOL, TARGETS = generator.standard_normal((300, 12)), generator.standard_normal((15, 12))
 CONDITIONS = {
     "plain": {},
     "normalised": {"normalize": "center+unit"},
-    "another kernel": {"kernel": sl.kernels.Matern(2.5, 3.0), "noise_std": 0.3},
+    "another kernel": {"kernel": tm.kernels.Matern(2.5, 3.0), "noise_std": 0.3},
     "noise per point": {"noise_std": generator.uniform(0.1, 1.0, 300)},
     "observed rows": {"observed": [1, 2, 3]},
     "observed points": {"observed": generator.standard_normal((3, 12)), "normalize": "center"},
@@ -24,9 +24,9 @@ CONDITIONS = {
 
 @pytest.fixture(params=CONDITIONS, ids=str)
 def recalled(request, tmp_path):
-    chosen = sl.select(POOL, TARGETS, 8, **CONDITIONS[request.param])
-    chosen.save(tmp_path / "picks.sightline")
-    return recall(sl.Selection.load(tmp_path / "picks.sightline"), POOL, TARGETS)
+    chosen = tm.select(POOL, TARGETS, 8, **CONDITIONS[request.param])
+    chosen.save(tmp_path / "picks.tellmost")
+    return recall(tm.Selection.load(tmp_path / "picks.tellmost"), POOL, TARGETS)
 
 
 def test_what_each_pick_takes_from_each_target_adds_up_to_the_result(recalled):
@@ -44,26 +44,26 @@ def test_the_same_rule_under_the_same_conditions_picks_the_same(recalled):
 
 
 def test_another_rule_picks_among_the_same_candidates():
-    chosen = sl.select(POOL, TARGETS, 5, candidates=np.arange(40, 60))
-    others = recall(chosen, POOL, TARGETS).select(sl.rules.Random(3), 20)
+    chosen = tm.select(POOL, TARGETS, 5, candidates=np.arange(40, 60))
+    others = recall(chosen, POOL, TARGETS).select(tm.rules.Random(3), 20)
     assert sorted(others.indices) == list(range(40, 60))
 
 
 def test_more_noise_changes_what_is_picked():
-    recalled = recall(sl.select(POOL, TARGETS, 20), POOL, TARGETS)
+    recalled = recall(tm.select(POOL, TARGETS, 20), POOL, TARGETS)
     noisy = recalled.select("vtl", 20, noise_factor=100.0)
     assert set(noisy.indices) != set(recalled.chosen.indices)
-    expected = sl.select(POOL, TARGETS, 20, noise_ratio=100.0)
+    expected = tm.select(POOL, TARGETS, 20, noise_ratio=100.0)
     np.testing.assert_array_equal(noisy.indices, expected.indices)
 
 
 def test_another_pool_is_refused():
     with pytest.raises(ValueError, match="not the one"):
-        recall(sl.select(POOL, TARGETS, 5), POOL[::-1].copy(), TARGETS)
+        recall(tm.select(POOL, TARGETS, 5), POOL[::-1].copy(), TARGETS)
 
 
 def test_other_targets_are_refused():
-    chosen = sl.select(POOL, TARGETS, 5)
+    chosen = tm.select(POOL, TARGETS, 5)
     with pytest.raises(ValueError, match="15 of them; got 14"):
         recall(chosen, POOL, TARGETS[1:])
     with pytest.raises(ValueError, match="target 0 has variance"):
@@ -71,12 +71,12 @@ def test_other_targets_are_refused():
 
 
 def test_a_kernel_that_no_file_can_hold_is_named(tmp_path):
-    chosen = sl.select(
-        POOL, TARGETS, 3, kernel=sl.kernels.Linear(2 * torch.eye(12, dtype=torch.float64))
+    chosen = tm.select(
+        POOL, TARGETS, 3, kernel=tm.kernels.Linear(2 * torch.eye(12, dtype=torch.float64))
     )
     assert recall(chosen, POOL, TARGETS).obstacle is None
-    chosen.save(tmp_path / "picks.sightline")
-    recalled = recall(sl.Selection.load(tmp_path / "picks.sightline"), POOL, TARGETS)
+    chosen.save(tmp_path / "picks.tellmost")
+    recalled = recall(tm.Selection.load(tmp_path / "picks.tellmost"), POOL, TARGETS)
     assert "Linear(12-d)" in recalled.obstacle
     with pytest.raises(ValueError, match="not kept in the file"):
         recalled.reductions(chosen.indices)
@@ -85,11 +85,11 @@ def test_a_kernel_that_no_file_can_hold_is_named(tmp_path):
 @pytest.mark.parametrize(
     "kernel",
     [
-        sl.kernels.Linear(),
-        sl.kernels.Gaussian(0.5),
-        sl.kernels.Laplace(lengthscale=[1.0, 2.0]),
-        sl.kernels.Scaled(sl.kernels.Sum(sl.kernels.Linear(), sl.kernels.Matern(1.5)), 2.0),
-        sl.kernels.Product(sl.kernels.Gaussian(), sl.kernels.Laplace()),
+        tm.kernels.Linear(),
+        tm.kernels.Gaussian(0.5),
+        tm.kernels.Laplace(lengthscale=[1.0, 2.0]),
+        tm.kernels.Scaled(tm.kernels.Sum(tm.kernels.Linear(), tm.kernels.Matern(1.5)), 2.0),
+        tm.kernels.Product(tm.kernels.Gaussian(), tm.kernels.Laplace()),
     ],
     ids=repr,
 )
@@ -114,27 +114,27 @@ def test_a_kernel_with_a_wrong_value_says_what_is_wrong():
 @pytest.mark.parametrize(
     "rule",
     [
-        sl.rules.ITL(about="y", target_noise_std=5.0),
-        sl.rules.MMR(relevance=0.7),
-        sl.rules.Random(seed=3),
-        sl.rules.VTL(),
+        tm.rules.ITL(about="y", target_noise_std=5.0),
+        tm.rules.MMR(relevance=0.7),
+        tm.rules.Random(seed=3),
+        tm.rules.VTL(),
     ],
     ids=repr,
 )
 def test_a_rule_is_recalled_with_its_parameters(rule, tmp_path):
-    chosen = sl.select(POOL, TARGETS, 6, rule=rule, noise_std=0.1)
-    chosen.save(tmp_path / "picks.sightline")
-    again = sl.Selection.load(tmp_path / "picks.sightline")
+    chosen = tm.select(POOL, TARGETS, 6, rule=rule, noise_std=0.1)
+    chosen.save(tmp_path / "picks.tellmost")
+    again = tm.Selection.load(tmp_path / "picks.tellmost")
     assert again.rule == rule
     picks = recall(again, POOL, TARGETS).select(again.rule, 6)
     np.testing.assert_array_equal(picks.indices, chosen.indices)
 
 
 def test_a_rule_of_the_callers_own_is_kept_in_memory_and_not_in_a_file(tmp_path):
-    class Mine(sl.rules.VTL):
+    class Mine(tm.rules.VTL):
         name = "mine"
 
-    chosen = sl.select(POOL, TARGETS, 3, rule=Mine())
+    chosen = tm.select(POOL, TARGETS, 3, rule=Mine())
     assert isinstance(chosen.rule, Mine)
-    chosen.save(tmp_path / "picks.sightline")
-    assert sl.Selection.load(tmp_path / "picks.sightline").rule is None
+    chosen.save(tmp_path / "picks.tellmost")
+    assert tm.Selection.load(tmp_path / "picks.tellmost").rule is None

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sightline.domains import Box
-from sightline.refining import find_starts, refine
+from tellmost.domains import Box
+from tellmost.refining import find_starts, refine
 
 BOXES = {1: Box(-1, 1), 2: Box([-1, 0], [1, 50])}
 NOISE = 0.1**2  # a variance
@@ -20,7 +20,7 @@ def tensor(values) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
-# ---- the gains, from the definitions: dense, and nothing of Sightline in them
+# ---- the gains, from the definitions: dense, and nothing of Tellmost in them
 
 
 def gaussian(x: Tensor, z: Tensor, lengthscale: Tensor) -> Tensor:

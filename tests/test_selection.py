@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
+import tellmost as tm
 from problems import targets_for
-from sightline.rules import BY_NAME
+from tellmost.rules import BY_NAME
 
 N, D, M = 40, 8, 5
 POOL = np.random.default_rng(0).normal(size=(N, D))
@@ -24,13 +24,13 @@ GROUPS = np.arange(N) % 4
 
 CONDITIONING = ("vtl", "itl", "itl-y", "mm-itl", "ctl", "uncertainty", "undirected-itl")
 CONDITIONING += ("undirected-vtl", "mmr", "k-center", "truvar", "local-uncertainty")
-KERNELS = {"linear": None, "gaussian": sl.kernels.Gaussian(3.0)}
-FIELDS = {field.name for field in dataclasses.fields(sl.Selection)} - {"kernel", "rule"}
+KERNELS = {"linear": None, "gaussian": tm.kernels.Gaussian(3.0)}
+FIELDS = {field.name for field in dataclasses.fields(tm.Selection)} - {"kernel", "rule"}
 
 
 @pytest.fixture
 def chosen():
-    return sl.select(POOL, TARGETS, k=6, observed=[3, 4], floor=True)
+    return tm.select(POOL, TARGETS, k=6, observed=[3, 4], floor=True)
 
 
 def assert_same(first, second):
@@ -49,7 +49,7 @@ def assert_same(first, second):
 @pytest.mark.parametrize("rule", BY_NAME)
 def test_results_have_their_shapes_and_types(rule):
     targets = targets_for(rule, POOL, TARGETS)
-    chosen = sl.select(POOL.astype(np.float32), targets, k=6, rule=rule, floor=True)
+    chosen = tm.select(POOL.astype(np.float32), targets, k=6, rule=rule, floor=True)
     assert chosen.indices.shape == (6,) and chosen.indices.dtype == np.int64
     for values, shape in (
         (chosen.gains, (6,)),
@@ -64,7 +64,7 @@ def test_results_have_their_shapes_and_types(rule):
 
 
 def test_results_without_targets_have_the_same_types():
-    chosen = sl.select(POOL, k=6, rule="uncertainty")
+    chosen = tm.select(POOL, k=6, rule="uncertainty")
     assert chosen.target_variance.shape == (2, 0) and chosen.target_variance.dtype == np.float64
     assert chosen.uncertainty.shape == (7,) and chosen.settings["targets"] == 0
 
@@ -76,24 +76,24 @@ def test_uncertainty_is_the_mean_target_variance_before_and_after(chosen):
 
 def test_uncertainty_uses_the_target_weights():
     weights = np.array([1.0, 2.0, 3.0, 0.0, 4.0])
-    chosen = sl.select(POOL, TARGETS, k=4, target_weights=weights)
+    chosen = tm.select(POOL, TARGETS, k=4, target_weights=weights)
     expected = chosen.target_variance @ (weights / weights.sum())
     assert chosen.uncertainty[[0, -1]] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_gains_of_vtl_are_the_falls_of_uncertainty(kernel):
-    chosen = sl.select(POOL, TARGETS, k=10, kernel=kernel)
+    chosen = tm.select(POOL, TARGETS, k=10, kernel=kernel)
     np.testing.assert_allclose(chosen.gains, -np.diff(chosen.uncertainty), rtol=1e-9)
 
 
 def test_gains_are_not_divided_by_cost():
-    chosen = sl.select(POOL, TARGETS, k=5, cost=COST)
+    chosen = tm.select(POOL, TARGETS, k=5, cost=COST)
     np.testing.assert_allclose(chosen.gains, -np.diff(chosen.uncertainty), rtol=1e-9)
 
 
 def test_no_floor_is_computed_unless_asked_for():
-    chosen = sl.select(POOL, TARGETS, k=2)
+    chosen = tm.select(POOL, TARGETS, k=2)
     assert chosen.floor is None and chosen.whole_pool is None
 
 
@@ -127,7 +127,7 @@ def test_indices_index_arrays_tensors_lists_and_subsets(chosen):
 
 @pytest.mark.parametrize("rule", BY_NAME)
 def test_printing_takes_one_line_that_says_what_happened(rule):
-    chosen = sl.select(POOL, targets_for(rule, POOL, TARGETS), k=6, rule=rule, floor=True)
+    chosen = tm.select(POOL, targets_for(rule, POOL, TARGETS), k=6, rule=rule, floor=True)
     text = str(chosen)
     assert text == repr(chosen) and "\n" not in text
     for part in ("6 of 40", f"by {rule}", "uncertainty", "->", "%", "floor", "k reached"):
@@ -136,18 +136,18 @@ def test_printing_takes_one_line_that_says_what_happened(rule):
 
 
 def test_printing_states_the_candidates_not_the_pool():
-    chosen = sl.select(POOL, TARGETS, k=2, candidates=[1, 2, 3])
+    chosen = tm.select(POOL, TARGETS, k=2, candidates=[1, 2, 3])
     assert "2 of 3" in str(chosen)
 
 
 def test_printing_an_empty_selection_works():
-    chosen = sl.select(POOL, TARGETS, k=2, cost=np.full(N, 5.0), budget=1.0)
+    chosen = tm.select(POOL, TARGETS, k=2, cost=np.full(N, 5.0), budget=1.0)
     assert len(chosen) == 0 and "0 of 40" in str(chosen) and "budget" in str(chosen)
 
 
 def test_a_floor_of_zero_is_called_uninformative():
-    assert "uninformative" in str(sl.select(POOL, TARGETS, k=2, floor=True))
-    short = sl.select(POOL[:3], TARGETS, k=2, floor=True)
+    assert "uninformative" in str(tm.select(POOL, TARGETS, k=2, floor=True))
+    short = tm.select(POOL[:3], TARGETS, k=2, floor=True)
     assert "uninformative" not in str(short) and "floor" in str(short)
 
 
@@ -158,8 +158,8 @@ EVERYTHING = {
     "plain": {},
     "per-point noise": {"noise_std": np.full(N, 0.5)},
     "weights": {"target_weights": [1.0, 2.0, 3.0, 4.0, 5.0]},
-    "kernel with a tensor": {"kernel": sl.kernels.Gaussian(torch.full((D,), 2.0))},
-    "feature map": {"kernel": sl.kernels.FeatureMap(lambda x: x[:, :3])},
+    "kernel with a tensor": {"kernel": tm.kernels.Gaussian(torch.full((D,), 2.0))},
+    "feature map": {"kernel": tm.kernels.FeatureMap(lambda x: x[:, :3])},
     "floor": {"floor": True, "normalize": "center+unit"},
     "limits": {"cost": COST, "budget": 5.0, "groups": GROUPS, "max_per_group": 2},
     "observed": {"observed": POOL[:2], "candidates": np.arange(5, 20)},
@@ -168,18 +168,18 @@ EVERYTHING = {
 
 @pytest.mark.parametrize("options", EVERYTHING.values(), ids=EVERYTHING)
 def test_settings_can_be_written_as_json(options):
-    settings = sl.select(POOL, TARGETS, k=3, **options).settings
+    settings = tm.select(POOL, TARGETS, k=3, **options).settings
     assert json.loads(json.dumps(settings, allow_nan=False)) == settings
 
 
 def test_settings_of_a_pool_without_variance_can_be_written_as_json():
-    settings = sl.select(np.zeros((4, 3)), np.ones(3), k=2).settings
+    settings = tm.select(np.zeros((4, 3)), np.ones(3), k=2).settings
     assert json.loads(json.dumps(settings, allow_nan=False)) == settings
 
 
 def test_settings_record_what_was_used():
     pool = POOL.astype(np.float32)
-    settings = sl.select(pool, TARGETS, k=3, normalize="unit", noise_ratio=2.0).settings
+    settings = tm.select(pool, TARGETS, k=3, normalize="unit", noise_ratio=2.0).settings
     assert settings["rule"] == "vtl" and settings["normalize"] == "unit"
     assert settings["dtype"] == "float32" and settings["device"] == "cpu"
     assert settings["noise_ratio"] == pytest.approx(2.0)
@@ -192,22 +192,22 @@ def test_settings_record_what_was_used():
 
 @pytest.mark.parametrize("options", EVERYTHING.values(), ids=EVERYTHING)
 def test_what_was_saved_is_loaded(options, tmp_path):
-    chosen = sl.select(POOL, TARGETS, k=3, **options)
-    chosen.save(tmp_path / "picks.sightline")
-    assert_same(sl.Selection.load(tmp_path / "picks.sightline"), chosen)
+    chosen = tm.select(POOL, TARGETS, k=3, **options)
+    chosen.save(tmp_path / "picks.tellmost")
+    assert_same(tm.Selection.load(tmp_path / "picks.tellmost"), chosen)
 
 
 def test_an_empty_selection_is_saved_and_loaded(tmp_path):
-    chosen = sl.select(POOL, TARGETS, k=2, cost=np.full(N, 5.0), budget=1.0)
+    chosen = tm.select(POOL, TARGETS, k=2, cost=np.full(N, 5.0), budget=1.0)
     chosen.save(str(tmp_path / "picks"))
-    assert_same(sl.Selection.load(str(tmp_path / "picks")), chosen)
+    assert_same(tm.Selection.load(str(tmp_path / "picks")), chosen)
 
 
 def test_saving_replaces_an_earlier_file_and_leaves_no_other(chosen, tmp_path):
-    path = tmp_path / "picks.sightline"
-    sl.select(POOL, TARGETS, k=1).save(path)
+    path = tmp_path / "picks.tellmost"
+    tm.select(POOL, TARGETS, k=1).save(path)
     chosen.save(path)
-    assert len(sl.Selection.load(path)) == 6
+    assert len(tm.Selection.load(path)) == 6
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -221,7 +221,7 @@ def test_a_saved_selection_holds_no_pickle(chosen, tmp_path):
 
 @pytest.mark.parametrize("exists", [True, False])
 def test_an_interrupted_save_leaves_no_half_file(exists, chosen, tmp_path, monkeypatch):
-    path = tmp_path / "picks.sightline"
+    path = tmp_path / "picks.tellmost"
     if exists:
         chosen.save(path)
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
@@ -244,7 +244,7 @@ def test_saving_into_a_missing_folder_names_it(chosen, tmp_path):
 def test_loading_a_missing_file_or_a_folder_names_it(tmp_path):
     for path in (tmp_path / "gone", tmp_path):
         with pytest.raises(FileNotFoundError, match=f"there is no file .*{path.name}"):
-            sl.Selection.load(path)
+            tm.Selection.load(path)
 
 
 def write_array(path):
@@ -263,12 +263,12 @@ def write_zip(path):
 
 
 def write_cut_short(path):
-    sl.select(POOL, TARGETS, k=5).save(path)
+    tm.select(POOL, TARGETS, k=5).save(path)
     path.write_bytes(path.read_bytes()[:-30])
 
 
 def write_flipped_bytes(path):
-    sl.select(POOL, TARGETS, k=5).save(path)
+    tm.select(POOL, TARGETS, k=5).save(path)
     content = bytearray(path.read_bytes())
     for i in range(60, len(content) // 2, 7):
         content[i] ^= 0xFF
@@ -294,13 +294,13 @@ WRONG = {
 def test_loading_anything_else_is_refused_by_name(write, tmp_path):
     write(tmp_path / "picks")
     with pytest.raises(ValueError, match=r"^picks is not a saved Selection.*Selection\.save"):
-        sl.Selection.load(tmp_path / "picks")
+        tm.Selection.load(tmp_path / "picks")
 
 
 def test_loading_another_format_says_so(tmp_path):
     write_archive(tmp_path / "picks", about=np.array('{"format": 99}'))
     with pytest.raises(ValueError, match=r"picks was saved by another version.*format 99"):
-        sl.Selection.load(tmp_path / "picks")
+        tm.Selection.load(tmp_path / "picks")
 
 
 # ---- continuing
@@ -315,9 +315,9 @@ def problem(rule):
 @pytest.mark.parametrize("rule", CONDITIONING)
 def test_a_selection_continues_exactly_where_it_ended(rule, kernel):
     options = {"targets": problem(rule), "rule": rule, "kernel": kernel}
-    whole = sl.select(POOL, k=15, **options)
-    first = sl.select(POOL, k=10, **options)
-    rest = sl.select(POOL, k=5, observed=first, **options)
+    whole = tm.select(POOL, k=15, **options)
+    first = tm.select(POOL, k=10, **options)
+    rest = tm.select(POOL, k=5, observed=first, **options)
     np.testing.assert_array_equal(first.indices, whole.indices[:10])
     np.testing.assert_array_equal(rest.indices, whole.indices[10:])
     np.testing.assert_allclose(rest.gains, whole.gains[10:], rtol=1e-8)
@@ -327,17 +327,17 @@ def test_a_selection_continues_exactly_where_it_ended(rule, kernel):
 
 @pytest.mark.parametrize("rule", ["uncertainty", "undirected-itl"])
 def test_undirected_rules_continue_exactly_when_there_are_targets(rule):
-    whole = sl.select(POOL, TARGETS, k=15, rule=rule)
-    first = sl.select(POOL, TARGETS, k=10, rule=rule)
-    rest = sl.select(POOL, TARGETS, k=5, rule=rule, observed=first)
+    whole = tm.select(POOL, TARGETS, k=15, rule=rule)
+    first = tm.select(POOL, TARGETS, k=10, rule=rule)
+    rest = tm.select(POOL, TARGETS, k=5, rule=rule, observed=first)
     np.testing.assert_array_equal(np.r_[first.indices, rest.indices], whole.indices)
 
 
 @pytest.mark.parametrize("rule", ["random", "cosine", "top-k"])
 def test_rules_that_do_not_condition_continue_in_their_order(rule):
-    whole = sl.select(POOL, TARGETS, k=15, rule=rule)
-    first = sl.select(POOL, TARGETS, k=10, rule=rule)
-    rest = sl.select(POOL, TARGETS, k=5, rule=rule, observed=first)
+    whole = tm.select(POOL, TARGETS, k=15, rule=rule)
+    first = tm.select(POOL, TARGETS, k=10, rule=rule)
+    rest = tm.select(POOL, TARGETS, k=5, rule=rule, observed=first)
     np.testing.assert_array_equal(np.r_[first.indices, rest.indices], whole.indices)
 
 
@@ -353,13 +353,13 @@ CONTINUED = {
 
 @pytest.mark.parametrize("options", CONTINUED.values(), ids=CONTINUED)
 def test_a_selection_continues_three_times_through_files(options, tmp_path):
-    whole = sl.select(POOL, TARGETS, k=12, **options)
+    whole = tm.select(POOL, TARGETS, k=12, **options)
     picks, earlier = [], None
     for part in range(4):
-        chosen = sl.select(POOL, TARGETS, k=3, observed=earlier, **options)
+        chosen = tm.select(POOL, TARGETS, k=3, observed=earlier, **options)
         picks.append(chosen.indices)
         chosen.save(tmp_path / f"part {part}")
-        earlier = sl.Selection.load(tmp_path / f"part {part}")
+        earlier = tm.Selection.load(tmp_path / f"part {part}")
     np.testing.assert_array_equal(np.concatenate(picks), whole.indices)
     np.testing.assert_array_equal(earlier.observed_indices, whole.indices[:9])
     assert earlier.uncertainty[-1] == pytest.approx(whole.uncertainty[-1], rel=1e-10)
@@ -370,37 +370,37 @@ def test_a_selection_continues_three_times_through_files(options, tmp_path):
 def test_a_selection_continues_with_points_observed_outside_the_pool(rule, normalize, tmp_path):
     points = np.random.default_rng(4).normal(size=(3, D))
     options = {"targets": problem(rule), "rule": rule, "normalize": normalize}
-    whole = sl.select(POOL, k=9, observed=points, **options)
-    earlier = sl.select(POOL, k=3, observed=points, **options)
+    whole = tm.select(POOL, k=9, observed=points, **options)
+    earlier = tm.select(POOL, k=3, observed=points, **options)
     for _ in range(2):
         earlier.save(tmp_path / "part")
-        earlier = sl.Selection.load(tmp_path / "part")
+        earlier = tm.Selection.load(tmp_path / "part")
         np.testing.assert_array_equal(earlier.observed_points, points)
-        earlier = sl.select(POOL, k=3, observed=earlier, **options)
+        earlier = tm.select(POOL, k=3, observed=earlier, **options)
     np.testing.assert_array_equal(earlier.observed_indices, whole.indices[:6])
     np.testing.assert_array_equal(earlier.indices, whole.indices[6:])
 
 
 def test_observed_rows_equal_the_selection_that_named_them():
-    first = sl.select(POOL, TARGETS, k=4)
-    by_selection = sl.select(POOL, TARGETS, k=4, observed=first)
-    by_rows = sl.select(POOL, TARGETS, k=4, observed=first.indices)
+    first = tm.select(POOL, TARGETS, k=4)
+    by_selection = tm.select(POOL, TARGETS, k=4, observed=first)
+    by_rows = tm.select(POOL, TARGETS, k=4, observed=first.indices)
     np.testing.assert_array_equal(by_rows.indices, by_selection.indices)
     assert not set(by_rows.indices) & set(first.indices)
 
 
 def test_points_given_as_rows_or_as_points_say_the_same():
-    by_rows = sl.select(POOL, TARGETS, k=1, observed=[3, 7], candidates=np.arange(10, N))
-    by_points = sl.select(POOL, TARGETS, k=1, observed=POOL[[3, 7]], candidates=np.arange(10, N))
+    by_rows = tm.select(POOL, TARGETS, k=1, observed=[3, 7], candidates=np.arange(10, N))
+    by_points = tm.select(POOL, TARGETS, k=1, observed=POOL[[3, 7]], candidates=np.arange(10, N))
     np.testing.assert_array_equal(by_rows.indices, by_points.indices)
     np.testing.assert_allclose(by_rows.uncertainty, by_points.uncertainty, rtol=1e-12)
 
 
 def test_a_selection_with_repeats_continues():
     options = {"replace": True, "noise_std": 5.0}
-    whole = sl.select(POOL, TARGETS, k=12, **options)
-    first = sl.select(POOL, TARGETS, k=8, **options)
-    rest = sl.select(POOL, TARGETS, k=4, observed=first, **options)
+    whole = tm.select(POOL, TARGETS, k=12, **options)
+    first = tm.select(POOL, TARGETS, k=8, **options)
+    rest = tm.select(POOL, TARGETS, k=4, observed=first, **options)
     assert len(set(first.indices.tolist())) < 8
     np.testing.assert_array_equal(np.r_[first.indices, rest.indices], whole.indices)
 
@@ -408,9 +408,9 @@ def test_a_selection_with_repeats_continues():
 @pytest.mark.parametrize("rule", BY_NAME)
 def test_a_prefix_is_the_selection_for_a_smaller_k(rule):
     targets = targets_for(rule, POOL, TARGETS)
-    whole = sl.select(POOL, targets, k=15, rule=rule)
+    whole = tm.select(POOL, targets, k=15, rule=rule)
     for k in (1, 4, 9):
-        part = sl.select(POOL, targets, k=k, rule=rule)
+        part = tm.select(POOL, targets, k=k, rule=rule)
         np.testing.assert_array_equal(part.indices, whole.indices[:k])
         np.testing.assert_array_equal(part.gains, whole.gains[:k])
         np.testing.assert_allclose(part.uncertainty, whole.uncertainty[: k + 1], rtol=1e-12)
@@ -433,12 +433,12 @@ def test_a_frame_has_a_row_per_pick(chosen):
 
 
 def test_exactly_k_picks_are_made_even_at_zero_gain():
-    chosen = sl.select(np.zeros((5, 3)), np.ones(3), k=5)
+    chosen = tm.select(np.zeros((5, 3)), np.ones(3), k=5)
     assert len(chosen) == 5 and chosen.stop_reason == "k reached"
 
 
 def test_a_budget_ends_a_selection_and_says_so():
-    chosen = sl.select(POOL, TARGETS, cost=COST, budget=6.0)
+    chosen = tm.select(POOL, TARGETS, cost=COST, budget=6.0)
     assert "budget" in chosen.stop_reason
     spent = COST[chosen.indices].sum()
     left = np.delete(COST, chosen.indices)
@@ -448,7 +448,7 @@ def test_a_budget_ends_a_selection_and_says_so():
 @pytest.mark.parametrize("rule", ["vtl", "itl", "mm-itl", "uncertainty", "random"])
 @pytest.mark.parametrize("budget", [0.6, 2.0, 7.3, 20.0])
 def test_a_budget_is_never_exceeded(budget, rule):
-    chosen = sl.select(POOL, TARGETS, cost=COST, budget=budget, rule=rule)
+    chosen = tm.select(POOL, TARGETS, cost=COST, budget=budget, rule=rule)
     assert COST[chosen.indices].sum() <= budget
 
 
@@ -456,23 +456,23 @@ def test_a_budget_is_never_exceeded(budget, rule):
 @pytest.mark.parametrize("each", [0.01, 0.07, 0.1, 0.3, 1.1])
 def test_equal_costs_fill_a_budget_to_the_last_place(each, count):
     budget = round(100 * each * count) / 100
-    chosen = sl.select(POOL, TARGETS, cost=np.full(N, each), budget=budget)
+    chosen = tm.select(POOL, TARGETS, cost=np.full(N, each), budget=budget)
     assert len(chosen) == count
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e-3, 1e6, 1e12])
 def test_the_unit_of_cost_changes_no_pick(scale):
-    expected = sl.select(POOL, TARGETS, k=10, cost=COST)
-    chosen = sl.select(POOL, TARGETS, k=10, cost=scale * COST)
+    expected = tm.select(POOL, TARGETS, k=10, cost=COST)
+    chosen = tm.select(POOL, TARGETS, k=10, cost=scale * COST)
     np.testing.assert_array_equal(chosen.indices, expected.indices)
 
 
 def test_picks_are_ranked_by_gain_per_cost():
-    gains = sl.select(POOL, TARGETS, k=N, conditional=False)
+    gains = tm.select(POOL, TARGETS, k=N, conditional=False)
     first_gain = np.array(
-        [sl.select(POOL, TARGETS, k=1, candidates=[i]).gains[0] for i in range(N)]
+        [tm.select(POOL, TARGETS, k=1, candidates=[i]).gains[0] for i in range(N)]
     )
-    chosen = sl.select(POOL, TARGETS, k=1, cost=COST)
+    chosen = tm.select(POOL, TARGETS, k=1, cost=COST)
     assert chosen.indices[0] == (first_gain / COST).argmax()
     assert gains.indices[0] == first_gain.argmax()
 
@@ -480,29 +480,29 @@ def test_picks_are_ranked_by_gain_per_cost():
 def test_what_no_longer_fits_is_skipped_for_what_does():
     cost = np.full(N, 2.0)
     cost[-3:] = 0.5
-    chosen = sl.select(POOL, TARGETS, cost=cost, budget=3.0)
+    chosen = tm.select(POOL, TARGETS, cost=cost, budget=3.0)
     assert len(chosen) >= 3 and cost[chosen.indices].sum() in (2.5, 3.0)
 
 
 def test_a_least_gain_ends_a_selection_and_says_so():
-    whole = sl.select(POOL, TARGETS, k=10)
+    whole = tm.select(POOL, TARGETS, k=10)
     bound = whole.gains[5] * (1 + 1e-9)
-    chosen = sl.select(POOL, TARGETS, min_gain=bound)
+    chosen = tm.select(POOL, TARGETS, min_gain=bound)
     expected = int((whole.gains < bound).argmax())
     assert len(chosen) == expected and (chosen.gains >= bound).all()
     assert "min_gain" in chosen.stop_reason
 
 
 def test_a_least_share_of_the_first_gain_ends_a_selection_and_says_so():
-    whole = sl.select(POOL, TARGETS, k=20)
-    chosen = sl.select(POOL, TARGETS, min_gain_share=0.1)
+    whole = tm.select(POOL, TARGETS, k=20)
+    chosen = tm.select(POOL, TARGETS, min_gain_share=0.1)
     expected = int((whole.gains < 0.1 * whole.gains[0]).argmax())
     assert len(chosen) == expected > 1
     assert "0.1 of the first" in chosen.stop_reason
 
 
 def test_k_ends_a_selection_before_the_other_bounds():
-    chosen = sl.select(POOL, TARGETS, k=2, min_gain=1e-12, cost=COST, budget=30.0)
+    chosen = tm.select(POOL, TARGETS, k=2, min_gain=1e-12, cost=COST, budget=30.0)
     assert len(chosen) == 2 and chosen.stop_reason == "k reached"
 
 
@@ -510,23 +510,23 @@ def test_k_ends_a_selection_before_the_other_bounds():
 @pytest.mark.parametrize("rule", ["vtl", "random", "cosine", "uncertainty"])
 def test_no_group_gives_more_than_its_share(rule, most):
     labels = np.array(["a", "b", "c", "d"])[GROUPS]
-    chosen = sl.select(POOL, TARGETS, k=4 * most, groups=labels, max_per_group=most, rule=rule)
+    chosen = tm.select(POOL, TARGETS, k=4 * most, groups=labels, max_per_group=most, rule=rule)
     _, counts = np.unique(labels[chosen.indices], return_counts=True)
     assert counts.tolist() == [most] * 4
 
 
 def test_exhausted_groups_end_a_selection_and_say_so():
-    chosen = sl.select(POOL, TARGETS, k=9, groups=GROUPS, max_per_group=2)
+    chosen = tm.select(POOL, TARGETS, k=9, groups=GROUPS, max_per_group=2)
     assert len(chosen) == 8 and "group" in chosen.stop_reason
 
 
 def test_exhausted_groups_are_not_mistaken_for_a_spent_budget():
-    chosen = sl.select(POOL, TARGETS, groups=GROUPS, max_per_group=1, cost=np.ones(N), budget=4.5)
+    chosen = tm.select(POOL, TARGETS, groups=GROUPS, max_per_group=1, cost=np.ones(N), budget=4.5)
     assert len(chosen) == 4 and "group" in chosen.stop_reason
 
 
 def test_a_budget_that_runs_out_before_the_groups_is_named():
-    chosen = sl.select(POOL, TARGETS, groups=GROUPS, max_per_group=5, cost=np.ones(N), budget=3.5)
+    chosen = tm.select(POOL, TARGETS, groups=GROUPS, max_per_group=5, cost=np.ones(N), budget=3.5)
     assert len(chosen) == 3 and "budget" in chosen.stop_reason
 
 
@@ -539,7 +539,7 @@ ROOMY = {
 
 @pytest.mark.parametrize("options", ROOMY.values(), ids=ROOMY)
 def test_a_pool_that_is_used_up_is_not_mistaken_for_k(options):
-    chosen = sl.select(POOL, TARGETS, **options)
+    chosen = tm.select(POOL, TARGETS, **options)
     assert len(chosen) == N
     assert chosen.stop_reason == "no candidate left"
 
@@ -548,7 +548,7 @@ def test_a_pool_that_is_used_up_is_not_mistaken_for_k(options):
 
 
 def test_progress_goes_to_stderr_only(capfd):
-    sl.select(POOL, TARGETS, k=5, progress=True)
+    tm.select(POOL, TARGETS, k=5, progress=True)
     out, err = capfd.readouterr()
     assert out == "" and "picks" in err
     assert err.endswith("\r")  # the line is cleared
@@ -556,14 +556,14 @@ def test_progress_goes_to_stderr_only(capfd):
 
 @pytest.mark.parametrize("progress", [False, None])
 def test_nothing_is_printed_unless_asked_for_or_on_a_terminal(progress, capfd):
-    sl.select(POOL, TARGETS, k=5, progress=progress)
+    tm.select(POOL, TARGETS, k=5, progress=progress)
     assert capfd.readouterr() == ("", "")
 
 
 def test_progress_without_k_names_no_impossible_number():
     shown = io.StringIO()
     with contextlib.redirect_stderr(shown):
-        sl.select(
+        tm.select(
             POOL, TARGETS, cost=np.ones(N), budget=3.0, replace=True, noise_std=5.0, progress=True
         )
     assert f"{sys.maxsize:,}" not in shown.getvalue()
@@ -574,40 +574,40 @@ def test_costs_do_not_hide_gains_that_reach_min_gain():
     pool, targets = np.eye(4), np.ones((1, 4))
     pool[3] *= 0.01
     arguments = {"noise_std": 0.1, "cost": [1, 1, 1, 1e-6]}
-    chosen = sl.select(pool, targets, min_gain=0.1, **arguments)
+    chosen = tm.select(pool, targets, min_gain=0.1, **arguments)
     assert sorted(chosen.indices) == [0, 1, 2]
     assert "min_gain" in chosen.stop_reason
-    share = sl.select(pool, targets, min_gain_share=0.5, **arguments)
+    share = tm.select(pool, targets, min_gain_share=0.5, **arguments)
     assert sorted(share.indices) == [0, 1, 2]
 
 
 def test_a_changed_row_makes_another_pool():
     rng = np.random.default_rng(0)
     pool, targets = rng.standard_normal((3_000, 8)), rng.standard_normal((4, 8))
-    first = sl.select(pool, targets, 5)
+    first = tm.select(pool, targets, 5)
     changed = pool.copy()
     changed[1] += 1.0
     with pytest.raises(ValueError, match="another pool"):
-        sl.select(changed, targets, 2, observed=first)
+        tm.select(changed, targets, 2, observed=first)
 
 
 def test_another_matrix_makes_another_pool():
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((2, 20, 5))
     arguments = {"noise_std": 0.3, "targets": np.arange(15, 20)}
-    first = sl.select(np.arange(15), k=3, kernel=sl.kernels.Precomputed(X @ X.T), **arguments)
-    kernel = sl.kernels.Precomputed(Y @ Y.T)
+    first = tm.select(np.arange(15), k=3, kernel=tm.kernels.Precomputed(X @ X.T), **arguments)
+    kernel = tm.kernels.Precomputed(Y @ Y.T)
     with pytest.raises(ValueError, match="another pool"):
-        sl.select(np.arange(15), k=3, kernel=kernel, observed=first, **arguments)
+        tm.select(np.arange(15), k=3, kernel=kernel, observed=first, **arguments)
 
 
 def test_groups_go_on_counting_in_the_next_round():
     rng = np.random.default_rng(1)
     pool, targets = rng.standard_normal((300, 6)), rng.standard_normal((3, 6))
     arguments = {"groups": rng.integers(0, 3, size=300), "max_per_group": 2}
-    whole = sl.select(pool, targets, 6, **arguments)
-    first = sl.select(pool, targets, 4, **arguments)
-    second = sl.select(pool, targets, 2, observed=first, **arguments)
+    whole = tm.select(pool, targets, 6, **arguments)
+    first = tm.select(pool, targets, 4, **arguments)
+    second = tm.select(pool, targets, 2, observed=first, **arguments)
     np.testing.assert_array_equal(second.indices, whole.indices[4:])
 
 
@@ -624,8 +624,8 @@ def test_a_rule_that_reads_what_changes_is_scored_every_time():
 
     rng = np.random.default_rng(2)
     pool, targets = rng.standard_normal((100, 4)), rng.standard_normal((3, 4))
-    chosen = sl.select(pool, targets, 6, rule=Careful(), noise_std=0.1)
-    after = sl.select(pool, targets, 1, rule=Careful(), noise_std=0.1, observed=chosen.indices[:5])
+    chosen = tm.select(pool, targets, 6, rule=Careful(), noise_std=0.1)
+    after = tm.select(pool, targets, 1, rule=Careful(), noise_std=0.1, observed=chosen.indices[:5])
     assert after.indices[0] == chosen.indices[5]
     assert after.gains[0] == pytest.approx(chosen.gains[5])
 
@@ -634,28 +634,28 @@ def test_a_map_to_more_features_than_points_needs_no_matrix_of_features():
     rng = np.random.default_rng(3)
     pool, targets = rng.standard_normal((30, 3)), rng.standard_normal((2, 3))
     W = torch.from_numpy(rng.standard_normal((3, 20_000)))
-    kernel = sl.kernels.FeatureMap(lambda x: torch.tanh(x @ W))
-    chosen = sl.select(pool, targets, 4, kernel=kernel, floor=True)
+    kernel = tm.kernels.FeatureMap(lambda x: torch.tanh(x @ W))
+    chosen = tm.select(pool, targets, 4, kernel=kernel, floor=True)
     assert chosen.settings["form"] == "function space"
-    as_rows = sl.select(
+    as_rows = tm.select(
         torch.tanh(torch.from_numpy(pool) @ W), torch.tanh(torch.from_numpy(targets) @ W), 4
     )
     np.testing.assert_array_equal(chosen.indices, as_rows.indices)
 
 
 def test_work_that_cannot_be_counted_shows_its_seconds(monkeypatch, capfd):
-    from sightline import progress
+    from tellmost import progress
 
     monkeypatch.setattr(progress, "QUIET_SECONDS", 0.01)
     with progress.working(True, "checking"):
         time.sleep(0.1)
     out, err = capfd.readouterr()
-    assert out == "" and "sightline: checking, 0 s" in err
+    assert out == "" and "tellmost: checking, 0 s" in err
     assert err.endswith("\r")  # the line is cleared
 
 
 def test_work_is_quiet_where_nobody_looks(capfd):
-    from sightline import progress
+    from tellmost import progress
 
     with progress.working(None, "checking"):
         pass

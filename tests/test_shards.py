@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import shard_cases
-import sightline as sl
+import tellmost as tm
 
 CASES = shard_cases.cases()
 LOGGED = shard_cases.logged_cases()
@@ -28,7 +28,7 @@ def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("shards")
     for name, case in LOGGED.items():
         case.whole(k=3, checkpoint=folder / f"{name}, alone.jsonl")
-    sl.select(np.eye(3), np.eye(3), 2, checkpoint=folder / "alone.jsonl")
+    tm.select(np.eye(3), np.eye(3), 2, checkpoint=folder / "alone.jsonl")
     run_together(2, folder)
     return folder
 
@@ -42,7 +42,7 @@ def folder_of_three(tmp_path_factory) -> Path:
 
 
 def run_together(size: int, folder: Path) -> None:
-    path = os.pathsep.join([str(Path(sl.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(Path(tm.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(TOGETHER)]
     processes = [
@@ -71,7 +71,7 @@ def test_two_processes_pick_what_one_picks(name, folder):
         warnings.simplefilter("ignore")
         whole = CASES[name].whole()
     for rank in (0, 1):
-        assert_same(sl.Selection.load(folder / f"{name}.{rank}"), whole, processes=2)
+        assert_same(tm.Selection.load(folder / f"{name}.{rank}"), whole, processes=2)
 
 
 @pytest.mark.process
@@ -79,10 +79,10 @@ def test_two_processes_pick_what_one_picks(name, folder):
 def test_three_processes_pick_what_one_picks(name, folder_of_three):
     whole = CASES[name].whole()
     for rank in (0, 1, 2):
-        assert_same(sl.Selection.load(folder_of_three / f"{name}.{rank}"), whole, processes=3)
+        assert_same(tm.Selection.load(folder_of_three / f"{name}.{rank}"), whole, processes=3)
 
 
-def assert_same(part: sl.Selection, whole: sl.Selection, *, processes: int) -> None:
+def assert_same(part: tm.Selection, whole: tm.Selection, *, processes: int) -> None:
     np.testing.assert_array_equal(part.indices, whole.indices)
     for values in ("gains", "uncertainty", "target_variance", "floor", "whole_pool"):
         expected = getattr(whole, values)
@@ -101,7 +101,7 @@ def assert_same(part: sl.Selection, whole: sl.Selection, *, processes: int) -> N
 @pytest.mark.process
 @pytest.mark.parametrize("name", CASES)
 def test_both_processes_return_the_same(name, folder):
-    one, other = (sl.Selection.load(folder / f"{name}.{rank}") for rank in (0, 1))
+    one, other = (tm.Selection.load(folder / f"{name}.{rank}") for rank in (0, 1))
     assert one.settings == other.settings
     np.testing.assert_array_equal(one.gains, other.gains)
     np.testing.assert_allclose(one.uncertainty, other.uncertainty, rtol=1e-14)
@@ -112,7 +112,7 @@ def test_both_processes_return_the_same(name, folder):
 @pytest.mark.parametrize("name", LOGGED)
 def test_a_run_goes_on_with_any_number_of_processes(name, writer, folder):
     never_interrupted = LOGGED[name].whole(k=20)
-    resumed = [sl.Selection.load(folder / f"{name}, {writer}.{rank}") for rank in (0, 1)]
+    resumed = [tm.Selection.load(folder / f"{name}, {writer}.{rank}") for rank in (0, 1)]
     log = folder / f"{name}, {writer}.jsonl"
     alone = LOGGED[name].whole(k=20, checkpoint=log)
     assert alone.settings["resumed_picks"] >= 12
@@ -165,7 +165,7 @@ def test_all_errors_are_looked_at(folder):
 
 def test_a_group_needs_torch_distributed():
     with pytest.raises(ValueError, match=r"group needs torch\.distributed to be initialised"):
-        sl.select(np.eye(3), np.eye(3), 1, group="world")
+        tm.select(np.eye(3), np.eye(3), 1, group="world")
 
 
 @pytest.fixture
@@ -184,10 +184,10 @@ def test_a_group_of_one_picks_alike(name, world):
     case = CASES[name]
     alone = case.whole()
     assert_same(
-        sl.select(case.pool, case.targets, **case.options, group=world), alone, processes=1
+        tm.select(case.pool, case.targets, **case.options, group=world), alone, processes=1
     )
 
 
 def test_a_group_is_a_process_group(world):
     with pytest.raises(TypeError, match=r"group must be a process group .*; got str"):
-        sl.select(np.eye(3), np.eye(3), 1, group="world")
+        tm.select(np.eye(3), np.eye(3), 1, group="world")

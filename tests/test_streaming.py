@@ -9,17 +9,17 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import sightline as sl
+import tellmost as tm
 from problems import targets_for
-from sightline import numerics
-from sightline.fingerprint import Fingerprint
-from sightline.pools import Pool
+from tellmost import numerics
+from tellmost.fingerprint import Fingerprint
+from tellmost.pools import Pool
 
 KERNELS = {
     "linear": None,
-    "latent": sl.kernels.Linear(torch.tensor([1.0, 2.0, 0.5, 1.0], dtype=torch.float64).diag()),
-    "gaussian": sl.kernels.Gaussian(2.0),
-    "features": sl.kernels.FeatureMap(lambda x: torch.cat([x, x.square()], dim=1)),
+    "latent": tm.kernels.Linear(torch.tensor([1.0, 2.0, 0.5, 1.0], dtype=torch.float64).diag()),
+    "gaussian": tm.kernels.Gaussian(2.0),
+    "features": tm.kernels.FeatureMap(lambda x: torch.cat([x, x.square()], dim=1)),
 }
 FIELDS = ("indices", "gains", "uncertainty", "target_variance")
 
@@ -92,7 +92,7 @@ def same(chosen, expected):
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(12, 60),
     block_rows=st.sampled_from([1, 2, 4, 16, 64]),
-    rule=st.sampled_from([name for name in sl.rules.BY_NAME if name != "itl-y"]),
+    rule=st.sampled_from([name for name in tm.rules.BY_NAME if name != "itl-y"]),
     kernel=st.sampled_from(list(KERNELS)),
     normalize=st.sampled_from([None, "unit", "center", "center+unit"]),
     some=st.booleans(),
@@ -115,13 +115,13 @@ def test_picks_do_not_depend_on_where_the_rows_are(
     if some and known:
         arguments["observed"] = [0, 2]
     targets = targets_for(rule, pool, targets, arguments["candidates"])
-    expected = sl.select(pool, targets, **arguments)
+    expected = tm.select(pool, targets, **arguments)
     with monkeypatch.context() as patch:
         patch.setattr(numerics, "HELD_SHARE", 0.0)
         patch.setattr(numerics, "LEAST_BLOCK_ROWS", 1)
         patch.setattr(numerics, "BLOCK_BYTES", 8 * 4 * block_rows)
         patch.setattr(numerics, "KEEP_BYTES", 0)
-        chosen = sl.select(FORMS[form](tmp_path, pool), targets, **arguments)
+        chosen = tm.select(FORMS[form](tmp_path, pool), targets, **arguments)
     assert chosen.settings["pool"] == ("held" if form == "mapped" else "streamed")
     same(chosen, expected)
 
@@ -129,19 +129,19 @@ def test_picks_do_not_depend_on_where_the_rows_are(
 @pytest.mark.parametrize("form", FORMS)
 def test_a_small_pool_is_held_and_read_once(form, tmp_path):
     pool, targets = rows_of(0, 40), rows_of(1, 3)
-    chosen = sl.select(FORMS[form](tmp_path, pool), targets, k=5)
+    chosen = tm.select(FORMS[form](tmp_path, pool), targets, k=5)
     assert chosen.settings["pool"] == "held"
     assert chosen.settings["reads"] == {"mapped": 0.0, "iterable": 2.0}.get(form, 1.0)
-    same(chosen, sl.select(pool, targets, k=5))
+    same(chosen, tm.select(pool, targets, k=5))
 
 
 @pytest.mark.usefixtures("streamed")
 def test_a_file_is_read_once_to_survey_it_and_once_per_pass(tmp_path):
     pool, targets = rows_of(0, 400), rows_of(1, 3)
-    chosen = sl.select(save(tmp_path, pool), targets, k=4)
+    chosen = tm.select(save(tmp_path, pool), targets, k=4)
     passes = 1 + chosen.settings["passes"]
     assert passes <= chosen.settings["reads"] < passes + 1  # and a few rows by themselves
-    centred = sl.select(save(tmp_path, pool), targets, k=4, normalize="center")
+    centred = tm.select(save(tmp_path, pool), targets, k=4, normalize="center")
     assert centred.settings["reads"] >= passes + 1  # for the mean
 
 
@@ -149,9 +149,9 @@ def test_a_file_is_read_once_to_survey_it_and_once_per_pass(tmp_path):
 def test_a_streamed_selection_can_be_continued_and_reported(tmp_path):
     pool, targets = rows_of(0, 40), rows_of(1, 3)
     path = save(tmp_path, pool)
-    first = sl.select(path, targets, k=3)
-    more = sl.select(Blocks(pool), targets, k=3, observed=first)
-    whole = sl.select(pool, targets, k=6)
+    first = tm.select(path, targets, k=3)
+    more = tm.select(Blocks(pool), targets, k=3, observed=first)
+    whole = tm.select(pool, targets, k=6)
     np.testing.assert_array_equal([*first.indices, *more.indices], whole.indices)
     first.report(tmp_path / "report.html", path, targets)
     assert (tmp_path / "report.html").stat().st_size > 0
@@ -161,17 +161,17 @@ def test_a_streamed_selection_can_be_continued_and_reported(tmp_path):
 def test_a_data_loader_is_an_iterable_of_blocks_unless_it_shuffles():
     pool, targets = torch.from_numpy(rows_of(0, 40)), rows_of(1, 3)
     loader = torch.utils.data.DataLoader(pool, batch_size=7)
-    same(sl.select(loader, targets, k=5), sl.select(pool, targets, k=5))
+    same(tm.select(loader, targets, k=5), tm.select(pool, targets, k=5))
     shuffled = torch.utils.data.DataLoader(pool, batch_size=7, shuffle=True)
     with pytest.raises(ValueError, match=r"starts with another row than at first.*shuffling"):
-        sl.select(shuffled, targets, k=5)
+        tm.select(shuffled, targets, k=5)
 
 
 @pytest.mark.usefixtures("streamed")
 def test_read_only_blocks_are_taken_without_warnings(recwarn):
     pool, targets = rows_of(0, 40), rows_of(1, 3)
     pool.flags.writeable = False
-    same(sl.select(Blocks(pool), targets, k=5), sl.select(pool, targets, k=5))
+    same(tm.select(Blocks(pool), targets, k=5), tm.select(pool, targets, k=5))
     assert not [w for w in recwarn if "writable" in str(w.message)]
 
 
@@ -193,7 +193,7 @@ class Disturbed:
         self.left -= 1
         if self.left == 0:
             self.act()
-        return sl.rules.VTL().gain(state)
+        return tm.rules.VTL().gain(state)
 
 
 def append(path):
@@ -217,7 +217,7 @@ DISTURBANCES = {
 
 
 def readers():
-    return [t for t in threading.enumerate() if t.name.startswith("sightline-read-ahead")]
+    return [t for t in threading.enumerate() if t.name.startswith("tellmost-read-ahead")]
 
 
 @pytest.mark.usefixtures("streamed")
@@ -226,14 +226,14 @@ def test_a_file_that_changes_while_it_is_read_is_named(act, kind, said, tmp_path
     pool, targets = rows_of(0, 40), rows_of(1, 3)
     paths = [save(tmp_path, pool[:20], "part-0.npy"), save(tmp_path, pool[20:], "part-1.npy")]
     with pytest.raises(kind, match=said) as caught:
-        sl.select(paths, targets, k=9, rule=Disturbed(lambda: act(paths[1])))
+        tm.select(paths, targets, k=9, rule=Disturbed(lambda: act(paths[1])))
     message = str(caught.value)
     assert message.startswith("pool: part-1.npy") and "leave them" in message
     assert not readers()
 
 
 def test_a_file_cut_short_within_a_pass_is_named_with_the_row(tmp_path):
-    from sightline.sources import open_source, spans
+    from tellmost.sources import open_source, spans
 
     path = save(tmp_path, rows_of(0, 4_000))
     source = open_source(path, "pool")
@@ -262,7 +262,7 @@ def test_a_bad_number_in_the_last_block_is_named_with_its_place(
     }
     place = places.get(form, rf"row 78 of pool\.{form}")
     with pytest.raises(ValueError, match=f"pool must be finite; {place} has a NaN"):
-        sl.select(FORMS[form](tmp_path, pool), rows_of(1, 2), k=2, normalize=normalize)
+        tm.select(FORMS[form](tmp_path, pool), rows_of(1, 2), k=2, normalize=normalize)
     assert not readers()
 
 
@@ -279,7 +279,7 @@ class Shrinking(Blocks):
 @pytest.mark.usefixtures("streamed")
 def test_an_iterable_that_shrinks_is_named_with_the_row():
     with pytest.raises(ValueError, match="now ends after 7, at row 35 of the pool"):
-        sl.select(Shrinking(rows_of(0, 40)), rows_of(1, 3), k=9, rule="vtl", columns_ahead=1)
+        tm.select(Shrinking(rows_of(0, 40)), rows_of(1, 3), k=9, rule="vtl", columns_ahead=1)
 
 
 def interrupt():
@@ -291,7 +291,7 @@ def interrupt():
 def test_an_interrupt_ends_the_thread_that_reads(form, tmp_path):
     pool = FORMS[form](tmp_path, rows_of(0, 40))
     with pytest.raises(KeyboardInterrupt) as caught:
-        sl.select(pool, rows_of(1, 3), k=9, rule=Disturbed(interrupt))
+        tm.select(pool, rows_of(1, 3), k=9, rule=Disturbed(interrupt))
     assert not readers()  # although the traceback still holds everything
     assert caught.tb is not None
 
@@ -304,7 +304,7 @@ def test_an_error_in_the_callers_iterable_comes_through_as_it_is():
             raise RuntimeError("the store is offline")
 
     with pytest.raises(RuntimeError, match="the store is offline"):
-        sl.select(Failing(rows_of(0, 40)), rows_of(1, 3), k=2)
+        tm.select(Failing(rows_of(0, 40)), rows_of(1, 3), k=2)
     assert not readers()
 
 

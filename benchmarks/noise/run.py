@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-import sightline as sl
+import tellmost as tm
 
 TARGETS = 30
 RULES = ("vtl", "itl")
@@ -125,11 +125,11 @@ def pick(cell: Cell, problem: Problem, k: int) -> np.ndarray:
     if cell.method.startswith("mmr-"):
         return mmr(problem.pool, problem.targets, k, weight=float(cell.method[4:]))
     if cell.method == "random":
-        rule = sl.rules.Random(seed=cell.seed)
-        return sl.select(problem.pool, problem.targets, k, rule=rule).indices
+        rule = tm.rules.Random(seed=cell.seed)
+        return tm.select(problem.pool, problem.targets, k, rule=rule).indices
     if cell.method == "top-k":
-        return sl.select(problem.pool, problem.targets, k, rule="top-k").indices
-    chosen = sl.select(
+        return tm.select(problem.pool, problem.targets, k, rule="top-k").indices
+    chosen = tm.select(
         problem.pool,
         problem.targets,
         k,

@@ -72,7 +72,7 @@ def forks():
 
 @pytest.fixture
 def run(tmp_path, tmp_path_factory, forks):
-    """Run ``sightline`` in the folder of the files; nothing of the terminal is inherited."""
+    """Run ``tellmost`` in the folder of the files; nothing of the terminal is inherited."""
 
     def call(*arguments, code=0, cwd=tmp_path, env=None):
         folder = tmp_path_factory.mktemp("printed")

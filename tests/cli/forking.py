@@ -19,7 +19,7 @@ class Forks:
         self._server = None
 
     def run(self, arguments, cwd, environment, folder: Path) -> subprocess.CompletedProcess:
-        """``sightline`` with these arguments; what it prints goes through files in a folder."""
+        """``tellmost`` with these arguments; what it prints goes through files in a folder."""
         if self._server is None:
             command = [sys.executable, __file__]
             pipe = subprocess.PIPE
@@ -51,10 +51,10 @@ def serve() -> None:
 
 def load() -> None:
     """What takes long; nothing is computed, so that no threads are there to be lost."""
-    import sightline.cli.app
-    import sightline.records
-    import sightline.selecting
-    import sightline.studies  # noqa: F401
+    import tellmost.cli.app
+    import tellmost.records
+    import tellmost.selecting
+    import tellmost.studies  # noqa: F401
 
 
 def run_job(arguments, cwd, environment, out, err) -> None:
@@ -65,8 +65,8 @@ def run_job(arguments, cwd, environment, out, err) -> None:
     os.environ.update(environment)
     os.chdir(cwd)
     sys.stdin = open(0)  # noqa: SIM115 - ends with the process
-    sys.argv = ["sightline", *arguments]
-    from sightline.cli.ending import main
+    sys.argv = ["tellmost", *arguments]
+    from tellmost.cli.ending import main
 
     main()
 

@@ -18,7 +18,7 @@ BASIC = ["select", "pool.npy", "--targets", "val.npy", "-k", 5]
 
 def assert_one_line(done, *words):
     assert done.stdout == ""
-    assert done.stderr.count("\n") == 1 and done.stderr.startswith("sightline: ")
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("tellmost: ")
     assert "Traceback" not in done.stderr
     for word in words:
         assert word in done.stderr, done.stderr
@@ -192,7 +192,7 @@ def test_debug_shows_where_it_happened(files, run):
 
 
 def test_a_closed_pipe_ends_cleanly(files):
-    command = f"'{sys.executable}' -m sightline select pool.npy -t val.npy -k 100 | head -n 1"
+    command = f"'{sys.executable}' -m tellmost select pool.npy -t val.npy -k 100 | head -n 1"
     script = ["bash", "-o", "pipefail", "-c", command]
     done = subprocess.run(
         script, cwd=files, capture_output=True, text=True, env=environment(), check=False
@@ -204,7 +204,7 @@ def test_a_closed_pipe_ends_cleanly(files):
 def test_a_pipe_that_nobody_reads_ends_cleanly(files):
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "sightline", *map(str, BASIC), "--json"]
+    command = [sys.executable, "-m", "tellmost", *map(str, BASIC), "--json"]
     done = subprocess.run(
         command, cwd=files, stdout=writer, stderr=subprocess.PIPE, env=environment(), check=False
     )
@@ -216,7 +216,7 @@ def test_a_pipe_that_nobody_reads_ends_cleanly(files):
 def test_help_that_nobody_reads_is_no_failure(arguments):
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "sightline", *arguments.split()]
+    command = [sys.executable, "-m", "tellmost", *arguments.split()]
     done = subprocess.run(
         command, stdout=writer, stderr=subprocess.PIPE, env=environment(), check=False
     )
@@ -225,7 +225,7 @@ def test_help_that_nobody_reads_is_no_failure(arguments):
 
 
 def test_a_closed_stdout_is_no_failure(files):
-    command = f"'{sys.executable}' -m sightline select pool.npy -t val.npy -k 3 >&-"
+    command = f"'{sys.executable}' -m tellmost select pool.npy -t val.npy -k 3 >&-"
     done = subprocess.run(
         ["bash", "-c", command], cwd=files, stderr=subprocess.PIPE, text=True, env=environment()
     )
@@ -250,7 +250,7 @@ def test_an_interrupted_run_leaves_no_half_file(number, code, files):
     command = [
         sys.executable,
         "-m",
-        "sightline",
+        "tellmost",
         "select",
         "pool.jsonl",
         "--targets",
@@ -272,5 +272,5 @@ def test_an_interrupted_run_leaves_no_half_file(number, code, files):
     _, said = process.communicate(timeout=60)
     assert process.returncode == code
     assert "Traceback" not in said
-    assert ("sightline: interrupted" in said) == (number == signal.SIGINT)
+    assert ("tellmost: interrupted" in said) == (number == signal.SIGINT)
     assert not (files / "picks.csv").exists() and leftovers(files) == []

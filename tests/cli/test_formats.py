@@ -6,14 +6,14 @@ import json
 import numpy as np
 import pytest
 
-import sightline as sl
+import tellmost as tm
 
 pytestmark = pytest.mark.process
 
 
 @pytest.fixture
 def expected(rows):
-    return sl.select(rows[0], rows[1], 7).indices.tolist()
+    return tm.select(rows[0], rows[1], 7).indices.tolist()
 
 
 def write_npz(path, records):

@@ -6,20 +6,20 @@ import sys
 
 import pytest
 
-import sightline as sl
+import tellmost as tm
 from conftest import environment
 
 pytest.importorskip("typer")
 
-from sightline.cli.app import app
-from sightline.cli.check import check
-from sightline.cli.compare import compare
-from sightline.cli.demo import demo
-from sightline.cli.ending import in_terms_of_options, run
-from sightline.cli.estimate import estimate
-from sightline.cli.report import report
-from sightline.cli.reproduce import reproduce
-from sightline.cli.select import select
+from tellmost.cli.app import app
+from tellmost.cli.check import check
+from tellmost.cli.compare import compare
+from tellmost.cli.demo import demo
+from tellmost.cli.ending import in_terms_of_options, run
+from tellmost.cli.estimate import estimate
+from tellmost.cli.report import report
+from tellmost.cli.reproduce import reproduce
+from tellmost.cli.select import select
 
 COMMANDS = {
     "select": select,
@@ -38,13 +38,13 @@ def names_of(function):
 
 def test_every_argument_of_select_is_an_option():
     of_processes = {"group"}  # the processes of one run are started by torchrun, not from here
-    assert names_of(sl.select) - of_processes <= names_of(select)
+    assert names_of(tm.select) - of_processes <= names_of(select)
 
 
 def test_other_commands_share_the_names_of_their_functions():
-    from sightline.studies import check as check_pool
-    from sightline.studies import compare as compare_methods
-    from sightline.studies import estimate as estimate_run
+    from tellmost.studies import check as check_pool
+    from tellmost.studies import compare as compare_methods
+    from tellmost.studies import estimate as estimate_run
 
     for command, function in (
         (compare, compare_methods),
@@ -61,7 +61,7 @@ def test_every_option_has_its_help(command, capsys, monkeypatch):
     monkeypatch.setenv("TERMINAL_WIDTH", "200")
     assert run(app, [command, "--help"], show_trace=False) == 0
     text = capsys.readouterr().out
-    assert f"Usage: sightline {command}" in text
+    assert f"Usage: tellmost {command}" in text
     for name in names_of(COMMANDS[command]) - {"pool", "selection", "name"}:
         assert f"--{name.replace('_', '-')}" in text, name
 
@@ -70,14 +70,14 @@ def test_help_names_every_rule(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     run(app, ["select", "--help"], show_trace=False)
     text = " ".join(capsys.readouterr().out.split())
-    for name in sl.rules.BY_NAME:
+    for name in tm.rules.BY_NAME:
         assert name in text, name
 
 
 @pytest.mark.process
 def test_without_a_command_there_is_help():
     done = subprocess.run(
-        [sys.executable, "-m", "sightline"], capture_output=True, text=True, env=environment()
+        [sys.executable, "-m", "tellmost"], capture_output=True, text=True, env=environment()
     )
     assert done.returncode == 0
     for command in COMMANDS:
@@ -86,9 +86,9 @@ def test_without_a_command_there_is_help():
 
 @pytest.mark.process
 def test_the_version_is_told():
-    command = [sys.executable, "-m", "sightline", "--version"]
+    command = [sys.executable, "-m", "tellmost", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment())
-    assert done.stdout == f"sightline {sl.__version__}\n"
+    assert done.stdout == f"tellmost {tm.__version__}\n"
 
 
 @pytest.mark.parametrize(

@@ -77,24 +77,24 @@ def test_an_estimate_refuses_what_select_refuses(files, run):
 
 def test_a_saved_selection_gets_its_page(files, run):
     pytest.importorskip("plotly")
-    run("select", "pool.npy", "-t", "val.npy", "-k", 5, "-o", "picks.sightline")
+    run("select", "pool.npy", "-t", "val.npy", "-k", 5, "-o", "picks.tellmost")
     more = ["--pool", "pool.npy", "--targets", "val.npy", "-o", "report.html"]
-    done = run("report", "picks.sightline", *more)
+    done = run("report", "picks.tellmost", *more)
     assert "written: report.html" in done.stdout
     assert "</html>" in (files / "report.html").read_text()
 
 
 def test_a_page_about_another_pool_is_refused(files, run):
-    run("select", "pool.npy", "-t", "val.npy", "-k", 5, "-o", "picks.sightline")
+    run("select", "pool.npy", "-t", "val.npy", "-k", 5, "-o", "picks.tellmost")
     more = ["--pool", "val.npy", "--targets", "val.npy", "-o", "report.html"]
-    done = run("report", "picks.sightline", *more, code=1)
+    done = run("report", "picks.tellmost", *more, code=1)
     assert "not the one that this selection was made from" in done.stderr
     assert not (files / "report.html").exists()
 
 
 def test_a_page_needs_a_selection(files, run):
     more = ["--pool", "pool.npy", "--targets", "val.npy", "-o", "report.html"]
-    assert "no file 'gone.sightline'" in run("report", "gone.sightline", *more, code=2).stderr
+    assert "no file 'gone.tellmost'" in run("report", "gone.tellmost", *more, code=2).stderr
     assert "not a saved Selection" in run("report", "y.csv", *more, code=1).stderr
 
 

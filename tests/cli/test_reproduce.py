@@ -1,17 +1,17 @@
-"""``sightline reproduce`` as a shell calls it."""
+"""``tellmost reproduce`` as a shell calls it."""
 
 import pytest
 
 pytest.importorskip("typer")
 
-from sightline.cli.app import app
-from sightline.cli.ending import run as run_here
-from sightline.experiments.catalogue import CATALOGUE, Entry, Outcome
+from tellmost.cli.app import app
+from tellmost.cli.ending import run as run_here
+from tellmost.experiments.catalogue import CATALOGUE, Entry, Outcome
 
 RULE = """
-import sightline as sl
+import tellmost as tm
 
-class Mine(sl.rules.VTL):
+class Mine(tm.rules.VTL):
     name = "mine"
 """
 
@@ -47,8 +47,8 @@ def test_the_experiments_are_listed(capsys):
         (["gp-fig33"], "Did you mean gp-fig3?"),
         (["gp-fig3", "--rule", "vtl"], "must name a rule as package.module:MyRule"),
         (["gp-fig3", "--rule", "nowhere:Rule"], "there is no module 'nowhere'"),
-        (["gp-fig3", "--rule", "sightline:nothing"], "has no 'nothing'"),
-        (["gp-fig3", "--rule", "sightline.rules:VTL"], "there is a method 'vtl' already"),
+        (["gp-fig3", "--rule", "tellmost:nothing"], "has no 'nothing'"),
+        (["gp-fig3", "--rule", "tellmost.rules:VTL"], "there is a method 'vtl' already"),
         (["nn-mnist"], "nn-mnist needs --data, a folder"),
         (["nn-mnist", "--data", "nowhere"], "--data must be a folder; nowhere is none"),
         (["nn-mnist", "--smoke", "--device", "gpu"], "--device must be one of cpu"),
@@ -76,4 +76,4 @@ def test_numbers_that_are_not_as_expected_end_in_failure(capsys, monkeypatch):
 def test_an_interrupted_experiment_says_so(capsys, monkeypatch):
     monkeypatch.setitem(CATALOGUE, "long", Entry("long", "of this test", __name__))
     code, out, err = call(capsys, "long")
-    assert code == 130 and out == "" and err.strip() == "sightline: interrupted"
+    assert code == 130 and out == "" and err.strip() == "tellmost: interrupted"

@@ -1,4 +1,4 @@
-"""``sightline select`` on real files, as a subprocess."""
+"""``tellmost select`` on real files, as a subprocess."""
 
 import csv
 import json
@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-import sightline as sl
+import tellmost as tm
 
 pytestmark = pytest.mark.process
 
@@ -20,7 +20,7 @@ def read_csv(path):
 
 @pytest.fixture
 def expected(rows):
-    return sl.select(rows[0], rows[1], 12)
+    return tm.select(rows[0], rows[1], 12)
 
 
 def test_picks_go_to_a_csv_file(files, run, expected):
@@ -72,8 +72,8 @@ def test_json_with_a_file_names_it(files, run):
 
 
 def test_a_saved_selection_holds_everything(files, run, expected):
-    run("select", "pool.npy", "-t", "val.npy", "-k", 12, "-o", "picks.sightline")
-    again = sl.Selection.load(files / "picks.sightline")
+    run("select", "pool.npy", "-t", "val.npy", "-k", 12, "-o", "picks.tellmost")
+    again = tm.Selection.load(files / "picks.tellmost")
     np.testing.assert_array_equal(again.indices, expected.indices)
     np.testing.assert_array_equal(again.target_variance, expected.target_variance)
 
@@ -85,7 +85,7 @@ def test_options_mean_what_they_mean_in_python(files, run, rows):
     options = ["--rule", "mm-itl", "--normalize", "center+unit", "--noise-std", "noise.npy"]
     options += ["--target-weights", "weights.csv", "--kernel", "Matern(nu=1.5, lengthscale=2.0)"]
     done = run("select", "pool.npy", "-t", "val.npy", "-k", 9, *options, "--json").json()
-    chosen = sl.select(
+    chosen = tm.select(
         rows[0],
         rows[1],
         9,
@@ -93,14 +93,14 @@ def test_options_mean_what_they_mean_in_python(files, run, rows):
         normalize="center+unit",
         noise_std=noise,
         target_weights=[1, 2, 3, 4, 5, 6],
-        kernel=sl.kernels.Matern(nu=1.5, lengthscale=2.0),
+        kernel=tm.kernels.Matern(nu=1.5, lengthscale=2.0),
     )
     assert [pick["index"] for pick in done["picks"]] == chosen.indices.tolist()
 
 
 def test_a_rule_without_targets_needs_none(files, run, rows):
     done = run("select", "pool.npy", "-k", 5, "--rule", "k-center", "--json").json()
-    chosen = sl.select(rows[0], k=5, rule="k-center")
+    chosen = tm.select(rows[0], k=5, rule="k-center")
     assert [pick["index"] for pick in done["picks"]] == chosen.indices.tolist()
     assert done["picks"][0]["nearest_target"] is None
 
@@ -134,11 +134,11 @@ def test_several_rounds_may_be_observed(files, run, expected):
 
 
 def test_an_earlier_selection_is_observed_with_what_it_knew(files, run, expected):
-    run("select", "pool.npy", "-t", "val.npy", "-k", 4, "-o", "1.sightline")
-    more = ["-k", 4, "--observed", "1.sightline", "-o", "2.sightline"]
+    run("select", "pool.npy", "-t", "val.npy", "-k", 4, "-o", "1.tellmost")
+    more = ["-k", 4, "--observed", "1.tellmost", "-o", "2.tellmost"]
     run("select", "pool.npy", "-t", "val.npy", *more)
     done = run(
-        "select", "pool.npy", "-t", "val.npy", "-k", 4, "--observed", "2.sightline", "--json"
+        "select", "pool.npy", "-t", "val.npy", "-k", 4, "--observed", "2.tellmost", "--json"
     )
     assert [p["index"] for p in done.json()["picks"]] == expected.indices[8:].tolist()
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from sightline.experiments.gp.claims import CLAIMS, UNCLAIMED
-from sightline.experiments.gp.curves import Curves, Run
-from sightline.experiments.gp.likenesses import all_alike, perform_alike
-from sightline.experiments.gp.measures import Knowledge
-from sightline.experiments.gp.methods import METHODS
-from sightline.experiments.gp.orders import divide_the_work, grow, lead, outperform
-from sightline.experiments.gp.settings import Size, settings
-from sightline.experiments.verdicts import FAILS, HOLDS, IN_PART, conclude
+from tellmost.experiments.gp.claims import CLAIMS, UNCLAIMED
+from tellmost.experiments.gp.curves import Curves, Run
+from tellmost.experiments.gp.likenesses import all_alike, perform_alike
+from tellmost.experiments.gp.measures import Knowledge
+from tellmost.experiments.gp.methods import METHODS
+from tellmost.experiments.gp.orders import divide_the_work, grow, lead, outperform
+from tellmost.experiments.gp.settings import Size, settings
+from tellmost.experiments.verdicts import FAILS, HOLDS, IN_PART, conclude
 
 SETTING = settings(10)["gp-fig3"]
 METHOD = {method.key: method for method in METHODS}

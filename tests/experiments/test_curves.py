@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from sightline.experiments.gp import comparing
-from sightline.experiments.gp.curves import Curves, Run, count_runs, needed, trace_curves
-from sightline.experiments.gp.dense import pick_densely
-from sightline.experiments.gp.measures import MEASURES, Knowledge
-from sightline.experiments.gp.methods import METHODS, methods_for
-from sightline.experiments.gp.picking import pick
-from sightline.experiments.gp.settings import SMOKE, Size, settings
+from tellmost.experiments.gp import comparing
+from tellmost.experiments.gp.curves import Curves, Run, count_runs, needed, trace_curves
+from tellmost.experiments.gp.dense import pick_densely
+from tellmost.experiments.gp.measures import MEASURES, Knowledge
+from tellmost.experiments.gp.methods import METHODS, methods_for
+from tellmost.experiments.gp.picking import pick
+from tellmost.experiments.gp.settings import SMOKE, Size, settings
 
 SMALL = settings(SMOKE.side)
 

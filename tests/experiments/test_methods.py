@@ -5,10 +5,10 @@ import pytest
 from densely import as_problem
 
 import oracle
-from sightline.experiments.gp.methods import METHODS, SquaredCTL, methods_for
-from sightline.experiments.gp.picking import pick
-from sightline.experiments.gp.settings import SMOKE, settings
-from sightline.testing import check_rule
+from tellmost.experiments.gp.methods import METHODS, SquaredCTL, methods_for
+from tellmost.experiments.gp.picking import pick
+from tellmost.experiments.gp.settings import SMOKE, settings
+from tellmost.testing import check_rule
 
 SMALL = settings(SMOKE.side)
 

@@ -9,13 +9,13 @@ import torch
 
 pytest.importorskip("matplotlib")
 
-from sightline.experiments.catalogue import CATALOGUE, Request
-from sightline.experiments.safebo import pooling
-from sightline.experiments.safebo.barriers import barriers
-from sightline.experiments.safebo.methods import BY_KEY
-from sightline.experiments.safebo.misspecified.findings import judge
-from sightline.experiments.safebo.misspecified.stretching import stretch
-from sightline.experiments.safebo.misspecified.studying import (
+from tellmost.experiments.catalogue import CATALOGUE, Request
+from tellmost.experiments.safebo import pooling
+from tellmost.experiments.safebo.barriers import barriers
+from tellmost.experiments.safebo.methods import BY_KEY
+from tellmost.experiments.safebo.misspecified.findings import judge
+from tellmost.experiments.safebo.misspecified.stretching import stretch
+from tellmost.experiments.safebo.misspecified.studying import (
     FACTORS,
     PRESENT,
     SETTINGS,
@@ -25,11 +25,11 @@ from sightline.experiments.safebo.misspecified.studying import (
     looks,
     make_jobs,
 )
-from sightline.experiments.safebo.misspecified.summaries import agrees, group, numbers_of
-from sightline.experiments.safebo.process import small_process
-from sightline.experiments.safebo.running import Job, Run, run
-from sightline.experiments.safebo.tasks import island
-from sightline.experiments.verdicts import FAILS, HOLDS, IN_PART
+from tellmost.experiments.safebo.misspecified.summaries import agrees, group, numbers_of
+from tellmost.experiments.safebo.process import small_process
+from tellmost.experiments.safebo.running import Job, Run, run
+from tellmost.experiments.safebo.tasks import island
+from tellmost.experiments.verdicts import FAILS, HOLDS, IN_PART
 
 
 @pytest.mark.parametrize("factor", FACTORS)
@@ -197,7 +197,7 @@ def test_the_smoke_size_writes_its_folder_with_every_run(tmp_path):
         "runs.csv",
     }
     page = (folder / "README.md").read_text()
-    assert "Smoke size" in page and "`sightline reproduce safebo-misspecified --smoke`" in page
+    assert "Smoke size" in page and "`tellmost reproduce safebo-misspecified --smoke`" in page
     with (folder / "runs.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     jobs = make_jobs(SETTINGS, SMOKE)

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from sightline.experiments.networks.claims import CLAIMS
-from sightline.experiments.networks.comparing import compare
-from sightline.experiments.networks.curves import Curves
-from sightline.experiments.networks.equalities import EQUALITIES, repeats
-from sightline.experiments.networks.experiments import experiments
-from sightline.experiments.networks.notes import notes_for
-from sightline.experiments.networks.problems import TASKS
-from sightline.experiments.networks.running import Run
-from sightline.experiments.verdicts import FAILS, HOLDS, IN_PART, OPEN, conclude
+from tellmost.experiments.networks.claims import CLAIMS
+from tellmost.experiments.networks.comparing import compare
+from tellmost.experiments.networks.curves import Curves
+from tellmost.experiments.networks.equalities import EQUALITIES, repeats
+from tellmost.experiments.networks.experiments import experiments
+from tellmost.experiments.networks.notes import notes_for
+from tellmost.experiments.networks.problems import TASKS
+from tellmost.experiments.networks.running import Run
+from tellmost.experiments.verdicts import FAILS, HOLDS, IN_PART, OPEN, conclude
 
 KNOWN = experiments()
 ROUNDS, SEEDS = 20, 4

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import oracle_networks
-import sightline as sl
+import tellmost as tm
 from oracle_networks import inner
-from sightline.experiments.networks.problems import CIFAR, read_problem
-from sightline.experiments.networks.settings import EMBEDDINGS
-from sightline.experiments.networks.training import training_of
-from sightline.finetune import Inputs, embed
+from tellmost.experiments.networks.problems import CIFAR, read_problem
+from tellmost.experiments.networks.settings import EMBEDDINGS
+from tellmost.experiments.networks.training import training_of
+from tellmost.finetune import Inputs, embed
 
 CANDIDATES, TARGETS, PICKS = 80, 5, 10
 EXAMPLES = 40
@@ -48,7 +48,7 @@ def test_a_batch_of_ten_is_that_of_many_digits_where_noise_is_small(kind, rule, 
     others = np.random.default_rng(0).permutation(inside[0])[:CANDIDATES]
     rows = np.concatenate([inside, others])
     embedded = embed(model, Inputs(problem.inputs, rows, "pool"), EMBEDDINGS[kind][1])
-    chosen = sl.select(
+    chosen = tm.select(
         embedded.points[TARGETS:],
         embedded.points[:TARGETS],
         PICKS,

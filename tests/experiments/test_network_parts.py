@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 import oracle_networks
-from sightline.experiments.networks.convnet import draw_small_head
-from sightline.experiments.networks.efficientnet import (
+from tellmost.experiments.networks.convnet import draw_small_head
+from tellmost.experiments.networks.efficientnet import (
     BLOCK_PARTS,
     LAST_BLOCK,
     PARTS,
@@ -23,13 +23,13 @@ from sightline.experiments.networks.efficientnet import (
     prepare,
     read_weights,
 )
-from sightline.experiments.networks.images import read_cifar, read_idx, read_mnist
-from sightline.experiments.networks.keeping_best import Best
-from sightline.experiments.networks.problems import CIFAR, MNIST, among, read_problem
-from sightline.experiments.networks.settings import STANDARD, variant
-from sightline.experiments.networks.splitting import split
-from sightline.experiments.networks.stepping import Stepper, plan_epochs
-from sightline.experiments.networks.training import training_of
+from tellmost.experiments.networks.images import read_cifar, read_idx, read_mnist
+from tellmost.experiments.networks.keeping_best import Best
+from tellmost.experiments.networks.problems import CIFAR, MNIST, among, read_problem
+from tellmost.experiments.networks.settings import STANDARD, variant
+from tellmost.experiments.networks.splitting import split
+from tellmost.experiments.networks.stepping import Stepper, plan_epochs
+from tellmost.experiments.networks.training import training_of
 
 
 def published_weights(seed=0):

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from sightline.experiments.networks.problems import MNIST, read_problem
-from sightline.experiments.networks.publishing import count_runs, publish
-from sightline.experiments.networks.running import Run
-from sightline.experiments.networks.scheduling import main as schedule
-from sightline.experiments.networks.settings import smaller
-from sightline.experiments.networks.sticking import look_after_one_image
-from sightline.experiments.networks.storing import append_run, check_runs, read_runs, write_runs
-from sightline.experiments.networks.tying import tabulate_ties, try_first_ties
+from tellmost.experiments.networks.problems import MNIST, read_problem
+from tellmost.experiments.networks.publishing import count_runs, publish
+from tellmost.experiments.networks.running import Run
+from tellmost.experiments.networks.scheduling import main as schedule
+from tellmost.experiments.networks.settings import smaller
+from tellmost.experiments.networks.sticking import look_after_one_image
+from tellmost.experiments.networks.storing import append_run, check_runs, read_runs, write_runs
+from tellmost.experiments.networks.tying import tabulate_ties, try_first_ties
 
 MARKS = ("verdicts", "runs", "equalities", "rho", "ties", "times")
 
@@ -31,7 +31,7 @@ def made_up(name, seed, *, rounds=4, level=0.5, **more):
 def repository_in(folder):
     """With the document that is written into, and nothing else."""
     (folder / "docs").mkdir()
-    (folder / "src" / "sightline" / "experiments" / "networks").mkdir(parents=True)
+    (folder / "src" / "tellmost" / "experiments" / "networks").mkdir(parents=True)
     text = "".join(f"<!-- {mark} -->\n<!-- end of {mark} -->\n" for mark in MARKS)
     (folder / "docs" / "network-experiments.md").write_text(text)
     return folder
@@ -57,7 +57,7 @@ def test_publishing_merges_runs_and_writes_all_of_it_into_the_repository_given(t
     kept = kept_in(repository)
     assert len(kept) == 5 and kept["cifar100/inside/itl", 0].accuracy == [0.9] * 4
     folder = repository / "results" / "nn-inside"
-    expected = repository / "src/sightline/experiments/networks/expected/nn-inside.json"
+    expected = repository / "src/tellmost/experiments/networks/expected/nn-inside.json"
     assert (folder / "expected.json").resolve() == expected.resolve()
     ends = json.loads(expected.read_text())["methods"]["cifar100/inside/itl"]["accuracy"]["mean"]
     assert ends[-1] == pytest.approx(np.mean([0.9, 0.501, 0.502]))

@@ -7,23 +7,23 @@ import numpy as np
 import pytest
 import torch
 
-from sightline.experiments.catalogue import CATALOGUE, Request
-from sightline.experiments.networks.claims import CLAIMS, judge, unjudged
-from sightline.experiments.networks.curves import Curves
-from sightline.experiments.networks.experiments import experiments, jobs_in_order
-from sightline.experiments.networks.numbering import is_near, numbers_of
-from sightline.experiments.networks.pages import write_page
-from sightline.experiments.networks.problems import CIFAR, MNIST, read_problem
-from sightline.experiments.networks.reproducing import reproduce
-from sightline.experiments.networks.running import Bench, Run
-from sightline.experiments.networks.scheduling import open_jobs
-from sightline.experiments.networks.settings import chosen, smaller
-from sightline.experiments.networks.sticking import count_picks
-from sightline.experiments.networks.storing import append_run, read_runs, write_runs
-from sightline.experiments.networks.tables import PAPER, table_of_noise
-from sightline.experiments.networks.timing import time_everything
-from sightline.finetune import Targeted
-from sightline.finetune.baselines import Random
+from tellmost.experiments.catalogue import CATALOGUE, Request
+from tellmost.experiments.networks.claims import CLAIMS, judge, unjudged
+from tellmost.experiments.networks.curves import Curves
+from tellmost.experiments.networks.experiments import experiments, jobs_in_order
+from tellmost.experiments.networks.numbering import is_near, numbers_of
+from tellmost.experiments.networks.pages import write_page
+from tellmost.experiments.networks.problems import CIFAR, MNIST, read_problem
+from tellmost.experiments.networks.reproducing import reproduce
+from tellmost.experiments.networks.running import Bench, Run
+from tellmost.experiments.networks.scheduling import open_jobs
+from tellmost.experiments.networks.settings import chosen, smaller
+from tellmost.experiments.networks.sticking import count_picks
+from tellmost.experiments.networks.storing import append_run, read_runs, write_runs
+from tellmost.experiments.networks.tables import PAPER, table_of_noise
+from tellmost.experiments.networks.timing import time_everything
+from tellmost.finetune import Targeted
+from tellmost.finetune.baselines import Random
 
 KNOWN = experiments()
 LEVELS = {"itl": 0.88, "vtl": 0.87, "ctl": 0.86, "random": 0.80, "cosine": 0.75}

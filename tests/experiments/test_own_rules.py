@@ -2,70 +2,70 @@
 
 import pytest
 
-from sightline.experiments.catalogue import CATALOGUE, Request
-from sightline.experiments.gp.curves import trace_curves
-from sightline.experiments.gp.own_rules import read_methods
-from sightline.experiments.gp.settings import Size, settings
+from tellmost.experiments.catalogue import CATALOGUE, Request
+from tellmost.experiments.gp.curves import trace_curves
+from tellmost.experiments.gp.own_rules import read_methods
+from tellmost.experiments.gp.settings import Size, settings
 
 RULES = """
 from dataclasses import dataclass
 
-import sightline as sl
-from sightline.rules.random import draw
+import tellmost as tm
+from tellmost.rules.random import draw
 
-class Mine(sl.rules.VTL):
+class Mine(tm.rules.VTL):
     name = "mine"
 
-class Greedy(sl.rules.VTL):
+class Greedy(tm.rules.VTL):
     pass
 
-class Needy(sl.rules.VTL):
+class Needy(tm.rules.VTL):
     name = "needy"
     def __init__(self, strength): ...
 
-class Blind(sl.rules.VTL):
+class Blind(tm.rules.VTL):
     name = "blind"
     needs = frozenset({"the future"})
 
-class Numbered(sl.rules.VTL):
+class Numbered(tm.rules.VTL):
     name = 3
 
-class Piped(sl.rules.VTL):
+class Piped(tm.rules.VTL):
     name = "a|b"
 
-class Broken(sl.rules.VTL):
+class Broken(tm.rules.VTL):
     name = "two\\nlines"
 
-class Undefined(sl.rules.VTL):
+class Undefined(tm.rules.VTL):
     name = "undefined"
     def gain(self, state):
         return super().gain(state) * float("nan")
 
-class Short(sl.rules.VTL):
+class Short(tm.rules.VTL):
     name = "short"
     def gain(self, state):
         return super().gain(state)[:3]
 
-class Raising(sl.rules.VTL):
+class Raising(tm.rules.VTL):
     name = "raising"
     def gain(self, state):
         return state.variance @ state.rows
 
-class Late(sl.rules.VTL):
+class Late(tm.rules.VTL):
     name = "late"
     def gain(self, state):
         return super().gain(state) * (1.0 if state.step < 6 else float("nan"))
 
-class Unseeded(sl.rules.VTL):
+class Unseeded(tm.rules.VTL):
     name = "unseeded"
     is_random = True
 
-class Fixed(sl.rules.VTL):
+class Fixed(tm.rules.VTL):
     name = "fixed"
     seed = 0
 
 @dataclass(frozen=True)
-class Drawn(sl.rules.VTL):
+class Drawn(tm.rules.VTL):
     seed: int = 0
     name = "drawn"
     def gain(self, state):

@@ -11,30 +11,30 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from sightline.experiments.catalogue import CATALOGUE, Request
-from sightline.experiments.figures import push_apart
-from sightline.experiments.gp.curves import trace_curves
-from sightline.experiments.gp.methods import METHODS
-from sightline.experiments.gp.numbers import (
+from tellmost.experiments.catalogue import CATALOGUE, Request
+from tellmost.experiments.figures import push_apart
+from tellmost.experiments.gp.curves import trace_curves
+from tellmost.experiments.gp.methods import METHODS
+from tellmost.experiments.gp.numbers import (
     differences,
     numbers_of,
     numbers_of_samples,
     read_numbers,
 )
-from sightline.experiments.gp.reproducing import PART_1
-from sightline.experiments.gp.ruling import RULE
-from sightline.experiments.gp.samples import draw_samples
-from sightline.experiments.gp.settings import FULL, SIDE, Size, settings
-from sightline.experiments.keeping import made
-from sightline.experiments.numbers import Series
-from sightline.experiments.publishing import fill
-from sightline.experiments.verdicts import FAILS, HOLDS, IN_PART
+from tellmost.experiments.gp.reproducing import PART_1
+from tellmost.experiments.gp.ruling import RULE
+from tellmost.experiments.gp.samples import draw_samples
+from tellmost.experiments.gp.settings import FULL, SIDE, Size, settings
+from tellmost.experiments.keeping import made
+from tellmost.experiments.numbers import Series
+from tellmost.experiments.publishing import fill
+from tellmost.experiments.verdicts import FAILS, HOLDS, IN_PART
 
 ROOT = Path(__file__).parents[2]
 MINE = """
-import sightline as sl
+import tellmost as tm
 
-class Mine(sl.rules.VTL):
+class Mine(tm.rules.VTL):
     name = "mine"
     targets_in_pool = "all"
 """
@@ -60,7 +60,7 @@ def test_every_experiment_writes_its_folder(outcome, name):
     page = (folder / "README.md").read_text()
     for word in ("**Claim.**", "**Command.**", "**Time.**", "**Result.**", "Smoke size"):
         assert word in page
-    assert f"sightline reproduce {name} --smoke --rule rules_for_all:Mine" in page
+    assert f"tellmost reproduce {name} --smoke --rule rules_for_all:Mine" in page
     assert "Nothing is compared" in page and "expected.json" not in page
     assert outcome.text.count(f"{name}: ") >= 1
 
@@ -95,7 +95,7 @@ def test_seeds_differ_for_random_and_for_errors_alone(outcome):
 
 def test_every_setting_gets_its_verdicts(outcome):
     overview = (outcome.written[-1] / "README.md").read_text()
-    assert "`sightline reproduce gp --smoke --rule rules_for_all:Mine`: 30 rounds" in overview
+    assert "`tellmost reproduce gp --smoke --rule rules_for_all:Mine`: 30 rounds" in overview
     rows = [line for line in overview.splitlines() if line.startswith("| [gp-")]
     assert {re.match(r"\| \[(.*?)\]", row)[1] for row in rows} == set(PART_1)
     assert all(re.search(rf"\*\*({HOLDS}|{IN_PART}|{FAILS})\*\*", row) for row in rows)

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from sightline.experiments.safebo import orders, places
-from sightline.experiments.safebo.barriers import barriers, third_bump
-from sightline.experiments.safebo.claims import CLAIMS
-from sightline.experiments.safebo.comparing import compare, describe_rounds, rounds_needed
-from sightline.experiments.safebo.methods import BY_KEY, METHODS
-from sightline.experiments.safebo.process import small_process
-from sightline.experiments.safebo.records import Experiment, Record
-from sightline.experiments.safebo.running import Run
-from sightline.experiments.safebo.settings import EXPERIMENTS
-from sightline.experiments.safebo.tasks import bumps, island
-from sightline.experiments.verdicts import FAILS, HOLDS, IN_PART
+from tellmost.experiments.safebo import orders, places
+from tellmost.experiments.safebo.barriers import barriers, third_bump
+from tellmost.experiments.safebo.claims import CLAIMS
+from tellmost.experiments.safebo.comparing import compare, describe_rounds, rounds_needed
+from tellmost.experiments.safebo.methods import BY_KEY, METHODS
+from tellmost.experiments.safebo.process import small_process
+from tellmost.experiments.safebo.records import Experiment, Record
+from tellmost.experiments.safebo.running import Run
+from tellmost.experiments.safebo.settings import EXPERIMENTS
+from tellmost.experiments.safebo.tasks import bumps, island
+from tellmost.experiments.verdicts import FAILS, HOLDS, IN_PART
 
 SEEDS, ROUNDS = 4, 6
 

@@ -9,15 +9,15 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from sightline.experiments.catalogue import CATALOGUE, Request
-from sightline.experiments.numbers import Numbers, Series, find_differences, read_expected
-from sightline.experiments.safebo.claims import RULE
-from sightline.experiments.safebo.methods import BY_KEY
-from sightline.experiments.safebo.numbers import PACKAGE, agrees, numbers_of
-from sightline.experiments.safebo.records import Record
-from sightline.experiments.safebo.running import Job, run
-from sightline.experiments.safebo.settings import EXPERIMENTS, SMOKE_ROUNDS, SMOKE_SEEDS
-from sightline.experiments.verdicts import FAILS, HOLDS, IN_PART, OPEN
+from tellmost.experiments.catalogue import CATALOGUE, Request
+from tellmost.experiments.numbers import Numbers, Series, find_differences, read_expected
+from tellmost.experiments.safebo.claims import RULE
+from tellmost.experiments.safebo.methods import BY_KEY
+from tellmost.experiments.safebo.numbers import PACKAGE, agrees, numbers_of
+from tellmost.experiments.safebo.records import Record
+from tellmost.experiments.safebo.running import Job, run
+from tellmost.experiments.safebo.settings import EXPERIMENTS, SMOKE_ROUNDS, SMOKE_SEEDS
+from tellmost.experiments.verdicts import FAILS, HOLDS, IN_PART, OPEN
 
 ROOT = Path(__file__).parents[2]
 PICTURES = {"safebo-2d": "maps", "safebo-barriers": "picks"}
@@ -43,7 +43,7 @@ def test_every_safe_experiment_writes_its_folder(outcome, name):
     page = (folder / "README.md").read_text()
     for word in ("**Claim.**", "**Command.**", "**Time.**", "**Result.**", "Smoke size"):
         assert word in page
-    assert f"`sightline reproduce {name} --smoke`" in page and "Nothing is compared" in page
+    assert f"`tellmost reproduce {name} --smoke`" in page and "Nothing is compared" in page
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -6,16 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline.experiments.safebo.barriers import barriers
-from sightline.experiments.safebo.methods import BY_KEY
-from sightline.experiments.safebo.pooling import run_all
-from sightline.experiments.safebo.quadcopter import CODE, Quadcopter, plan_controls
-from sightline.experiments.safebo.quadcopter.single import fly_once
-from sightline.experiments.safebo.quadcopter.tuning import Tuning
-from sightline.experiments.safebo.records import Experiment, Record
-from sightline.experiments.safebo.running import Job, run
-from sightline.experiments.safebo.storing import keep_run, path_of, read_run
-from sightline.experiments.safebo.tasks import bumps, island
+from tellmost.experiments.safebo.barriers import barriers
+from tellmost.experiments.safebo.methods import BY_KEY
+from tellmost.experiments.safebo.pooling import run_all
+from tellmost.experiments.safebo.quadcopter import CODE, Quadcopter, plan_controls
+from tellmost.experiments.safebo.quadcopter.single import fly_once
+from tellmost.experiments.safebo.quadcopter.tuning import Tuning
+from tellmost.experiments.safebo.records import Experiment, Record
+from tellmost.experiments.safebo.running import Job, run
+from tellmost.experiments.safebo.storing import keep_run, path_of, read_run
+from tellmost.experiments.safebo.tasks import bumps, island
 
 CURVES = ("picks", "regret", "safe", "wrong", "violates", "is_best_unsafe")
 

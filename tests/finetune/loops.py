@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sightline.finetune import ActiveFineTuner
+from tellmost.finetune import ActiveFineTuner
 
 CLASSES, FEATURES = 4, 6
 

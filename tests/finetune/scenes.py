@@ -7,9 +7,9 @@ import torch
 from networks import mlp
 from torch import Tensor, nn
 
-from sightline.finetune import Inputs
-from sightline.finetune.embedding import Embedded
-from sightline.finetune.strategies import Scene
+from tellmost.finetune import Inputs
+from tellmost.finetune.embedding import Embedded
+from tellmost.finetune.strategies import Scene
 
 FEATURES = 5
 

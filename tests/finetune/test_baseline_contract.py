@@ -8,8 +8,8 @@ import torch
 from networks import mlp, with_two_heads
 from scenes import Asked, HalfPrecision, rows, scene
 
-from sightline.finetune import LastLayer, LossGradients, Outputs, baselines
-from sightline.finetune.strategies import Strategy
+from tellmost.finetune import LastLayer, LossGradients, Outputs, baselines
+from tellmost.finetune.strategies import Strategy
 
 ALL = [getattr(baselines, name)() for name in baselines.__all__]
 RANDOM = {"random", "badge", "typiclust"}  # a draw of theirs is one of positions

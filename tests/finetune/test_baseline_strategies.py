@@ -11,13 +11,13 @@ from torch import nn
 
 import oracle
 import oracle_finetune_baselines as slow
-import sightline as sl
-from sightline.finetune import LastLayer, LossGradients, Outputs, baselines
-from sightline.finetune.baselines.clustering import cluster, draw_seeds
-from sightline.finetune.baselines.eig import expected_information
-from sightline.finetune.baselines.prob_cover import cover, find_balls, pure_radius
-from sightline.finetune.baselines.softmax import entropy, lack_of_confidence, lack_of_margin
-from sightline.finetune.baselines.typi_clust import choose_typical
+import tellmost as tm
+from tellmost.finetune import LastLayer, LossGradients, Outputs, baselines
+from tellmost.finetune.baselines.clustering import cluster, draw_seeds
+from tellmost.finetune.baselines.eig import expected_information
+from tellmost.finetune.baselines.prob_cover import cover, find_balls, pure_radius
+from tellmost.finetune.baselines.softmax import entropy, lack_of_confidence, lack_of_margin
+from tellmost.finetune.baselines.typi_clust import choose_typical
 
 EXAMPLES = 12
 
@@ -98,7 +98,7 @@ def test_badge_draws_seeds_of_k_means_among_the_gradients_by_autograd(seed, bias
     model = mlp(bias=bias)
     made = scene(seed=seed, model=model)
     gradients = np.stack([slow.loss_gradient(model, model[2], x) for x in made.candidates.data])
-    wanted = sl.select(gradients, k=8, rule=sl.rules.KMeansPlusPlus(made.seed)).indices
+    wanted = tm.select(gradients, k=8, rule=tm.rules.KMeansPlusPlus(made.seed)).indices
     np.testing.assert_array_equal(baselines.BADGE().choose(made, 8), wanted)
 
 
@@ -225,7 +225,7 @@ def test_clusters_are_those_of_their_own_means(seed, n, count):
 @pytest.mark.parametrize("seed", range(3))
 def test_clusters_start_from_the_draws_of_k_means(seed):
     points = rows(40, seed)
-    wanted = sl.select(points, k=15, rule=sl.rules.KMeansPlusPlus(seed)).indices
+    wanted = tm.select(points, k=15, rule=tm.rules.KMeansPlusPlus(seed)).indices
     np.testing.assert_array_equal(draw_seeds(points, 15, seed), wanted)
 
 

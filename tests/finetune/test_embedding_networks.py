@@ -9,7 +9,7 @@ from networks import cnn, mlp
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from sightline.finetune import LastLayer, LossGradients, Outputs, embed
+from tellmost.finetune import LastLayer, LossGradients, Outputs, embed
 
 PICTURES = torch.randn(
     11, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from networks import cnn
 
-import sightline as sl
-from sightline.finetune import (
+import tellmost as tm
+from tellmost.finetune import (
     Inputs,
     LastLayer,
     LossGradients,
@@ -19,7 +19,7 @@ from sightline.finetune import (
     embed,
     fit_laplace,
 )
-from sightline.finetune.contents import name_of
+from tellmost.finetune.contents import name_of
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 
@@ -56,7 +56,7 @@ def test_a_laplace_kernel_of_the_gpu_picks_what_that_of_the_cpu_picks(structure)
         fit = fit_laplace(model, PICTURES, np.arange(20) % 4, structure=structure)
         made = embed(model, PICTURES, LossGradients(), dtype=torch.float64)
         made = fit.weigh(made, LossGradients())
-        chosen = sl.select(made.points[4:], made.points[:4], 5, kernel=made.kernel)
+        chosen = tm.select(made.points[4:], made.points[:4], 5, kernel=made.kernel)
         picked.append(chosen.indices.tolist())
     assert picked[0] == picked[1]
 

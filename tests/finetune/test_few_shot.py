@@ -7,8 +7,8 @@ import pytest
 import torch
 from loops import Recorder, clusters, fit, network, train
 
-import sightline as sl
-from sightline.finetune import Outputs, Targeted, few_shot
+import tellmost as tm
+from tellmost.finetune import Outputs, Targeted, few_shot
 
 POOL, LABELS = clusters()
 QUERIES, ANSWERS = clusters(8, seed=2)
@@ -21,7 +21,7 @@ def test_each_query_is_answered_by_a_copy_trained_on_what_was_chosen_for_it():
     with torch.no_grad():
         features = [model[:-1](x).numpy() for x in (POOL, QUERIES)]
     for number, query in enumerate(QUERIES):
-        rows = sl.select(features[0], features[1][number], 6, normalize="center+unit").indices
+        rows = tm.select(features[0], features[1][number], 6, normalize="center+unit").indices
         assert made.rows[number].tolist() == rows.tolist()
         copy = deepcopy(model)
         fit(copy, POOL[rows], LABELS[rows])

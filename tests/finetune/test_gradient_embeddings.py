@@ -6,10 +6,10 @@ from networks import cnn, mlp
 from torch import nn
 
 import oracle_finetune_embeddings as oracle
-import sightline as sl
-from sightline import numerics
-from sightline.finetune import LossGradients, OutputGradients, embed
-from sightline.kernels import Outer
+import tellmost as tm
+from tellmost import numerics
+from tellmost.finetune import LossGradients, OutputGradients, embed
+from tellmost.kernels import Outer
 
 PICTURES = torch.randn(5, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
 ROWS = torch.randn(9, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
@@ -38,7 +38,7 @@ def test_selections_by_factors_and_by_materialised_gradients_are_the_same():
     factors = embed(model, pool, LossGradients(), **EXACT)
     whole = embed(model, pool, LossGradients(materialize=True), **EXACT)
     picked = [
-        sl.select(made.points[5:], made.points[:5], 6, kernel=made.kernel, noise_ratio=0.1)
+        tm.select(made.points[5:], made.points[:5], 6, kernel=made.kernel, noise_ratio=0.1)
         for made in (factors, whole)
     ]
     assert picked[0].indices.tolist() == picked[1].indices.tolist()

@@ -8,8 +8,8 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import oracle_finetune_embeddings as oracle
-import sightline as sl
-from sightline.finetune import (
+import tellmost as tm
+from tellmost.finetune import (
     Embedded,
     Inputs,
     Laplace,
@@ -21,7 +21,7 @@ from sightline.finetune import (
     embed,
     fit_laplace,
 )
-from sightline.kernels import Kronecker, Linear
+from tellmost.kernels import Kronecker, Linear
 
 ROWS = torch.randn(12, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
 LABELS = np.arange(12) % 3
@@ -212,7 +212,7 @@ def test_selection_takes_a_laplace_covariance():
     picked = []
     for embedding in (LossGradients(), LossGradients(materialize=True)):
         made = fit.weigh(embed(model, ROWS, embedding, **EXACT), embedding)
-        chosen = sl.select(
+        chosen = tm.select(
             made.points[3:], made.points[:3], 4, kernel=made.kernel, noise_ratio=0.1
         )
         picked.append(chosen)

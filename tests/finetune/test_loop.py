@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, StackDataset, TensorDataset
 
 import oracle
 import oracle_finetune_loop
-from sightline.finetune import (
+from tellmost.finetune import (
     Laplace,
     LastLayer,
     LossGradients,

@@ -5,8 +5,8 @@ import pytest
 import torch
 from loops import Recorder, clusters, train, tuner
 
-from sightline import numerics
-from sightline.finetune import (
+from tellmost import numerics
+from tellmost.finetune import (
     ActiveFineTuner,
     Laplace,
     LastLayer,

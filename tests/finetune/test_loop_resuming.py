@@ -10,8 +10,8 @@ from loops import Recorder, clusters, network, tuner
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from sightline import numerics
-from sightline.finetune import LastLayer, Outputs, Targeted, Weighted
+from tellmost import numerics
+from tellmost.finetune import LastLayer, Outputs, Targeted, Weighted
 
 POOL, LABELS = clusters()
 TARGETS = clusters(12, seed=1)[0]

@@ -8,7 +8,7 @@ import torch
 from networks import cnn, mlp
 from torch import nn
 
-from sightline.finetune import Predictive, embed
+from tellmost.finetune import Predictive, embed
 
 ROWS = torch.randn(7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
 PICTURES = torch.randn(7, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3))

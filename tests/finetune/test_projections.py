@@ -4,9 +4,9 @@ import pytest
 import torch
 from networks import cnn, mlp
 
-from sightline import numerics
-from sightline.finetune import LossGradients, OutputGradients, Outputs, Projected, embed
-from sightline.finetune.hashing import mixed, signs
+from tellmost import numerics
+from tellmost.finetune import LossGradients, OutputGradients, Outputs, Projected, embed
+from tellmost.finetune.hashing import mixed, signs
 
 ROWS = torch.randn(6, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
 PICTURES = torch.randn(6, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3))

@@ -8,7 +8,7 @@ import torch
 from loops import clusters, fit, network, targets_of_class_0
 from torch.utils.data import DataLoader, TensorDataset
 
-from sightline.finetune import Laplace, Targeted, TargetedSampler, Uniform
+from tellmost.finetune import Laplace, Targeted, TargetedSampler, Uniform
 
 POOL, LABELS = clusters()
 DATASET = TensorDataset(POOL, LABELS)
@@ -34,7 +34,7 @@ def test_a_loader_trains_on_the_batches_chosen_by_the_network_of_now():
 
 
 def scene_by_hand(model, given):
-    from sightline.finetune import Inputs, Scene
+    from tellmost.finetune import Inputs, Scene
 
     pool = Inputs.of(POOL, "pool")
     return Scene(

@@ -6,7 +6,7 @@ import torch
 from torch.autograd import gradcheck
 
 import oracle
-import sightline as sl
+import tellmost as tm
 from problems import tensor
 
 pytest.importorskip("botorch")
@@ -17,7 +17,7 @@ from botorch.models.transforms import Normalize
 from botorch.optim import optimize_acqf, optimize_acqf_discrete
 from gpytorch.kernels import MaternKernel, PeriodicKernel, ScaleKernel
 
-from sightline.integrations.botorch import qITL, qVTL
+from tellmost.integrations.botorch import qITL, qVTL
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
 
@@ -54,7 +54,7 @@ RULES = {
 
 
 def learner(rule, model=MODEL, targets=TARGETS, **more):
-    return sl.ActiveLearner(model, pool=POOL, targets=targets, rule=rule, **more)
+    return tm.ActiveLearner(model, pool=POOL, targets=targets, rule=rule, **more)
 
 
 # ---- values
@@ -98,7 +98,7 @@ def test_vtl_is_the_fall_of_botorchs_integrated_variance(q, pending, name):
 @pytest.mark.parametrize("about", ["f", "y"])
 def test_itl_is_the_joint_information_by_log_determinants(about):
     """Of three points, from the model's prior: D observed, A seen, both orders of conditioning."""
-    gp = sl.GP.of(MODEL)
+    gp = tm.GP.of(MODEL)
     points = torch.cat([POOL[:3], X, TARGETS])
     K = gp.kernel.block(points, points).numpy()
     noise, A, observed = gp.noise_std**2, np.arange(15, 23), list(range(3, 15))

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import oracle
-import sightline as sl
+import tellmost as tm
 from problems import tensor
-from sightline import numerics
-from sightline.kernels import Gaussian, Laplace, Linear, Matern, Precomputed, Product, Scaled, Sum
+from tellmost import numerics
+from tellmost.kernels import Gaussian, Laplace, Linear, Matern, Precomputed, Product, Scaled, Sum
 
 pytest.importorskip("botorch")
 
@@ -39,7 +39,7 @@ def data(seed: int = 0, n: int = 30):
 X, Y = data()
 
 
-def log_likelihood(gp: sl.GP, X=X, y=Y) -> float:
+def log_likelihood(gp: tm.GP, X=X, y=Y) -> float:
     points = tensor(X)
     deviations = y - gp.mean_of(points).numpy()
     K = gp.kernel.block(points, points).numpy()
@@ -81,8 +81,8 @@ def test_the_likelihood_is_at_least_that_of_botorchs_fit(seed, family):
         outcome_transform=None,
     )
     fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-    expected = log_likelihood(sl.GP.of(model), X, y)
-    assert log_likelihood(sl.GP.fit(X, y, ours), X, y) >= expected - 1e-6
+    expected = log_likelihood(tm.GP.of(model), X, y)
+    assert log_likelihood(tm.GP.fit(X, y, ours), X, y) >= expected - 1e-6
 
 
 KERNELS = {
@@ -96,7 +96,7 @@ KERNELS = {
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_no_small_change_of_any_hyper_parameter_is_better(name):
-    gp = sl.GP.fit(X, Y, KERNELS[name])
+    gp = tm.GP.fit(X, Y, KERNELS[name])
     best = log_likelihood(gp)
     assert best == pytest.approx(log_likelihood(gp), abs=1e-9)
     least_noise = np.sqrt(numerics.FITTED_VARIANCES[0]) * Y.std() * 1.02
@@ -112,7 +112,7 @@ def test_no_small_change_of_any_hyper_parameter_is_better(name):
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_keeps_its_family(name):
     given = KERNELS[name] or Scaled(Matern(2.5, [1.0, 1.0]), 1.0)
-    assert shape(sl.GP.fit(X, Y, KERNELS[name]).kernel) == shape(given)
+    assert shape(tm.GP.fit(X, Y, KERNELS[name]).kernel) == shape(given)
 
 
 def shape(kernel):
@@ -123,10 +123,10 @@ def shape(kernel):
 def test_what_generated_the_data_is_found():
     rng = np.random.default_rng(1)
     X = rng.uniform(0, 10, (150, 1))
-    prior = sl.GP(Scaled(Gaussian(1.5), 4.0), mean=20.0, noise_std=0.3)
+    prior = tm.GP(Scaled(Gaussian(1.5), 4.0), mean=20.0, noise_std=0.3)
     K = prior.kernel.block(tensor(X), tensor(X)).numpy() + 0.09 * np.eye(150)
     y = 20.0 + np.linalg.cholesky(K) @ rng.standard_normal(150)
-    gp = sl.GP.fit(X, y, Scaled(Gaussian(1.0), 1.0))
+    gp = tm.GP.fit(X, y, Scaled(Gaussian(1.0), 1.0))
     assert gp.noise_std == pytest.approx(0.3, rel=0.2)
     assert gp.kernel.kernel.lengthscale == pytest.approx(1.5, rel=0.3)
     assert gp.mean == pytest.approx(20.0, abs=3.0)
@@ -134,7 +134,7 @@ def test_what_generated_the_data_is_found():
 
 
 def test_an_input_that_does_not_matter_gets_a_long_lengthscale():
-    gp = sl.GP.fit(X, np.sin(X[:, 0]))
+    gp = tm.GP.fit(X, np.sin(X[:, 0]))
     wave, other = gp.kernel.kernel.lengthscale
     assert wave < 20 and other > 100
 
@@ -145,8 +145,8 @@ def test_an_input_that_does_not_matter_gets_a_long_lengthscale():
 @pytest.mark.parametrize("factor", [1e-7, 1e6])
 def test_units_do_not_matter(factor):
     scales = np.array([factor, 1.0 / factor])
-    first = sl.GP.fit(X, Y)
-    other = sl.GP.fit(X * scales, factor * Y - 3 * factor)
+    first = tm.GP.fit(X, Y)
+    other = tm.GP.fit(X * scales, factor * Y - 3 * factor)
     assert other.noise_std == pytest.approx(factor * first.noise_std, rel=1e-3)
     assert other.mean == pytest.approx(factor * (first.mean - 3), rel=1e-2)
     lengthscales = np.array(first.kernel.kernel.lengthscale) * scales
@@ -156,22 +156,22 @@ def test_units_do_not_matter(factor):
 
 
 def test_the_same_data_give_the_same_prior():
-    assert repr(sl.GP.fit(X, Y)) == repr(sl.GP.fit(tensor(X), Y.tolist()))
+    assert repr(tm.GP.fit(X, Y)) == repr(tm.GP.fit(tensor(X), Y.tolist()))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, int])
 def test_data_of_other_types_are_fitted_in_float64(dtype):
     whole = np.round(X * 10).astype(dtype), np.round(Y * 10).astype(dtype)
-    expected = sl.GP.fit(whole[0].astype(float), whole[1].astype(float))
-    assert repr(sl.GP.fit(*whole)) == repr(expected)
+    expected = tm.GP.fit(whole[0].astype(float), whole[1].astype(float))
+    assert repr(tm.GP.fit(*whole)) == repr(expected)
 
 
 def test_gradients_of_data_are_left_alone():
     x, y = tensor(X).requires_grad_(), tensor(Y).requires_grad_()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        gp = sl.GP.fit(x, y)
-    assert repr(gp) == repr(sl.GP.fit(X, Y)) and x.grad is None
+        gp = tm.GP.fit(x, y)
+    assert repr(gp) == repr(tm.GP.fit(X, Y)) and x.grad is None
 
 
 # ---- what is given stays
@@ -181,29 +181,29 @@ def test_noise_and_mean_stay_as_they_are_given():
     def mean(x):
         return 0.3 * x[:, 1]
 
-    gp = sl.GP.fit(X, Y, noise_std=0.25, mean=mean)
+    gp = tm.GP.fit(X, Y, noise_std=0.25, mean=mean)
     assert gp.noise_std == 0.25 and gp.mean is mean
-    assert sl.GP.fit(X, Y, mean=1.5).mean == 1.5
-    assert log_likelihood(gp) <= log_likelihood(sl.GP.fit(X, Y, mean=mean)) + 1e-6
+    assert tm.GP.fit(X, Y, mean=1.5).mean == 1.5
+    assert log_likelihood(gp) <= log_likelihood(tm.GP.fit(X, Y, mean=mean)) + 1e-6
 
 
 def test_with_nothing_to_fit_the_prior_is_the_one_given():
-    gp = sl.GP.fit(X, Y, Linear(), noise_std=0.5, mean=1.0)
-    assert repr(gp) == repr(sl.GP(Linear(), noise_std=0.5, mean=1.0))
+    gp = tm.GP.fit(X, Y, Linear(), noise_std=0.5, mean=1.0)
+    assert repr(gp) == repr(tm.GP(Linear(), noise_std=0.5, mean=1.0))
 
 
 def test_a_gpytorch_kernel_keeps_its_constraints_and_is_not_changed():
     kernel = ScaleKernel(RBFKernel(lengthscale_constraint=Interval(0.1, 0.5)))
     before = deepcopy(kernel.state_dict())
-    gp = sl.GP.fit(X, Y, kernel)
+    gp = tm.GP.fit(X, Y, kernel)
     assert gp.kernel.kernel.lengthscale == pytest.approx(0.5, rel=1e-2)
     assert all(torch.equal(values, before[name]) for name, values in kernel.state_dict().items())
 
 
 def test_a_gpytorch_kernel_that_is_none_of_ours_is_fitted_as_it_is():
     periodic = ScaleKernel(PeriodicKernel()).double()
-    gp = sl.GP.fit(X, Y, periodic)
-    start = sl.GP(periodic, mean=gp.mean, noise_std=gp.noise_std)
+    gp = tm.GP.fit(X, Y, periodic)
+    start = tm.GP(periodic, mean=gp.mean, noise_std=gp.noise_std)
     assert repr(gp.kernel) == "GPyTorchKernel(ScaleKernel)"
     assert log_likelihood(gp) > log_likelihood(start)
 
@@ -236,16 +236,16 @@ def test_a_gpytorch_kernel_that_is_none_of_ours_is_fitted_as_it_is():
 def test_what_cannot_be_fitted_says_why(arguments, message):
     given = {"X": X, "y": Y, **arguments}
     with pytest.raises((ValueError, TypeError), match=message):
-        sl.GP.fit(given.pop("X"), given.pop("y"), given.pop("kernel", None), **given)
+        tm.GP.fit(given.pop("X"), given.pop("y"), given.pop("kernel", None), **given)
 
 
 def test_noise_below_the_rounding_of_repeated_points_is_named():
     repeated = np.repeat(X[:10], 3, axis=0)
     with pytest.raises(ValueError, match="no prior under which the likelihood of y is a number"):
-        sl.GP.fit(repeated, Y, Scaled(Gaussian(5.0), 1e4), noise_std=1e-9)
+        tm.GP.fit(repeated, Y, Scaled(Gaussian(5.0), 1e4), noise_std=1e-9)
 
 
 def test_a_search_that_was_cut_short_is_told(monkeypatch):
     monkeypatch.setattr(numerics, "FIT_STEPS", 1)
     with pytest.warns(UserWarning, match="ended before it found an optimum"):
-        sl.GP.fit(X, Y)
+        tm.GP.fit(X, Y)

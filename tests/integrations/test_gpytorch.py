@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
+import tellmost as tm
 from problems import make_case, tensor
-from sightline.kernels import Gaussian, Linear, Matern, Product, Scaled, Sum
-from sightline.testing import check_kernel
+from tellmost.kernels import Gaussian, Linear, Matern, Product, Scaled, Sum
+from tellmost.testing import check_kernel
 
 gpytorch = pytest.importorskip("gpytorch")
 
@@ -20,7 +20,7 @@ from gpytorch.kernels import (  # noqa: E402
     ScaleKernel,
 )
 
-from sightline.integrations.gpytorch import GPyTorchKernel  # noqa: E402
+from tellmost.integrations.gpytorch import GPyTorchKernel  # noqa: E402
 
 D = 4
 SCALES = [0.5, 1.0, 2.0, 4.0]
@@ -101,8 +101,8 @@ def test_a_gpytorch_kernel_given_to_select_picks_as_ours_does(name, rule):
     theirs, ours = {**PAIRS, "matern-0.5": (matern(0.5, 1.7), Matern(0.5, 1.7))}[name]
     case = make_case(11, n=30, d=D)
     arguments = {"rule": rule, "noise_std": 0.4, "observed": [3]}
-    chosen = sl.select(case.pool, case.targets, 8, kernel=theirs, **arguments)
-    expected = sl.select(case.pool, case.targets, 8, kernel=ours, **arguments)
+    chosen = tm.select(case.pool, case.targets, 8, kernel=theirs, **arguments)
+    expected = tm.select(case.pool, case.targets, 8, kernel=ours, **arguments)
     precision = 1e-5 if name == "matern-0.5" else 1e-8
     np.testing.assert_array_equal(chosen.indices, expected.indices)
     np.testing.assert_allclose(chosen.gains, expected.gains, rtol=precision)
@@ -111,7 +111,7 @@ def test_a_gpytorch_kernel_given_to_select_picks_as_ours_does(name, rule):
 
 def test_the_settings_name_the_gpytorch_kernel():
     case = make_case(0, d=D)
-    chosen = sl.select(case.pool, case.targets, 2, kernel=ScaleKernel(RBFKernel()), noise_std=0.3)
+    chosen = tm.select(case.pool, case.targets, 2, kernel=ScaleKernel(RBFKernel()), noise_std=0.3)
     assert chosen.settings["kernel"] == "GPyTorchKernel(ScaleKernel)"
     assert chosen.settings["form"] == "function space"
 
@@ -121,7 +121,7 @@ def test_a_float32_kernel_stays_as_it_was():
     kernel.base_kernel.lengthscale = torch.tensor(SCALES)
     before = deepcopy(kernel.state_dict())
     case = make_case(1, d=D)
-    chosen = sl.select(case.pool, case.targets, 5, kernel=kernel, noise_std=0.3)
+    chosen = tm.select(case.pool, case.targets, 5, kernel=kernel, noise_std=0.3)
     assert kernel.training and len(chosen) == 5
     for name, values in kernel.state_dict().items():
         assert values.dtype == torch.float32
@@ -159,13 +159,13 @@ def test_a_batch_of_kernels_is_refused(kernel):
     with pytest.raises(ValueError, match="a batch of gpytorch kernels is not one kernel"):
         GPyTorchKernel(kernel)
     with pytest.raises(ValueError, match=r"got batch_shape \([23],\)"):
-        sl.select(case.pool, case.targets, 2, kernel=kernel)
+        tm.select(case.pool, case.targets, 2, kernel=kernel)
 
 
 def test_a_class_of_gpytorch_instead_of_a_kernel_is_refused():
     case = make_case(0, d=D)
     with pytest.raises(TypeError, match=r"must be an instance, such as RBFKernel\(...\)"):
-        sl.select(case.pool, case.targets, 2, kernel=RBFKernel)
+        tm.select(case.pool, case.targets, 2, kernel=RBFKernel)
 
 
 @pytest.mark.parametrize(("theirs", "ours"), PAIRS.values(), ids=PAIRS)

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-import sightline as sl
+import tellmost as tm
 from files_of_points import IDS, ROWS, TEXTS, write_jsonl, write_npy
-from sightline.integrations.label_studio import write_label_studio
-from sightline.records import read_records
+from tellmost.integrations.label_studio import write_label_studio
+from tellmost.records import read_records
 
-CHOSEN = sl.select(ROWS, np.ones((1, 3)), 3)
+CHOSEN = tm.select(ROWS, np.ones((1, 3)), 3)
 
 
 def test_a_task_has_the_text_the_id_and_why_it_was_picked(tmp_path):

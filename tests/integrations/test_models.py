@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
+import tellmost as tm
 from problems import tensor
-from sightline.kernels import Gaussian, Matern, Product, Scaled, Sum
-from sightline.testing import check_kernel
+from tellmost.kernels import Gaussian, Matern, Product, Scaled, Sum
+from tellmost.testing import check_kernel
 
 pytest.importorskip("botorch")
 
@@ -44,7 +44,7 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihoo
 from gpytorch.means import ConstantMean, LinearMean, ZeroMean
 from gpytorch.models import ExactGP
 
-from sightline.integrations.models import ModelKernel
+from tellmost.integrations.models import ModelKernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
 
@@ -185,7 +185,7 @@ def predict(model, points=POOL):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_learner_with_a_model_predicts_as_the_model_does(name):
     model = MODELS[name][1]()
-    learner = sl.ActiveLearner(model, pool=POOL, targets=POOL[:3])
+    learner = tm.ActiveLearner(model, pool=POOL, targets=POOL[:3])
     assert len(learner) == 15
     for mine, expected in zip(learner.predict(), predict(model), strict=True):
         np.testing.assert_allclose(mine, expected, rtol=1e-6, atol=1e-7)
@@ -197,13 +197,13 @@ def test_a_learner_with_a_model_predicts_as_the_model_does(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_kernel_becomes_ours_where_there_is_one(name):
     where, make = MODELS[name]
-    assert isinstance(sl.GP.of(make()).kernel, ModelKernel) == (where == THEIRS)
+    assert isinstance(tm.GP.of(make()).kernel, ModelKernel) == (where == THEIRS)
 
 
 @pytest.mark.parametrize("name", ["default", "normalize", "rough", "active dimensions"])
 def test_telling_a_learner_is_conditioning_the_model(name):
     model = MODELS[name][1]()
-    learner = sl.ActiveLearner(model, pool=POOL, targets=POOL[:3])
+    learner = tm.ActiveLearner(model, pool=POOL, targets=POOL[:3])
     rows, y = learner.ask(2), torch.tensor([[33.0], [41.0]], dtype=torch.float64)
     learner.tell(rows, y[:, 0])
     predict(model)  # botorch conditions models that have predicted
@@ -215,29 +215,29 @@ def test_telling_a_learner_is_conditioning_the_model(name):
 
 
 def again(model):
-    return sl.ActiveLearner(model, pool=POOL, targets=POOL[:3]).predict()
+    return tm.ActiveLearner(model, pool=POOL, targets=POOL[:3]).predict()
 
 
 def test_noise_that_differs_between_observations_counts_in_the_posterior():
     model = task(y_variance=UNEQUAL)
     with pytest.raises(ValueError, match=r"noise_std must be given.*from 0\.\d+ to 0\.9"):
-        sl.GP.of(model)
-    gp = sl.GP.of(model, noise_std=0.5)
+        tm.GP.of(model)
+    gp = tm.GP.of(model, noise_std=0.5)
     assert gp.noise_std == 0.5
     np.testing.assert_allclose(gp.data.noise_variance, UNEQUAL[:, 0])
-    learner = sl.ActiveLearner(model, pool=POOL, targets=POOL[:3], noise_std=0.5)
+    learner = tm.ActiveLearner(model, pool=POOL, targets=POOL[:3], noise_std=0.5)
     for mine, expected in zip(learner.predict(), predict(model), strict=True):
         np.testing.assert_allclose(mine, expected, rtol=1e-6)
 
 
 def test_a_learned_noise_beside_a_known_one_counts_once():
     model = with_additional_noise()
-    assert sl.GP.of(model).noise_std ** 2 == pytest.approx(model.likelihood.noise[0].item())
+    assert tm.GP.of(model).noise_std ** 2 == pytest.approx(model.likelihood.noise[0].item())
 
 
 def test_data_and_noise_are_in_the_unit_of_the_raw_outputs():
     model = normalized()
-    gp = sl.GP.of(model)
+    gp = tm.GP.of(model)
     np.testing.assert_allclose(gp.data.points, X)
     np.testing.assert_allclose(gp.data.y, Y[:, 0])
     share = model.likelihood.noise.item() ** 0.5
@@ -246,7 +246,7 @@ def test_data_and_noise_are_in_the_unit_of_the_raw_outputs():
 
 
 def test_hyper_parameters_are_in_the_unit_of_the_raw_inputs():
-    kernel = sl.GP.of(normalized(ScaleKernel(RBFKernel()))).kernel
+    kernel = tm.GP.of(normalized(ScaleKernel(RBFKernel()))).kernel
     expected = np.log(2) * (X.amax(0) - X.amin(0))  # gpytorch starts at softplus(0)
     np.testing.assert_allclose(kernel.kernel.lengthscale, expected, rtol=1e-6)
     assert kernel.factor == pytest.approx(np.log(2) * float(Y.var()), rel=1e-6)
@@ -262,7 +262,7 @@ TRANSLATIONS = {
 
 @pytest.mark.parametrize("name", TRANSLATIONS)
 def test_a_translated_kernel_has_the_same_parts(name):
-    assert shape(sl.GP.of(MODELS[name][1]()).kernel) == shape(TRANSLATIONS[name])
+    assert shape(tm.GP.of(MODELS[name][1]()).kernel) == shape(TRANSLATIONS[name])
 
 
 def shape(kernel):
@@ -275,9 +275,9 @@ def shape(kernel):
 
 def test_a_float32_model_is_read_in_float64():
     model = SingleTaskGP(X.float(), Y.float(), input_transform=Normalize(3))
-    gp = sl.GP.of(model)
+    gp = tm.GP.of(model)
     assert gp.data.points.dtype == gp.data.y.dtype == torch.float64
-    learner = sl.ActiveLearner(model, pool=POOL, targets=POOL[:3])
+    learner = tm.ActiveLearner(model, pool=POOL, targets=POOL[:3])
     for mine, expected in zip(learner.predict(), predict(model, POOL.float()), strict=True):
         np.testing.assert_allclose(mine, expected, rtol=1e-4, atol=1e-4)
 
@@ -288,7 +288,7 @@ def test_a_model_on_a_gpu_predicts_wherever_the_pool_is(name):
     model = MODELS[name][1]()
     expected = predict(model)
     for pool in (POOL, POOL.cuda()):
-        learner = sl.ActiveLearner(model.cuda(), pool=pool, targets=pool[:3])
+        learner = tm.ActiveLearner(model.cuda(), pool=pool, targets=pool[:3])
         for mine, theirs in zip(learner.predict(), expected, strict=True):
             np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 
@@ -307,7 +307,7 @@ def test_reading_a_model_does_not_change_it(is_training):
 @pytest.mark.parametrize("name", ["default", "periodic", "linear mean"])
 def test_later_changes_of_a_model_do_not_reach_the_prior(name):
     model = MODELS[name][1]()
-    learner = sl.ActiveLearner(model, pool=POOL, targets=POOL[:3])
+    learner = tm.ActiveLearner(model, pool=POOL, targets=POOL[:3])
     before = learner.predict(POOL[:5])
     for values in model.parameters():
         values.data += 1.0
@@ -316,7 +316,7 @@ def test_later_changes_of_a_model_do_not_reach_the_prior(name):
 
 @pytest.mark.parametrize("name", ["warp", "own", "mixed"])
 def test_a_models_kernel_keeps_the_contract(name):
-    kernel = sl.GP.of(MODELS[name][1]()).kernel
+    kernel = tm.GP.of(MODELS[name][1]()).kernel
     points = POOL[:8].clone()
     points[:, 2] = torch.arange(8) % 3 if name == "mixed" else points[:, 2]
     assert check_kernel(kernel, points) is None
@@ -325,7 +325,7 @@ def test_a_models_kernel_keeps_the_contract(name):
 def test_gradients_of_a_models_kernel_reach_the_points_and_not_the_model():
     model = MODELS["periodic"][1]()
     x = POOL[:4].clone().requires_grad_()
-    sl.GP.of(model).kernel.block(x, POOL[4:]).square().sum().backward()
+    tm.GP.of(model).kernel.block(x, POOL[4:]).square().sum().backward()
     assert float(x.grad.abs().sum()) > 0
     assert all(part.grad is None for part in model.parameters())
 
@@ -342,7 +342,7 @@ PRINTED = {
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_a_prior_of_a_model_is_printed_in_a_line(name):
-    text = str(sl.GP.of(MODELS[name][1]()))
+    text = str(tm.GP.of(MODELS[name][1]()))
     assert "\n" not in text and len(text) < 500
     assert all(part in text for part in PRINTED[name]), text
     assert "likelihood" not in text and "mean_module" not in text
@@ -402,15 +402,15 @@ REFUSED = {
 def test_a_model_that_is_no_prior_and_data_is_refused(name):
     make, message = REFUSED[name]
     with pytest.raises((ValueError, TypeError), match=message):
-        sl.GP.of(make())
+        tm.GP.of(make())
 
 
 @pytest.mark.parametrize("name", ["default", "periodic", "own"])
 def test_a_pool_of_other_features_than_the_model_is_refused(name):
     with pytest.raises(ValueError, match=r"got pool \(40, 2\) and data \(15, 3\)"):
-        sl.ActiveLearner(MODELS[name][1](), pool=POOL[:, :2], targets=POOL[:3, :2])
+        tm.ActiveLearner(MODELS[name][1](), pool=POOL[:, :2], targets=POOL[:3, :2])
 
 
 def test_the_mean_of_a_model_is_its_own():
     with pytest.raises(ValueError, match="mean belongs to the model"):
-        sl.ActiveLearner(task(), pool=POOL, targets=POOL[:3], mean=1.0)
+        tm.ActiveLearner(task(), pool=POOL, targets=POOL[:3], mean=1.0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sightline.kernels import (
+from tellmost.kernels import (
     FeatureMap,
     Gaussian,
     Laplace,
@@ -15,7 +15,7 @@ from sightline.kernels import (
     Scaled,
     Sum,
 )
-from sightline.kernels.equality import are_same
+from tellmost.kernels.equality import are_same
 
 
 def double(x: torch.Tensor) -> torch.Tensor:

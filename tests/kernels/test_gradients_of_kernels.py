@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from sightline.kernels import (
+from tellmost.kernels import (
     FeatureMap,
     Gaussian,
     Laplace,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import oracle
 from problems import seeds, tensor
-from sightline.kernels import (
+from tellmost.kernels import (
     FeatureMap,
     Gaussian,
     Laplace,
@@ -19,7 +19,7 @@ from sightline.kernels import (
     Scaled,
     Sum,
 )
-from sightline.kernels.algebra import feature_form
+from tellmost.kernels.algebra import feature_form
 
 STATIONARY = {
     "gaussian": (Gaussian, oracle.gaussian),

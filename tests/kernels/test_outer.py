@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from problems import seeds, tensor
-from sightline.kernels import Kronecker, Outer
-from sightline.kernels.equality import are_same
+from tellmost.kernels import Kronecker, Outer
+from tellmost.kernels.equality import are_same
 
 
 def outer_of(x: np.ndarray, c: int) -> np.ndarray:

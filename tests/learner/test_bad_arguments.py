@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-import sightline as sl
+import tellmost as tm
 
 POOL = np.random.default_rng(0).uniform(-1, 1, (10, 2))
-KERNEL = sl.kernels.Gaussian(0.5)
+KERNEL = tm.kernels.Gaussian(0.5)
 
 
 def make(**changed):
     arguments = {"pool": POOL, "targets": POOL[:2], "noise_std": 0.1, **changed}
-    return sl.ActiveLearner(arguments.pop("kernel", KERNEL), **arguments)
+    return tm.ActiveLearner(arguments.pop("kernel", KERNEL), **arguments)
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-import sightline as sl
+import tellmost as tm
 
-BOXES = {1: sl.Box(-1.0, 1.0), 2: sl.Box([-1.0, 0.0], [1.0, 50.0])}
+BOXES = {1: tm.Box(-1.0, 1.0), 2: tm.Box([-1.0, 0.0], [1.0, 50.0])}
 KERNELS = {
-    "gaussian": lambda box: sl.kernels.Gaussian((0.3 * box.width()).tolist()),
-    "matern": lambda box: sl.kernels.Matern(2.5, (0.3 * box.width()).tolist()),
+    "gaussian": lambda box: tm.kernels.Gaussian((0.3 * box.width()).tolist()),
+    "matern": lambda box: tm.kernels.Matern(2.5, (0.3 * box.width()).tolist()),
 }
 
 
@@ -22,7 +22,7 @@ def loud_on_the_left(points):
 
 
 def make(pool, box, targets, rule, kernel, observations, noise_std):
-    learner = sl.ActiveLearner(
+    learner = tm.ActiveLearner(
         KERNELS[kernel](box), pool=pool, targets=targets, rule=rule, noise_std=noise_std
     )
     told = box.sobol(16, 7)[:observations].numpy()
@@ -66,7 +66,7 @@ def test_asking_in_a_box_depends_on_nothing_but_what_was_told_and_the_seed(tmp_p
     box = BOXES[2]
 
     def made(seed):
-        return sl.ActiveLearner(
+        return tm.ActiveLearner(
             KERNELS["matern"](box), pool=box, targets=box, noise_std=0.1, seed=seed
         )
 
@@ -83,7 +83,7 @@ def test_asking_in_a_box_depends_on_nothing_but_what_was_told_and_the_seed(tmp_p
 def test_any_rule_that_makes_sense_in_a_box_asks_for_points_of_it(rule):
     box = BOXES[2]
     targets = None if rule in ("k-center", "k-means++", "random") else box.sobol(4, 1).numpy()
-    learner = sl.ActiveLearner(
+    learner = tm.ActiveLearner(
         KERNELS["matern"](box), pool=box, targets=targets, noise_std=0.1, rule=rule
     )
     asked = []
@@ -96,7 +96,7 @@ def test_any_rule_that_makes_sense_in_a_box_asks_for_points_of_it(rule):
 
 def test_where_candidates_are_closed_the_open_points_are_all_there_is():
     box = BOXES[2]
-    learner = sl.ActiveLearner(
+    learner = tm.ActiveLearner(
         KERNELS["matern"](box),
         pool=box,
         targets=box,
@@ -121,14 +121,14 @@ def test_what_makes_no_sense_in_a_box_says_so(arguments, message):
     box = BOXES[1]
     given = {"targets": np.array([[0.1], [0.2]]), "noise_std": 0.1, **arguments}
     with pytest.raises(ValueError, match=message):
-        sl.ActiveLearner(sl.kernels.Gaussian(0.3), pool=box, **given).ask()
+        tm.ActiveLearner(tm.kernels.Gaussian(0.3), pool=box, **given).ask()
 
 
 @pytest.mark.parametrize("rule", ["itl", "mm-itl"])
 def test_a_narrow_summit_at_a_target_is_found(rule):
     """A short lengthscale makes of the target a needle between the points of the box."""
-    box, target = sl.Box(0.0, 100.0), np.array([[33.33333]])
-    learner = sl.ActiveLearner(
-        sl.kernels.Gaussian(0.002), pool=box, targets=target, noise_std=0.1, rule=rule
+    box, target = tm.Box(0.0, 100.0), np.array([[33.33333]])
+    learner = tm.ActiveLearner(
+        tm.kernels.Gaussian(0.002), pool=box, targets=target, noise_std=0.1, rule=rule
     )
     assert learner.ask()[0, 0] == pytest.approx(33.33333, abs=1e-5)

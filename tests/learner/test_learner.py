@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-import sightline as sl
+import tellmost as tm
 
 RULES = ("vtl", "itl", "mm-itl", "ctl", "uncertainty", "undirected-itl", "undirected-vtl")
 KERNELS = {
-    "gaussian": (sl.kernels.Gaussian(0.8), lambda x, z: oracle.gaussian(x, z, 0.8)),
-    "laplace": (sl.kernels.Laplace(2.0), lambda x, z: oracle.laplace(x, z, 2.0)),
-    "linear": (sl.kernels.Linear(), oracle.linear),
+    "gaussian": (tm.kernels.Gaussian(0.8), lambda x, z: oracle.gaussian(x, z, 0.8)),
+    "laplace": (tm.kernels.Laplace(2.0), lambda x, z: oracle.laplace(x, z, 2.0)),
+    "linear": (tm.kernels.Linear(), oracle.linear),
 }
 
 
@@ -28,7 +28,7 @@ def make(seed, kernel="gaussian", rule="vtl", n=12, m=3, **more):
     noise_std = rng.uniform(0.1, 0.5, n)
     ours, theirs = KERNELS[kernel]
     arguments = {"targets": targets, "noise_std": noise_std, "rule": rule, "mean": slope, **more}
-    learner = sl.ActiveLearner(ours, pool=pool, **arguments)
+    learner = tm.ActiveLearner(ours, pool=pool, **arguments)
     return learner, Rounds(theirs, pool, noise_std**2, slope), targets, rng
 
 
@@ -79,9 +79,9 @@ def test_targets_that_change_are_learned_about_as_if_they_had_always_been_there(
     def moving(known):
         return targets + 0.3 * known.mean[:3, None]
 
-    named = sl.rules.ITL(about="y", target_noise_std=0.2) if rule == "itl-y" else rule
+    named = tm.rules.ITL(about="y", target_noise_std=0.2) if rule == "itl-y" else rule
     _, rounds, targets, rng = make(seed, rule=named)
-    moved = sl.ActiveLearner(
+    moved = tm.ActiveLearner(
         KERNELS["gaussian"][0],
         pool=rounds.pool,
         targets=moving,
@@ -129,13 +129,13 @@ def test_asking_changes_nothing():
 def test_the_learner_picks_as_select_does_where_nothing_depends_on_y(rule):
     rng = np.random.default_rng(8)
     pool, targets = rng.uniform(-2, 2, (60, 2)), rng.uniform(-1, 1, (5, 2))
-    kernel = sl.kernels.Matern(1.5, 1.0)
-    learner = sl.ActiveLearner(kernel, pool=pool, targets=targets, noise_std=0.1, rule=rule)
+    kernel = tm.kernels.Matern(1.5, 1.0)
+    learner = tm.ActiveLearner(kernel, pool=pool, targets=targets, noise_std=0.1, rule=rule)
     picks = []
     for _ in range(20):
         picks += learner.ask().tolist()
         learner.tell(picks[-1], rng.normal())
-    chosen = sl.select(
+    chosen = tm.select(
         pool, targets, 20, rule=rule, kernel=kernel, noise_std=0.1, replace=True, floor=True
     )
     assert picks == chosen.indices.tolist()
@@ -224,8 +224,8 @@ def test_a_precomputed_kernel_takes_rows_of_its_matrix():
     rng = np.random.default_rng(0)
     K = rng.normal(size=(9, 12))
     K = K @ K.T / 12
-    learner = sl.ActiveLearner(
-        sl.kernels.Precomputed(K), pool=np.arange(6), targets=np.arange(6, 9), noise_std=0.3
+    learner = tm.ActiveLearner(
+        tm.kernels.Precomputed(K), pool=np.arange(6), targets=np.arange(6, 9), noise_std=0.3
     )
     (row,) = learner.ask()
     learner.tell(row, 1.5)
@@ -241,7 +241,7 @@ def test_a_prior_brings_its_data_along():
     botorch = pytest.importorskip("botorch")
     model = botorch.models.SingleTaskGP(torch.tensor(X), torch.tensor(y)[:, None])
     pool = rng.uniform(-1, 1, (10, 2))
-    learner = sl.ActiveLearner(model, pool=pool, targets=pool[:3])
+    learner = tm.ActiveLearner(model, pool=pool, targets=pool[:3])
     posterior = model.posterior(torch.tensor(pool))
     mean, std = learner.predict()
     np.testing.assert_allclose(mean, posterior.mean.detach()[:, 0], atol=1e-6)
@@ -253,10 +253,10 @@ def test_a_prior_brings_its_data_along():
 def test_with_drawn_targets_too_the_count_is_what_it_takes(seed):
     rng = np.random.default_rng(seed)
     whole = np.linspace(0, 5, 40)[:, None]
-    learner = sl.ActiveLearner(
-        sl.kernels.Gaussian(0.5),
+    learner = tm.ActiveLearner(
+        tm.kernels.Gaussian(0.5),
         pool=rng.uniform(0, 5, (60, 1)),
-        targets=sl.targets.Sampled(whole, 2),
+        targets=tm.targets.Sampled(whole, 2),
         noise_std=0.1,
         seed=seed,
     )
@@ -272,8 +272,8 @@ def test_with_drawn_targets_too_the_count_is_what_it_takes(seed):
 
 
 def test_a_level_that_is_reached_already_is_done_even_at_the_floor():
-    learner = sl.ActiveLearner(
-        sl.kernels.Gaussian(1.0), pool=[[0.0], [1.0]], targets=[[40.0]], noise_std=0.1
+    learner = tm.ActiveLearner(
+        tm.kernels.Gaussian(1.0), pool=[[0.0], [1.0]], targets=[[40.0]], noise_std=0.1
     )
     outlook = learner.outlook(1.0)
     assert outlook.is_done and outlook.is_reachable and outlook.observations == 0
@@ -283,8 +283,8 @@ def test_a_level_that_is_reached_already_is_done_even_at_the_floor():
 def test_a_floor_is_that_of_the_candidates_of_now():
     pool = np.linspace(0, 4, 9)[:, None]
     is_open = pool[:, 0] > 3
-    learner = sl.ActiveLearner(
-        sl.kernels.Gaussian(1.0),
+    learner = tm.ActiveLearner(
+        tm.kernels.Gaussian(1.0),
         pool=pool,
         targets=[[2.0]],
         noise_std=0.1,
@@ -299,8 +299,8 @@ def test_a_floor_is_that_of_the_candidates_of_now():
 def test_rules_that_need_targets_to_ask_for_refuse_candidates_without_them(rule):
     pool = np.linspace(0, 3, 25)[:, None]
     mask = np.arange(25) < 5
-    learner = sl.ActiveLearner(
-        sl.kernels.Gaussian(1.0),
+    learner = tm.ActiveLearner(
+        tm.kernels.Gaussian(1.0),
         pool=pool,
         targets=mask,
         noise_std=0.3,
@@ -315,7 +315,7 @@ def test_rules_that_need_targets_to_ask_for_refuse_candidates_without_them(rule)
 
 def test_what_the_caller_does_to_his_arrays_later_changes_nothing():
     pool, targets = np.linspace(0, 3, 25)[:, None], np.array([[1.0], [2.0]])
-    learner = sl.ActiveLearner(sl.kernels.Gaussian(1.0), pool=pool, targets=targets, noise_std=0.3)
+    learner = tm.ActiveLearner(tm.kernels.Gaussian(1.0), pool=pool, targets=targets, noise_std=0.3)
     expected = pool.copy()
     pool += 10
     targets += 10
@@ -329,8 +329,8 @@ def test_what_the_caller_does_to_his_arrays_later_changes_nothing():
 
 def test_a_row_told_by_its_coordinates_is_not_asked_for_again_without_repeats():
     pool = np.array([[0.0], [1.0], [2.0]])
-    learner = sl.ActiveLearner(
-        sl.kernels.Gaussian(1.0), pool=pool, targets=pool, noise_std=0.1, replace=False
+    learner = tm.ActiveLearner(
+        tm.kernels.Gaussian(1.0), pool=pool, targets=pool, noise_std=0.1, replace=False
     )
     rows = []
     for _ in range(3):

@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-import sightline as sl
+import tellmost as tm
 
 POOL = np.random.default_rng(0).uniform(-1, 1, (30, 2))
 TARGETS = {
     "fixed": POOL[:4],
-    "sampled": sl.targets.Sampled(POOL, 3),
-    "thompson": sl.targets.ThompsonMaximizers(3),
-    "level": sl.targets.LevelSet(0.0),
+    "sampled": tm.targets.Sampled(POOL, 3),
+    "thompson": tm.targets.ThompsonMaximizers(3),
+    "level": tm.targets.LevelSet(0.0),
 }
 
 
 def make(targets="sampled", rule="vtl", seed=3, pool=POOL):
-    kernel = sl.kernels.Matern(2.5, 0.7)
-    return sl.ActiveLearner(
+    kernel = tm.kernels.Matern(2.5, 0.7)
+    return tm.ActiveLearner(
         kernel, pool=pool, targets=TARGETS[targets], noise_std=0.1, rule=rule, seed=seed
     )
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import oracle
-import sightline as sl
-from sightline.targets import (
+import tellmost as tm
+from tellmost.targets import (
     LevelSet,
     NoTargetsLeft,
     PotentialMaximizers,
@@ -20,8 +20,8 @@ POOL = np.stack(np.meshgrid(np.linspace(-1, 1, 9), np.linspace(-1, 1, 9)), -1).r
 
 def learner_of(targets, seed=0, **more):
     arguments = {"noise_std": 0.1, **more}
-    return sl.ActiveLearner(
-        sl.kernels.Gaussian(0.5), pool=POOL, targets=targets, seed=seed, **arguments
+    return tm.ActiveLearner(
+        tm.kernels.Gaussian(0.5), pool=POOL, targets=targets, seed=seed, **arguments
     )
 
 
@@ -53,7 +53,7 @@ def test_the_same_region_in_any_form_is_the_same(targets, rule):
 
 
 def test_a_region_may_be_a_box_that_the_pool_does_not_touch():
-    box = sl.Box([2.0, 2.0], [2.5, 3.0])
+    box = tm.Box([2.0, 2.0], [2.5, 3.0])
     learner = learner_of(box)
     assert box.contains(learner.target_points).all()
     assert learner.ask()[0] == 80  # the corner next to the box
@@ -91,7 +91,7 @@ def test_sampled_targets_can_be_drawn_from_any_distribution():
 
     learner = learner_of(Sampled(sampler, 50))
     assert np.abs(learner.target_points.mean(axis=0) - 0.5).max() < 0.1
-    box = sl.Box([0.0, 0.0], [0.2, 0.4])
+    box = tm.Box([0.0, 0.0], [0.2, 0.4])
     learner = learner_of(Sampled(box, 50))
     assert box.contains(learner.target_points).all()
     assert learner.target_points.max(axis=0) == pytest.approx([0.2, 0.4], abs=0.05)
@@ -159,7 +159,7 @@ def test_learning_about_potential_maximizers_finds_the_maximum():
     assert learner.predict()[0].argmax() == f(POOL).argmax()
 
 
-@pytest.mark.parametrize("kernel", [sl.kernels.Gaussian(0.5), sl.kernels.Laplace(1.0)], ids=repr)
+@pytest.mark.parametrize("kernel", [tm.kernels.Gaussian(0.5), tm.kernels.Laplace(1.0)], ids=repr)
 def test_functions_are_drawn_from_the_posterior(kernel):
     drawn = []
 
@@ -168,7 +168,7 @@ def test_functions_are_drawn_from_the_posterior(kernel):
         return np.ones(len(known.points), dtype=bool)
 
     pool = POOL[::4]
-    learner = sl.ActiveLearner(kernel, pool=pool, targets=all_points, noise_std=0.2)
+    learner = tm.ActiveLearner(kernel, pool=pool, targets=all_points, noise_std=0.2)
     learner.tell([0, 10, 20], [1.0, -1.0, 0.5])
     learner.ask()
     (sample,) = drawn[-1:]
@@ -190,7 +190,7 @@ def test_thompson_targets_are_where_drawn_functions_are_largest():
 
 
 def test_thompson_targets_refuse_a_pool_too_large_to_draw_at(monkeypatch):
-    monkeypatch.setattr("sightline.targets.maximizers.SAMPLED_ROWS", 50)
+    monkeypatch.setattr("tellmost.targets.maximizers.SAMPLED_ROWS", 50)
     with pytest.raises(ValueError, match="jointly at all points of the pool, at most 50"):
         learner_of(ThompsonMaximizers(3)).ask()
 

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-import sightline as sl
+import tellmost as tm
 from problems import Case, make_case, seeds, tensor
-from sightline import numerics
-from sightline.kernels import (
+from tellmost import numerics
+from tellmost.kernels import (
     FeatureMap,
     Gaussian,
     Laplace,
@@ -60,7 +60,7 @@ def case_of(
     return Case(X, A, arguments, problem, 0.4)
 
 
-def check_floor(case: Case, k: int = 3) -> sl.Selection:
+def check_floor(case: Case, k: int = 3) -> tm.Selection:
     """Both figures are the oracle's, and exact."""
     chosen = case.select(k, "vtl", floor=True)
     prior = np.diag(case.oracle.K)[case.oracle.A].max()
@@ -102,7 +102,7 @@ def test_linear_floors_are_the_oracles(**options):
 def test_points_observed_outside_the_pool_lower_the_floor(seed, outside, d):
     case = make_case(seed, n=8, outside=outside, d=d)
     chosen = check_floor(case)
-    without = sl.select(
+    without = tm.select(
         case.pool, case.targets, 1, noise_std=case.arguments["noise_std"], floor=True
     )
     assert (chosen.floor <= without.floor + 1e-9).all()
@@ -186,7 +186,7 @@ def test_the_floor_of_a_precomputed_kernel_is_that_of_its_matrix():
     X, A, _ = draw(2, 18, 4, 3)
     case = case_of(X, A, *ROUGH["laplace"], observed=(5,))
     chosen = check_floor(case)
-    by_matrix = sl.select(
+    by_matrix = tm.select(
         np.arange(18),
         np.arange(18, 22),
         3,
@@ -201,7 +201,7 @@ def test_the_floor_of_a_precomputed_kernel_is_that_of_its_matrix():
 
 def test_targets_inside_the_pool_have_no_floor():
     X, _, _ = draw(3, 18, 4, 3)
-    chosen = sl.select(X, X[:4], 3, kernel=Laplace(4.0), noise_std=0.4, floor=True)
+    chosen = tm.select(X, X[:4], 3, kernel=Laplace(4.0), noise_std=0.4, floor=True)
     np.testing.assert_allclose(chosen.floor, 0.0, atol=1e-12)
     assert (chosen.whole_pool > 1e-3).all()
 
@@ -275,7 +275,7 @@ def test_inner_products_have_an_exact_floor_at_every_size(d):
 def test_a_large_pool_that_says_nothing_has_the_floor_of_the_prior():
     """Rows of zeros under a kernel that is not treated as an inner product."""
     _, A, _ = draw(6, 20, 3, 2)
-    chosen = sl.select(
+    chosen = tm.select(
         np.zeros((20, 2)), A, 2, kernel=Sum(Linear(), Linear()), noise_std=0.5, floor=True
     )
     np.testing.assert_allclose(chosen.floor, 2 * (A**2).sum(axis=1), rtol=1e-12)
@@ -337,14 +337,14 @@ def test_there_is_no_floor_unless_it_is_asked_for():
 
 def test_a_pool_that_spans_the_space_is_said_to_make_the_floor_uninformative(capsys):
     X, A, _ = draw(7, 20, 4, 6)
-    print(sl.select(X, A, 3, noise_std=0.4, floor=True))
+    print(tm.select(X, A, 3, noise_std=0.4, floor=True))
     assert "uninformative" in capsys.readouterr().out
 
 
 def test_a_floor_above_zero_is_printed_as_its_mean():
     X, A, _ = draw(8, 20, 4, 6, rank=2)
-    chosen = sl.select(X, A, 3, noise_std=0.4, floor=True)
+    chosen = tm.select(X, A, 3, noise_std=0.4, floor=True)
     assert f"floor {chosen.floor.mean():.4g}" in repr(chosen)
     weights = np.array([1.0, 2.0, 3.0, 4.0])
-    weighted = sl.select(X, A, 3, noise_std=0.4, floor=True, target_weights=weights)
+    weighted = tm.select(X, A, 3, noise_std=0.4, floor=True, target_weights=weights)
     assert f"floor {weights @ chosen.floor / 10:.4g}" in repr(weighted)

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-import sightline as sl
+import tellmost as tm
 from problems import seeds, tensor
-from sightline.kernels import Gaussian, Laplace, Linear, Matern, Precomputed
-from sightline.posterior import functions
-from sightline.posterior.functions import FunctionPosterior, GrowingMatrix
-from sightline.posterior.weights import WeightPosterior, symmetric_root
+from tellmost.kernels import Gaussian, Laplace, Linear, Matern, Precomputed
+from tellmost.posterior import functions
+from tellmost.posterior.functions import FunctionPosterior, GrowingMatrix
+from tellmost.posterior.weights import WeightPosterior, symmetric_root
 
 CPU = torch.device("cpu")
 N, M, D = 9, 3, 5
@@ -259,7 +259,7 @@ def test_what_was_observed_before_a_selection_is_conditioned_on_in_blocks(monkey
         grow(self, F, corner)
 
     monkeypatch.setattr(FunctionPosterior, "_grow", counted)
-    sl.select(pool, targets, 3, kernel=Gaussian(1.5), noise_std=0.3, observed=observed)
+    tm.select(pool, targets, 3, kernel=Gaussian(1.5), noise_std=0.3, observed=observed)
     assert sizes[0] == 40 and set(sizes[1:]) <= {1}
 
 

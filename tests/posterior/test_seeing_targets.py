@@ -6,9 +6,9 @@ import torch
 
 import oracle
 from problems import tensor
-from sightline.kernels import Gaussian, Linear, Matern
-from sightline.numerics import RANK_TOLERANCE
-from sightline.posterior.functions import FunctionPosterior
+from tellmost.kernels import Gaussian, Linear, Matern
+from tellmost.numerics import RANK_TOLERANCE
+from tellmost.posterior.functions import FunctionPosterior
 
 CPU = torch.device("cpu")
 LINE = np.linspace(0, 3, 90)[:, None]

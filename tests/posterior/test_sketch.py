@@ -8,11 +8,11 @@ import torch
 
 import oracle
 from problems import tensor
-from sightline.exchange import Alone, Place
-from sightline.kernels import Gaussian, Kernel, Matern
-from sightline.numerics import SEEING_TOLERANCE, SKETCH_NOISE, SKETCH_TOLERANCE
-from sightline.pools import Pool
-from sightline.posterior import (
+from tellmost.exchange import Alone, Place
+from tellmost.kernels import Gaussian, Kernel, Matern
+from tellmost.numerics import SEEING_TOLERANCE, SKETCH_NOISE, SKETCH_TOLERANCE
+from tellmost.pools import Pool
+from tellmost.posterior import (
     Dense,
     Features,
     FunctionTracker,
@@ -22,7 +22,7 @@ from sightline.posterior import (
     Sketch,
     TargetState,
 )
-from sightline.posterior.sketch import must_be_many
+from tellmost.posterior.sketch import must_be_many
 
 KERNELS = {"gaussian": Gaussian(1.0), "matern": Matern(2.5, 3.0)}
 N = 250

@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from sightline.probes import fit_logistic
+from tellmost.probes import fit_logistic
 
 
 def problem(n, d, classes, seed=0, spread=1.0):

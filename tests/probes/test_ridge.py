@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-from sightline import numerics
-from sightline.probes import fit_ridge
+from tellmost import numerics
+from tellmost.probes import fit_ridge
 
 
 def problem(n, d, outputs, seed, noise_ratio=0.5):

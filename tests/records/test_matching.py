@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-import sightline as sl
+import tellmost as tm
 from files_of_points import IDS, ROWS, N, write_csv, write_jsonl, write_npy, write_parquet
-from sightline.records import match_ids, read_labels, read_observed, read_records
+from tellmost.records import match_ids, read_labels, read_observed, read_records
 
 WANTED = [7, 0, 3]
 NAMES = [IDS[row] for row in WANTED]
@@ -97,7 +97,7 @@ def test_a_file_without_ids_lists_its_columns(pool, tmp_path):
 def test_other_files_are_refused(pool, tmp_path):
     with pytest.raises(FileNotFoundError, match="exclude: there is no file"):
         match_ids(tmp_path / "gone.csv", pool, "exclude")
-    with pytest.raises(ValueError, match=r"formats are \.sightline, \.npy, \.csv.*\.txt"):
+    with pytest.raises(ValueError, match=r"formats are \.tellmost, \.npy, \.csv.*\.txt"):
         match_ids(write(tmp_path, "ids.xml", "x"), pool, "exclude")
 
 
@@ -116,17 +116,17 @@ def test_row_numbers_come_from_an_npy_file(pool, tmp_path):
 
 
 def test_a_saved_selection_names_its_picks_of_the_same_pool_only(pool, tmp_path):
-    chosen = sl.select(pool.vectors, ROWS[:2], 3)
-    chosen.save(tmp_path / "round1.sightline")
-    rows = match_ids(tmp_path / "round1.sightline", pool, "exclude")
+    chosen = tm.select(pool.vectors, ROWS[:2], 3)
+    chosen.save(tmp_path / "round1.tellmost")
+    rows = match_ids(tmp_path / "round1.tellmost", pool, "exclude")
     np.testing.assert_array_equal(rows, chosen.indices)
-    observed = read_observed(tmp_path / "round1.sightline", pool)
-    assert not set(sl.select(pool.vectors, ROWS[:2], 3, observed=observed).indices) & set(rows)
+    observed = read_observed(tmp_path / "round1.tellmost", pool)
+    assert not set(tm.select(pool.vectors, ROWS[:2], 3, observed=observed).indices) & set(rows)
     other = read_records(write_csv(tmp_path, 2 * ROWS, name="other.csv"))
     with pytest.raises(
         ValueError, match=r"exclude is a Selection from another pool than other.csv"
     ):
-        match_ids(tmp_path / "round1.sightline", other, "exclude")
+        match_ids(tmp_path / "round1.tellmost", other, "exclude")
 
 
 # ---- labels

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import oracle
-import sightline as sl
+import tellmost as tm
 from files_of_points import (
     ARRAYS,
     IDS,
@@ -21,18 +21,18 @@ from files_of_points import (
     write_npy,
     write_parquet,
 )
-from sightline.records import (
+from tellmost.records import (
     check_picks_path,
     match_ids,
     nearest_targets,
     read_records,
     write_picks,
 )
-from sightline.sources import open_source
+from tellmost.sources import open_source
 
 TARGETS = np.random.default_rng(1).normal(size=(3, D))
 TARGET_IDS = ["one", "two", "three"]
-CHOSEN = sl.select(ROWS, TARGETS, 4)
+CHOSEN = tm.select(ROWS, TARGETS, 4)
 NEAREST = nearest_targets(CHOSEN, ROWS, TARGETS)
 
 
@@ -78,14 +78,14 @@ def test_ids_that_are_numbers_stay_numbers_and_no_target_is_left_empty(suffix, t
 
 
 def test_a_saved_selection_is_one_of_the_formats(tmp_path):
-    write_picks(tmp_path / "picks.sightline", CHOSEN, read_records(write_npy(tmp_path)))
-    loaded = sl.Selection.load(tmp_path / "picks.sightline")
+    write_picks(tmp_path / "picks.tellmost", CHOSEN, read_records(write_npy(tmp_path)))
+    loaded = tm.Selection.load(tmp_path / "picks.tellmost")
     np.testing.assert_array_equal(loaded.indices, CHOSEN.indices)
 
 
 def test_no_picks_are_a_file_without_rows(tmp_path):
     records = read_records(write_npy(tmp_path))
-    none = sl.select(ROWS, TARGETS, 4, min_gain=1e9)
+    none = tm.select(ROWS, TARGETS, 4, min_gain=1e9)
     for suffix in (".csv", ".jsonl", ".parquet"):
         write_picks(tmp_path / f"picks{suffix}", none, records)
         assert read_rows(tmp_path / f"picks{suffix}") == []
@@ -93,7 +93,7 @@ def test_no_picks_are_a_file_without_rows(tmp_path):
 
 def test_nearest_targets_are_those_of_the_normalised_rows(tmp_path):
     far = ROWS + 5  # without centring all look alike
-    chosen = sl.select(far, TARGETS + 5, 4, normalize="center+unit")
+    chosen = tm.select(far, TARGETS + 5, 4, normalize="center+unit")
     found = nearest_targets(chosen, far, TARGETS + 5)
     mean = far.astype(np.float64).mean(0)
     cosine = oracle.cosines(far[chosen.indices] - mean, TARGETS + 5 - mean)
@@ -176,7 +176,7 @@ def test_gzipped_records_are_written_gzipped(tmp_path):
 
 def test_a_name_that_says_no_format_is_refused_before_long_work(tmp_path):
     records = read_records(write_npy(tmp_path))
-    with pytest.raises(ValueError, match=r"picks\.xlsx; the formats are \.csv.*\.sightline"):
+    with pytest.raises(ValueError, match=r"picks\.xlsx; the formats are \.csv.*\.tellmost"):
         check_picks_path(tmp_path / "picks.xlsx", records)
     with pytest.raises(ValueError, match=r"in its own format, \.npy; got picks\.csv"):
         check_picks_path(tmp_path / "picks.csv", records, as_records=True)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sightline as sl
+import tellmost as tm
 from files_of_points import (
     ARRAYS,
     IDS,
@@ -24,11 +24,11 @@ from files_of_points import (
     write_npz,
     write_parquet,
 )
-from sightline.records import read_records
-from sightline.sources import NamedArray, open_source
+from tellmost.records import read_records
+from tellmost.sources import NamedArray, open_source
 
 TARGETS = np.random.default_rng(1).normal(size=(2, D))
-PICKS = sl.select(ROWS, TARGETS, 4).indices
+PICKS = tm.select(ROWS, TARGETS, 4).indices
 
 
 def rows_of(records):
@@ -44,7 +44,7 @@ def test_every_format_gives_the_same_picks(write, tmp_path):
     records = read_records(write(tmp_path))
     assert len(records) == N
     np.testing.assert_array_equal(rows_of(records), ROWS)
-    np.testing.assert_array_equal(sl.select(records.vectors, TARGETS, 4).indices, PICKS)
+    np.testing.assert_array_equal(tm.select(records.vectors, TARGETS, 4).indices, PICKS)
 
 
 @pytest.mark.parametrize("write", ARRAYS.values(), ids=ARRAYS)
@@ -205,7 +205,7 @@ def test_a_row_of_a_parquet_file_that_is_not_finite_is_named_by_its_id(tmp_path)
     rows[8, 1] = np.nan
     records = read_records(write_parquet(tmp_path, rows))
     with pytest.raises(ValueError, match=r"row 8 of pool.parquet, id 'doc-8', has a NaN"):
-        sl.select(records.vectors, TARGETS, 2)
+        tm.select(records.vectors, TARGETS, 2)
 
 
 # ---- .csv
@@ -419,8 +419,8 @@ def test_a_lone_vector_is_one_row_where_that_is_allowed(tmp_path):
     np.save(tmp_path / "query.npy", ROWS[0])
     targets = read_records(tmp_path / "query.npy", "targets", lone_vector=True)
     assert len(targets) == 1
-    assert sl.select(ROWS, targets.vectors, 2).indices.tolist() == (
-        sl.select(ROWS, ROWS[:1], 2).indices.tolist()
+    assert tm.select(ROWS, targets.vectors, 2).indices.tolist() == (
+        tm.select(ROWS, ROWS[:1], 2).indices.tolist()
     )
 
 

@@ -5,18 +5,18 @@ import json
 import numpy as np
 import pytest
 
-import sightline as sl
-from sightline.recalling import recall
-from sightline.report import curves as curves_of_report
-from sightline.report.curves import follow, follow_curves
-from sightline.report.health import measure_overlap
-from sightline.report.levels import with_levels
-from sightline.report.map import draw_map
-from sightline.report.payload import write_payload
-from sightline.report.picks import find_served
-from sightline.report.rows import Items, find_closeness
-from sightline.report.targets import describe_targets
-from sightline.studies import examine
+import tellmost as tm
+from tellmost.recalling import recall
+from tellmost.report import curves as curves_of_report
+from tellmost.report.curves import follow, follow_curves
+from tellmost.report.health import measure_overlap
+from tellmost.report.levels import with_levels
+from tellmost.report.map import draw_map
+from tellmost.report.payload import write_payload
+from tellmost.report.picks import find_served
+from tellmost.report.rows import Items, find_closeness
+from tellmost.report.targets import describe_targets
+from tellmost.studies import examine
 
 generator = np.random.default_rng(3)
 POOL, TARGETS = generator.standard_normal((200, 6)), generator.standard_normal((7, 6))
@@ -36,7 +36,7 @@ def variances_after(chosen, indices):
 
 @pytest.mark.parametrize("targets_at_once", [None, 2])
 def test_curves_of_any_picks_are_those_of_the_posterior(targets_at_once, monkeypatch):
-    chosen = sl.select(POOL, TARGETS, 10, target_weights=WEIGHTS)
+    chosen = tm.select(POOL, TARGETS, 10, target_weights=WEIGHTS)
     if targets_at_once:
         monkeypatch.setattr(curves_of_report, "RETRACE_BYTES", 8 * 10 * targets_at_once)
     picks = np.array([5, 3, 100, 3, 7, 8, 1, 199, 0, 55])
@@ -47,21 +47,21 @@ def test_curves_of_any_picks_are_those_of_the_posterior(targets_at_once, monkeyp
 
 
 def test_the_curve_of_the_selection_is_its_own_and_the_others_are_those_of_other_rules():
-    chosen = sl.select(POOL, TARGETS, 12, noise_ratio=0.5, candidates=np.arange(150))
+    chosen = tm.select(POOL, TARGETS, 12, noise_ratio=0.5, candidates=np.arange(150))
     recalled = recall(chosen, POOL, TARGETS)
     curves = follow_curves(recalled)
     np.testing.assert_allclose(follow(recalled, chosen.indices).mean, chosen.uncertainty)
     np.testing.assert_array_equal(curves.own, chosen.uncertainty)
     assert curves.worst[-1] == pytest.approx(chosen.target_variance[1].max())
     for name in ("top-k", "mmr"):
-        other = sl.select(POOL, TARGETS, 12, rule=name, noise_ratio=0.5, candidates=np.arange(150))
+        other = tm.select(POOL, TARGETS, 12, rule=name, noise_ratio=0.5, candidates=np.arange(150))
         np.testing.assert_allclose(curves.others[name].mean, other.uncertainty)
     assert len(curves.random) == 10
     assert len({course.mean[-1] for course in curves.random}) == 10
 
 
 def test_repeated_picks_do_not_make_the_others_repeat_theirs():
-    chosen = sl.select(POOL[:20], TARGETS, 30, replace=True)
+    chosen = tm.select(POOL[:20], TARGETS, 30, replace=True)
     curves = follow_curves(recall(chosen, POOL[:20], TARGETS))
     assert len(chosen) == 30
     assert {len(course.mean) for course in curves.others.values()} == {21}
@@ -69,12 +69,12 @@ def test_repeated_picks_do_not_make_the_others_repeat_theirs():
 
 def test_a_singular_covariance_is_named_as_the_reason():
     pool = np.repeat(POOL[:5], 8, axis=0)
-    chosen = sl.select(pool, TARGETS, 20, rule=sl.rules.Random(0), noise_std=1e-9)
+    chosen = tm.select(pool, TARGETS, 20, rule=tm.rules.Random(0), noise_std=1e-9)
     assert "singular" in follow_curves(recall(chosen, pool, TARGETS)).obstacle
 
 
 def test_the_targets_served_most_are_those_whose_variance_falls_most(monkeypatch):
-    chosen = sl.select(POOL, TARGETS, 9)
+    chosen = tm.select(POOL, TARGETS, 9)
     falls = -np.diff(variances_after(chosen, chosen.indices), axis=0)
     expected = np.argsort(-falls, axis=1)[:, :3].tolist()
     recalled = recall(chosen, POOL, TARGETS)
@@ -84,7 +84,7 @@ def test_the_targets_served_most_are_those_whose_variance_falls_most(monkeypatch
 
 
 def test_a_target_is_as_close_as_its_nearest_row():
-    chosen = sl.select(POOL, TARGETS, 3, normalize="center")
+    chosen = tm.select(POOL, TARGETS, 3, normalize="center")
     centre = POOL.mean(axis=0)
     rows, aims = POOL - centre, TARGETS - centre
     rows /= np.linalg.norm(rows, axis=1)[:, None]
@@ -99,8 +99,8 @@ def test_a_target_is_as_close_as_its_nearest_row():
 
 
 def test_the_whole_pool_is_found_though_nobody_asked():
-    plain = sl.select(POOL, TARGETS, 5, observed=[4, 9], target_weights=WEIGHTS)
-    asked = sl.select(POOL, TARGETS, 5, observed=[4, 9], target_weights=WEIGHTS, floor=True)
+    plain = tm.select(POOL, TARGETS, 5, observed=[4, 9], target_weights=WEIGHTS)
+    asked = tm.select(POOL, TARGETS, 5, observed=[4, 9], target_weights=WEIGHTS, floor=True)
     found = with_levels(recall(plain, POOL, TARGETS))
     np.testing.assert_allclose(found.whole_pool, asked.whole_pool)
     np.testing.assert_allclose(found.floor, asked.floor)
@@ -108,15 +108,15 @@ def test_the_whole_pool_is_found_though_nobody_asked():
 
 
 def test_the_overlap_is_with_the_picks_at_other_noise():
-    chosen = sl.select(POOL, TARGETS, 20)
+    chosen = tm.select(POOL, TARGETS, 20)
     overlap = measure_overlap(recall(chosen, POOL, TARGETS))
     for factor in (0.1, 10.0):
-        other = sl.select(POOL, TARGETS, 20, noise_ratio=factor)
+        other = tm.select(POOL, TARGETS, 20, noise_ratio=factor)
         assert overlap.shares[factor] == len(set(other.indices) & set(chosen.indices)) / 20
 
 
 def test_a_rule_that_does_not_see_the_noise_is_not_compared():
-    chosen = sl.select(POOL, TARGETS, 5, rule="top-k")
+    chosen = tm.select(POOL, TARGETS, 5, rule="top-k")
     overlap = measure_overlap(recall(chosen, POOL, TARGETS))
     assert overlap.shares == {}
     assert overlap.obstacle == "the picks of top-k do not depend on the noise"
@@ -124,7 +124,7 @@ def test_a_rule_that_does_not_see_the_noise_is_not_compared():
 
 def test_the_map_shows_rows_where_their_principal_components_are():
     pool = POOL * np.array([9.0, 4.0, 1.0, 1.0, 0.5, 0.5])
-    chosen = sl.select(pool, TARGETS, 5)
+    chosen = tm.select(pool, TARGETS, 5)
     map = draw_map(recall(chosen, pool, TARGETS), examine(pool), Items(None), Items(None))
     _, _, axes = np.linalg.svd(pool - pool.mean(axis=0), full_matrices=False)
     expected = np.abs((pool - pool.mean(axis=0)) @ axes[:2].T)

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-import sightline as sl
+import tellmost as tm
 from problems import KERNELS, clustered, make_case, picks_as_a_list, seeds, tensor
-from sightline import numerics
-from sightline.posterior import State
-from sightline.rules import MMR, KCenter, KMeansPlusPlus
+from tellmost import numerics
+from tellmost.posterior import State
+from tellmost.rules import MMR, KCenter, KMeansPlusPlus
 
-GAUSSIAN = sl.kernels.Gaussian(3.0)
+GAUSSIAN = tm.kernels.Gaussian(3.0)
 refuses = pytest.mark.skipif(
     "config.getoption('--shapes', False)",
     reason="with shapes checked, annotations refuse bad input before the library does",
@@ -55,9 +55,9 @@ def test_a_relevance_that_is_no_share_is_refused_with_the_way_out(bad):
 def test_the_first_choice_may_raise_a_gain_of_mmr_so_it_is_not_scored_lazily():
     pool = np.array([[1.0, 0.1], [-1.0, 1.0], [-1.0, -1.5]])
     targets = np.array([[1.0, 0.0]])
-    first, second = sl.select(pool, targets, 2, rule="mmr").indices
-    alone = sl.select(pool, targets, 1, rule="mmr", candidates=[second]).gains[0]
-    after = sl.select(pool, targets, 1, rule="mmr", candidates=[second], observed=[first]).gains[0]
+    first, second = tm.select(pool, targets, 2, rule="mmr").indices
+    alone = tm.select(pool, targets, 1, rule="mmr", candidates=[second]).gains[0]
+    after = tm.select(pool, targets, 1, rule="mmr", candidates=[second], observed=[first]).gains[0]
     assert after > alone
     assert not MMR.gains_only_shrink
 
@@ -69,7 +69,7 @@ def test_the_first_choice_may_raise_a_gain_of_mmr_so_it_is_not_scored_lazily():
 def test_rows_that_were_chosen_have_no_distance_left_to_the_last_digit(kernel):
     pool, targets = clustered(60, 7, 3)
     twins = np.concatenate([pool, pool[::-1]])
-    chosen = sl.select(twins, targets, 120, rule="k-center", kernel=kernel)
+    chosen = tm.select(twins, targets, 120, rule="k-center", kernel=kernel)
     assert (chosen.gains[:60] > 0).all()
     np.testing.assert_array_equal(chosen.gains[60:], 0.0)
     assert (np.diff(chosen.gains[1:]) <= 1e-12).all()
@@ -78,8 +78,8 @@ def test_rows_that_were_chosen_have_no_distance_left_to_the_last_digit(kernel):
 @pytest.mark.parametrize("kernel", [None, GAUSSIAN])
 def test_points_observed_outside_the_pool_count_as_chosen(kernel):
     pool, targets = clustered(80, 7, 3, dtype=np.float64)
-    far = int(sl.select(pool, k=1, rule="k-center", kernel=kernel, observed=targets).indices[0])
-    again = sl.select(pool, k=1, rule="k-center", kernel=kernel, observed=[*targets, pool[far]])
+    far = int(tm.select(pool, k=1, rule="k-center", kernel=kernel, observed=targets).indices[0])
+    again = tm.select(pool, k=1, rule="k-center", kernel=kernel, observed=[*targets, pool[far]])
     assert again.indices[0] != far
 
 
@@ -98,7 +98,7 @@ def test_top_b_ranks_by_the_first_score_and_reports_what_a_pick_adds(rule, kerne
 
 def test_k_center_starts_with_the_row_farthest_from_the_origin():
     pool, _ = clustered(90, 5, 1)
-    chosen = sl.select(pool, k=1, rule=KCenter())
+    chosen = tm.select(pool, k=1, rule=KCenter())
     assert chosen.indices[0] == np.linalg.norm(pool, axis=1).argmax()
     assert chosen.gains[0] == pytest.approx(np.linalg.norm(pool, axis=1).max(), rel=1e-6)
 
@@ -107,7 +107,7 @@ def test_k_center_and_mmr_do_not_mind_the_noise():
     pool, targets = clustered(200, 6, 4)
     for rule in ("mmr", "k-center"):
         small, large = (
-            sl.select(pool, targets, 30, rule=rule, noise_ratio=ratio).indices
+            tm.select(pool, targets, 30, rule=rule, noise_ratio=ratio).indices
             for ratio in (1e-3, 10.0)
         )
         np.testing.assert_array_equal(small, large)
@@ -147,7 +147,7 @@ def test_later_draws_of_k_means_are_independent_of_the_first():
     pool = np.array([[0.0], [1.0], [3.0]])
     pairs = np.zeros((3, 3))
     for seed in range(300):
-        first, second = sl.select(pool, k=2, rule=KMeansPlusPlus(seed)).indices
+        first, second = tm.select(pool, k=2, rule=KMeansPlusPlus(seed)).indices
         pairs[first, second] += 1
     squared = (pool - pool.T) ** 2
     expected = pairs.sum(axis=1, keepdims=True) * squared / squared.sum(axis=1, keepdims=True)
@@ -166,19 +166,19 @@ def test_a_seed_is_a_whole_number(bad):
 
 def test_foreseen_draws_save_most_passes():
     pool, targets = clustered(4_000, 64, 30)
-    chosen = sl.select(pool, targets, 200, rule="k-means++", columns_ahead=16)
+    chosen = tm.select(pool, targets, 200, rule="k-means++", columns_ahead=16)
     assert chosen.settings["passes"] <= 200 / 3
 
 
 def test_a_draw_costs_no_less_for_a_dear_row_but_has_to_fit():
     pool, _ = clustered(50, 4, 1)
     cost = np.linspace(1, 2, 50)
-    chosen = sl.select(pool, rule="k-means++", cost=cost, budget=9.0)
-    free = sl.select(pool, k=4, rule="k-means++")
+    chosen = tm.select(pool, rule="k-means++", cost=cost, budget=9.0)
+    free = tm.select(pool, k=4, rule="k-means++")
     np.testing.assert_array_equal(chosen.indices[:4], free.indices)
     assert cost[chosen.indices].sum() <= 9.0
     with pytest.raises(ValueError, match="min_gain has no meaning for rule 'k-means\\+\\+'"):
-        sl.select(pool, rule="k-means++", min_gain=0.1)
+        tm.select(pool, rule="k-means++", min_gain=0.1)
 
 
 # ---- undirected VTL
@@ -187,7 +187,7 @@ def test_a_draw_costs_no_less_for_a_dear_row_but_has_to_fit():
 @pytest.mark.parametrize("kernel", [None, GAUSSIAN])
 def test_gains_of_undirected_vtl_add_up_to_what_the_candidates_lose(kernel):
     pool, _ = clustered(120, 9, 1)
-    chosen = sl.select(
+    chosen = tm.select(
         pool, k=20, rule="undirected-vtl", kernel=kernel, candidates=np.arange(10, 90)
     )
     np.testing.assert_allclose(chosen.gains, -np.diff(chosen.uncertainty), rtol=1e-8)
@@ -196,8 +196,8 @@ def test_gains_of_undirected_vtl_add_up_to_what_the_candidates_lose(kernel):
 @pytest.mark.parametrize("kernel", [None, GAUSSIAN])
 def test_undirected_vtl_is_vtl_with_the_candidates_as_targets(kernel):
     pool, targets = clustered(150, 9, 4)
-    own = sl.select(pool, targets, 25, rule="undirected-vtl", kernel=kernel, observed=[3])
-    vtl = sl.select(pool, pool, 25, rule="vtl", kernel=kernel, observed=[3])
+    own = tm.select(pool, targets, 25, rule="undirected-vtl", kernel=kernel, observed=[3])
+    vtl = tm.select(pool, pool, 25, rule="vtl", kernel=kernel, observed=[3])
     np.testing.assert_array_equal(own.indices, vtl.indices)
     np.testing.assert_allclose(own.gains, vtl.gains, rtol=1e-8)
     assert own.target_variance.shape == (2, 4)  # the targets are reported on
@@ -207,15 +207,15 @@ def test_pairs_that_do_not_fit_are_refused_with_sizes_and_the_way_out():
     pool, targets = clustered(3_000, 6, 4)
     arguments = {"k": 3, "rule": "undirected-vtl", "memory": "40MB"}
     with pytest.raises(ValueError, match=r"3,000 candidates .* 72.1 MB.*candidates=.*FeatureMap"):
-        sl.select(pool, targets, kernel=GAUSSIAN, **arguments)
-    some = sl.select(pool, targets, kernel=GAUSSIAN, candidates=np.arange(900), **arguments)
+        tm.select(pool, targets, kernel=GAUSSIAN, **arguments)
+    some = tm.select(pool, targets, kernel=GAUSSIAN, candidates=np.arange(900), **arguments)
     assert len(some) == 3
-    assert len(sl.select(pool, targets, **arguments)) == 3  # inner products keep no pairs
+    assert len(tm.select(pool, targets, **arguments)) == 3  # inner products keep no pairs
 
 
 def test_a_rule_may_read_both_squared_covariances_and_both_kinds_of_nearness():
-    class Everything(sl.rules.VTL):
-        needs = sl.rules.VTL.needs | {
+    class Everything(tm.rules.VTL):
+        needs = tm.rules.VTL.needs | {
             "squared_covariance_with_candidates",
             "similarity_to_chosen",
             "squared_distance_to_chosen",
@@ -229,14 +229,14 @@ def test_a_rule_may_read_both_squared_covariances_and_both_kinds_of_nearness():
 
     pool, targets = clustered(100, 8, 3, dtype=np.float64)
     both = tensor(np.concatenate([pool, targets]))
-    features = sl.select(pool, targets, 9, rule=Everything(), noise_std=0.7)
-    matrix = sl.select(
+    features = tm.select(pool, targets, 9, rule=Everything(), noise_std=0.7)
+    matrix = tm.select(
         np.arange(100),
         np.arange(100, 103),
         9,
         rule=Everything(),
         noise_std=0.7,
-        kernel=sl.kernels.Precomputed(both @ both.T),
+        kernel=tm.kernels.Precomputed(both @ both.T),
     )
     np.testing.assert_array_equal(features.indices, matrix.indices)
     np.testing.assert_allclose(features.gains, matrix.gains, rtol=1e-8)
@@ -247,8 +247,8 @@ def test_streamed_rows_are_picked_from_like_held_ones(rule, tmp_path, monkeypatc
     pool, targets = clustered(3_000, 16, 5)
     np.save(tmp_path / "pool.npy", pool)
     monkeypatch.setattr(numerics, "HELD_SHARE", 0.0)
-    streamed = sl.select(tmp_path / "pool.npy", targets, 40, rule=rule)
-    held = sl.select(torch.from_numpy(pool), targets, 40, rule=rule)
+    streamed = tm.select(tmp_path / "pool.npy", targets, 40, rule=rule)
+    held = tm.select(torch.from_numpy(pool), targets, 40, rule=rule)
     assert streamed.settings["pool"] == "streamed"
     assert streamed.settings["passes"] <= 20
     np.testing.assert_array_equal(streamed.indices, held.indices)
@@ -260,5 +260,5 @@ def test_mmr_takes_gains_that_cancel_for_ties():
     for _ in range(20):
         pool = np.abs(generator.standard_normal((30, 1))) + 0.1
         targets = np.abs(generator.standard_normal((3, 1))) + 0.1
-        chosen = sl.select(pool, targets, 10, rule="mmr", normalize="unit")
+        chosen = tm.select(pool, targets, 10, rule="mmr", normalize="unit")
         np.testing.assert_array_equal(chosen.indices, np.arange(10))

@@ -5,15 +5,15 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
-import sightline as sl
-from sightline.exchange import Alone, Place
-from sightline.kernels import Gaussian, Laplace, Linear, Matern, Scaled, Sum
-from sightline.pools import Pool
-from sightline.posterior import Problem, State
-from sightline.posterior.among_rows import NAME, CovarianceAmongRows
-from sightline.posterior.functions import FunctionPosterior
-from sightline.posterior.problem import TargetState, prior_correlation
-from sightline.posterior.targets import covariance_fields
+import tellmost as tm
+from tellmost.exchange import Alone, Place
+from tellmost.kernels import Gaussian, Laplace, Linear, Matern, Scaled, Sum
+from tellmost.pools import Pool
+from tellmost.posterior import Problem, State
+from tellmost.posterior.among_rows import NAME, CovarianceAmongRows
+from tellmost.posterior.functions import FunctionPosterior
+from tellmost.posterior.problem import TargetState, prior_correlation
+from tellmost.posterior.targets import covariance_fields
 
 SMOOTH = [
     "vtl",
@@ -77,28 +77,28 @@ def problem_of(kernel) -> Problem:
 
 
 def is_itl(rule) -> bool:
-    return isinstance(rule, sl.rules.ITL)
+    return isinstance(rule, tm.rules.ITL)
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("name", SMOOTH)
 @pytest.mark.parametrize("observations", [0, 3])
 def test_gradients_of_a_gain_are_those_of_its_values(name, kernel, observations):
-    gain = gain_of(sl.rules.BY_NAME[name](), kernel, observations)
+    gain = gain_of(tm.rules.BY_NAME[name](), kernel, observations)
     assert gradcheck(gain, (points(5, 2).requires_grad_(),))
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_a_gradient_changes_no_gain(name, kernel):
-    gain, x = gain_of(sl.rules.BY_NAME[name](), kernel), points(50, 2)
+    gain, x = gain_of(tm.rules.BY_NAME[name](), kernel), points(50, 2)
     assert torch.equal(gain(x.clone().requires_grad_()), gain(x))
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_gradients_are_finite_at_the_targets_and_at_what_was_observed(name, kernel):
-    gain = gain_of(sl.rules.BY_NAME[name](), kernel)
+    gain = gain_of(tm.rules.BY_NAME[name](), kernel)
     x = torch.cat([SEEN, TARGETS]).requires_grad_()
     gain(x).sum().backward()
     assert bool(torch.isfinite(x.grad).all())
@@ -107,7 +107,7 @@ def test_gradients_are_finite_at_the_targets_and_at_what_was_observed(name, kern
 @pytest.mark.parametrize("name", ["ctl", "cosine"])
 def test_a_candidate_of_no_variance_has_gain_and_gradient_zero(name):
     """The origin, for a linear kernel: both are 0 by convention, not 0 divided by 0."""
-    gain = gain_of(sl.rules.BY_NAME[name](), Linear())
+    gain = gain_of(tm.rules.BY_NAME[name](), Linear())
     x = torch.cat([torch.zeros(1, 2).double(), points(2, 2)]).requires_grad_()
     gains = gain(x)
     gains.sum().backward()
@@ -121,7 +121,7 @@ def test_the_distance_of_a_chosen_candidate_to_itself_has_gradient_zero():
     prior = torch.full((3,), 9.0, dtype=torch.float64)
     fields = {"squared_distance_to_chosen": squared, "prior_variance": prior}
     state = State(torch.arange(3), 1, torch.ones(3, dtype=torch.float64), fields)
-    gains = sl.rules.KCenter().gain(state)
+    gains = tm.rules.KCenter().gain(state)
     gains.sum().backward()
     assert gains.tolist() == [0.0, 2.0, 3.0]
     assert squared.grad.tolist() == [0.0, 0.25, 0.0]

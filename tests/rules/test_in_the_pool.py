@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-import sightline as sl
+import tellmost as tm
 from problems import KERNELS, for_rule, make_case, seeds
 
 POOL = np.random.default_rng(0).normal(size=(40, 4))
 OUTSIDE = np.random.default_rng(1).normal(size=(3, 4))
-KERNEL = sl.kernels.Gaussian(2.0)
+KERNEL = tm.kernels.Gaussian(2.0)
 
 
 # ---- where the targets are
@@ -22,32 +22,32 @@ KERNEL = sl.kernels.Gaussian(2.0)
 def test_truvar_refuses_targets_outside_the_candidates(kernel):
     mixed = np.concatenate([POOL[:2], OUTSIDE[:1]])
     with pytest.raises(ValueError, match=r"'truvar' needs every target .*1 of the 3 .*target 2"):
-        sl.select(POOL, mixed, 3, rule="truvar", kernel=kernel)
+        tm.select(POOL, mixed, 3, rule="truvar", kernel=kernel)
     with pytest.raises(ValueError, match=r"2 of the 3 targets are no candidates \(target 1"):
-        sl.select(POOL, POOL[:3], 3, rule="truvar", kernel=kernel, candidates=np.r_[0, 3:40])
-    assert len(sl.select(POOL, POOL[:3], 3, rule="truvar", kernel=kernel)) == 3
+        tm.select(POOL, POOL[:3], 3, rule="truvar", kernel=kernel, candidates=np.r_[0, 3:40])
+    assert len(tm.select(POOL, POOL[:3], 3, rule="truvar", kernel=kernel)) == 3
 
 
 @pytest.mark.parametrize("kernel", [None, KERNEL], ids=["linear", "gaussian"])
 def test_local_uncertainty_needs_one_target_among_the_candidates(kernel):
     with pytest.raises(ValueError, match=r"at least one target .*3 of the 3 .*none is"):
-        sl.select(POOL, OUTSIDE, 3, rule="local-uncertainty", kernel=kernel)
+        tm.select(POOL, OUTSIDE, 3, rule="local-uncertainty", kernel=kernel)
     mixed = np.concatenate([OUTSIDE, POOL[7:8]])
-    chosen = sl.select(POOL, mixed, 1, rule="local-uncertainty", kernel=kernel)
+    chosen = tm.select(POOL, mixed, 1, rule="local-uncertainty", kernel=kernel)
     assert chosen.indices.tolist() == [7]
 
 
 def test_a_rule_of_ones_own_may_ask_for_targets_in_the_pool():
-    class Mine(sl.rules.VTL):
+    class Mine(tm.rules.VTL):
         targets_in_pool = "some"
 
-    class Wrong(sl.rules.VTL):
+    class Wrong(tm.rules.VTL):
         targets_in_pool = "none"
 
     with pytest.raises(ValueError, match="at least one target"):
-        sl.select(POOL, OUTSIDE, 3, rule=Mine())
+        tm.select(POOL, OUTSIDE, 3, rule=Mine())
     with pytest.raises(ValueError, match="must be 'all', 'some' or None"):
-        sl.select(POOL, OUTSIDE, 3, rule=Wrong())
+        tm.select(POOL, OUTSIDE, 3, rule=Wrong())
 
 
 # ---- local uncertainty
@@ -57,17 +57,17 @@ def test_a_rule_of_ones_own_may_ask_for_targets_in_the_pool():
 def test_local_uncertainty_is_uncertainty_sampling_among_the_targets(kernel):
     rows = [3, 8, 11, 20, 33]
     options = {"k": 12, "kernel": kernel, "replace": True, "noise_std": 0.5}
-    own = sl.select(POOL, POOL[rows], rule="local-uncertainty", **options)
-    plain = sl.select(POOL, rule="uncertainty", candidates=rows, **options)
+    own = tm.select(POOL, POOL[rows], rule="local-uncertainty", **options)
+    plain = tm.select(POOL, rule="uncertainty", candidates=rows, **options)
     np.testing.assert_array_equal(own.indices, plain.indices)
     np.testing.assert_allclose(own.gains, plain.gains, rtol=1e-9)
 
 
 def test_nothing_is_gained_once_every_target_was_picked():
-    chosen = sl.select(POOL, POOL[5:8], 6, rule="local-uncertainty")
+    chosen = tm.select(POOL, POOL[5:8], 6, rule="local-uncertainty")
     assert set(chosen.indices[:3].tolist()) == {5, 6, 7}
     assert (chosen.gains[:3] > 0).all() and (chosen.gains[3:] == 0).all()
-    stopped = sl.select(POOL, POOL[5:8], min_gain_share=1e-6, rule="local-uncertainty")
+    stopped = tm.select(POOL, POOL[5:8], min_gain_share=1e-6, rule="local-uncertainty")
     assert len(stopped) == 3
 
 
@@ -75,7 +75,7 @@ def test_nothing_is_gained_once_every_target_was_picked():
 
 
 def test_the_threshold_is_that_of_the_first_epoch_that_is_not_over():
-    rule = sl.rules.TruVar(beta=2.0, eta=1.0, shrink=0.1, slack=0.5)
+    rule = tm.rules.TruVar(beta=2.0, eta=1.0, shrink=0.1, slack=0.5)
     for sd, expected in ((0.8, 1.0), (0.75, 0.1), (0.7, 0.1), (0.075, 0.01), (0.0, 0.0)):
         variance = torch.tensor([sd**2, 0.01 * sd**2])
         assert rule.threshold(variance) == pytest.approx(expected)
@@ -92,7 +92,7 @@ def test_the_threshold_is_that_of_the_first_epoch_that_is_not_over():
 @settings(max_examples=25, deadline=None)
 def test_gains_of_truvar_are_the_oracles_for_any_parameters(seed, kernel, beta, eta, r, delta):
     case = for_rule(make_case(seed, kernel=kernel, weighted=True), "truvar")
-    chosen = case.select(8, sl.rules.TruVar(beta, eta, r, delta))
+    chosen = case.select(8, tm.rules.TruVar(beta, eta, r, delta))
     for t, index in enumerate(chosen.indices):
         gains = oracle.truvar(case.oracle, chosen.indices[:t].tolist(), beta, eta, r, delta)
         assert chosen.gains[t] == pytest.approx(gains[index], rel=1e-8, abs=1e-12)
@@ -101,8 +101,8 @@ def test_gains_of_truvar_are_the_oracles_for_any_parameters(seed, kernel, beta, 
 def test_without_truncation_truvar_is_vtl():
     """A threshold far below every variance truncates nothing."""
     targets, options = POOL[4:12], {"kernel": KERNEL, "noise_std": 0.5}
-    own = sl.select(POOL, targets, 10, rule=sl.rules.TruVar(beta=3.0, eta=1e-6), **options)
-    vtl = sl.select(POOL, targets, 10, rule="vtl", **options)
+    own = tm.select(POOL, targets, 10, rule=tm.rules.TruVar(beta=3.0, eta=1e-6), **options)
+    vtl = tm.select(POOL, targets, 10, rule="vtl", **options)
     np.testing.assert_array_equal(own.indices, vtl.indices)
     np.testing.assert_allclose(own.gains, 9.0 * vtl.gains, rtol=1e-9)
 
@@ -110,7 +110,7 @@ def test_without_truncation_truvar_is_vtl():
 def test_rows_of_length_one_have_reached_a_threshold_of_one():
     """Their variance is 1 but for rounding, and rounding must not decide about the epoch."""
     unit = POOL / np.linalg.norm(POOL, axis=1, keepdims=True)
-    chosen = sl.select(unit, unit[:4], 3, rule="truvar")
+    chosen = tm.select(unit, unit[:4], 3, rule="truvar")
     assert chosen.gains[0] > 1e-3
 
 
@@ -121,4 +121,4 @@ BAD |= {"slack": (-0.1, float("nan"))}
 @pytest.mark.parametrize(("name", "value"), [(name, v) for name in BAD for v in BAD[name]])
 def test_truvar_checks_its_parameters(name, value):
     with pytest.raises(ValueError, match=rf"TruVar\({name}\) must be a finite number"):
-        sl.rules.TruVar(**{name: value})
+        tm.rules.TruVar(**{name: value})

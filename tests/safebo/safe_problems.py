@@ -1,4 +1,4 @@
-"""Random problems of a safe optimizer: the same one for Sightline and for the oracle."""
+"""Random problems of a safe optimizer: the same one for Tellmost and for the oracle."""
 
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 import oracle_safebo
-import sightline as sl
-from sightline.gp import Data
-from sightline.safebo import Lipschitz
+import tellmost as tm
+from tellmost.gp import Data
+from tellmost.safebo import Lipschitz
 
 ROWS = 14
 SEED_ROW = 3
@@ -59,8 +59,8 @@ def kernel_pair(lengthscale: float, variance: float):
         r = np.sqrt(3) * np.linalg.norm(X[:, None] - Z[None], axis=2) / lengthscale
         return variance * (1 + r) * np.exp(-r)
 
-    ours = sl.kernels.Matern(1.5, lengthscale)
-    return (ours if variance == 1 else sl.kernels.Scaled(ours, variance)), covariance
+    ours = tm.kernels.Matern(1.5, lengthscale)
+    return (ours if variance == 1 else tm.kernels.Scaled(ours, variance)), covariance
 
 
 def slope(points):
@@ -115,7 +115,7 @@ class Case:
         if o.has_data and number == 0:
             points = rng.uniform(0, 1, (2, width))
             data = points, rng.normal(size=2), np.array([0.04, 0.09])
-        self.gps.append(sl.GP(ours, mean=mean, noise_std=std, data=as_data(data)))
+        self.gps.append(tm.GP(ours, mean=mean, noise_std=std, data=as_data(data)))
         stds = np.full(ROWS, std)
         if o.noise == "rows" and number == 0:
             stds = rng.uniform(0.05, 0.3, ROWS)
@@ -152,14 +152,14 @@ class Case:
             "confidence": {"confidence": 0.9},
             "beta": {"beta": 1.5},
             "schedule": {"beta": lambda observations: 1.5 + 0.1 * observations},
-            "rkhs": {"beta": sl.RKHSBound(0.5, 0.5)},
+            "rkhs": {"beta": tm.RKHSBound(0.5, 0.5)},
         }[self.options.confidence]
 
-    def optimizer(self, targets=None, strategy=None) -> sl.SafeOptimizer:
+    def optimizer(self, targets=None, strategy=None) -> tm.SafeOptimizer:
         o = self.options
         noise = {"rows": self.functions[0].noise_std, "function": loud}.get(o.noise)
-        rule = sl.rules.ITL(about="y") if o.rule == "itl-y" else o.rule
-        return sl.SafeOptimizer(
+        rule = tm.rules.ITL(about="y") if o.rule == "itl-y" else o.rule
+        return tm.SafeOptimizer(
             self.X,
             objective=self.gps[0],
             constraints={name: self.constraint(i) for i, name in enumerate(self.names)},
@@ -175,15 +175,15 @@ class Case:
             **self.confidence(),
         )
 
-    def constraint(self, i: int) -> sl.Constraint:
+    def constraint(self, i: int) -> tm.Constraint:
         number = i if self.options.is_shared else i + 1
         given = {"at_least" if one.is_lower else "at_most": one.value for one in self.limits[i]}
         known = self.limits[i][0].slope
-        return sl.Constraint(
+        return tm.Constraint(
             self.gps[number], lipschitz=None if known is None else Lipschitz(*known), **given
         )
 
-    def tell(self, optimizer: sl.SafeOptimizer, row: int, context: float) -> None:
+    def tell(self, optimizer: tm.SafeOptimizer, row: int, context: float) -> None:
         """A measurement of all functions, or of one of them."""
         o, rng = self.options, self.rng
         some = range(len(self.functions)) if rng.uniform() < 0.6 else [rng.integers(len(self.f))]

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import sightline as sl
-from sightline.experiments.safebo.barriers import barriers, third_bump
+import tellmost as tm
+from tellmost.experiments.safebo.barriers import barriers, third_bump
 
 
 def count_regions(mask):
@@ -37,7 +37,7 @@ def test_no_slope_is_steeper_than_the_lipschitz_constant():
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_itl_with_expanders_reaches_the_third_bump_safely(seed):
     task, rng = barriers(), np.random.default_rng(seed)
-    optimizer = task.optimizer(rng, rule="itl", targets=sl.targets.PotentialExpanders())
+    optimizer = task.optimizer(rng, rule="itl", targets=tm.targets.PotentialExpanders())
     rows = []
     for _ in range(task.rounds):
         query = optimizer.ask()
@@ -53,8 +53,8 @@ def test_itl_with_expanders_reaches_the_third_bump_safely(seed):
 def test_a_lipschitz_constant_never_reaches_it_though_it_be_true():
     task = barriers()
     prior = task.prior
-    limit = sl.Constraint(prior, at_least=0.0, lipschitz=task.lipschitz[1])
-    optimizer = sl.SafeOptimizer(
+    limit = tm.Constraint(prior, at_least=0.0, lipschitz=task.lipschitz[1])
+    optimizer = tm.SafeOptimizer(
         task.domain, objective=prior, constraints={"g": limit}, beta=task.beta
     )
     truth = {"g": task.g}

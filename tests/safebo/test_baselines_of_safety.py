@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from safe_problems import SEED_ROW, Case, Options
 
 import oracle_baselines as slow
-import sightline as sl
-from sightline.safebo import CoordinateLines, baselines
-from sightline.safebo.baselines import heuristic_safeopt
-from sightline.safebo.baselines.eic import expected_improvement, find_incumbent
-from sightline.safebo.baselines.heuristic_safeopt import find_expanders
-from sightline.safebo.baselines.ise import safety_information
-from sightline.safebo.baselines.ise_bo import max_value_information
-from sightline.safebo.baselines.safeopt import find_expanders_by_slope, find_maximizers
-from sightline.safebo.bounds import probability_safe
-from sightline.safebo.strategies import Choice, Scene
+import tellmost as tm
+from tellmost.safebo import CoordinateLines, baselines
+from tellmost.safebo.baselines import heuristic_safeopt
+from tellmost.safebo.baselines.eic import expected_improvement, find_incumbent
+from tellmost.safebo.baselines.heuristic_safeopt import find_expanders
+from tellmost.safebo.baselines.ise import safety_information
+from tellmost.safebo.baselines.ise_bo import max_value_information
+from tellmost.safebo.baselines.safeopt import find_expanders_by_slope, find_maximizers
+from tellmost.safebo.bounds import probability_safe
+from tellmost.safebo.strategies import Choice, Scene
 
 EXAMPLES = 15
 ROUNDS = 5
@@ -78,7 +78,7 @@ def score(case: Case, optimizer, strategy, slopes, is_open) -> np.ndarray:
     return slow.only(is_open, np.zeros(len(is_open)))
 
 
-def scene_of(optimizer: sl.SafeOptimizer) -> Scene:
+def scene_of(optimizer: tm.SafeOptimizer) -> Scene:
     turn = optimizer._turn()
     return Scene(turn.stage, turn.stage.is_candidate, turn._seed_of_round)
 
@@ -121,7 +121,7 @@ def walk(options: Options, strategy) -> None:
         np.testing.assert_array_equal(optimizer.safe_mask, is_safe)
         try:
             query = optimizer.ask()
-        except (sl.MiscalibratedModel, sl.NoSafePoint):
+        except (tm.MiscalibratedModel, tm.NoSafePoint):
             return
         check_expanders(case, optimizer, strategy, slopes)
         is_open = find_open(case, optimizer, is_safe, row)
@@ -166,7 +166,7 @@ def test_a_method_by_bounds_chooses_what_the_oracle_does(strategy, options):
     walk(options, strategy)
 
 
-def start(strategy, seed: int = 0, **options) -> tuple[Case, sl.SafeOptimizer]:
+def start(strategy, seed: int = 0, **options) -> tuple[Case, tm.SafeOptimizer]:
     """A problem of which the seed and two more points were told."""
     case = Case(Options(seed=seed, **options))
     optimizer = case.optimizer(strategy=strategy)
@@ -256,12 +256,12 @@ def climb(x: np.ndarray) -> tuple[float, float]:
 
 @pytest.mark.parametrize("strategy", SAFE, ids=lambda one: type(one).__name__)
 def test_in_a_box_it_chooses_among_the_points_of_the_round(strategy):
-    optimizer = sl.SafeOptimizer(
-        sl.Box([-2.0, -2.0], [2.0, 2.0]),
-        objective=sl.GP(sl.kernels.Gaussian(1.0), noise_std=0.01),
+    optimizer = tm.SafeOptimizer(
+        tm.Box([-2.0, -2.0], [2.0, 2.0]),
+        objective=tm.GP(tm.kernels.Gaussian(1.0), noise_std=0.01),
         constraints={
-            "g": sl.Constraint(
-                sl.GP(sl.kernels.Gaussian(1.0), noise_std=0.01), at_least=0.0, lipschitz=4.0
+            "g": tm.Constraint(
+                tm.GP(tm.kernels.Gaussian(1.0), noise_std=0.01), at_least=0.0, lipschitz=4.0
             )
         },
         safe_seed=[[0.0, 0.0]],
@@ -280,13 +280,13 @@ def test_in_a_box_it_chooses_among_the_points_of_the_round(strategy):
 
 def test_safeopt_stays_within_what_slopes_prove_where_bounds_prove_more():
     X = np.linspace(0, 1, 41)
-    gp = sl.GP(sl.kernels.Gaussian(0.5), noise_std=0.01)
+    gp = tm.GP(tm.kernels.Gaussian(0.5), noise_std=0.01)
 
     def make(strategy, constant):
-        optimizer = sl.SafeOptimizer(
+        optimizer = tm.SafeOptimizer(
             X,
             objective=gp,
-            constraints={"g": sl.Constraint(gp, at_least=0.0, lipschitz=constant)},
+            constraints={"g": tm.Constraint(gp, at_least=0.0, lipschitz=constant)},
             safe_seed=[20],
             strategy=strategy,
             beta=2.0,
@@ -307,11 +307,11 @@ def test_heuristic_safeopt_finds_the_widest_expander_however_rows_are_cut(
     monkeypatch.setattr(heuristic_safeopt, "CHUNK_BYTES", chunk_bytes)
     X = np.linspace(0, 1, 61)
     f, g = -4 * (X - 0.5) ** 2, np.cos(4 * (X - 0.5))
-    optimizer = sl.SafeOptimizer(
+    optimizer = tm.SafeOptimizer(
         X,
-        objective=sl.GP(sl.kernels.Gaussian(0.4), noise_std=0.01),
+        objective=tm.GP(tm.kernels.Gaussian(0.4), noise_std=0.01),
         constraints={
-            "g": sl.Constraint(sl.GP(sl.kernels.Gaussian(0.2), noise_std=0.01), at_least=0.0)
+            "g": tm.Constraint(tm.GP(tm.kernels.Gaussian(0.2), noise_std=0.01), at_least=0.0)
         },
         safe_seed=[30],
         strategy=baselines.HeuristicSafeOpt(),
@@ -336,12 +336,12 @@ def test_heuristic_safeopt_finds_the_widest_expander_however_rows_are_cut(
 def test_goose_keeps_its_goal_until_it_is_safe_or_out_of_reach():
     X = np.linspace(0, 1, 31)
     f, g = X * 2, np.full(31, 0.6)
-    optimizer = sl.SafeOptimizer(
+    optimizer = tm.SafeOptimizer(
         X,
-        objective=sl.GP(sl.kernels.Gaussian(0.4), noise_std=0.01),
+        objective=tm.GP(tm.kernels.Gaussian(0.4), noise_std=0.01),
         constraints={
-            "g": sl.Constraint(
-                sl.GP(sl.kernels.Gaussian(0.1), noise_std=0.01), at_least=0.0, lipschitz=4.0
+            "g": tm.Constraint(
+                tm.GP(tm.kernels.Gaussian(0.1), noise_std=0.01), at_least=0.0, lipschitz=4.0
             )
         },
         safe_seed=[5],
@@ -384,7 +384,7 @@ def test_arguments_that_do_not_fit_are_refused():
     with pytest.raises(TypeError, match="strategy must be an object"):
         case.optimizer(strategy=baselines.ISE)
     with pytest.raises(ValueError, match="in place of rule and targets"):
-        case.optimizer(targets=sl.targets.PotentialExpanders(), strategy=baselines.ISE())
+        case.optimizer(targets=tm.targets.PotentialExpanders(), strategy=baselines.ISE())
     with pytest.raises(ValueError, match="epsilon"):
         baselines.GoOSE(epsilon=0.0)
     with pytest.raises(ValueError, match="draws"):
@@ -403,7 +403,7 @@ def test_the_steepest_slope_is_the_least_constant_that_holds():
 
 def test_an_estimated_constant_is_that_of_drawn_functions():
     X = np.linspace(0, 10, 201)
-    gp = sl.GP(sl.kernels.Scaled(sl.kernels.Gaussian(1.0), 4.0), mean=lambda x: 100 * x[:, 0])
+    gp = tm.GP(tm.kernels.Scaled(tm.kernels.Gaussian(1.0), 4.0), mean=lambda x: 100 * x[:, 0])
     found = baselines.estimate_lipschitz(gp, X, draws=3, seed=1)
     assert 100 < found.constant < 110  # a slope of 2 is one standard deviation
     more = baselines.estimate_lipschitz(gp, X, draws=6, seed=1)
@@ -431,11 +431,11 @@ class Opener:
     "answer", [Opener(), Opener(0.0), Opener(True), Opener("a"), Opener(0, "anything")]
 )
 def test_a_strategy_cannot_open_rows_by_itself(answer):
-    gp = sl.GP(sl.kernels.Gaussian(0.1), noise_std=0.1)
-    optimizer = sl.SafeOptimizer(
+    gp = tm.GP(tm.kernels.Gaussian(0.1), noise_std=0.1)
+    optimizer = tm.SafeOptimizer(
         np.linspace(0, 1, 11),
         objective=gp,
-        constraints={"g": sl.Constraint(gp, at_least=0.0)},
+        constraints={"g": tm.Constraint(gp, at_least=0.0)},
         safe_seed=[0.0],
         strategy=answer,
     )
@@ -446,8 +446,8 @@ def test_a_strategy_cannot_open_rows_by_itself(answer):
 
 @pytest.mark.parametrize("strategy", [baselines.SafeRandom(), baselines.SafeUncertainty()])
 def test_pending_points_are_passed_over_in_a_box_too(strategy):
-    gp = sl.GP(sl.kernels.Gaussian(1.0), noise_std=0.1)
-    optimizer = sl.SafeOptimizer(sl.Box(0.0, 6.0), objective=gp, strategy=strategy)
+    gp = tm.GP(tm.kernels.Gaussian(1.0), noise_std=0.1)
+    optimizer = tm.SafeOptimizer(tm.Box(0.0, 6.0), objective=gp, strategy=strategy)
     first = optimizer.ask()
     assert optimizer.ask(pending=[first]).x[0] != first.x[0]
 

@@ -7,19 +7,19 @@ import pytest
 import torch
 
 import oracle_safe_views
-import sightline as sl
-from sightline.numerics import CALIBRATION_ERROR
-from sightline.safebo.calibration import TOO_FEW, examine
-from sightline.safebo.outputs import Output
+import tellmost as tm
+from tellmost.numerics import CALIBRATION_ERROR
+from tellmost.safebo.calibration import TOO_FEW, examine
+from tellmost.safebo.outputs import Output
 
-PRIOR = sl.GP(sl.kernels.Gaussian(1.0), noise_std=0.1)
+PRIOR = tm.GP(tm.kernels.Gaussian(1.0), noise_std=0.1)
 
 
 def draw(rng, n, lengthscale=1.0, noise_std=0.1, prior_std=1.0, places=None):
     """Values at n of some places on a line, each with its own noise."""
     where = rng.uniform(0, 10, size=(places or n, 1))
     X = torch.from_numpy(where[rng.integers(len(where), size=n)] if places else where)
-    C = prior_std**2 * sl.kernels.Gaussian(lengthscale).block(X, X)
+    C = prior_std**2 * tm.kernels.Gaussian(lengthscale).block(X, X)
     y = torch.linalg.cholesky(C + noise_std**2 * torch.eye(n)) @ torch.randn(
         n, generator=torch.Generator().manual_seed(int(rng.integers(2**31))), dtype=torch.float64
     )
@@ -93,10 +93,10 @@ def test_coverage_counts_the_values_within_each_interval():
 
 
 def make(prior=PRIOR):
-    limited = sl.Constraint(sl.GP(sl.kernels.Gaussian(1.0), noise_std=0.2), at_least=-9.0)
+    limited = tm.Constraint(tm.GP(tm.kernels.Gaussian(1.0), noise_std=0.2), at_least=-9.0)
     constraints = {"height": limited}
     domain = np.linspace(0, 10, 101)
-    return sl.SafeOptimizer(domain, objective=prior, constraints=constraints, safe_seed=[50])
+    return tm.SafeOptimizer(domain, objective=prior, constraints=constraints, safe_seed=[50])
 
 
 def test_few_observations_say_little():
@@ -109,7 +109,7 @@ def test_few_observations_say_little():
 
 def test_prior_data_partial_values_and_noise_of_their_own_count():
     X, y = draw(np.random.default_rng(5), 20)
-    data = sl.gp.Data(X, y, torch.full((20,), 0.01, dtype=torch.float64))
+    data = tm.gp.Data(X, y, torch.full((20,), 0.01, dtype=torch.float64))
     opt = make(dataclasses.replace(PRIOR, data=data))
     opt.tell(3, 1.5, noise_std=0.7)
     opt.tell(7, constraints={"height": 0.0})
@@ -125,8 +125,8 @@ def test_prior_data_partial_values_and_noise_of_their_own_count():
 
 def test_the_unit_of_an_output_changes_nothing():
     X, y = draw(np.random.default_rng(6), 40)
-    kernel = sl.kernels.Scaled(PRIOR.kernel, 100.0)
-    prior = sl.GP(kernel, noise_std=1.0)
+    kernel = tm.kernels.Scaled(PRIOR.kernel, 100.0)
+    prior = tm.GP(kernel, noise_std=1.0)
     output = Output.of(("objective",), prior, X)
     large = examine(output, X, 10 * y, torch.ones(40, dtype=torch.float64))
     np.testing.assert_allclose(large.z, judge(X, y).z, rtol=1e-9)
@@ -134,15 +134,15 @@ def test_the_unit_of_an_output_changes_nothing():
 
 
 def test_a_kernel_without_lengthscale_is_judged_by_the_rest():
-    prior = sl.GP(sl.kernels.Linear(), noise_std=0.1)
+    prior = tm.GP(tm.kernels.Linear(), noise_std=0.1)
     X = torch.linspace(-1, 1, 30, dtype=torch.float64)[:, None]
     y = 0.3 * X[:, 0] + 0.6 * torch.from_numpy(np.random.default_rng(7).normal(size=30))
     assert judge(X, y, prior).verdict.startswith("overconfident: values scatter more")
 
 
 def test_the_table_names_every_output_once_and_says_what_to_do():
-    shared = sl.Constraint(PRIOR, at_least=-9.0)
-    opt = sl.SafeOptimizer(
+    shared = tm.Constraint(PRIOR, at_least=-9.0)
+    opt = tm.SafeOptimizer(
         np.linspace(0, 10, 101), objective=PRIOR, constraints={"height": shared}, safe_seed=[50]
     )
     for row, y in zip(range(0, 100, 4), draw(np.random.default_rng(8), 25, 0.1)[1], strict=True):

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from sightline.experiments.safebo.quadcopter import (
+from tellmost.experiments.safebo.quadcopter import (
     CODE,
     TEXT,
     Quadcopter,
     make_optimizer,
     plan_controls,
 )
-from sightline.experiments.safebo.quadcopter.costs import HOVER, total_cost
-from sightline.experiments.safebo.quadcopter.dynamics import (
+from tellmost.experiments.safebo.quadcopter.costs import HOVER, total_cost
+from tellmost.experiments.safebo.quadcopter.dynamics import (
     INERTIA,
     START,
     STEP_SECONDS,
@@ -20,8 +20,8 @@ from sightline.experiments.safebo.quadcopter.dynamics import (
     advance,
     fly,
 )
-from sightline.experiments.safebo.quadcopter.slopes import ORACLE, estimate_slopes
-from sightline.experiments.safebo.quadcopter.task import SAFE_SEED
+from tellmost.experiments.safebo.quadcopter.slopes import ORACLE, estimate_slopes
+from tellmost.experiments.safebo.quadcopter.task import SAFE_SEED
 
 
 @pytest.fixture(scope="module")

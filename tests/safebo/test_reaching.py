@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle_safe_views
-import sightline as sl
+import tellmost as tm
 
-KERNELS = [sl.kernels.Matern(1.5, 0.6), sl.kernels.Laplace(1.0)]
+KERNELS = [tm.kernels.Matern(1.5, 0.6), tm.kernels.Laplace(1.0)]
 
 
 class Task:
@@ -29,15 +29,15 @@ class Task:
         self.seed = int(np.argmax(np.minimum(*self.margins)))
 
     def optimizer(self):
-        first = sl.GP(KERNELS[0], noise_std=0.1)
-        second = sl.GP(sl.kernels.Scaled(KERNELS[1], 4.0), noise_std=0.2)  # in another unit
+        first = tm.GP(KERNELS[0], noise_std=0.1)
+        second = tm.GP(tm.kernels.Scaled(KERNELS[1], 4.0), noise_std=0.2)  # in another unit
         constraints = {
-            "a": sl.Constraint(first, at_least=self.limits[0], lipschitz=1.2),
-            "b": sl.Constraint(second, at_most=2 * self.limits[1], lipschitz=2.5),
+            "a": tm.Constraint(first, at_least=self.limits[0], lipschitz=1.2),
+            "b": tm.Constraint(second, at_most=2 * self.limits[1], lipschitz=2.5),
         }
-        opt = sl.SafeOptimizer(
+        opt = tm.SafeOptimizer(
             self.points,
-            objective=sl.GP(KERNELS[0]),
+            objective=tm.GP(KERNELS[0]),
             constraints=constraints,
             safe_seed=[self.seed],
             on_violation="continue",
@@ -127,14 +127,14 @@ def test_by_default_it_starts_at_what_is_safe_and_takes_means_for_the_truth():
 def test_a_smooth_model_reaches_what_a_seed_determines():
     """f is analytic, so what is seen on the left tells everything about the right."""
     x = np.linspace(0, 3, 60)
-    gp = sl.GP(sl.kernels.Gaussian(1.0), noise_std=0.1)
-    opt = sl.SafeOptimizer(x, objective=gp, constraints={"g": sl.Constraint(gp, at_least=0.0)})
+    gp = tm.GP(tm.kernels.Gaussian(1.0), noise_std=0.1)
+    opt = tm.SafeOptimizer(x, objective=gp, constraints={"g": tm.Constraint(gp, at_least=0.0)})
     truth = {"g": np.where(x < 2.5, 1.0, -1.0)}
     found = opt.reachable_safe_set(0.0, 3.0, truth=truth, start=np.arange(10))
     np.testing.assert_array_equal(found, x < 2.5)
-    rough = sl.GP(sl.kernels.Laplace(0.1), noise_std=0.1)
-    limits = {"g": sl.Constraint(rough, at_least=0.0)}
-    opt = sl.SafeOptimizer(x, objective=rough, constraints=limits)
+    rough = tm.GP(tm.kernels.Laplace(0.1), noise_std=0.1)
+    limits = {"g": tm.Constraint(rough, at_least=0.0)}
+    opt = tm.SafeOptimizer(x, objective=rough, constraints=limits)
     assert opt.reachable_safe_set(0.0, 3.0, truth=truth, start=np.arange(10)).sum() == 10
 
 
@@ -162,11 +162,11 @@ def test_bad_arguments_are_named(arguments, message):
 
 
 def test_lipschitz_constants_must_be_there_and_a_box_has_no_set():
-    gp = sl.GP(sl.kernels.Gaussian(1.0))
-    constraints = {"g": sl.Constraint(gp, at_least=0.0)}
-    opt = sl.SafeOptimizer([0.0, 1.0], objective=gp, constraints=constraints)
+    gp = tm.GP(tm.kernels.Gaussian(1.0))
+    constraints = {"g": tm.Constraint(gp, at_least=0.0)}
+    opt = tm.SafeOptimizer([0.0, 1.0], objective=gp, constraints=constraints)
     with pytest.raises(ValueError, match="'g' has none"):
         opt.reachable_safe_set(by="lipschitz")
-    opt = sl.SafeOptimizer(sl.Box([0.0], [1.0]), objective=gp, constraints=constraints)
+    opt = tm.SafeOptimizer(tm.Box([0.0], [1.0]), objective=gp, constraints=constraints)
     with pytest.raises(ValueError, match="finite domain"):
         opt.reachable_safe_set()

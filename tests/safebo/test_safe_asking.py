@@ -6,23 +6,23 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-import sightline as sl
-from sightline.safebo import Halted
+import tellmost as tm
+from tellmost.safebo import Halted
 
 DOMAIN = np.linspace(0, 1, 21)
-KERNEL = sl.kernels.Matern(2.5, 0.3)
+KERNEL = tm.kernels.Matern(2.5, 0.3)
 
 
-def prior(noise_std: float = 0.1, **more) -> sl.GP:
-    return sl.GP(KERNEL, noise_std=noise_std, **more)
+def prior(noise_std: float = 0.1, **more) -> tm.GP:
+    return tm.GP(KERNEL, noise_std=noise_std, **more)
 
 
-def make(domain=DOMAIN, *, limit: float = 0.0, constraint=None, **changed) -> sl.SafeOptimizer:
+def make(domain=DOMAIN, *, limit: float = 0.0, constraint=None, **changed) -> tm.SafeOptimizer:
     """The constraint's prior is measured in a unit of its own: its standard deviation is 3."""
-    wide = sl.GP(sl.kernels.Scaled(KERNEL, 9.0), noise_std=0.3)
-    made = sl.Constraint(wide, at_least=limit) if constraint is None else constraint
+    wide = tm.GP(tm.kernels.Scaled(KERNEL, 9.0), noise_std=0.3)
+    made = tm.Constraint(wide, at_least=limit) if constraint is None else constraint
     arguments = {"objective": prior(), "constraints": {"g": made}, "confidence": 0.9}
-    return sl.SafeOptimizer(domain, **{**arguments, **changed})
+    return tm.SafeOptimizer(domain, **{**arguments, **changed})
 
 
 # ---- safe starts
@@ -52,7 +52,7 @@ def test_seeds_come_as_rows_points_names_or_with_values():
     told = make(safe_seed=([10, 4], {"objective": [1.0, 2.0], "g": [3.0, 4.0]}))
     assert told.history.columns["g"].tolist() == [3.0, 4.0]
     assert told.ask().purpose != "seed"
-    box = make(sl.Box([0, 0], [1, 1]), safe_seed=[0.25, 1])
+    box = make(tm.Box([0, 0], [1, 1]), safe_seed=[0.25, 1])
     assert box.ask().x.tolist() == [0.25, 1.0]
 
 
@@ -76,7 +76,7 @@ def test_a_seed_stays_askable_until_a_violation_of_it_is_told():
     assert [trial.status for trial in optimizer.history] == ["violated", "marginal"]
     assert optimizer.ask().index == 4
     optimizer.tell(4, 0.0, {"g": 0.0})
-    with pytest.raises(sl.NoSafePoint, match="no declared seed is left"):
+    with pytest.raises(tm.NoSafePoint, match="no declared seed is left"):
         optimizer.ask()
 
 
@@ -84,14 +84,14 @@ def test_a_seed_stays_askable_until_a_violation_of_it_is_told():
 
 
 def test_a_violation_is_a_value_beyond_the_limit_by_more_than_z_noise_deviations():
-    z = sl.Constraint(prior(), at_least=0.0).violation_z
+    z = tm.Constraint(prior(), at_least=0.0).violation_z
     for std, value, status in (
         (0.1, 0.0, "safe"),
         (0.1, -(z - 0.01) * 0.1, "marginal"),
         (0.1, -(z + 0.01) * 0.1, "violated"),
         (0.2, -(z + 0.01) * 0.1, "marginal"),
     ):
-        optimizer = make(constraint=sl.Constraint(prior(), at_least=0.0))
+        optimizer = make(constraint=tm.Constraint(prior(), at_least=0.0))
         optimizer.tell(3, constraints={"g": value}, noise_std=std)
         assert optimizer.history[0].status == status
         assert optimizer.history[0].broken == (() if status == "safe" else ("g",))
@@ -104,7 +104,7 @@ def test_a_violation_is_a_value_beyond_the_limit_by_more_than_z_noise_deviations
     [({"critical": True}, "violated"), ({"violation_z": 0.5}, "violated"), ({}, "marginal")],
 )
 def test_what_counts_as_a_violation_can_be_said_for_each_constraint(given, status):
-    optimizer = make(constraint=sl.Constraint(prior(), at_most=1.0, **given))
+    optimizer = make(constraint=tm.Constraint(prior(), at_most=1.0, **given))
     optimizer.tell(3, constraints={"g": 1.08})
     assert optimizer.history[0].status == status
 
@@ -135,8 +135,8 @@ def test_where_no_trial_is_safe_for_sure_a_seed_is_the_place_to_return_to():
 
 def test_a_violation_of_a_shared_function_is_told_by_the_name_of_any_of_its_constraints():
     gp = prior()
-    both = {"low": sl.Constraint(gp, at_least=0.0), "high": sl.Constraint(gp, at_most=1.0)}
-    optimizer = sl.SafeOptimizer(DOMAIN, objective=prior(), constraints=both)
+    both = {"low": tm.Constraint(gp, at_least=0.0), "high": tm.Constraint(gp, at_most=1.0)}
+    optimizer = tm.SafeOptimizer(DOMAIN, objective=prior(), constraints=both)
     optimizer.tell(3, 9.0, {"low": 5.0})
     assert optimizer.history[0].broken == ("high",)
     assert optimizer.history[0].values == {"objective": 9.0, "low": 5.0, "high": 5.0}
@@ -163,7 +163,7 @@ def test_a_failed_point_is_passed_over_until_a_value_is_told():
 
 
 def test_in_a_box_a_failed_point_is_not_climbed_to_again():
-    optimizer = make(sl.Box(0.0, 1.0), search=sl.safebo.SobolSet(32))
+    optimizer = make(tm.Box(0.0, 1.0), search=tm.safebo.SobolSet(32))
     optimizer.tell([0.5], 0.0, {"g": 6.0})
     asked = []
     for _ in range(3):
@@ -200,11 +200,11 @@ def test_the_history_is_a_table_with_a_column_for_everything():
 
 
 def test_margins_are_in_the_unit_of_the_constraint_and_chances_those_of_the_model():
-    both = sl.Constraint(
-        sl.GP(sl.kernels.Scaled(KERNEL, 9.0), noise_std=0.3, mean=1.0), at_least=-2.0, at_most=5.0
+    both = tm.Constraint(
+        tm.GP(tm.kernels.Scaled(KERNEL, 9.0), noise_std=0.3, mean=1.0), at_least=-2.0, at_most=5.0
     )
-    other = sl.Constraint(prior(), at_most=2.0)
-    optimizer = sl.SafeOptimizer(
+    other = tm.Constraint(prior(), at_most=2.0)
+    optimizer = tm.SafeOptimizer(
         DOMAIN, objective=prior(), constraints={"g": both, "h": other}, confidence=0.7
     )
     for row, g in ((10, 1.0), (12, 2.0)):
@@ -228,7 +228,7 @@ def test_a_query_says_whether_it_explores_what_is_safe_or_expands_it():
     optimizer = make(limit=-1.0, targets=lambda known: known.is_safe)
     optimizer.tell(10, 0.0, {"g": 3.0})
     assert optimizer.ask().purpose == "explore"
-    expanding = make(limit=-1.0, targets=sl.targets.PotentialExpanders())
+    expanding = make(limit=-1.0, targets=tm.targets.PotentialExpanders())
     expanding.tell(10, 0.0, {"g": 3.0})
     assert expanding.ask().purpose == "expand"
 
@@ -236,7 +236,7 @@ def test_a_query_says_whether_it_explores_what_is_safe_or_expands_it():
 def test_printing_says_which_beta_follows_from_the_confidence():
     assert "confidence 0.9 for each query; beta: 1.28" in str(make())
     assert "bounds intersected over time; beta: 3" in str(make(confidence=None, beta=3.0))
-    bound = sl.RKHSBound({"objective": 1.0, "g": 2.0}, 0.1)
+    bound = tm.RKHSBound({"objective": 1.0, "g": 2.0}, 0.1)
     assert "beta: objective 3.45, g 4.45" in str(make(confidence=None, beta=bound))
     assert "confidence 0.99" in str(make(confidence=None))
 
@@ -255,7 +255,7 @@ def test_the_best_is_the_best_by_its_pessimistic_bound_of_what_is_safe():
         gap = rising[optimizer.optimistic_mask].max() - pessimistic.max()
         assert optimizer.regret_bound() == pytest.approx(gap)
     assert make(safe_seed=[3]).regret_bound() == float("inf")
-    with pytest.raises(sl.NoSafePoint, match="ask\\(\\) repeats a declared seed"):
+    with pytest.raises(tm.NoSafePoint, match="ask\\(\\) repeats a declared seed"):
         _ = make(safe_seed=[3]).best
 
 
@@ -273,7 +273,7 @@ def promised(error: str) -> tuple[int, float, int]:
 WIDTHS = {
     "confidence": {"confidence": 0.999},
     "beta": {"confidence": None, "beta": 4.0},
-    "rkhs": {"confidence": None, "beta": sl.RKHSBound(1.0, 0.1)},
+    "rkhs": {"confidence": None, "beta": tm.RKHSBound(1.0, 0.1)},
     "schedule": {"confidence": None, "beta": lambda n: 2.5 + 0.2 * n**0.5},
 }
 
@@ -281,13 +281,13 @@ WIDTHS = {
 @pytest.mark.parametrize("width", sorted(WIDTHS))
 @pytest.mark.parametrize("value", [0.7, 0.5, 0.37])
 def test_the_beta_and_the_repeats_that_a_refusal_promises_open_the_set(width, value):
-    def start(**given) -> sl.SafeOptimizer:
+    def start(**given) -> tm.SafeOptimizer:
         optimizer = make(limit=0.0, **given)
         optimizer.tell(7, 0.0, {"g": value})
         return optimizer
 
     refused = start(**WIDTHS[width])
-    with pytest.raises(sl.NoSafePoint) as caught:
+    with pytest.raises(tm.NoSafePoint) as caught:
         refused.ask()
     row, beta, repeats = promised(str(caught.value))
     assert start(confidence=None, beta=beta).safe_mask[row]
@@ -303,5 +303,5 @@ def test_a_refusal_says_where_even_the_most_promising_point_is_expected_to_viola
     optimizer = make()
     for row in range(21):
         optimizer.tell(row, 0.0, {"g": -0.05}, noise_std=0.5)
-    with pytest.raises(sl.NoSafePoint, match="is expected to violate a constraint: declare"):
+    with pytest.raises(tm.NoSafePoint, match="is expected to violate a constraint: declare"):
         optimizer.ask()

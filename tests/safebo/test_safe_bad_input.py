@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
-from sightline.gp import Data
-from sightline.safebo import CoordinateLines, Lipschitz, SobolSet
+import tellmost as tm
+from tellmost.gp import Data
+from tellmost.safebo import CoordinateLines, Lipschitz, SobolSet
 
 pytestmark = pytest.mark.skipif(
     "config.getoption('--shapes', False)",
@@ -16,19 +16,19 @@ pytestmark = pytest.mark.skipif(
 )
 
 DOMAIN = np.random.default_rng(0).uniform(0, 1, (12, 2))
-BOX = sl.Box([0, 0], [1, 2], names=["kp", "kd"])
-GP = sl.GP(sl.kernels.Matern(2.5, 0.5), noise_std=0.1)
-OTHER = sl.GP(sl.kernels.Matern(2.5, 0.7), noise_std=0.2)
+BOX = tm.Box([0, 0], [1, 2], names=["kp", "kd"])
+GP = tm.GP(tm.kernels.Matern(2.5, 0.5), noise_std=0.1)
+OTHER = tm.GP(tm.kernels.Matern(2.5, 0.7), noise_std=0.2)
 
 
-def limit(gp=OTHER, **limits) -> sl.Constraint:
-    return sl.Constraint(gp, **(limits or {"at_least": 0.0}))
+def limit(gp=OTHER, **limits) -> tm.Constraint:
+    return tm.Constraint(gp, **(limits or {"at_least": 0.0}))
 
 
-def make(domain=DOMAIN, **changed) -> sl.SafeOptimizer:
+def make(domain=DOMAIN, **changed) -> tm.SafeOptimizer:
     arguments = {"objective": GP, "constraints": {"g": limit()}, "safe_seed": [3]}
-    arguments["safe_seed"] = [[0.5, 0.5]] if isinstance(domain, sl.Box) else [3]
-    return sl.SafeOptimizer(domain, **{**arguments, **changed})
+    arguments["safe_seed"] = [[0.5, 0.5]] if isinstance(domain, tm.Box) else [3]
+    return tm.SafeOptimizer(domain, **{**arguments, **changed})
 
 
 def data_of(width: int) -> Data:
@@ -37,9 +37,9 @@ def data_of(width: int) -> Data:
 
 
 ARGUMENTS = [
-    ({"objective": sl.kernels.Gaussian()}, TypeError, "objective must be a sl.GP"),
+    ({"objective": tm.kernels.Gaussian()}, TypeError, "objective must be a tm.GP"),
     ({"constraints": [limit()]}, TypeError, "constraints must be given by name"),
-    ({"constraints": {"g": OTHER}}, TypeError, r"constraints\['g'\] must be a sl.Constraint"),
+    ({"constraints": {"g": OTHER}}, TypeError, r"constraints\['g'\] must be a tm.Constraint"),
     ({"constraints": {"objective": limit()}}, ValueError, "a name of its own"),
     ({"constraints": {"status": limit()}}, ValueError, "a name of its own"),
     ({"constraints": {"x0": limit()}}, ValueError, "a name of its own"),
@@ -52,10 +52,10 @@ ARGUMENTS = [
     ({"beta": float("nan")}, ValueError, "beta must be a positive finite number; got nan"),
     ({"beta": "2"}, ValueError, "beta must be a positive"),
     ({"beta": lambda n: -1.0}, ValueError, r"beta\(0\) must be a positive"),
-    ({"beta": sl.RKHSBound}, TypeError, "beta must be an instance"),
-    ({"beta": sl.RKHSBound({"objective": 1.0})}, ValueError, "must have an entry for 'g'"),
+    ({"beta": tm.RKHSBound}, TypeError, "beta must be an instance"),
+    ({"beta": tm.RKHSBound({"objective": 1.0})}, ValueError, "must have an entry for 'g'"),
     (
-        {"beta": sl.RKHSBound({"objective": 1.0, "g": 1.0, "h": 1.0})},
+        {"beta": tm.RKHSBound({"objective": 1.0, "g": 1.0, "h": 1.0})},
         ValueError,
         "names 'h'; the outputs are objective, g",
     ),
@@ -71,7 +71,7 @@ ARGUMENTS = [
     ({"on_violation": "stop"}, ValueError, "on_violation must be 'halt' or 'continue'"),
     ({"rule": "vlt"}, ValueError, "unknown rule 'vlt'"),
     ({"rule": "k-center"}, ValueError, "which is not kept where targets and safe set change"),
-    ({"targets": sl.targets.PotentialMaximizers}, TypeError, "targets must be an instance"),
+    ({"targets": tm.targets.PotentialMaximizers}, TypeError, "targets must be an instance"),
     ({"search": SobolSet()}, ValueError, "search is for a Box"),
     ({"noise_std": 0.1}, TypeError, "noise_std must be given by name"),
     ({"noise_std": {"h": 0.1}}, ValueError, "noise_std names 'h'; the outputs are objective, g"),
@@ -86,8 +86,8 @@ ARGUMENTS = [
     ({"domain": np.empty((0, 2))}, ValueError, "domain must not be empty"),
     ({"domain": np.full((3, 2), np.nan)}, ValueError, "domain must be finite"),
     ({"seed": -1}, ValueError, "seed"),
-    ({"objective": sl.GP(sl.kernels.Gaussian([1.0, 1.0, 1.0]))}, ValueError, "of 2 numbers"),
-    ({"objective": sl.GP(GP.kernel, data=data_of(3))}, ValueError, "points of 2 numbers.*got 3"),
+    ({"objective": tm.GP(tm.kernels.Gaussian([1.0, 1.0, 1.0]))}, ValueError, "of 2 numbers"),
+    ({"objective": tm.GP(GP.kernel, data=data_of(3))}, ValueError, "points of 2 numbers.*got 3"),
     ({"domain": BOX, "search": CoordinateLines}, TypeError, "search must be SobolSet"),
     ({"domain": BOX, "names": ["a", "b"]}, ValueError, "names belong to the Box"),
     ({"domain": BOX, "safe_seed": [[0.5, 3.0]]}, ValueError, "safe_seed must lie in Box"),
@@ -117,7 +117,7 @@ CONSTRAINTS = [
 @pytest.mark.parametrize(("given", "kind", "message"), CONSTRAINTS)
 def test_a_constraint_must_have_limits_that_leave_room(given, kind, message):
     with pytest.raises(kind, match=message):
-        sl.Constraint(GP, **given)
+        tm.Constraint(GP, **given)
 
 
 def test_constraints_of_one_function_must_not_contradict_each_other():
@@ -127,14 +127,14 @@ def test_constraints_of_one_function_must_not_contradict_each_other():
 
 
 def test_other_values_are_refused():
-    with pytest.raises(TypeError, match=r"Constraint\(gp\) must be a sl.GP"):
-        sl.Constraint(sl.kernels.Gaussian(), at_least=0.0)
+    with pytest.raises(TypeError, match=r"Constraint\(gp\) must be a tm.GP"):
+        tm.Constraint(tm.kernels.Gaussian(), at_least=0.0)
     with pytest.raises(ValueError, match="must be 1 or 2"):
         Lipschitz(1.0, 3)
     with pytest.raises(ValueError, match=r"norm.*must be positive"):
-        sl.RKHSBound(-1.0)
+        tm.RKHSBound(-1.0)
     with pytest.raises(ValueError, match=r"delta.*above 0 and below 1"):
-        sl.RKHSBound(1.0, 0.0)
+        tm.RKHSBound(1.0, 0.0)
     with pytest.raises(ValueError, match=r"count.*whole number of at least 2"):
         SobolSet(1)
 
@@ -164,7 +164,7 @@ TELLS = [
 ]
 
 
-def everything(optimizer: sl.SafeOptimizer) -> str:
+def everything(optimizer: tm.SafeOptimizer) -> str:
     """All that can be seen of an optimizer."""
     parts = [optimizer.state_dict(), str(optimizer), str(optimizer.ask())]
     parts += [part.tolist() for name in ("objective", "g") for part in optimizer.bounds(name)]
@@ -205,7 +205,7 @@ def test_a_schedule_that_fails_later_fails_before_the_tell_is_taken_in():
 
 
 def test_no_seed_and_nothing_safe_is_refused_when_asked():
-    with pytest.raises(sl.NoSafePoint, match="no point is known to be safe"):
+    with pytest.raises(tm.NoSafePoint, match="no point is known to be safe"):
         make(safe_seed=None).ask()
 
 
@@ -228,7 +228,7 @@ def test_targets_of_the_callers_own_must_be_a_mask_over_the_points():
     with pytest.raises(ValueError, match=r"a mask over the points of the round, \(12,\) of bool"):
         optimizer.ask()
     nothing = make(targets=lambda known: known.mean > 99, safe_seed=None, constraints=None)
-    with pytest.raises(sl.targets.NoTargetsLeft):
+    with pytest.raises(tm.targets.NoTargetsLeft):
         nothing.ask()
 
 

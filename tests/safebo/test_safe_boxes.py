@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
-from sightline.numerics import TIE_TOLERANCE
-from sightline.safebo import CoordinateLines, RandomLines, SobolSet
+import tellmost as tm
+from tellmost.numerics import TIE_TOLERANCE
+from tellmost.safebo import CoordinateLines, RandomLines, SobolSet
 
-BOX = sl.Box([0, -1], [1, 3], names=["kp", "kd"])
-KERNEL = sl.kernels.Matern(2.5, [0.4, 1.6])
+BOX = tm.Box([0, -1], [1, 3], names=["kp", "kd"])
+KERNEL = tm.kernels.Matern(2.5, [0.4, 1.6])
 SEARCHES = [SobolSet(64), CoordinateLines(50), RandomLines(50)]
 
 
@@ -19,17 +19,17 @@ def bowl(x) -> float:
     return float(1 - (x[0] - 0.7) ** 2 - ((x[1] - 1) / 4) ** 2)
 
 
-def make(box=BOX, **changed) -> sl.SafeOptimizer:
+def make(box=BOX, **changed) -> tm.SafeOptimizer:
     arguments = {
-        "objective": sl.GP(KERNEL, noise_std=0.05),
-        "constraints": {"g": sl.Constraint(sl.GP(KERNEL, noise_std=0.05), at_least=0.3)},
+        "objective": tm.GP(KERNEL, noise_std=0.05),
+        "constraints": {"g": tm.Constraint(tm.GP(KERNEL, noise_std=0.05), at_least=0.3)},
         "safe_seed": [[0.5, 1.0]],
         "confidence": 0.9,
     }
-    return sl.SafeOptimizer(box, **{**arguments, **changed})
+    return tm.SafeOptimizer(box, **{**arguments, **changed})
 
 
-def go(optimizer: sl.SafeOptimizer, rounds: int) -> list[sl.safebo.Query]:
+def go(optimizer: tm.SafeOptimizer, rounds: int) -> list[tm.safebo.Query]:
     asked = []
     for _ in range(rounds):
         asked.append(optimizer.ask())
@@ -52,7 +52,7 @@ def test_what_is_asked_in_a_box_is_inside_it_and_safe_by_the_bounds(search, rule
     assert last.shape == (2,)
 
 
-def lower_margin(optimizer: sl.SafeOptimizer, x: np.ndarray) -> float:
+def lower_margin(optimizer: tm.SafeOptimizer, x: np.ndarray) -> float:
     mean, std = optimizer.predict(x[None], "g")
     return float(mean[0] - 1.2815515655446004 * std[0] - 0.3)
 
@@ -98,8 +98,8 @@ def test_a_climb_sees_a_noise_that_is_a_function_and_a_lipschitz_constant():
     def loud(points):
         return 0.05 + 0.5 * (points[:, 0] > 0.6)
 
-    known = sl.safebo.Lipschitz(0.7)
-    constraint = sl.Constraint(sl.GP(KERNEL, noise_std=0.05), at_least=0.3, lipschitz=known)
+    known = tm.safebo.Lipschitz(0.7)
+    constraint = tm.Constraint(tm.GP(KERNEL, noise_std=0.05), at_least=0.3, lipschitz=known)
     optimizer = make(
         search=SobolSet(64), noise_std={"objective": loud}, constraints={"g": constraint}
     )
@@ -126,9 +126,9 @@ def test_no_parameter_moves_farther_than_its_longest_step(search):
 
 
 def test_a_point_between_two_ends_never_leaves_the_box():
-    from sightline.safebo.choosing import last_allowed
+    from tellmost.safebo.choosing import last_allowed
 
-    box = sl.Box([0.1], [0.7])
+    box = tm.Box([0.1], [0.7])
     starts = torch.linspace(0.1, 0.7, 999, dtype=torch.float64)[:, None]
     for end in (0.1, 0.7):
         ends = torch.full_like(starts, end)
@@ -142,10 +142,10 @@ def test_a_point_between_two_ends_never_leaves_the_box():
 @pytest.mark.parametrize("domain", ["box", "points"])
 def test_without_constraints_it_is_plain_optimization_and_finds_the_maximum(domain):
     where = BOX if domain == "box" else BOX.sobol(200, 1).numpy()
-    gp = sl.GP(KERNEL, noise_std=0.05)
+    gp = tm.GP(KERNEL, noise_std=0.05)
     for direction, sign in (("maximize", 1.0), ("minimize", -1.0)):
         search = SobolSet(128) if domain == "box" else None
-        optimizer = sl.SafeOptimizer(where, objective=gp, direction=direction, search=search)
+        optimizer = tm.SafeOptimizer(where, objective=gp, direction=direction, search=search)
         assert optimizer.safe_mask.all() and optimizer.optimistic_mask.all()
         for _ in range(12):
             query = optimizer.ask()
@@ -159,13 +159,13 @@ def test_without_constraints_it_is_plain_optimization_and_finds_the_maximum(doma
 
 def test_contexts_are_observed_and_never_chosen_and_safety_depends_on_them():
     """What is safe at 0 is not at 1: the constraint falls with the context."""
-    kernel = sl.kernels.Matern(2.5, [0.3, 0.8])
-    gp = sl.GP(kernel, noise_std=0.05)
+    kernel = tm.kernels.Matern(2.5, [0.3, 0.8])
+    gp = tm.GP(kernel, noise_std=0.05)
     domain = np.linspace(0, 1, 15)
-    optimizer = sl.SafeOptimizer(
+    optimizer = tm.SafeOptimizer(
         domain,
-        objective=sl.GP(kernel, noise_std=0.05),
-        constraints={"g": sl.Constraint(gp, at_least=0.0)},
+        objective=tm.GP(kernel, noise_std=0.05),
+        constraints={"g": tm.Constraint(gp, at_least=0.0)},
         safe_seed=[7],
         contexts=["load"],
         names=["kp"],
@@ -187,9 +187,9 @@ def test_contexts_are_observed_and_never_chosen_and_safety_depends_on_them():
 
 
 def test_pending_points_are_taken_for_measured_under_their_own_context():
-    kernel = sl.kernels.Matern(2.5, [0.3, 0.8])
-    optimizer = sl.SafeOptimizer(
-        np.linspace(0, 1, 15), objective=sl.GP(kernel, noise_std=0.05), contexts=["load"]
+    kernel = tm.kernels.Matern(2.5, [0.3, 0.8])
+    optimizer = tm.SafeOptimizer(
+        np.linspace(0, 1, 15), objective=tm.GP(kernel, noise_std=0.05), contexts=["load"]
     )
     first = optimizer.ask(context=[0.0])
     second = optimizer.ask(context=[0.0], pending=[first])
@@ -206,12 +206,12 @@ def test_pending_points_are_taken_for_measured_under_their_own_context():
 def test_a_refit_is_logged_forgets_old_bounds_and_never_shrinks_the_noise():
     pytest.importorskip("botorch")
     rng = np.random.default_rng(0)
-    gp = sl.GP(sl.kernels.Matern(2.5, 3.0), noise_std=0.02)
-    loud = sl.GP(sl.kernels.Matern(2.5, 0.3), noise_std=0.5)
-    optimizer = sl.SafeOptimizer(
+    gp = tm.GP(tm.kernels.Matern(2.5, 3.0), noise_std=0.02)
+    loud = tm.GP(tm.kernels.Matern(2.5, 0.3), noise_std=0.5)
+    optimizer = tm.SafeOptimizer(
         np.linspace(0, 1, 40),
         objective=gp,
-        constraints={"g": sl.Constraint(loud, at_least=-2.0)},
+        constraints={"g": tm.Constraint(loud, at_least=-2.0)},
         beta=2.0,
     )
     with pytest.raises(ValueError, match="nothing was told of 'objective' yet"):
@@ -219,7 +219,7 @@ def test_a_refit_is_logged_forgets_old_bounds_and_never_shrinks_the_noise():
     for row in [*range(0, 40, 4)] * 4:
         x = row / 39
         optimizer.tell(row, np.sin(9 * x) + 0.3 * rng.normal(), {"g": np.cos(4 * x)})
-    with pytest.raises(sl.MiscalibratedModel):
+    with pytest.raises(tm.MiscalibratedModel):
         optimizer.ask()
     optimizer.refit()
     assert optimizer.ask() is not None  # nothing is intersected with the old bounds

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
-from sightline.posterior.sampling import first_occurrences
+import tellmost as tm
+from tellmost.posterior.sampling import first_occurrences
 
 DRAWS = 40_000
 X = np.array([[0.0], [0.7], [0.0], [1.5], [2.9]])  # one point is there twice
@@ -15,12 +15,12 @@ SOME = torch.tensor([False, True, True, True, False])
 @pytest.fixture(scope="module")
 def optimizer():
     """Two outputs whose kernels and means differ, told of one row."""
-    made = sl.SafeOptimizer(
+    made = tm.SafeOptimizer(
         X,
-        objective=sl.GP(sl.kernels.Gaussian(1.0), mean=5.0, noise_std=0.3),
+        objective=tm.GP(tm.kernels.Gaussian(1.0), mean=5.0, noise_std=0.3),
         constraints={
-            "g": sl.Constraint(
-                sl.GP(sl.kernels.Matern(0.5, 0.3), mean=2.0, noise_std=0.3), at_least=0.5
+            "g": tm.Constraint(
+                tm.GP(tm.kernels.Matern(0.5, 0.3), mean=2.0, noise_std=0.3), at_least=0.5
             )
         },
         safe_seed=[3],
@@ -39,8 +39,8 @@ def posterior_of(kernel, mean, y):
     return mean + gain[:, 0] * (y - mean), K - gain @ k.T
 
 
-OBJECTIVE = (sl.kernels.Gaussian(1.0), 5.0, 6.0)
-CONSTRAINT = (sl.kernels.Matern(0.5, 0.3), 2.0, 2.5)
+OBJECTIVE = (tm.kernels.Gaussian(1.0), 5.0, 6.0)
+CONSTRAINT = (tm.kernels.Matern(0.5, 0.3), 2.0, 2.5)
 
 
 def stage_of(optimizer):

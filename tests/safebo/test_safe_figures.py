@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import sightline as sl
+import tellmost as tm
 
 pytest.importorskip("matplotlib")
 
@@ -11,12 +11,12 @@ X = np.linspace(0.0, 10.0, 81)
 
 
 def on_a_line(**more):
-    height = sl.Constraint(
-        sl.GP(sl.kernels.Gaussian(1.5), noise_std=0.1), at_least=-0.5, at_most=2.0
+    height = tm.Constraint(
+        tm.GP(tm.kernels.Gaussian(1.5), noise_std=0.1), at_least=-0.5, at_most=2.0
     )
-    opt = sl.SafeOptimizer(
+    opt = tm.SafeOptimizer(
         X,
-        objective=sl.GP(sl.kernels.Gaussian(1.5), noise_std=0.1),
+        objective=tm.GP(tm.kernels.Gaussian(1.5), noise_std=0.1),
         constraints={"height": height},
         safe_seed=[40],
         names=["throttle"],
@@ -31,9 +31,9 @@ def on_a_line(**more):
 
 
 def on_a_plane(domain):
-    gp = sl.GP(sl.kernels.Gaussian(1.5), noise_std=0.1)
-    opt = sl.SafeOptimizer(
-        domain, objective=gp, constraints={"load": sl.Constraint(gp, at_least=-1.0)}
+    gp = tm.GP(tm.kernels.Gaussian(1.5), noise_std=0.1)
+    opt = tm.SafeOptimizer(
+        domain, objective=gp, constraints={"load": tm.Constraint(gp, at_least=-1.0)}
     )
     points = opt.points
     for row in (3, 10, 17):
@@ -90,12 +90,12 @@ def test_sets_and_the_best_stand_where_they_are():
 def test_history_shows_the_best_bound_after_each_trial():
     opt = on_a_line()
     expected = []
-    again = sl.SafeOptimizer(
+    again = tm.SafeOptimizer(
         X,
-        objective=sl.GP(sl.kernels.Gaussian(1.5), noise_std=0.1),
+        objective=tm.GP(tm.kernels.Gaussian(1.5), noise_std=0.1),
         constraints={
-            "height": sl.Constraint(
-                sl.GP(sl.kernels.Gaussian(1.5), noise_std=0.1), at_least=-0.5, at_most=2.0
+            "height": tm.Constraint(
+                tm.GP(tm.kernels.Gaussian(1.5), noise_std=0.1), at_least=-0.5, at_most=2.0
             )
         },
         on_violation="continue",
@@ -145,7 +145,7 @@ def test_scattered_points_are_drawn_as_points():
 
 
 def test_more_parameters_have_a_history():
-    opt = on_a_plane(sl.Box([0.0] * 3, [1.0] * 3))
+    opt = on_a_plane(tm.Box([0.0] * 3, [1.0] * 3))
     assert len(opt.plot().axes) == 1
     with pytest.raises(ValueError, match="needs 2 parameters, and there are 3"):
         opt.plot("map")
@@ -161,14 +161,14 @@ def test_an_unknown_kind_of_figure_is_refused():
 
 
 def test_a_fresh_optimizer_can_be_drawn():
-    gp = sl.GP(sl.kernels.Gaussian(1.0))
-    opt = sl.SafeOptimizer(X, objective=gp, constraints={"g": sl.Constraint(gp, at_least=0.0)})
+    gp = tm.GP(tm.kernels.Gaussian(1.0))
+    opt = tm.SafeOptimizer(X, objective=gp, constraints={"g": tm.Constraint(gp, at_least=0.0)})
     assert len(opt.plot().axes) == 2 and len(opt.plot("history").axes) == 1
     assert "best" not in labels_of(opt.plot())
 
 
 def test_the_context_is_named():
-    gp = sl.GP(sl.kernels.Gaussian(1.0), noise_std=0.1)
-    opt = sl.SafeOptimizer(X, objective=gp, contexts=["outside"])
+    gp = tm.GP(tm.kernels.Gaussian(1.0), noise_std=0.1)
+    opt = tm.SafeOptimizer(X, objective=gp, contexts=["outside"])
     opt.tell(3, 0.5, context=[12.5])
     assert "outside = 12.5" in opt.plot().axes[0].get_title(loc="left")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from safe_problems import SEED_ROW, Case, Options, options
 
-import sightline as sl
+import tellmost as tm
 
 ROUNDS = 5
 EMPTY = 1e-9
@@ -19,7 +19,7 @@ def near_rows(case: Case, last: int) -> np.ndarray:
     return (np.abs(case.X - case.X[last]) <= case.options.max_step * (1 + 1e-9)).all(axis=1)
 
 
-def check_sets(case: Case, optimizer: sl.SafeOptimizer, context: float) -> None:
+def check_sets(case: Case, optimizer: tm.SafeOptimizer, context: float) -> None:
     """Bounds and sets at the context that was told last; each within rounding."""
     case.oracle.X = case.at(context)
     lower, upper = case.oracle.bounds()
@@ -33,7 +33,7 @@ def check_sets(case: Case, optimizer: sl.SafeOptimizer, context: float) -> None:
     np.testing.assert_array_equal(optimizer.optimistic_mask, may)
 
 
-def check_gains(case: Case, turn, query: sl.safebo.Query, is_open, pending) -> None:
+def check_gains(case: Case, turn, query: tm.safebo.Query, is_open, pending) -> None:
     """The gains of all open rows, and that the row asked for has the largest."""
     lower, upper = case.oracle.bounds()
     lesson = turn.lesson()
@@ -50,13 +50,13 @@ def check_gains(case: Case, turn, query: sl.safebo.Query, is_open, pending) -> N
     assert wanted[query.index] >= best - 1e-6 * abs(best) - 1e-9
 
 
-def ask_and_check(case: Case, optimizer: sl.SafeOptimizer, last: int, context, pending) -> int:
+def ask_and_check(case: Case, optimizer: tm.SafeOptimizer, last: int, context, pending) -> int:
     """One ask against the oracle; returns the row to tell of."""
     case.oracle.X = case.at(context)
     lower, upper = case.oracle.bounds()
     now = [context] if case.options.has_context else None
     if (np.subtract(*case.oracle.bounds_everywhere()) > EMPTY).any():
-        with pytest.raises(sl.MiscalibratedModel, match="raise it"):
+        with pytest.raises(tm.MiscalibratedModel, match="raise it"):
             optimizer.ask(now, pending)
         return -1
     query = optimizer.ask(now, pending)
@@ -71,7 +71,7 @@ def ask_and_check(case: Case, optimizer: sl.SafeOptimizer, last: int, context, p
     return query.index
 
 
-def is_lost(optimizer: sl.SafeOptimizer) -> bool:
+def is_lost(optimizer: tm.SafeOptimizer) -> bool:
     """Whether a violation was told of the seed."""
     return any(one.status == "violated" and one.index == SEED_ROW for one in optimizer.history)
 
@@ -89,7 +89,7 @@ def run(case: Case) -> None:
         pending = [int(rng.integers(len(case.X)))] if rng.uniform() < 0.3 else []
         try:
             row = ask_and_check(case, optimizer, last, context, pending)
-        except sl.NoSafePoint:
+        except tm.NoSafePoint:
             lower, upper = case.oracle.bounds()
             is_open = near_rows(case, last) & case.oracle.is_safe(lower, upper)
             assert is_lost(optimizer) or not near_rows(case, last)[SEED_ROW]
@@ -126,7 +126,7 @@ def test_expanders_and_level_sets_are_those_of_the_oracle_and_so_are_their_gains
     for seed in range(4):
         case = Case(Options(seed, constraints=("both",), confidence=confidence))
         tau = float(case.f[0][SEED_ROW]) + 0.6
-        chosen = sl.targets.PotentialExpanders() if seed % 2 else sl.targets.LevelSet(tau)
+        chosen = tm.targets.PotentialExpanders() if seed % 2 else tm.targets.LevelSet(tau)
         optimizer = case.optimizer(chosen)
         for row in (SEED_ROW, 0, SEED_ROW):
             case.tell(optimizer, row, 0.0)

@@ -6,32 +6,32 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
-from sightline.gp import Data
-from sightline.safebo import CoordinateLines, Lipschitz, RandomLines, SobolSet
+import tellmost as tm
+from tellmost.gp import Data
+from tellmost.safebo import CoordinateLines, Lipschitz, RandomLines, SobolSet
 
-GP = sl.GP(sl.kernels.Matern(2.5, 0.7), noise_std=0.1)
-OTHER = sl.GP(sl.kernels.Matern(2.5, 1.0), noise_std=0.2)
+GP = tm.GP(tm.kernels.Matern(2.5, 0.7), noise_std=0.1)
+OTHER = tm.GP(tm.kernels.Matern(2.5, 1.0), noise_std=0.2)
 DOMAIN = np.random.default_rng(0).uniform(0, 1, (30, 2))
 SEED = int(np.abs(DOMAIN - 0.4).sum(axis=1).argmin())
-BOX = sl.Box([0, 0], [1, 1], names=["kp", "kd"])
+BOX = tm.Box([0, 0], [1, 1], names=["kp", "kd"])
 
 
 def value(x) -> float:
     return float(1.5 - 2 * ((np.asarray(x) - 0.4) ** 2).sum())
 
 
-def make(domain=DOMAIN, **changed) -> sl.SafeOptimizer:
+def make(domain=DOMAIN, **changed) -> tm.SafeOptimizer:
     arguments = {
         "objective": GP,
-        "constraints": {"g": sl.Constraint(OTHER, at_least=0.0)},
-        "safe_seed": [[0.4, 0.4]] if isinstance(domain, sl.Box) else [SEED],
+        "constraints": {"g": tm.Constraint(OTHER, at_least=0.0)},
+        "safe_seed": [[0.4, 0.4]] if isinstance(domain, tm.Box) else [SEED],
         "beta": 1.5,
     }
-    return sl.SafeOptimizer(domain, **{**arguments, **changed})
+    return tm.SafeOptimizer(domain, **{**arguments, **changed})
 
 
-def go(optimizer: sl.SafeOptimizer, rounds: int) -> list[list[float]]:
+def go(optimizer: tm.SafeOptimizer, rounds: int) -> list[list[float]]:
     asked = []
     for _ in range(rounds):
         query = optimizer.ask()
@@ -42,7 +42,7 @@ def go(optimizer: sl.SafeOptimizer, rounds: int) -> list[list[float]]:
 
 KINDS = {
     "finite": {"domain": DOMAIN},
-    "drawn targets": {"domain": DOMAIN, "targets": sl.targets.ThompsonMaximizers(3)},
+    "drawn targets": {"domain": DOMAIN, "targets": tm.targets.ThompsonMaximizers(3)},
     "random": {"domain": DOMAIN, "rule": "random"},
     "sobol": {"domain": BOX, "search": SobolSet(64)},
     "axes": {"domain": BOX, "search": CoordinateLines(40)},
@@ -102,12 +102,12 @@ DATA = Data(*(torch.tensor(part, dtype=torch.float64) for part in ([[0.1, 0.2]],
 OTHERS = {
     "domain": {"domain": DOMAIN[::-1].copy()},
     "objective": {"objective": OTHER},
-    "constraints": {"constraints": {"g": sl.Constraint(OTHER, at_least=0.1)}},
-    "outputs": {"constraints": {"g": sl.Constraint(GP, at_least=0.0)}, "objective": GP},
+    "constraints": {"constraints": {"g": tm.Constraint(OTHER, at_least=0.1)}},
+    "outputs": {"constraints": {"g": tm.Constraint(GP, at_least=0.0)}, "objective": GP},
     "safe_seed": {"safe_seed": [SEED, 3]},
     "confidence": {"beta": 1.6},
     "rule": {"rule": "itl"},
-    "targets": {"targets": sl.targets.ThompsonMaximizers(2)},
+    "targets": {"targets": tm.targets.ThompsonMaximizers(2)},
     "max_step": {"max_step": 0.4},
     "direction": {"direction": "minimize"},
     "noise_std": {"noise_std": {"objective": np.full(30, 0.2)}},
@@ -126,19 +126,19 @@ def test_the_state_of_another_optimizer_is_refused_and_nothing_changes(name):
 
 
 def test_other_data_of_a_prior_make_another_optimizer():
-    with_data = sl.GP(GP.kernel, noise_std=0.1, data=DATA)
+    with_data = tm.GP(GP.kernel, noise_std=0.1, data=DATA)
     moved = Data(DATA.points + 0.1, DATA.y, DATA.noise_variance)
     state = make(objective=with_data).state_dict()
     make(objective=with_data).load_state_dict(state)
-    other = make(objective=sl.GP(GP.kernel, noise_std=0.1, data=moved))
+    other = make(objective=tm.GP(GP.kernel, noise_std=0.1, data=moved))
     with pytest.raises(ValueError, match="its objective is"):
         other.load_state_dict(state)
 
 
 def test_a_slope_and_a_shared_prior_tell_optimizers_apart():
-    shared = {"g": sl.Constraint(GP, at_least=0.0)}
-    alike = {"g": sl.Constraint(sl.GP(GP.kernel, noise_std=0.1), at_least=0.0)}
-    steep = {"g": sl.Constraint(GP, at_least=0.0, lipschitz=Lipschitz(2.0, 1))}
+    shared = {"g": tm.Constraint(GP, at_least=0.0)}
+    alike = {"g": tm.Constraint(tm.GP(GP.kernel, noise_std=0.1), at_least=0.0)}
+    steep = {"g": tm.Constraint(GP, at_least=0.0, lipschitz=Lipschitz(2.0, 1))}
     state = make(constraints=shared).state_dict()
     for other in (alike, steep):
         with pytest.raises(ValueError, match="another optimizer"):

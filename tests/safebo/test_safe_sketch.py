@@ -4,27 +4,27 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
-from sightline.numerics import SEEING_TOLERANCE, SKETCH_TOLERANCE
-from sightline.posterior import Features, Moments
-from sightline.safebo.outputs import Output
-from sightline.safebo.views import Seen, View
+import tellmost as tm
+from tellmost.numerics import SEEING_TOLERANCE, SKETCH_TOLERANCE
+from tellmost.posterior import Features, Moments
+from tellmost.safebo.outputs import Output
+from tellmost.safebo.views import Seen, View
 
 AXIS = torch.linspace(0, 1, 12, dtype=torch.float64)
 POINTS = torch.cartesian_prod(AXIS, AXIS)
 NOISE = torch.full((len(POINTS),), 0.04, dtype=torch.float64)
 RULES = {
-    "vtl": (sl.rules.VTL(), SKETCH_TOLERANCE),
-    "itl": (sl.rules.ITL(), SEEING_TOLERANCE),
-    "itl-y": (sl.rules.ITL(about="y"), SKETCH_TOLERANCE),
-    "mm-itl": (sl.rules.MMITL(), SKETCH_TOLERANCE),
-    "ctl": (sl.rules.CTL(), SKETCH_TOLERANCE),
+    "vtl": (tm.rules.VTL(), SKETCH_TOLERANCE),
+    "itl": (tm.rules.ITL(), SEEING_TOLERANCE),
+    "itl-y": (tm.rules.ITL(about="y"), SKETCH_TOLERANCE),
+    "mm-itl": (tm.rules.MMITL(), SKETCH_TOLERANCE),
+    "ctl": (tm.rules.CTL(), SKETCH_TOLERANCE),
 }
 
 
 def make_pair(rule, tolerance: float) -> tuple[View, View]:
     """A view with a sketch and one without, of the same observations."""
-    gp = sl.GP(sl.kernels.Gaussian(0.6), noise_std=0.2)
+    gp = tm.GP(tm.kernels.Gaussian(0.6), noise_std=0.2)
     output = Output.of(("objective",), gp, POINTS)
     seen = [Seen(row, 0.5, 0.04) for row in (0, 17, 17, 80)]
     features = Features.of(output.kernel, POINTS, tolerance, len(POINTS))
@@ -70,7 +70,7 @@ def test_gains_with_pending_points_are_those_had_they_been_observed():
 
 
 def test_few_features_are_made_where_the_kernel_is_smooth_and_none_where_it_is_rough():
-    smooth, rough = sl.kernels.Gaussian(1.0), sl.kernels.Laplace(0.05)
+    smooth, rough = tm.kernels.Gaussian(1.0), tm.kernels.Laplace(0.05)
     features = Features.of(smooth, POINTS, 1e-6, 40)
     assert features is not None and features.rank < 40
     left = smooth.block(POINTS, POINTS) - features.rows @ features.rows.T
@@ -80,14 +80,14 @@ def test_few_features_are_made_where_the_kernel_is_smooth_and_none_where_it_is_r
 
 def test_two_kernels_that_print_alike_do_not_share_their_features():
     """Gains add over outputs, so it does not matter which of two priors is the objective's."""
-    first, second = (sl.kernels.Linear(torch.diag(torch.tensor(c))) for c in ([4.0, 1], [0.1, 2]))
+    first, second = (tm.kernels.Linear(torch.diag(torch.tensor(c))) for c in ([4.0, 1], [0.1, 2]))
     assert repr(first) == repr(second)
     made = []
     for objective, constraint in ((first, second), (second, first)):
-        optimizer = sl.SafeOptimizer(
+        optimizer = tm.SafeOptimizer(
             POINTS.numpy(),
-            objective=sl.GP(objective),
-            constraints={"g": sl.Constraint(sl.GP(constraint), at_least=-9.0)},
+            objective=tm.GP(objective),
+            constraints={"g": tm.Constraint(tm.GP(constraint), at_least=-9.0)},
             targets=lambda known: known.points[:, 0] > 0.5,
         )
         is_open = torch.ones(len(POINTS), dtype=torch.bool)
@@ -98,13 +98,13 @@ def test_two_kernels_that_print_alike_do_not_share_their_features():
 # ---- targets that are drawn
 
 
-def drawing(limit: float, **arguments) -> sl.SafeOptimizer:
-    gp = sl.GP(sl.kernels.Matern(1.5, 0.3), noise_std=0.1)
-    optimizer = sl.SafeOptimizer(
+def drawing(limit: float, **arguments) -> tm.SafeOptimizer:
+    gp = tm.GP(tm.kernels.Matern(1.5, 0.3), noise_std=0.1)
+    optimizer = tm.SafeOptimizer(
         np.linspace(0, 1, 12),
-        objective=sl.GP(sl.kernels.Matern(1.5, 0.3), noise_std=0.1),
-        constraints={"g": sl.Constraint(gp, at_least=limit)},
-        targets=sl.targets.ThompsonMaximizers(6),
+        objective=tm.GP(tm.kernels.Matern(1.5, 0.3), noise_std=0.1),
+        constraints={"g": tm.Constraint(gp, at_least=limit)},
+        targets=tm.targets.ThompsonMaximizers(6),
         safe_seed=[4],
         **arguments,
     )
@@ -134,22 +134,22 @@ def test_a_draw_without_a_safe_point_names_the_one_nearest_to_it():
 
 
 def test_objective_and_constraint_that_are_one_function_are_drawn_as_one():
-    gp = sl.GP(sl.kernels.Matern(1.5, 0.3), noise_std=0.1)
-    constraint = sl.Constraint(gp, at_least=0.1)
-    optimizer = sl.SafeOptimizer(np.linspace(0, 1, 9), objective=gp, constraints={"g": constraint})
+    gp = tm.GP(tm.kernels.Matern(1.5, 0.3), noise_std=0.1)
+    constraint = tm.Constraint(gp, at_least=0.1)
+    optimizer = tm.SafeOptimizer(np.linspace(0, 1, 9), objective=gp, constraints={"g": constraint})
     values, margins = optimizer._turn()._known().sample_jointly(5)
     np.testing.assert_allclose(margins, values - 0.1, atol=1e-12)
 
 
 def test_drawn_targets_are_points_of_the_domain_although_the_prior_has_data_elsewhere():
-    from sightline.gp import Data
+    from tellmost.gp import Data
 
     elsewhere = torch.tensor([[0.9]], dtype=torch.float64)
     data = Data(elsewhere, torch.tensor([9.0]).double(), torch.tensor([1e-4]).double())
-    optimizer = sl.SafeOptimizer(
+    optimizer = tm.SafeOptimizer(
         np.linspace(0, 0.5, 6),
-        objective=sl.GP(sl.kernels.Gaussian(0.1), data=data),
-        targets=sl.targets.ThompsonMaximizers(3),
+        objective=tm.GP(tm.kernels.Gaussian(0.1), data=data),
+        targets=tm.targets.ThompsonMaximizers(3),
     )
     assert optimizer.target_mask.shape == (6,) and optimizer.target_mask.any()
     assert 0 <= optimizer.ask().index < 6

@@ -4,30 +4,30 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
-from sightline.gp import Data
-from sightline.kernels import Gaussian, Linear
-from sightline.safebo import CoordinateLines
+import tellmost as tm
+from tellmost.gp import Data
+from tellmost.kernels import Gaussian, Linear
+from tellmost.safebo import CoordinateLines
 
 X = np.linspace(0, 1, 21)
 
 
 def prior(lengthscale=0.2, noise_std=0.1):
-    return sl.GP(Gaussian(lengthscale), noise_std=noise_std)
+    return tm.GP(Gaussian(lengthscale), noise_std=noise_std)
 
 
 def make(domain=X, **more):
     arguments = {"safe_seed": [0.5], **more}
-    return sl.SafeOptimizer(
+    return tm.SafeOptimizer(
         domain,
         objective=prior(),
-        constraints={"c": sl.Constraint(prior(), at_least=0.0)},
+        constraints={"c": tm.Constraint(prior(), at_least=0.0)},
         **arguments,
     )
 
 
 def test_a_seed_that_failed_is_asked_for_again_where_nothing_else_is_safe():
-    for domain in (X, sl.Box(0.0, 1.0)):
+    for domain in (X, tm.Box(0.0, 1.0)):
         optimizer = make(domain)
         optimizer.tell(optimizer.ask(), failed=True)
         query = optimizer.ask()
@@ -50,11 +50,11 @@ def test_a_violation_is_never_where_to_return_to():
     """Earlier data make the place of the violation look safest, whatever was told there."""
     known = torch.tensor([[0.59], [0.6], [0.61]], dtype=torch.float64)
     data = Data(known, torch.full((3,), 3.0).double(), torch.full((3,), 1e-6).double())
-    optimizer = sl.SafeOptimizer(
+    optimizer = tm.SafeOptimizer(
         X,
         objective=prior(),
         constraints={
-            "c": sl.Constraint(sl.GP(Gaussian(0.2), noise_std=0.1, data=data), at_least=0.0)
+            "c": tm.Constraint(tm.GP(Gaussian(0.2), noise_std=0.1, data=data), at_least=0.0)
         },
         on_violation="continue",
     )
@@ -76,11 +76,11 @@ def test_a_place_that_violated_once_is_not_where_to_return_to_however_often_it_w
 
 def test_lines_go_through_where_the_system_was_brought(tmp_path):
     def fresh():
-        return sl.SafeOptimizer(
-            sl.Box([0.0, 0.0], [10.0, 10.0]),
-            objective=sl.GP(Gaussian([1.0, 1.0]), noise_std=0.1),
+        return tm.SafeOptimizer(
+            tm.Box([0.0, 0.0], [10.0, 10.0]),
+            objective=tm.GP(Gaussian([1.0, 1.0]), noise_std=0.1),
             constraints={
-                "c": sl.Constraint(sl.GP(Gaussian([1.0, 1.0]), noise_std=0.1), at_least=0.0)
+                "c": tm.Constraint(tm.GP(Gaussian([1.0, 1.0]), noise_std=0.1), at_least=0.0)
             },
             safe_seed=[[5.0, 5.0]],
             search=CoordinateLines(200),
@@ -111,11 +111,11 @@ def test_a_seed_that_always_fails_is_not_tried_for_ever_where_others_are_safe():
 
 
 def test_where_to_return_to_is_judged_under_the_present_context():
-    optimizer = sl.SafeOptimizer(
+    optimizer = tm.SafeOptimizer(
         X,
-        objective=sl.GP(Gaussian([0.3, 1.0]), noise_std=0.05),
+        objective=tm.GP(Gaussian([0.3, 1.0]), noise_std=0.05),
         constraints={
-            "c": sl.Constraint(sl.GP(Gaussian([0.3, 1.0]), noise_std=0.05), at_least=0.0)
+            "c": tm.Constraint(tm.GP(Gaussian([0.3, 1.0]), noise_std=0.05), at_least=0.0)
         },
         safe_seed=[0.5],
         contexts=["w"],
@@ -144,14 +144,14 @@ def test_safe_points_out_of_reach_are_not_said_to_be_none():
     optimizer = make(max_step=0.1, on_violation="continue")
     optimizer.tell(10, 0.0, {"c": 1.0})
     optimizer.tell(20, 0.0, {"c": -2.0})
-    with pytest.raises(sl.NoSafePoint, match=r"farther than max_step.*x0 by 0\.\d+.*acknowledge"):
+    with pytest.raises(tm.NoSafePoint, match=r"farther than max_step.*x0 by 0\.\d+.*acknowledge"):
         optimizer.ask()
 
 
 def test_earlier_recommendations_are_looked_at_in_later_rounds():
-    box = sl.Box([0.0, 0.0], [1.0, 1.0])
-    optimizer = sl.SafeOptimizer(
-        box, objective=sl.GP(Gaussian([0.3, 0.3])), search=CoordinateLines(50), seed=1
+    box = tm.Box([0.0, 0.0], [1.0, 1.0])
+    optimizer = tm.SafeOptimizer(
+        box, objective=tm.GP(Gaussian([0.3, 0.3])), search=CoordinateLines(50), seed=1
     )
     best = []
     for _ in range(5):
@@ -180,17 +180,17 @@ def test_whole_numbers_that_may_be_rows_or_points_are_refused():
     assert len(make(np.arange(10.0), safe_seed=[3, 4]).state_dict()["safe_seed"]) == 2  # alike
     line = np.array([[i, 2 * i] for i in range(10)])
     with pytest.raises(ValueError, match="may be rows of the domain, or the point"):
-        sl.SafeOptimizer(line, objective=sl.GP(Gaussian(1.0)), safe_seed=[3, 6])
+        tm.SafeOptimizer(line, objective=tm.GP(Gaussian(1.0)), safe_seed=[3, 6])
     square = np.stack(np.meshgrid(np.arange(5), np.arange(5)), -1).reshape(-1, 2)
     with pytest.raises(ValueError, match="may be rows of the domain, or the point"):
-        sl.SafeOptimizer(square, objective=sl.GP(Gaussian(1.0)), safe_seed=[2, 3])
+        tm.SafeOptimizer(square, objective=tm.GP(Gaussian(1.0)), safe_seed=[2, 3])
 
 
 def test_lipschitz_distances_are_exact_far_from_the_origin():
-    known = sl.Constraint(prior(), at_least=0.0, lipschitz=10.0)
+    known = tm.Constraint(prior(), at_least=0.0, lipschitz=10.0)
     masks = []
     for origin in (0.0, 1e7):
-        optimizer = sl.SafeOptimizer(
+        optimizer = tm.SafeOptimizer(
             origin + np.arange(65) / 64, objective=prior(), constraints={"c": known}, beta=3.0
         )
         optimizer.tell(32, 0.0, {"c": 1.0})
@@ -212,7 +212,7 @@ def test_a_damaged_state_changes_nothing():
 
 def test_a_box_does_not_claim_to_intersect():
     assert "intersected" in str(make(beta=3.0))
-    box = make(sl.Box(0.0, 1.0), beta=3.0)
+    box = make(tm.Box(0.0, 1.0), beta=3.0)
     assert "intersected" not in str(box) and "present bounds" in str(box)
 
 
@@ -223,7 +223,7 @@ def test_a_box_does_not_claim_to_intersect():
         (lambda: make(targets=3), "targets must be an object"),
         (lambda: make(names=["a", "b"]), r"names must have one name per dimension"),
         (
-            lambda: sl.SafeOptimizer(np.zeros((3, 1)), objective=sl.GP(Linear())),
+            lambda: tm.SafeOptimizer(np.zeros((3, 1)), objective=tm.GP(Linear())),
             "has no variance anywhere",
         ),
     ],

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import sightline as sl
-from sightline.targets import NoTargetsLeft
+import tellmost as tm
+from tellmost.targets import NoTargetsLeft
 
 DOMAIN = np.linspace(0, 1, 25)
 LENGTHSCALE, NOISE = 0.25, 0.1
-KERNEL = sl.kernels.Gaussian(LENGTHSCALE)
+KERNEL = tm.kernels.Gaussian(LENGTHSCALE)
 K = np.exp(-0.5 * ((DOMAIN[:, None] - DOMAIN) / LENGTHSCALE) ** 2)
 ERROR = 1e-3  # of each statistical test
 
@@ -36,11 +36,11 @@ def run_bounded(seed: int, beta, rounds: int, norm: float = 2.0, targets=None):
     rng = np.random.default_rng(seed)
     f = bounded_function(rng, norm)
     limit = 0.3 * float(f.max())  # above the prior mean, so that nothing is safe at first
-    gp = sl.GP(KERNEL, noise_std=NOISE)
-    optimizer = sl.SafeOptimizer(
+    gp = tm.GP(KERNEL, noise_std=NOISE)
+    optimizer = tm.SafeOptimizer(
         DOMAIN,
         objective=gp,
-        constraints={"f": sl.Constraint(gp, at_least=limit)},
+        constraints={"f": tm.Constraint(gp, at_least=limit)},
         safe_seed=DOMAIN[[int(f.argmax())]],
         on_violation="continue",
         targets=targets,
@@ -54,7 +54,7 @@ def run_bounded(seed: int, beta, rounds: int, norm: float = 2.0, targets=None):
 
 def has_violated(seed: int, beta, norm: float) -> bool:
     """Whether any query of a run is unsafe in truth, while it goes where safety is unknown."""
-    run = run_bounded(seed, beta, 12, norm, sl.targets.PotentialExpanders())
+    run = run_bounded(seed, beta, 12, norm, tm.targets.PotentialExpanders())
     try:
         return any(f[query.index] < limit for _, f, limit, query in run)
     except NoTargetsLeft:
@@ -65,7 +65,7 @@ def has_violated(seed: int, beta, norm: float) -> bool:
 def test_runs_with_a_violation_are_at_most_a_share_of_delta():
     delta, runs = 0.1, 60
     most = stats.binom.ppf(1 - ERROR, runs, delta)
-    bound = {"beta": sl.RKHSBound(2.0, delta)}
+    bound = {"beta": tm.RKHSBound(2.0, delta)}
     assert sum(has_violated(seed, bound, 2.0) for seed in range(runs)) <= most
     # a width that covers only functions of a smaller norm fails the same test
     assert sum(has_violated(seed, {"confidence": 0.7}, 6.0) for seed in range(runs)) > most
@@ -74,7 +74,7 @@ def test_runs_with_a_violation_are_at_most_a_share_of_delta():
 @pytest.mark.parametrize("seed", range(8))
 def test_intersected_bounds_only_tighten_and_enclose_what_they_claim(seed):
     safe, maximizers = np.zeros(len(DOMAIN), bool), np.ones(len(DOMAIN), bool)
-    bound = {"beta": sl.RKHSBound(2.0, 0.1)}
+    bound = {"beta": tm.RKHSBound(2.0, 0.1)}
     for optimizer, f, limit, _ in run_bounded(seed, bound, 15):
         assert (optimizer.safe_mask >= safe).all()
         assert (optimizer.target_mask <= maximizers).all()
@@ -106,19 +106,19 @@ def unsafe_queries(seed: int, confidence: float, shift: float = 0.0):
     root = np.linalg.cholesky(K + 1e-10 * np.eye(len(K)))
     g = hill(torch.from_numpy(DOMAIN)[:, None]).numpy() + root @ rng.normal(size=len(K)) - shift
     f = root @ rng.normal(size=len(K))
-    optimizer = sl.SafeOptimizer(
+    optimizer = tm.SafeOptimizer(
         DOMAIN,
-        objective=sl.GP(KERNEL, noise_std=NOISE),
-        constraints={"g": sl.Constraint(sl.GP(KERNEL, mean=hill, noise_std=NOISE), at_least=0.0)},
+        objective=tm.GP(KERNEL, noise_std=NOISE),
+        constraints={"g": tm.Constraint(tm.GP(KERNEL, mean=hill, noise_std=NOISE), at_least=0.0)},
         confidence=confidence,
-        targets=sl.targets.PotentialExpanders(),
+        targets=tm.targets.PotentialExpanders(),
         on_violation="continue",
     )
     unsafe, chances = [], []
     for _ in range(8):
         try:
             query = optimizer.ask()
-        except (sl.NoSafePoint, NoTargetsLeft):
+        except (tm.NoSafePoint, NoTargetsLeft):
             break
         unsafe.append(g[query.index] < 0)
         chances.append(1 - query.probability_safe)
@@ -150,11 +150,11 @@ def test_queries_are_unsafe_no_more_often_than_the_confidence_allows():
 
 def test_pointwise_levels_are_not_intersected():
     """A safe point that measures badly leaves the safe set again."""
-    gp = sl.GP(KERNEL, noise_std=NOISE)
-    optimizer = sl.SafeOptimizer(
+    gp = tm.GP(KERNEL, noise_std=NOISE)
+    optimizer = tm.SafeOptimizer(
         DOMAIN,
         objective=gp,
-        constraints={"f": sl.Constraint(gp, at_least=0.0)},
+        constraints={"f": tm.Constraint(gp, at_least=0.0)},
         confidence=0.9,
         on_violation="continue",
     )
@@ -164,20 +164,20 @@ def test_pointwise_levels_are_not_intersected():
     optimizer.tell(5, -0.5)
     assert not optimizer.safe_mask[5]
     assert optimizer.bounds()[0][5] < lower[5]
-    with pytest.raises(sl.NoSafePoint):
+    with pytest.raises(tm.NoSafePoint):
         optimizer.ask()
 
 
 def test_a_width_that_cannot_hold_in_all_rounds_is_found_out_and_said_how_to_mend():
     rng = np.random.default_rng(0)
-    gp = sl.GP(KERNEL, noise_std=NOISE)
-    optimizer = sl.SafeOptimizer(DOMAIN, objective=gp, beta=0.3)
+    gp = tm.GP(KERNEL, noise_std=NOISE)
+    optimizer = tm.SafeOptimizer(DOMAIN, objective=gp, beta=0.3)
     message = "raise it, or give confidence=.*calibration.*refit.*noise is larger"
 
     def go_on() -> None:
         for _ in range(50):
             optimizer.tell(optimizer.ask(), float(rng.normal()))
 
-    with pytest.raises(sl.MiscalibratedModel, match=message) as caught:
+    with pytest.raises(tm.MiscalibratedModel, match=message) as caught:
         go_on()
     assert caught.value.name == "objective" and caught.value.gap > 0

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import sightline as sl
-from sightline.experiments.safebo.tasks import bumps, island
+import tellmost as tm
+from tellmost.experiments.safebo.tasks import bumps, island
 
 
 def test_the_1d_task_has_its_golden_numbers():
@@ -66,12 +66,12 @@ def test_short_runs_find_better_points_without_a_violation(make, rounds, rule):
 def test_the_true_lipschitz_constants_enlarge_the_safe_set_by_safe_points_alone(make):
     task, rng = make(), np.random.default_rng(2)
     plain = task.optimizer(rng)
-    gp = sl.GP(sl.kernels.Gaussian(1.0), noise_std=0.1)
-    known = sl.safebo.Lipschitz(task.lipschitz[1], norm=1)
-    enlarged = sl.SafeOptimizer(
+    gp = tm.GP(tm.kernels.Gaussian(1.0), noise_std=0.1)
+    known = tm.safebo.Lipschitz(task.lipschitz[1], norm=1)
+    enlarged = tm.SafeOptimizer(
         task.domain,
         objective=gp,
-        constraints={"g": sl.Constraint(gp, at_least=0.0, lipschitz=known)},
+        constraints={"g": tm.Constraint(gp, at_least=0.0, lipschitz=known)},
         beta=task.beta,
         on_violation="continue",
     )

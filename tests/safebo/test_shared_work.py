@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
-from sightline.safebo import stages
+import tellmost as tm
+from tellmost.safebo import stages
 
 AXIS = np.linspace(-2, 2, 13)
 GRID = np.stack(np.meshgrid(AXIS, AXIS, indexing="ij"), -1).reshape(-1, 2)
@@ -17,12 +17,12 @@ CENTRE = len(GRID) // 2
 def ask_some(rule: str, kernels, noise_stds=(0.1, 0.1), rounds: int = 12) -> list[int]:
     """What is asked for, one after the other, with the values of two functions told."""
     objective, limited = (
-        sl.GP(kernel, noise_std=std) for kernel, std in zip(kernels, noise_stds, strict=True)
+        tm.GP(kernel, noise_std=std) for kernel, std in zip(kernels, noise_stds, strict=True)
     )
-    optimizer = sl.SafeOptimizer(
+    optimizer = tm.SafeOptimizer(
         GRID,
         objective=objective,
-        constraints={"g": sl.Constraint(limited, at_least=0.0)},
+        constraints={"g": tm.Constraint(limited, at_least=0.0)},
         safe_seed=[CENTRE],
         beta=3.0,
         rule=rule,
@@ -37,8 +37,8 @@ def ask_some(rule: str, kernels, noise_stds=(0.1, 0.1), rounds: int = 12) -> lis
 
 
 KERNELS = {
-    "equal": (sl.kernels.Gaussian(1.0), sl.kernels.Gaussian(1.0)),
-    "unequal": (sl.kernels.Gaussian(1.0), sl.kernels.Matern(2.5, 1.5)),
+    "equal": (tm.kernels.Gaussian(1.0), tm.kernels.Gaussian(1.0)),
+    "unequal": (tm.kernels.Gaussian(1.0), tm.kernels.Matern(2.5, 1.5)),
 }
 
 
@@ -58,21 +58,21 @@ def test_outputs_that_share_their_variances_are_asked_as_if_each_had_its_own(
 ):
     kernels = KERNELS["equal"]
     shared = ask_some(rule, kernels, noise_stds)
-    monkeypatch.setattr("sightline.safebo.views.View.varies_as", lambda one, other: False)
+    monkeypatch.setattr("tellmost.safebo.views.View.varies_as", lambda one, other: False)
     assert ask_some(rule, kernels, noise_stds) == shared
 
 
 def test_kernels_that_only_look_alike_share_nothing():
     """Latent covariances do not show in a linear kernel's repr."""
     wide, narrow = (
-        sl.kernels.Linear(torch.diag(torch.tensor(scale, dtype=torch.float64)))
+        tm.kernels.Linear(torch.diag(torch.tensor(scale, dtype=torch.float64)))
         for scale in ([1.0, 0.05], [0.05, 1.0])
     )
     assert repr(wide) == repr(narrow)
-    optimizer = sl.SafeOptimizer(
+    optimizer = tm.SafeOptimizer(
         GRID,
-        objective=sl.GP(wide, noise_std=0.1),
-        constraints={"g": sl.Constraint(sl.GP(narrow, noise_std=0.1, mean=1.0), at_least=-9.0)},
+        objective=tm.GP(wide, noise_std=0.1),
+        constraints={"g": tm.Constraint(tm.GP(narrow, noise_std=0.1, mean=1.0), at_least=-9.0)},
         beta=1.0,
     )
     optimizer.tell(CENTRE + 3, 0.1, {"g": 0.2})
@@ -83,9 +83,9 @@ def test_kernels_that_only_look_alike_share_nothing():
 
 
 def test_outputs_told_at_different_points_vary_differently():
-    gps = [sl.GP(sl.kernels.Gaussian(1.0), noise_std=0.1) for _ in range(2)]
-    optimizer = sl.SafeOptimizer(
-        GRID, objective=gps[0], constraints={"g": sl.Constraint(gps[1], at_least=0.0)}, beta=3.0
+    gps = [tm.GP(tm.kernels.Gaussian(1.0), noise_std=0.1) for _ in range(2)]
+    optimizer = tm.SafeOptimizer(
+        GRID, objective=gps[0], constraints={"g": tm.Constraint(gps[1], at_least=0.0)}, beta=3.0
     )
     first, second = optimizer._rounds.present()[0].views
     assert first.varies_as(second)

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.sources import HeldRows, NamedArray, hold, open_source, spans
+from tellmost.sources import HeldRows, NamedArray, hold, open_source, spans
 
 N, D = 53, 3
 ROWS = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
@@ -199,7 +199,7 @@ def test_holding_reads_once_and_keeps_the_names(tmp_path):
 
 
 def readers():
-    return {t for t in threading.enumerate() if t.name.startswith("sightline-read-ahead")}
+    return {t for t in threading.enumerate() if t.name.startswith("tellmost-read-ahead")}
 
 
 def test_closing_ends_the_thread_even_in_the_middle_of_a_stream(tmp_path):

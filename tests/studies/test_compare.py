@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
-from sightline.studies import compare
-from sightline.studies.comparison import Comparison, Measurement
+import tellmost as tm
+from tellmost.studies import compare
+from tellmost.studies.comparison import Comparison, Measurement
 
 BASIC = ("random", "top-k", "cosine")
 
@@ -67,10 +67,10 @@ def test_variances_are_those_of_the_selections():
     result = compare(pool, targets, 12, methods=BASIC, seeds=3, budgets=[1, 5], noise_ratio=0.3)
     assert result.budgets == (1, 5, 12)
     for name in ("vtl", "top-k", "cosine"):
-        chosen = sl.select(pool, targets, 12, rule=name, noise_ratio=0.3)
+        chosen = tm.select(pool, targets, 12, rule=name, noise_ratio=0.3)
         np.testing.assert_array_equal(result.variance[name], chosen.uncertainty[[[1, 5, 12]]])
     of_random = [
-        sl.select(pool, targets, 12, rule=sl.rules.Random(seed), noise_ratio=0.3).uncertainty[-1]
+        tm.select(pool, targets, 12, rule=tm.rules.Random(seed), noise_ratio=0.3).uncertainty[-1]
         for seed in range(3)
     ]
     np.testing.assert_array_equal(result.variance["random"][:, -1], of_random)
@@ -82,7 +82,7 @@ def test_scores_are_those_of_probes_on_halves_of_the_pool():
         *(pool, targets, 20), labels=y, target_labels=t, methods=["top-k"], seeds=2, budgets=[4]
     )
     half = np.sort(np.random.default_rng(1).choice(240, 120, replace=False))
-    chosen = sl.select(pool, targets, 20, candidates=half)
+    chosen = tm.select(pool, targets, 20, candidates=half)
     mean = pool.astype(np.float64).mean(axis=0)
     scale = np.sqrt(np.mean(np.sum((pool - mean) ** 2, axis=1)))
     from sklearn.linear_model import LogisticRegression
@@ -263,7 +263,7 @@ def test_equal_numbers_of_targets_cannot_be_explained():
 
 def test_labels_need_features():
     K = np.eye(20)
-    kernel = sl.kernels.Precomputed(K)
+    kernel = tm.kernels.Precomputed(K)
     options = {"kernel": kernel, "methods": ["random"], "seeds": 2}
     assert compare(np.arange(10), np.arange(10, 20), 3, **options).is_circular
     with pytest.raises(ValueError, match="needs features"):

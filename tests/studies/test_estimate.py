@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-import sightline as sl
-from sightline import numerics
-from sightline.studies import estimate
-from sightline.studies.estimate import Range, at_size, in_time, passes_of
-from sightline.studies.trial import Trial
+import tellmost as tm
+from tellmost import numerics
+from tellmost.studies import estimate
+from tellmost.studies.estimate import Range, at_size, in_time, passes_of
+from tellmost.studies.trial import Trial
 
 
 def rows(n=3_000, d=12, seed=0):
@@ -35,7 +35,7 @@ SETTINGS = {
     "observed": {"observed": np.array([2_999, 5])},
     "noise per row": {"noise_std": np.linspace(0.5, 1, 3_000)},
     "centred": {"normalize": "center+unit"},
-    "another kernel": {"kernel": sl.kernels.Matern(1.5, 3.0), "noise_std": 0.3},
+    "another kernel": {"kernel": tm.kernels.Matern(1.5, 3.0), "noise_std": 0.3},
     "repeats": {"replace": True},
 }
 
@@ -45,7 +45,7 @@ def test_a_selection_goes_as_estimated(options, monkeypatch):
     monkeypatch.setattr(numerics, "TRIAL_BYTES", 40_000)  # fewer rows than there are
     pool, targets = rows(), rows(10, seed=1)
     expected = estimate(pool, targets, 40, **options)
-    chosen = sl.select(pool, targets, 40, **options)
+    chosen = tm.select(pool, targets, 40, **options)
     for name in ("columns_ahead", "pool", "form", "device", "rows", "features", "targets"):
         assert getattr(expected, name) == chosen.settings[name], name
     assert bracket(expected.passes, chosen.settings["passes"])
@@ -57,7 +57,7 @@ def test_a_file_that_does_not_fit_is_streamed_within_its_budget(tmp_path):
     pool, targets = rows(20_000), rows(10, seed=1)
     np.save(tmp_path / "pool.npy", pool)
     expected = estimate(tmp_path / "pool.npy", targets, 30, memory="4MB")
-    chosen = sl.select(tmp_path / "pool.npy", targets, 30, memory="4MB")
+    chosen = tm.select(tmp_path / "pool.npy", targets, 30, memory="4MB")
     assert (expected.pool, expected.columns_ahead) == (
         "streamed",
         chosen.settings["columns_ahead"],
@@ -90,9 +90,9 @@ def test_only_the_first_rows_are_read(monkeypatch):
 
 def test_row_numbers_of_a_matrix_are_estimated_too():
     X = rows(60).astype(np.float64)
-    kernel = sl.kernels.Precomputed(X @ X.T)
+    kernel = tm.kernels.Precomputed(X @ X.T)
     expected = estimate(np.arange(50), np.arange(50, 60), 5, kernel=kernel)
-    chosen = sl.select(np.arange(50), np.arange(50, 60), 5, kernel=kernel)
+    chosen = tm.select(np.arange(50), np.arange(50, 60), 5, kernel=kernel)
     assert bracket(expected.passes, chosen.settings["passes"])
 
 
@@ -132,7 +132,7 @@ WRONG = [
 def test_wrong_arguments_give_the_errors_of_select(change):
     arguments = {"pool": rows(30), "targets": rows(4), "k": 3} | change
     said = []
-    for call in (estimate, sl.select):
+    for call in (estimate, tm.select):
         with pytest.raises((ValueError, TypeError, OSError)) as error:
             call(**arguments)
         said.append((type(error.value), str(error.value)))

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sightline as sl
-from sightline import numerics
-from sightline.studies import examine
+import tellmost as tm
+from tellmost import numerics
+from tellmost.studies import examine
 
 
 def rows(n=300, d=8, seed=0, dtype=np.float32):
@@ -145,7 +145,7 @@ def test_row_numbers_of_a_matrix_are_refused():
 def test_wrong_pools_meet_the_errors_of_select(tmp_path):
     bad = rows()
     bad[17, 2] = np.nan
-    for call in (examine, lambda pool: sl.select(pool, np.ones(8), 1)):
+    for call in (examine, lambda pool: tm.select(pool, np.ones(8), 1)):
         with pytest.raises(ValueError, match="row 17 has a NaN"):
             call(bad)
         with pytest.raises(FileNotFoundError, match="there is no file"):

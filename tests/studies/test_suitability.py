@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from sightline import numerics
-from sightline.studies import check, examine
-from sightline.studies.holding_out import folds_of
+from tellmost import numerics
+from tellmost.studies import check, examine
+from tellmost.studies.holding_out import folds_of
 
 
 def clusters(n=400, d=12, classes=4, seed=0):

@@ -9,8 +9,8 @@ from tiny_problems import kernels, repeated, seeds, tiny
 
 import oracle
 import oracle_theory
-import sightline as sl
-from sightline import theory
+import tellmost as tm
+from tellmost import theory
 
 
 @given(seeds, kernels, st.booleans())
@@ -29,10 +29,10 @@ def test_for_inner_products_they_are_what_the_projection_leaves(seed, n):
     rng = np.random.default_rng(seed)
     X, A = rng.standard_normal((n, 4)), rng.standard_normal((3, 4))
     root = rng.standard_normal((4, 4))
-    latent = sl.kernels.Linear(torch.from_numpy(root @ root.T))
-    mapped = sl.kernels.FeatureMap(lambda x: x @ torch.from_numpy(root))
+    latent = tm.kernels.Linear(torch.from_numpy(root @ root.T))
+    mapped = tm.kernels.FeatureMap(lambda x: x @ torch.from_numpy(root))
     expected = oracle_theory.irreducible_by_projection(X @ root, A @ root)
-    by_matrix = sl.kernels.Precomputed(np.vstack([X, A]) @ root @ root.T @ np.vstack([X, A]).T)
+    by_matrix = tm.kernels.Precomputed(np.vstack([X, A]) @ root @ root.T @ np.vstack([X, A]).T)
     atol = 1e-8 * np.square(A @ root).sum(axis=1).max()
     for kernel in (latent, mapped):
         found = theory.irreducible_variance(X, A, kernel=kernel)
@@ -43,12 +43,12 @@ def test_for_inner_products_they_are_what_the_projection_leaves(seed, n):
 
 def test_samples_have_none_and_an_inexact_one_says_so(monkeypatch):
     x = np.linspace(0, 9, 10)[:, None]
-    kernel = sl.kernels.Matern(0.5, 2.0)
+    kernel = tm.kernels.Matern(0.5, 2.0)
     np.testing.assert_allclose(
         theory.irreducible_variance(x, x, kernel=kernel).value, 0.0, atol=1e-12
     )
-    monkeypatch.setattr("sightline.numerics.FLOOR_EXACT_ROWS", 5)
-    monkeypatch.setattr("sightline.numerics.FLOOR_RANK", 5)
+    monkeypatch.setattr("tellmost.numerics.FLOOR_EXACT_ROWS", 5)
+    monkeypatch.setattr("tellmost.numerics.FLOOR_RANK", 5)
     found = theory.irreducible_variance(x, x, kernel=kernel)
     assert not found.is_exact and "upper bounds" in found.description
     with pytest.raises(ValueError, match=r"exact irreducible variance.*10 rows"):
@@ -100,7 +100,7 @@ def test_its_size_bound_is_infinite_for_singular_covariances_and_finite_through_
     x, a = rng.standard_normal((6, 2)), rng.standard_normal((1, 2))
     as_features = theory.markov_boundary(x, a, 0.1, noise_std=0.5)
     K = np.vstack([x, a]) @ np.vstack([x, a]).T
-    matrix = sl.kernels.Precomputed(K)
+    matrix = tm.kernels.Precomputed(K)
     as_matrix = theory.markov_boundary(np.arange(6), [6], 0.1, kernel=matrix, noise_std=0.5)
     assert as_matrix.size_bound == float("inf") > as_features.size_bound >= len(as_features)
     assert as_matrix.indices.tolist() == as_features.indices.tolist()
@@ -109,14 +109,14 @@ def test_its_size_bound_is_infinite_for_singular_covariances_and_finite_through_
 
 def test_rows_that_come_twice_count_once_in_its_size_bound():
     x = np.array([[0.0], [1.0]])
-    ask = {"kernel": sl.kernels.Gaussian(1.0), "noise_std": 0.5}
+    ask = {"kernel": tm.kernels.Gaussian(1.0), "noise_std": 0.5}
     once = theory.markov_boundary_size(x, [[2.0]], 0.5, **ask)
     assert theory.markov_boundary_size(x[[0, 1, 0, 1]], [[2.0]], 0.5, **ask) == once < 1e9
 
 
 def test_the_directed_boundary_is_smaller_where_most_samples_are_far_away():
     x = np.array([[0.0], [10.0], [20.0], [30.0]])
-    ask = {"kernel": sl.kernels.Gaussian(1.0), "noise_std": 0.3}
+    ask = {"kernel": tm.kernels.Gaussian(1.0), "noise_std": 0.3}
     directed = theory.markov_boundary(x, [0.5], 0.01, **ask)
     undirected = theory.markov_boundary(x, [0.5], 0.01, method="undirected", **ask)
     assert set(directed.indices) == {0} and len(undirected) >= 3 * len(directed)

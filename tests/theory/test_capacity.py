@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tiny_problems import inside, kernels, noise_shares, repeated, seeds, tiny
 
 import oracle_theory
-import sightline as sl
-from sightline import numerics, theory
+import tellmost as tm
+from tellmost import numerics, theory
 
 
 def capacity(case, n, **more):
@@ -110,34 +110,34 @@ def test_the_rates_are_those_of_the_papers_table():
     d, n = 3, 1000
     L = log(n)
     table = {
-        sl.kernels.Linear(): d * L,
-        sl.kernels.Gaussian(0.5): L ** (d + 1),
-        sl.kernels.Laplace(2.0): n ** (3 / 4) * L ** (1 / 4),
-        sl.kernels.Matern(2.5): n ** (3 / 8) * L ** (5 / 8),
+        tm.kernels.Linear(): d * L,
+        tm.kernels.Gaussian(0.5): L ** (d + 1),
+        tm.kernels.Laplace(2.0): n ** (3 / 4) * L ** (1 / 4),
+        tm.kernels.Matern(2.5): n ** (3 / 8) * L ** (5 / 8),
     }
     for kernel, expected in table.items():
         rate = theory.capacity_rate(kernel, d)
         assert rate.at(n) == pytest.approx(expected) and rate.is_sublinear
-        assert theory.capacity_rate(sl.kernels.Scaled(kernel, 3.0), d) == rate
-    assert theory.capacity_rate(sl.kernels.Matern(0.5), d) == theory.capacity_rate(
-        sl.kernels.Laplace(), d
+        assert theory.capacity_rate(tm.kernels.Scaled(kernel, 3.0), d) == rate
+    assert theory.capacity_rate(tm.kernels.Matern(0.5), d) == theory.capacity_rate(
+        tm.kernels.Laplace(), d
     )
-    assert str(theory.capacity_rate(sl.kernels.Matern(2.5), d)) == "n^0.375 log(n)^0.625"
+    assert str(theory.capacity_rate(tm.kernels.Matern(2.5), d)) == "n^0.375 log(n)^0.625"
 
 
 def test_only_smooth_kernels_are_sure_to_reach_the_floor_beyond_the_samples():
-    reaches = [theory.capacity_rate(sl.kernels.Matern(nu), 2).is_below_root for nu in (0.5, 1.5)]
+    reaches = [theory.capacity_rate(tm.kernels.Matern(nu), 2).is_below_root for nu in (0.5, 1.5)]
     assert reaches == [False, True]  # 2 nu > d
 
 
 def test_kernels_outside_the_table_need_a_finite_domain():
-    kernel = sl.kernels.Sum(sl.kernels.Gaussian(), sl.kernels.Linear())
+    kernel = tm.kernels.Sum(tm.kernels.Gaussian(), tm.kernels.Linear())
     with pytest.raises(ValueError, match=r"no rate is known.*Give size"):
         theory.capacity_rate(kernel, 2)
     assert theory.capacity_rate(kernel, 2, size=7).at(100) == pytest.approx(7 * log(100))
 
 
-@pytest.mark.parametrize("kernel", [sl.kernels.Linear(), sl.kernels.Gaussian(0.3)])
+@pytest.mark.parametrize("kernel", [tm.kernels.Linear(), tm.kernels.Gaussian(0.3)])
 def test_capacities_grow_no_faster_than_their_rate(kernel):
     """On a grid of the unit interval, from 10 to 300 observations."""
     x = np.linspace(0, 1, 40)[:, None]

@@ -10,11 +10,11 @@ from tiny_problems import kernels, noise_shares, seeds, tiny
 
 import oracle
 import oracle_theory
-import sightline as sl
-from sightline import theory
+import tellmost as tm
+from tellmost import theory
 
 GRID = np.linspace(0, 1, 15)[:, None]
-KERNEL = sl.kernels.Gaussian(0.2)
+KERNEL = tm.kernels.Gaussian(0.2)
 K = oracle.matrix(lambda x, z: oracle.gaussian(x, z, 0.2), GRID, GRID)
 
 

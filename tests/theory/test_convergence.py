@@ -10,8 +10,8 @@ from tiny_problems import RULES, inside, kernels, noise_shares, rules, seeds, ti
 
 import oracle
 import oracle_theory
-import sightline as sl
-from sightline import theory
+import tellmost as tm
+from tellmost import theory
 
 some_rows = st.lists(st.integers(0, 3), max_size=5)
 
@@ -50,7 +50,7 @@ def test_the_task_complexity_is_one_while_gains_shrink_and_where_nothing_is_left
 def test_a_synergy_shows_in_the_task_complexity():
     """The first sample tells little of the target, and makes the second tell much."""
     a = 0.7
-    K = sl.kernels.Precomputed(np.array([[1, 0, a], [0, 1, a], [a, a, 1]]))
+    K = tm.kernels.Precomputed(np.array([[1, 0, a], [0, 1, a], [a, a, 1]]))
     gains = theory.marginal_gains([0, 1], [2], 2, kernel=K, noise_std=0.05)
     assert gains[1] > gains[0] and theory.task_complexity(gains)[1] == gains[1] / gains[0]
 
@@ -151,7 +151,7 @@ def check_order(case, found):
 
 def test_the_bound_beyond_the_samples_has_the_constants_of_the_proof():
     x, a = np.array([[0.0], [1.0]]), np.array([[0.4], [2.5]])
-    kernel, rho, n = sl.kernels.Gaussian(1.0), 0.5, 9
+    kernel, rho, n = tm.kernels.Gaussian(1.0), 0.5, 9
     found = theory.variance_bound(x, a, n, kernel=kernel, noise_std=rho)
     gain = theory.marginal_gains(x, a, n + 1, kernel=kernel, noise_std=rho)[-1]
     k, least = isqrt(n), 1 - np.exp(-0.5)  # the smaller eigenvalue
@@ -163,7 +163,7 @@ def test_the_bound_beyond_the_samples_has_the_constants_of_the_proof():
 def test_the_bound_beyond_samples_of_a_singular_covariance_is_infinite():
     K = np.array([[1, 1, 0.5], [1, 1, 0.5], [0.5, 0.5, 1]])
     found = theory.variance_bound(
-        [0, 1], [2, 0], 4, kernel=sl.kernels.Precomputed(K), noise_std=0.5
+        [0, 1], [2, 0], 4, kernel=tm.kernels.Precomputed(K), noise_std=0.5
     )
     assert found.bound[0] == float("inf") and found.bound[1] < float("inf")
 
@@ -182,7 +182,7 @@ def test_variances_come_down_to_the_irreducible_ones(rule, kernel):
 
 def test_the_bound_on_errors_adds_standard_deviations():
     x = np.array([[0.0], [1.0]])
-    ask = {"kernel": sl.kernels.Gaussian(1.0), "noise_std": 0.5}
+    ask = {"kernel": tm.kernels.Gaussian(1.0), "noise_std": 0.5}
     bound = theory.variance_bound(x, [[0.4]], 4, **ask)
     found = theory.error_bound(2.5, bound)
     assert found == pytest.approx(2.5 * (bound.floor**0.5 + (bound.bound - bound.floor) ** 0.5))

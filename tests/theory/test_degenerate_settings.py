@@ -5,12 +5,12 @@ import pytest
 import torch
 from tiny_problems import RULES
 
-import sightline as sl
-from sightline import theory
+import tellmost as tm
+from tellmost import theory
 
 x = np.array([[0.0], [1.0], [2.0]])
 a = np.array([[0.5], [3.0]])
-ASK = {"kernel": sl.kernels.Gaussian(1.0), "noise_std": 0.5}
+ASK = {"kernel": tm.kernels.Gaussian(1.0), "noise_std": 0.5}
 
 QUESTIONS = {
     "capacity": lambda pool, targets, **k: theory.information_capacity(pool, targets, 3, **k),
@@ -105,7 +105,7 @@ def test_targets_that_are_no_function_of_each_other_may_be_dependent():
 
 def test_a_matrix_may_stand_for_the_kernel(question):
     both = np.concatenate([x, a])
-    K = sl.kernels.Precomputed(np.exp(-0.5 * (both - both.T) ** 2))
+    K = tm.kernels.Precomputed(np.exp(-0.5 * (both - both.T) ** 2))
     found = question(np.arange(3), np.arange(3, 5), kernel=K, noise_std=0.5)
     expected = question(x, a, **ASK)
     for name, value in as_dictionary_of(found).items():
@@ -119,7 +119,7 @@ def as_dictionary_of(value):
 
 
 def test_tiny_noise_has_no_nan():
-    ask = {"kernel": sl.kernels.Gaussian(3.0), "noise_std": 1e-7}
+    ask = {"kernel": tm.kernels.Gaussian(3.0), "noise_std": 1e-7}
     for rule in RULES:
         assert np.isfinite(theory.marginal_gains(x, a, 6, rule=rule, **ask)).all()
         assert np.isfinite(theory.marginal_gains_along(x, a, [0, 0, 1], rule=rule, **ask)).all()
@@ -149,7 +149,7 @@ def test_tiny_noise_has_no_nan():
         ),
         (lambda: theory.markov_boundary(x, a, 0.0, **ASK), ValueError, "epsilon must be"),
         (lambda: theory.markov_boundary(x, a, 1.0, method="both", **ASK), ValueError, "method"),
-        (lambda: theory.capacity_rate(sl.kernels.Gaussian, 2), TypeError, "the class itself"),
+        (lambda: theory.capacity_rate(tm.kernels.Gaussian, 2), TypeError, "the class itself"),
         (lambda: theory.variance_bound(x, a, 2, ratio=0, **ASK), ValueError, "ratio must be"),
     ],
 )

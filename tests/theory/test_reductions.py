@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tiny_problems import RULES, inside, kernels, noise_shares, rules, seeds, tiny
 
 import oracle_theory
-import sightline as sl
-from sightline import theory
+import tellmost as tm
+from tellmost import theory
 
 some_rows = st.lists(st.integers(0, 3), max_size=4)
 
@@ -56,7 +56,7 @@ def test_itl_is_submodular_where_every_sample_is_a_target(seed, kernel, picks, m
 def test_itl_is_not_submodular_elsewhere():
     """Two uncorrelated samples whose sum is the target: the paper's Gaussian example."""
     a, noise = 0.6, 0.1
-    K = sl.kernels.Precomputed(np.array([[1, 0, a], [0, 1, a], [a, a, 1]]))
+    K = tm.kernels.Precomputed(np.array([[1, 0, a], [0, 1, a], [a, a, 1]]))
     ask = {"kernel": K, "noise_std": noise}
     pool, target = np.array([0, 1]), np.array([2])
     alone = theory.uncertainty_reduction(pool, target, [1], **ask)
@@ -69,7 +69,7 @@ def test_itl_is_not_submodular_elsewhere():
 
 @pytest.mark.parametrize("a", [0.3, 0.6, 0.7, 0.707])
 def test_uncorrelated_gaussians_can_be_as_synergistic_as_you_like(a):
-    K = sl.kernels.Precomputed(np.array([[1, 0, a], [0, 1, a], [a, a, 1]]))
+    K = tm.kernels.Precomputed(np.array([[1, 0, a], [0, 1, a], [a, a, 1]]))
     ask = {"kernel": K, "noise_std": 1e-5}
     found = theory.multivariate_information([0, 1], [2], [0, 1], **ask)
     ratio = theory.information_ratio([0, 1], [2], [0, 1], **ask)
@@ -95,7 +95,7 @@ def test_multivariate_information_is_what_the_chain_rule_leaves(seed, kernel, kn
 
 def test_observing_a_point_again_is_redundant_and_more_than_two_parts_may_be_asked_for():
     x = np.array([[0.0], [0.5], [3.0]])
-    ask = {"kernel": sl.kernels.Gaussian(1.0), "noise_std": 0.1}
+    ask = {"kernel": tm.kernels.Gaussian(1.0), "noise_std": 0.1}
     found = theory.multivariate_information(x, [[0.2]], [0, 0, 1], **ask)
     assert found.is_redundant and found.ratio > 1
     assert len(found.apart) == 3 and found.apart[0] == found.apart[1]
@@ -152,7 +152,7 @@ def test_the_submodularity_ratio_is_one_where_every_sample_is_a_target(seed, ker
 
 def test_large_sample_spaces_are_sampled_unless_an_exact_ratio_is_asked_for():
     x = np.random.default_rng(0).standard_normal((40, 2))
-    ask = {"kernel": sl.kernels.Gaussian(1.0), "noise_std": 0.5}
+    ask = {"kernel": tm.kernels.Gaussian(1.0), "noise_std": 0.5}
     assert not theory.submodularity_ratio(x, x[:2], 6, draws=20, **ask).is_exact
     with pytest.raises(ValueError, match=r"tries every pair of sets.*sampled"):
         theory.submodularity_ratio(x, x[:2], 6, method="exact", **ask)

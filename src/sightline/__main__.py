@@ -1,5 +1,0 @@
-"""``python -m sightline`` is ``sightline``."""
-
-from sightline.cli.ending import main
-
-main()

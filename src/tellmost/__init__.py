@@ -1,0 +1,68 @@
+"""Tellmost: choose the data that tells you most about what you want to know."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tellmost import kernels, rules, targets, theory
+    from tellmost.domains import Box
+    from tellmost.gp import GP
+    from tellmost.learner import ActiveLearner
+    from tellmost.safebo import (
+        Constraint,
+        MiscalibratedModel,
+        NoSafePoint,
+        RKHSBound,
+        SafeOptimizer,
+    )
+    from tellmost.selecting import select
+    from tellmost.selection import Selection
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "GP",
+    "ActiveLearner",
+    "Box",
+    "Constraint",
+    "MiscalibratedModel",
+    "NoSafePoint",
+    "RKHSBound",
+    "SafeOptimizer",
+    "Selection",
+    "__version__",
+    "kernels",
+    "rules",
+    "select",
+    "targets",
+    "theory",
+]
+
+_HOMES = {
+    "ActiveLearner": "tellmost.learner",
+    "Box": "tellmost.domains",
+    "Constraint": "tellmost.safebo",
+    "GP": "tellmost.gp",
+    "MiscalibratedModel": "tellmost.safebo",
+    "NoSafePoint": "tellmost.safebo",
+    "RKHSBound": "tellmost.safebo",
+    "SafeOptimizer": "tellmost.safebo",
+    "Selection": "tellmost.selection",
+    "select": "tellmost.selecting",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names load when they are first used: torch takes seconds, and --help needs none."""
+    if name not in __all__:
+        raise AttributeError(f"module 'tellmost' has no attribute {name!r}")
+    home = _HOMES.get(name)
+    value = (
+        import_module(f"tellmost.{name}") if home is None else getattr(import_module(home), name)
+    )
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

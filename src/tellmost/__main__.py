@@ -1,0 +1,5 @@
+"""``python -m tellmost`` is ``tellmost``."""
+
+from tellmost.cli.ending import main
+
+main()

@@ -1,0 +1,229 @@
+"""A run's picks in a file, written as they are made, so that an interrupted run can go on.
+
+The file is a log that only grows. Its first line says which run it belongs to; each further line
+is a pick. A line is handed to the system before the next pick is looked for, so a killed process
+loses nothing; it reaches the disk within about a second, against a loss of power.
+"""
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from tellmost.exchange import Exchange
+from tellmost.greedy import Pick
+from tellmost.identity import Identity, differences
+from tellmost.shapes import Int
+from tellmost.writing import written_whole
+
+FORMAT = 1
+MARK = "tellmost_checkpoint"  # the first key of the first line; its value is the format
+LONGEST_HEADER = 2**20  # bytes: a larger first line is of some other file
+SECONDS_BETWEEN_SYNCS = 1.0
+WAY_OUT = "Delete it, or give another path."
+
+
+class NoCheckpoint:
+    """In the place of a checkpoint where none is wanted: no picks made before, none taken down."""
+
+    made: Sequence[Pick] = ()
+
+    def add(self, pick: Pick) -> None:
+        """Nothing to do."""
+
+    def contradict(self, number: int) -> NoReturn:
+        raise AssertionError("there is no pick that could be wrong")
+
+    def __enter__(self) -> "NoCheckpoint":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to close."""
+
+
+class Checkpoint:
+    """The picks made before, and within ``with`` a place for new ones."""
+
+    def __init__(
+        self, path: Path, identity: Identity, n: int, candidates: Int[Tensor, " c"] | None
+    ) -> None:
+        self._path = path
+        self._identity = identity
+        self._candidates = candidates
+        content = _read(path, identity) if path.exists() else _Content([], 0)
+        self._size = content.size
+        places = self._places(content.picks, n)
+        self.made: Sequence[Pick] = [
+            replace(pick, row=row) for row, pick in zip(places, content.picks, strict=True)
+        ]
+
+    def __enter__(self) -> "Checkpoint":
+        if self._size == 0:
+            self._size = _begin(self._path, self._identity)
+        self._file = self._path.open("r+b")
+        self._file.seek(self._size)
+        self._synced = time.monotonic()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._file:
+            self._file.flush()
+            self._sync()
+
+    def add(self, pick: Pick) -> None:
+        row = pick.row if self._candidates is None else int(self._candidates[pick.row])
+        line = json.dumps({**asdict(pick), "row": row})  # floats as their repr: exact
+        self._file.truncate()  # a torn last line, which is written anew
+        self._file.write(f"{line}\n".encode())
+        self._file.flush()
+        if time.monotonic() - self._synced >= SECONDS_BETWEEN_SYNCS:
+            self._sync()
+
+    def contradict(self, number: int) -> NoReturn:
+        _contradict(self._path, number)
+
+    def _places(self, picks: Sequence[Pick], n: int) -> list[int]:
+        """Numbers among the candidates, from numbers of pool rows."""
+        rows = torch.tensor([pick.row for pick in picks], dtype=torch.int64)
+        places, is_known = rows, rows < n
+        if self._candidates is not None:
+            last = len(self._candidates) - 1
+            places = torch.searchsorted(self._candidates, rows).clamp_(max=last)
+            is_known = self._candidates[places] == rows
+        if not bool(is_known.all()):
+            self.contradict(1 + int((~is_known).nonzero()[0]))
+        return places.tolist()
+
+    def _sync(self) -> None:
+        os.fsync(self._file.fileno())
+        self._synced = time.monotonic()
+
+
+@dataclass
+class FollowedCheckpoint:
+    """The picks in a checkpoint that another process of the group reads and writes."""
+
+    path: Path
+    made: Sequence[Pick]
+
+    def add(self, pick: Pick) -> None:
+        """Nothing to do."""
+
+    def contradict(self, number: int) -> NoReturn:
+        _contradict(self.path, number)
+
+    def __enter__(self) -> "FollowedCheckpoint":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to close."""
+
+
+def open_checkpoint(
+    path: Path,
+    identity: Identity,
+    n: int,
+    candidates: Int[Tensor, " c"] | None,
+    exchange: Exchange,
+) -> Checkpoint | FollowedCheckpoint:
+    """Read by the first process, which tells the others."""
+    log = None
+    with exchange.together():
+        if exchange.rank == 0:
+            log = Checkpoint(path, identity, n, candidates)
+    told = exchange.texts("" if log is None else json.dumps([asdict(pick) for pick in log.made]))
+    if log is not None:
+        return log
+    return FollowedCheckpoint(path, [Pick(**pick) for pick in json.loads(told[0])])
+
+
+def _contradict(path: Path, number: int) -> NoReturn:
+    raise ValueError(
+        f"checkpoint {path.name} does not lead here: its pick {number} is not one that this run "
+        f"makes, so another version of Tellmost wrote it, or it is damaged. {WAY_OUT}"
+    )
+
+
+@dataclass(frozen=True)
+class _Content:
+    picks: list[Pick]  # with numbers of pool rows
+    size: int  # bytes of whole lines
+
+
+def _begin(path: Path, identity: Identity) -> int:
+    """Write a file with its first line, whole or not at all; its size."""
+    header = f"{json.dumps({MARK: FORMAT, 'run': identity})}\n".encode()
+    with written_whole(path) as unfinished, unfinished.open("wb") as file:
+        file.write(header)
+        file.flush()
+        os.fsync(file.fileno())
+    return len(header)
+
+
+def _read(path: Path, identity: Identity) -> _Content:
+    """The picks of this run, or an error that says why there are none."""
+    with path.open("rb") as file:
+        first = file.readline(LONGEST_HEADER)
+        _check_run(path, _header(path, first), identity)
+        rest = file.read()
+    *lines, torn = rest.split(b"\n")
+    picks = [_pick(path, line, number) for number, line in enumerate(lines, start=2)]
+    return _Content(picks, len(first) + len(rest) - len(torn))
+
+
+def _header(path: Path, first: bytes) -> Identity:
+    """What the first line says about the run."""
+    about: Any = None
+    if first.endswith(b"\n") and first.startswith(f'{{"{MARK}"'.encode()):
+        about = _parsed(first)
+    if not isinstance(about, dict):
+        raise ValueError(
+            f"checkpoint {path.name} exists, and is no checkpoint of Tellmost; it was left as it "
+            f"is. Give another path."
+        )
+    version, run = about.get(MARK), about.get("run")
+    if version != FORMAT or not isinstance(run, dict):
+        raise ValueError(
+            f"checkpoint {path.name} was written by another version of Tellmost (format "
+            f"{version}, this one reads {FORMAT}). {WAY_OUT}"
+        )
+    return run
+
+
+def _check_run(path: Path, stored: Identity, own: Identity) -> None:
+    names = differences(stored, own)
+    if names:
+        listed = " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+        raise ValueError(
+            f"checkpoint {path.name} belongs to another run, which differs in {listed}. {WAY_OUT}"
+        )
+
+
+def _pick(path: Path, line: bytes, number: int) -> Pick:
+    match _parsed(line):
+        case {"row": int(row), "gain": float(gain), "uncertainty": float(uncertainty)}:
+            if 0 <= row < 2**63:
+                return Pick(row, gain, uncertainty)
+    raise ValueError(
+        f"checkpoint {path.name} is damaged: line {number} is no pick. {WAY_OUT} The lines before "
+        f"it are good, and a file cut there goes on from them."
+    )
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None

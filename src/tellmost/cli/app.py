@@ -1,0 +1,58 @@
+"""The commands. Nothing here loads torch, so that help comes at once."""
+
+from typing import Annotated
+
+import typer
+
+import tellmost
+from tellmost.cli.check import check
+from tellmost.cli.compare import compare
+from tellmost.cli.demo import demo
+from tellmost.cli.ending import quiet_when_nobody_reads
+from tellmost.cli.estimate import estimate
+from tellmost.cli.report import report
+from tellmost.cli.reproduce import reproduce
+from tellmost.cli.select import select
+
+app = typer.Typer(
+    name="tellmost",
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done · 1 failed · 2 bad usage · 3 stopped early, nothing more to gain · "
+    "130 interrupted.",
+)
+for command in (select, check, estimate, compare, report, demo, reproduce):
+    app.command()(quiet_when_nobody_reads(command))
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"tellmost {tellmost.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def about(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Choose the data that tells you most about what you want to know.
+
+    You have a **pool** of rows that you may label, measure or train on, and a few **targets** that
+    you want to predict well. Tellmost picks, one after the other, the rows whose observation most
+    reduces the uncertainty about the targets (Hübotter et al., NeurIPS 2024).
+
+    A first try, with embeddings in two files:
+
+        tellmost select pool.npy --targets val.npy -k 100 -o picks.csv --report report.html
+
+    or, with data that comes along: `tellmost demo`.
+    """
+    if context.invoked_subcommand is None:
+        print(context.get_help())

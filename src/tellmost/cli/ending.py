@@ -1,0 +1,152 @@
+"""How a command ends: its exit code, and one line on stderr where it failed."""
+
+import os
+import re
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, NoReturn
+
+DONE = 0
+FAILED = 1
+USAGE = 2
+NOTHING_LEFT = 3
+INTERRUPTED = 130  # 128 + SIGINT, as shells say it
+TERMINATED = 143  # 128 + SIGTERM
+
+
+ARGUMENTS = re.compile(
+    r"(?<![\w-])(noise_ratio|noise_std|min_gain_share|min_gain|max_per_group|target_weights|"
+    r"columns_ahead|vector_column|text_field|id_column|ignore_column|label_column|target_labels)\b"
+)
+"""Arguments of the library that are options here, and no words of English."""
+
+
+class UsageError(Exception):
+    """The command itself is wrong, whatever is in the files."""
+
+
+class NobodyReadsError(Exception):
+    """The other end of the pipe was closed: whoever was reading has seen enough."""
+
+
+def quiet_when_nobody_reads(command: Callable[..., int]) -> Callable[..., int]:
+    """The command with another error for a closed pipe, which typer would take for a failure."""
+
+    @wraps(command)
+    def run_command(*positional: Any, **named: Any) -> int:
+        try:
+            code = command(*positional, **named)
+            sys.stdout.flush()
+        except BrokenPipeError as error:
+            raise NobodyReadsError from error
+        return code
+
+    return run_command
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and leave with its exit code."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - closed by whoever called us
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    try:
+        signal.signal(signal.SIGTERM, _terminate)
+        warnings.showwarning = _show_warning
+        code = run(_load_app(), given, show_trace="--debug" in given)
+    except KeyboardInterrupt:
+        code = _complain("interrupted", INTERRUPTED)
+    sys.exit(code)
+
+
+def run(app: Callable[..., Any], arguments: list[str], *, show_trace: bool) -> int:
+    """The exit code of a command; errors become one line."""
+    import typer
+
+    usage_error: Any = typer.BadParameter.__base__  # its home differs between versions of typer
+    try:
+        code = app(args=arguments, prog_name="tellmost", standalone_mode=False)
+        sys.stdout.flush()  # what typer printed by itself: Python would complain at its end
+        if code == INTERRUPTED:  # some versions of typer end so, and say nothing
+            return _complain("interrupted", INTERRUPTED)
+        return code if isinstance(code, int) else DONE
+    except usage_error as error:
+        return _complain(describe_usage(error), USAGE)
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("interrupted", INTERRUPTED)
+    except (NobodyReadsError, BrokenPipeError):
+        return _forget_stdout()
+    except SystemExit as error:
+        if error.code == TERMINATED:
+            raise
+        return _forget_stdout()  # typer's own words, such as help, met a closed pipe
+    except UsageError as error:
+        return _complain(in_terms_of_options(str(error)), USAGE)
+    except (Exception, MemoryError) as error:
+        if show_trace:
+            raise
+        return _complain(describe_error(error), FAILED)
+
+
+def describe_usage(error: Any) -> str:
+    """What is wrong with the command, and where its help is."""
+    message = " ".join(error.format_message().split())
+    command = getattr(error.ctx, "command_path", "tellmost")
+    return f"{message} Try '{command} --help'."
+
+
+def describe_error(error: BaseException) -> str:
+    """An error in one line."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return "out of memory. Give --memory, for instance --memory 2GB, or a smaller pool."
+    message = in_terms_of_options(" ".join(str(error).split()))
+    is_ours = isinstance(error, ValueError | TypeError | OSError | ImportError | RuntimeError)
+    return message if is_ours and message else f"{type(error).__name__}: {message}"
+
+
+def in_terms_of_options(message: str) -> str:
+    """A message of the library with options in the place of Python's arguments."""
+    message = re.sub(r"\b(embed)='([^']*)'", r"--\1 \2", message)
+    message = re.sub(r"\b(replace|floor)=True\b", r"--\1", message)
+    message = message.replace("conditional=False", "--no-conditional")
+    message = message.replace("conditional=True", "--conditional")
+    return ARGUMENTS.sub(lambda found: f"--{found[0].replace('_', '-')}", message)
+
+
+def _complain(message: str, code: int) -> int:
+    try:
+        sys.stdout.flush()
+        print(f"tellmost: {message}", file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        _forget_stdout()
+    return code
+
+
+def _forget_stdout() -> int:
+    """Nobody reads it any more: Python would complain once more when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    return DONE
+
+
+def _terminate(number: int, frame: Any) -> NoReturn:
+    """A terminated run cleans up as an interrupted one does."""
+    sys.exit(TERMINATED)
+
+
+def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
+    print(f"tellmost: note: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def _load_app() -> Callable[..., Any]:
+    try:
+        from tellmost.cli.app import app
+    except ImportError as error:
+        if error.name != "typer":
+            raise
+        sys.exit("tellmost: the command line needs typer; pip install 'tellmost[cli]'.")
+    return app

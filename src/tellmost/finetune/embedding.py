@@ -1,0 +1,141 @@
+"""embed(): the points that a network makes of inputs, and the kernel that compares them."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tellmost.finetune.inputs import Inputs, device_of
+from tellmost.finetune.rows import Rows
+from tellmost.kernels import Kernel
+from tellmost.progress import ProgressLine
+from tellmost.shapes import Float
+from tellmost.writing import check_writable, written_whole
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """A row of numbers per input; ``kernel`` compares rows, None: by inner products."""
+
+    points: Float[Tensor, "n p"] | Float[np.ndarray, "n p"]  # an array if mapped from a file
+    kernel: Kernel | None
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
+@runtime_checkable
+class Embedding(Protocol):
+    """How a network turns inputs into points; a value that can be hashed."""
+
+    @property
+    def name(self) -> str: ...
+
+    def on(self, model: nn.Module) -> AbstractContextManager[Callable[[Any], Tensor]]:
+        """While entered: from a batch to its (b, p) points. The model is in eval mode."""
+
+    def kernel(self, model: nn.Module, batch: Any) -> Kernel | None:
+        """Compares points; None: inner products. The batch tells sizes, if they are needed."""
+
+
+def embed(
+    model: nn.Module,
+    data: Any,
+    embedding: Embedding,
+    *,
+    batch_size: int = 256,
+    device: str | torch.device | None = None,
+    dtype: torch.dtype = torch.float32,
+    out: str | os.PathLike[str] | None = None,
+    progress: bool | None = False,
+) -> Embedded:
+    """The points of all inputs, batch by batch.
+
+    Args:
+        model: any module; it is left in the mode and on the device that it was found in.
+        data: inputs: a tensor or array with a row per input, or a dataset (labels are ignored).
+        embedding: from ``tellmost.finetune``, such as ``LastLayer()``.
+        batch_size: inputs in one call of the model.
+        device: where batches go; None for where the model is.
+        dtype: of the points: float32, or float16 to halve their size.
+        out: the path of an .npy file to write the points to, mapped into memory, for sets that do
+            not fit; None keeps them in a tensor on the device.
+        progress: a line on stderr; None shows it on a terminal after a second.
+    """
+    inputs = Inputs.of(data, "data")
+    check_request(inputs, embedding, batch_size, dtype)
+    place = device_of(model) if device is None else torch.device(device)
+    with evaluating(model), torch.no_grad(), writing(out) as path:
+        rows, first = Rows(inputs, dtype, path), inputs.batch(np.arange(1), place)
+        with naming_types(model, first, inputs.name):
+            kernel = embedding.kernel(model, first)
+            with embedding.on(model) as points_of, ProgressLine(progress, "inputs", 0) as line:
+                for batch in inputs.batches(batch_size, place):
+                    rows.add(points_of(batch))
+                    line(rows.done, len(inputs))
+        rows.check_all_came()
+    return Embedded(rows.points if out is None else np.load(out, mmap_mode="r"), kernel)
+
+
+@contextmanager
+def naming_types(model: nn.Module, batch: Any, name: str) -> Iterator[None]:
+    """Where a network refuses numbers of another type than its own, an error that names both."""
+    try:
+        yield
+    except RuntimeError as error:
+        own = next((p.dtype for p in model.parameters() if p.is_floating_point()), None)
+        is_other = own is not None and isinstance(batch, Tensor) and batch.dtype != own
+        if not is_other or "type" not in str(error):
+            raise
+        raise TypeError(
+            f"the model is of {own} and {name} of {batch.dtype}, and torch says: {error}. Convert "
+            f"{name} with .to({own}), an array with .astype, or convert in the model's forward."
+        ) from error
+
+
+@contextmanager
+def writing(out: str | os.PathLike[str] | None) -> Iterator[Path | None]:
+    """Where rows are written until the file is whole; None if they are kept."""
+    if out is None:
+        yield None
+        return
+    path = Path(out)
+    if path.suffix != ".npy":
+        raise ValueError(f"out must be the path of an .npy file; got {str(path)!r}.")
+    check_writable(path, "out")
+    with written_whole(path) as unfinished:
+        yield unfinished
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """In eval mode, every part of it; afterwards each is in the mode that it was in."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def check_request(
+    inputs: Inputs, embedding: Embedding, batch_size: int, dtype: torch.dtype
+) -> None:
+    if len(inputs) == 0:
+        raise ValueError(f"{inputs.name} must have at least one input; got none.")
+    if isinstance(embedding, type) or not isinstance(embedding, Embedding):
+        raise TypeError(
+            f"embedding must be an object such as tellmost.finetune.LastLayer(), with a name, "
+            f"on(model) and kernel(model, batch); got {embedding!r}."
+        )
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1; got {batch_size}.")
+    if dtype not in (torch.float16, torch.float32, torch.float64):
+        raise ValueError(f"dtype must be float16, float32 or float64 of torch; got {dtype}.")

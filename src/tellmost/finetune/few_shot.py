@@ -1,0 +1,155 @@
+"""few_shot(): a network of its own for every query."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import default_collate
+
+from tellmost.checking import check_whole
+from tellmost.finetune.embedding import evaluating
+from tellmost.finetune.inputs import Collate, Inputs, call, device_of
+from tellmost.finetune.labels import check_labels
+from tellmost.finetune.setting import Setting, are_row_numbers
+from tellmost.finetune.strategies import Strategy
+from tellmost.finetune.targeted import BY_VTL
+from tellmost.finetune.training import (
+    Trainer,
+    check_devices,
+    check_metrics,
+    check_trainer,
+    devices_of,
+    run_trainer,
+)
+from tellmost.progress import ProgressLine
+from tellmost.shapes import Float, Int
+
+NO_ROWS: Int[np.ndarray, " o"] = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class FewShot:
+    """What the networks said, and what each was trained on."""
+
+    outputs: Float[Tensor, "q c"]
+    rows: Int[np.ndarray, "q k"]  # of the pool, in the order chosen
+    seconds: Mapping[str, float]  # of embedding, selecting, training, over all queries
+
+    @property
+    def predictions(self) -> Int[np.ndarray, " q"]:
+        """The class with the largest output."""
+        return self.outputs.argmax(dim=1).cpu().numpy()
+
+
+def few_shot(
+    model: nn.Module,
+    queries: Any,
+    *,
+    pool: Any,
+    train: Trainer,
+    k: int,
+    labels: Any = None,
+    strategy: Strategy = BY_VTL,
+    candidates: Any = None,
+    batch_size: int = 256,
+    collate: Collate = default_collate,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> FewShot:
+    """For every query: choose k examples, train a copy of the network on them, predict.
+
+    Hübotter et al. 2024, Sec. 4, "Towards task-driven few-shot learning": each query is the only
+    target of its round. The network itself stays as it is, so the pool is embedded once. A copy
+    whose training diverged is an error that names the query.
+
+    Args:
+        model: the network that every copy starts from.
+        queries: inputs to predict, which are not in the pool.
+        pool: inputs to learn from, with their labels or with ``labels`` beside them.
+        train: ``train(copy, inputs, labels, number)``, as in ``ActiveFineTuner``; the number is
+            that of the query, from 1. Metrics are not kept.
+        k: examples per query.
+        labels: as in ``ActiveFineTuner``.
+        strategy: what chooses; where none is given, ``Targeted("vtl", normalize="center+unit")``.
+        candidates: how many rows to look at, drawn once for all queries; None for the whole pool.
+        batch_size, collate, seed: as in ``ActiveFineTuner``.
+        progress: a line on stderr; None shows it on a terminal after a second.
+    """
+    setting = Setting.of(
+        pool,
+        queries,
+        strategy=strategy,
+        candidates=candidates,
+        targets_per_round=None,
+        batch_size=batch_size,
+        collate=collate,
+        seed=seed,
+        called="queries",
+    )
+    aims = setting.targets
+    if aims is None or are_row_numbers(queries):
+        raise TypeError(
+            f"queries must be inputs to predict; got {type(queries).__name__} of no inputs. Rows "
+            f"of the pool would be chosen for themselves, and their labels told."
+        )
+    label_of, trainer = check_labels(labels, setting.pool), check_trainer(train)
+    candidate_rows = setting.draw(0, np.arange(len(setting.pool)), at_least=1)
+    count = check_examples(k, len(candidate_rows))
+    scene = setting.scene(model, 0, candidate_rows, NO_ROWS, NO_ROWS)
+    outputs: list[Tensor] = []
+    chosen: list[np.ndarray] = []
+    with ProgressLine(progress, "queries", done_before=0) as line:
+        for number in range(1, len(aims) + 1):
+            query = aims.subset(np.array([number - 1]))
+            now = replace(scene, targets=query, seed=setting.seed_of(number, "strategy"))
+            rows = candidate_rows[setting.choose(now, count)]
+            with scene.watch.measure("training"):
+                copy = trained_copy(model, setting, rows, label_of(rows), trainer, number)
+            chosen.append(rows)
+            outputs.append(check_said(say(copy, query), number))
+            line(number, len(aims))
+    return FewShot(torch.cat(outputs), np.stack(chosen), scene.watch.seconds)
+
+
+def trained_copy(
+    model: nn.Module,
+    setting: Setting,
+    rows: Int[np.ndarray, " k"],
+    labels: Int[np.ndarray, " k"],
+    train: Trainer,
+    number: int,
+) -> nn.Module:
+    copy = deepcopy(model)
+    seed = setting.seed_of(number, "training")
+    made = run_trainer(train, copy, setting.pool.subset(rows), labels, number, seed=seed)
+    check_metrics(made, "train")
+    check_devices(copy, devices_of(model), f"after train of query {number}")
+    return copy
+
+
+def say(model: nn.Module, query: Inputs) -> Float[Tensor, "1 c"]:
+    """Its outputs for one input."""
+    with evaluating(model), torch.no_grad():
+        return call(model, query.batch(np.arange(1), device_of(model)))
+
+
+def check_said(outputs: Float[Tensor, "1 c"], number: int) -> Float[Tensor, "1 c"]:
+    """An answer is made of numbers."""
+    if not bool(torch.isfinite(outputs).all()):
+        raise ValueError(
+            f"the outputs for query {number}, row {number - 1} of queries, are not finite. (a) "
+            f"The training of its copy diverged: train more gently. (b) The query is not finite, "
+            f"or (c) the network overflows in half precision."
+        )
+    return outputs
+
+
+def check_examples(k: Any, n: int) -> int:
+    count = check_whole(k, "k")
+    if count > n:
+        raise ValueError(f"k must be at most the number of candidates, {n}; got {count}.")
+    return count

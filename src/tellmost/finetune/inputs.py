@@ -1,0 +1,207 @@
+"""Inputs of a network: a tensor, an array or a dataset, with labels or without."""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import default_collate
+
+from tellmost.shapes import Int
+
+LABEL_KEYS = ("labels", "label")
+"""Under which items that are mappings have their label; never given to a network."""
+
+FROM_ZERO = "class numbers from 0 on (leave out rows that have no label)"
+"""For errors about negative numbers, which other tools use for what is unlabelled."""
+
+Collate = Callable[[list[Any]], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Some of the inputs that the caller gave: ``data`` itself and the rows that are meant.
+
+    An item of a dataset is an input; a tuple of an input and a label (and more, which is left
+    alone); or a mapping, whose entries but the label become the network's keyword arguments.
+    """
+
+    data: Any
+    rows: Int[np.ndarray, " n"]
+    name: str  # the caller's argument, for errors
+    collate: Collate = default_collate
+
+    @staticmethod
+    def of(data: Any, name: str, *, collate: Collate = default_collate) -> "Inputs":
+        """All of a tensor, an array, or a dataset with a length."""
+        if isinstance(data, Inputs):
+            return data
+        whole = as_tensor(data) if isinstance(data, np.ndarray) else data
+        if not hasattr(whole, "__len__") or not hasattr(whole, "__getitem__"):
+            raise TypeError(
+                f"{name} must be a tensor, an array, or a dataset with a length and items; got "
+                f"{type(data).__name__}. An iterable dataset has no rows to choose: list it first."
+            )
+        if isinstance(whole, Tensor) and whole.ndim == 0:
+            raise ValueError(f"{name} must have a row per input; got a tensor of no dimension.")
+        check_one(whole, name)
+        return Inputs(whole, np.arange(len(whole)), name, collate)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def subset(self, rows: Int[np.ndarray, " k"]) -> "Inputs":
+        """Those at these positions, in this order."""
+        return Inputs(self.data, self.rows[rows], self.name, self.collate)
+
+    def batch(self, rows: Int[np.ndarray, " k"], device: torch.device) -> Any:
+        """What a network is called with for the inputs at these positions; no labels."""
+        numbers = self.rows[rows]
+        if isinstance(self.data, Tensor):
+            return self.data[torch.from_numpy(numbers).to(self.data.device)].to(device)
+        items = [input_of(self.data[int(number)]) for number in numbers]
+        return moved(self.collate(items), device)
+
+    def batches(self, size: int, device: torch.device) -> Iterator[Any]:
+        """All of them, in their order."""
+        positions = np.arange(len(self))
+        for start in range(0, len(self), size):
+            yield self.batch(positions[start : start + size], device)
+
+    def labels(self, rows: Int[np.ndarray, " k"] | None = None) -> Int[np.ndarray, " k"]:
+        """Class numbers that the dataset itself yields at these positions."""
+        numbers = self.rows if rows is None else self.rows[rows]
+        if isinstance(self.data, Tensor):
+            raise ValueError(
+                f"{self.name} is a tensor of inputs and yields no labels. Give labels= beside it, "
+                f"or a torch.utils.data.TensorDataset(inputs, labels)."
+            )
+        found = [label_of(self.data[int(number)], self.name, int(number)) for number in numbers]
+        return np.array(found, dtype=np.int64)
+
+
+def as_tensor(array: np.ndarray) -> Tensor:
+    """The array itself; one that cannot be written to, such as a mapped file, is only read."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*not writable.*", category=UserWarning)
+        return torch.from_numpy(array)
+
+
+def check_one(data: Any, name: str) -> None:
+    """A row per input, and not columns side by side."""
+    if is_inputs_beside_labels(data):
+        raise TypeError(
+            f"{name} must be one tensor, array or dataset; got {in_words(data)}, which looks like "
+            f"inputs beside their labels. Give the inputs alone, or "
+            f"torch.utils.data.TensorDataset(inputs, labels)."
+        )
+    if isinstance(data, Mapping):
+        raise TypeError(
+            f"{name} must have a row per input; got {in_words(data)}, all rows under each key. "
+            f"Give a tensor, or a dataset whose items are mappings: "
+            f"torch.utils.data.StackDataset(**{name})."
+        )
+    if isinstance(data, list) and data and is_numbers(data[0]):
+        raise TypeError(
+            f"{name} must be a tensor, an array or a dataset; got {in_words(data)}. Give "
+            f"torch.tensor({name})."
+        )
+
+
+def is_inputs_beside_labels(data: Any) -> bool:
+    """A pair (X, y) where a dataset was asked for: its items would be X and y."""
+    if isinstance(data, tuple):
+        return True
+    if not isinstance(data, list) or len(data) != 2:
+        return False
+    first, second = (np.array(part) if is_numbers(part) else part for part in data)
+    if not isinstance(first, Tensor | np.ndarray) or first.ndim < 2 or is_scalar(second):
+        return False
+    return len(second) == len(first) and np.shape(second) != tuple(first.shape)
+
+
+def is_numbers(item: Any) -> bool:
+    """A list of numbers, or of such lists, all of the same length."""
+    if not isinstance(item, list) or not item:
+        return False
+    if all(isinstance(part, int | float) for part in item):
+        return True
+    return all(is_numbers(part) and len(part) == len(item[0]) for part in item)
+
+
+def is_scalar(item: Any) -> bool:
+    return not hasattr(item, "__len__") or np.ndim(item) == 0
+
+
+def input_of(item: Any) -> Any:
+    """An item without its label."""
+    if isinstance(item, Mapping):
+        return {key: value for key, value in item.items() if key not in LABEL_KEYS}
+    return item[0] if isinstance(item, tuple | list) else item
+
+
+def label_of(item: Any, name: str, number: int) -> int:
+    """The class number of an item, or an error that says what the dataset yields."""
+    if isinstance(item, Mapping):
+        label = next((item[key] for key in LABEL_KEYS if key in item), None)
+    else:
+        label = item[1] if isinstance(item, tuple | list) and len(item) > 1 else None
+    if label is None or np.ndim(label) != 0:
+        raise ValueError(
+            f"{name} must yield labels here: items (input, class number), or mappings with "
+            f"'labels'; item {number} is {in_words(item)}."
+        )
+    if not is_whole(np.asarray(label.item() if isinstance(label, Tensor) else label)):
+        raise ValueError(
+            f"{name} must yield class numbers as labels, whole numbers; that of item {number} is "
+            f"{label!r}. Number the classes: np.unique(names, return_inverse=True)."
+        )
+    if label < 0:
+        raise ValueError(f"{name} must yield {FROM_ZERO}; that of item {number} is {int(label)}.")
+    return int(label)
+
+
+def is_whole(values: np.ndarray) -> bool:
+    """Whether all are whole numbers, in whatever type; true and false are 1 and 0."""
+    if np.issubdtype(values.dtype, np.floating):
+        return bool(np.isfinite(values).all() and (values == np.rint(values)).all())
+    return values.dtype.kind in "biu"
+
+
+def in_words(item: Any) -> str:
+    """What kind of thing an item is."""
+    if isinstance(item, Mapping):
+        return f"a mapping with {', '.join(map(str, item))}"
+    if is_numbers(item):
+        return "a list of lists of numbers" if isinstance(item[0], list) else "a list of numbers"
+    if isinstance(item, tuple | list):
+        return f"a {type(item).__name__} of {', '.join(in_words(part) for part in item)}"
+    if isinstance(item, Tensor | np.ndarray):
+        return f"a {type(item).__name__} of shape {tuple(item.shape)}"
+    return f"a {type(item).__name__}"
+
+
+def moved(batch: Any, device: torch.device) -> Any:
+    if isinstance(batch, Mapping):
+        return {key: moved(value, device) for key, value in batch.items()}
+    return batch.to(device) if isinstance(batch, Tensor) else batch
+
+
+def call(model: Callable[..., Any], batch: Any) -> Tensor:
+    """The outputs of a network, (b, c): its logits where it returns several things."""
+    made = model(**batch) if isinstance(batch, Mapping) else model(batch)
+    outputs = getattr(made, "logits", made)
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2:
+        raise ValueError(
+            f"the model must return (b, c) outputs, a row per input; got {in_words(outputs)}. "
+            f"Wrap it in a module that flattens its outputs."
+        )
+    return outputs
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where its parameters are; the CPU if it has none."""
+    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))

@@ -1,0 +1,141 @@
+"""What goes into a layer of a network, and comes out of it, while the network runs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from tellmost.finetune.inputs import call, in_words
+
+MOST_LISTED = 40  # layers that an error names
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """What a layer was given and returned."""
+
+    name: str
+    layer: nn.Module
+    inputs: Any
+    outputs: Any
+    version: int | None  # of the outputs; a change in place raises it
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the layer's outputs were changed in place after it returned them."""
+        return version_of(self.outputs) != self.version
+
+    @property
+    def features(self) -> Tensor:
+        """(b, d) inputs of the layer."""
+        if not isinstance(self.inputs, Tensor) or self.inputs.ndim != 2:
+            raise ValueError(
+                f"layer {self.name!r} must be given (b, d) features, a row per input; got "
+                f"{in_words(self.inputs)}. Name a layer that comes after pooling: layer=."
+            )
+        return self.inputs
+
+
+class Watched:
+    """The calls of the watched layers in the last call of the network."""
+
+    def __init__(self) -> None:
+        self._calls: list[Call] = []
+
+    def run(self, model: nn.Module, batch: Any) -> tuple[Call, Tensor]:
+        """The call of the final layer, and the network's outputs.
+
+        That is the call that made these outputs; where none did, the last one.
+        """
+        self._calls = []
+        outputs = call(model, batch)
+        made, self._calls = self._calls, []
+        if not made:
+            raise ValueError(
+                "the model called no nn.Linear (or not the named layer) in its forward pass, so "
+                "it has no last layer. Name one that it calls: layer=."
+            )
+        final = [one for one in made if is_returned(one.outputs, outputs)]
+        return (final or made)[-1], outputs
+
+    def see(self, seen: Call) -> None:
+        """Of calls that cannot be that of the last layer, such as those of single tokens, none
+        but the last is kept: they may be many, and large."""
+        if self._calls and not is_a_row_per_input(self._calls[-1].inputs):
+            self._calls.pop()
+        self._calls.append(seen)
+
+
+@contextmanager
+def watching(model: nn.Module, layer: str | None) -> Iterator[Watched]:
+    """Sees the named layer run; None: every ``nn.Linear``."""
+    watched = Watched()
+    handles = [watch(name, module, watched) for name, module in watched_layers(model, layer)]
+    try:
+        yield watched
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def watch(name: str, module: nn.Module, watched: Watched) -> RemovableHandle:
+    def see(layer: nn.Module, inputs: tuple[Any, ...], outputs: Any) -> None:
+        kept = outputs.clone() if is_uncounted(outputs) else outputs
+        first = inputs[0] if inputs else None
+        watched.see(Call(name, layer, first, kept, version_of(outputs)))
+
+    return module.register_forward_hook(see)
+
+
+def is_a_row_per_input(inputs: Any) -> bool:
+    return isinstance(inputs, Tensor) and inputs.ndim == 2
+
+
+def is_returned(said: Any, returned: Tensor) -> bool:
+    """Whether a layer's outputs are the network's: the same numbers, in whatever shape."""
+    if not isinstance(said, Tensor) or said.ndim == 0:
+        return False
+    if len(said) != len(returned) or said.numel() != returned.numel():
+        return False
+    if said.data_ptr() == returned.data_ptr():  # even if some are no numbers
+        return True
+    return torch.equal(said.reshape(returned.shape), returned)
+
+
+def version_of(outputs: Any) -> int | None:
+    """How often a tensor was changed in place, where torch counts it."""
+    is_counted = isinstance(outputs, Tensor) and not is_uncounted(outputs)
+    return outputs._version if is_counted else None
+
+
+def is_uncounted(outputs: Any) -> bool:
+    """Under inference_mode torch does not count changes."""
+    return isinstance(outputs, Tensor) and outputs.is_inference()
+
+
+def watched_layers(model: nn.Module, layer: str | None) -> list[tuple[str, nn.Module]]:
+    """The layer of this name, or all that are linear."""
+    layers = {name: module for name, module in model.named_modules() if name}
+    if layer is None:
+        if linear := [pair for pair in model.named_modules() if isinstance(pair[1], nn.Linear)]:
+            return linear
+        raise ValueError(
+            f"the model has no nn.Linear to take for its last layer; name one: layer=. "
+            f"It has {listed(layers)}."
+        )
+    if layer not in layers:
+        raise ValueError(f"the model has no layer {layer!r}; it has {listed(layers)}.")
+    return [(layer, layers[layer])]
+
+
+def listed(layers: dict[str, nn.Module]) -> str:
+    """Names of layers and what they are; of many, the last."""
+    named = [f"{name} ({type(module).__name__})" for name, module in layers.items()]
+    hidden = len(named) - MOST_LISTED
+    if hidden > 0:
+        named = [f"{hidden} more", *named[hidden:]]
+    return ", ".join(named) or "no layers"

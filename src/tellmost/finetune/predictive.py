@@ -1,0 +1,118 @@
+r"""How the predictions of several networks vary together: an ensemble, or draws by dropout.
+
+For members :math:`f^1, \dots, f^M` and their mean :math:`\bar f`,
+
+.. math:: k(x, z) = \frac{1}{M - 1} \sum_{m, c}
+    \bigl(f^m_c(x) - \bar f_c(x)\bigr) \bigl(f^m_c(z) - \bar f_c(z)\bigr)
+
+Lakshminarayanan et al. 2017; Gal and Ghahramani 2016; Holzmüller et al. 2023 (predictive kernel).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tellmost.finetune.dropout import Masks, dropping
+from tellmost.finetune.embedding import evaluating
+from tellmost.finetune.inputs import call
+
+
+@dataclass(frozen=True)
+class Predictive:
+    """Deviations of the members' outputs from their mean, M c numbers for each input.
+
+    Args:
+        members: how many networks to draw by dropout; or the networks of an ensemble, which must
+            differ, on the device of the model. The model itself is no member unless it is among
+            them.
+        seed: of the units that are left out.
+
+    A draw leaves out the same units for every input. Dropout inside an attention that is no module
+    of its own is not seen, and so not drawn.
+    """
+
+    members: int | Sequence[nn.Module] = 10
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.members, int):
+            object.__setattr__(self, "members", tuple(self.members))  # which can be hashed
+        if self._count < 2:
+            raise ValueError(f"members must be at least 2, to differ; got {self._count}.")
+
+    @property
+    def _count(self) -> int:
+        return self.members if isinstance(self.members, int) else len(self.members)
+
+    @property
+    def name(self) -> str:
+        kind = "draws by dropout" if isinstance(self.members, int) else "networks"
+        return f"predictions of {self._count} {kind}"
+
+    @contextmanager
+    def on(self, model: nn.Module) -> Iterator[Callable[[Any], Tensor]]:
+        with ExitStack() as entered:
+            if isinstance(self.members, int):
+                run = by_dropout(model, [Masks(self.seed, m) for m in range(self.members)])
+            else:
+                for member in self.members:
+                    entered.enter_context(evaluating(member))
+                run = by_ensemble(self.members)
+
+            def deviations(batch: Any) -> Tensor:
+                outputs = torch.stack(list(run(batch)), dim=1)
+                centred = outputs - outputs.mean(dim=1, keepdim=True)
+                return centred.flatten(1) / (outputs.shape[1] - 1) ** 0.5
+
+            yield deviations
+
+    def kernel(self, model: nn.Module, batch: Any) -> None:
+        return None
+
+
+def by_dropout(model: nn.Module, draws: list[Masks]) -> Callable[[Any], Iterator[Tensor]]:
+    def run(batch: Any) -> Iterator[Tensor]:
+        for masks in draws:
+            with dropping(model, masks):
+                outputs = call(model, batch)
+            check_used(masks)
+            yield outputs
+
+    return run
+
+
+def check_used(masks: Masks) -> None:
+    """Draws differ, and not by rounding alone."""
+    if not masks.are_used:
+        raise ValueError(
+            "Predictive(members) draws networks by dropout, but the model's forward pass calls "
+            "none of its nn.Dropout layers with p above 0, so that all draws are the same. Call "
+            "one (torch.nn.functional.dropout is not seen), or give several networks: "
+            "members=(first, ...)."
+        )
+
+
+def by_ensemble(members: Sequence[nn.Module]) -> Callable[[Any], Iterator[Tensor]]:
+    def run(batch: Any) -> Iterator[Tensor]:
+        outputs = [call(member, batch) for member in members]
+        if have_equal_weights and all(torch.equal(one, outputs[0]) for one in outputs[1:]):
+            raise ValueError(
+                f"Predictive(members) needs networks that differ; these {len(members)} have the "
+                f"same weights and say the same. Train each from another start, or on other data."
+            )
+        return iter(outputs)
+
+    have_equal_weights = all(are_equal(member, members[0]) for member in members[1:])
+    return run
+
+
+def are_equal(one: nn.Module, other: nn.Module) -> bool:
+    """Whether two networks have the same state."""
+    mine, others = one.state_dict(), other.state_dict()
+    return mine.keys() == others.keys() and all(
+        torch.equal(mine[name], others[name]) for name in mine
+    )

@@ -1,0 +1,148 @@
+"""TargetedSampler: chosen batches for a training loop of one's own."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from torch import nn
+from torch.utils.data import Sampler, default_collate
+
+from tellmost.checking import check_whole
+from tellmost.finetune.inputs import Collate
+from tellmost.finetune.labels import check_labels
+from tellmost.finetune.saving import check_same, read_batches
+from tellmost.finetune.setting import Setting
+from tellmost.finetune.strategies import Strategy
+from tellmost.finetune.targeted import BY_VTL
+from tellmost.shapes import Int
+
+FORMAT = "tellmost-sampler-2"
+
+
+class TargetedSampler(Sampler[list[int]]):
+    """Batches of a dataset that tell most about the targets, as the network is now.
+
+    For ``torch.utils.data.DataLoader(dataset, batch_sampler=...)``, as torch's ``BatchSampler``:
+    it gives batches, and a loader that has it as ``sampler=`` makes batches of batches.
+
+    An epoch has every row at most once. A loader with workers asks for batches ahead of the
+    training, so that the network that chooses is a few batches old, and the state counts what was
+    asked for; without workers both are exact. Iterating anew starts an epoch, unless a state was
+    loaded: then it goes on from there.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        pool: Any,
+        targets: Any = None,
+        labels: Any = None,
+        batch: int = 64,
+        batches: int | None = None,
+        refresh: int = 1,
+        strategy: Strategy = BY_VTL,
+        candidates: Any = 1_000,
+        targets_per_round: int | None = None,
+        batch_size: int = 256,
+        collate: Collate = default_collate,
+        seed: int = 0,
+    ) -> None:
+        """As in ``ActiveFineTuner``, but for what follows.
+
+        Args:
+            model: the network that is being trained, looked at whenever batches are chosen.
+            pool: the dataset of the loader, or its inputs alone.
+            labels: what strategies see of the rows given out before, whose labels are -1 without.
+            batch: rows in a batch; the last one of a pool has what is left.
+            batches: in an epoch; None for as many as the pool has.
+            refresh: batches that are chosen together, before the network is looked at again; from
+                candidates of at least so many batches.
+            strategy: what chooses; where none is given, ``Targeted("vtl",
+                normalize="center+unit")``, as in ``ActiveFineTuner``.
+        """
+        self._model = model
+        self._setting = Setting.of(
+            pool,
+            targets,
+            strategy=strategy,
+            candidates=candidates,
+            targets_per_round=targets_per_round,
+            batch_size=batch_size,
+            collate=collate,
+            seed=seed,
+        )
+        self._labels = None if labels is None else check_labels(labels, self._setting.pool)
+        self._batch = check_whole(batch, "batch")
+        self._refresh = check_whole(refresh, "refresh")
+        self._batches = check_batches(batches, len(self._setting.pool), self._batch)
+        self._epoch = 0
+        self._given: list[list[int]] = []  # batches of this epoch
+        self._ahead: list[list[int]] = []  # chosen, and not yet given
+        self._is_resumed = False
+
+    def __len__(self) -> int:
+        """Batches in an epoch."""
+        return self._batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """The batches that are left of this epoch, or those of the next."""
+        if not self._is_resumed and self._given:
+            self._epoch, self._given, self._ahead = self._epoch + 1, [], []
+        self._is_resumed = False
+        while len(self._given) < self._batches:
+            if not self._ahead:
+                self._ahead = self._choose()
+            self._given.append(self._ahead.pop(0))
+            yield list(self._given[-1])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Which batches of this epoch were given, and which are chosen already."""
+        return {
+            **self._identity(),
+            "epoch": self._epoch,
+            "given": [list(one) for one in self._given],
+            "ahead": [list(one) for one in self._ahead],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next iteration goes on in the middle of the epoch; load the network beside it."""
+        check_same(state, self._identity(), "sampler")
+        self._epoch, self._given, self._ahead = read_batches(state, len(self._setting.pool))
+        self._is_resumed = len(self._given) < self._batches
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            **self._setting.identity(),
+            "batch": self._batch,
+            "batches": self._batches,
+            "refresh": self._refresh,
+        }
+
+    def _choose(self) -> list[list[int]]:
+        """The next batches, by the network as it is now."""
+        number = self._epoch * self._batches + len(self._given)
+        given = np.array([row for one in self._given for row in one], dtype=np.int64)
+        open_rows = np.setdiff1d(np.arange(len(self._setting.pool)), given)
+        wanted = self._batch * min(self._refresh, self._batches - len(self._given))
+        candidates = self._setting.draw(number, open_rows, at_least=wanted)
+        scene = self._setting.scene(self._model, number, candidates, given, self._labels_of(given))
+        rows = candidates[self._setting.choose(scene, wanted)].tolist()
+        return [rows[i : i + self._batch] for i in range(0, len(rows), self._batch)]
+
+    def _labels_of(self, rows: Int[np.ndarray, " o"]) -> Int[np.ndarray, " o"]:
+        return np.full(len(rows), -1) if self._labels is None else self._labels(rows)
+
+
+def check_batches(batches: Any, n: int, batch: int) -> int:
+    most = -(-n // batch)
+    if batches is None:
+        return most
+    count = check_whole(batches, "batches")
+    if count > most:
+        raise ValueError(
+            f"batches must be at most those of the pool, {most} of {batch} rows; got {count}. An "
+            f"epoch has every row at most once."
+        )
+    return count

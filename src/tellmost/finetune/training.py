@@ -1,0 +1,143 @@
+"""The caller's trainer: what it is given, and what is made sure of around it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from tellmost.finetune.embedding import evaluating
+from tellmost.finetune.history import COLUMNS, SECONDS
+from tellmost.finetune.inputs import Inputs, device_of, input_of
+from tellmost.shapes import Int
+
+Trainer = Callable[[nn.Module, Any, Tensor, int], Mapping[str, float] | None]
+"""``train(model, inputs, labels, round)``; may return metrics."""
+
+Evaluation = Callable[[nn.Module], Mapping[str, float]]
+
+
+class Examples(Dataset[Any]):
+    """The inputs of some items of a dataset, without their labels."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    def __getitem__(self, position: int) -> Any:
+        return input_of(self._inputs.data[int(self._inputs.rows[position])])
+
+
+def examples_of(inputs: Inputs, device: torch.device) -> Any:
+    """What a trainer is given: a tensor on the device if the pool is one, else a dataset."""
+    if isinstance(inputs.data, Tensor):
+        return inputs.batch(np.arange(len(inputs)), device)
+    return Examples(inputs)
+
+
+def check_trainer(train: Any) -> Trainer:
+    if isinstance(train, type) or not callable(train):
+        raise TypeError(
+            f"train must be a function train(model, inputs, labels, round) that trains the model "
+            f"in place; got {train!r}."
+        )
+    return train
+
+
+def loader_of(train: Trainer) -> Callable[[Any], None]:
+    """What takes a saved state of the trainer."""
+    load = getattr(train, "load_state_dict", None)
+    if load is None:
+        raise TypeError(
+            f"the state has one of the trainer, and train must take it by load_state_dict(state); "
+            f"{type(train).__name__} has none, and nothing was loaded. Give train a "
+            f"load_state_dict, or leave out the state's 'train'."
+        )
+    return load
+
+
+def run_trainer(
+    train: Trainer,
+    model: nn.Module,
+    inputs: Inputs,
+    labels: Int[np.ndarray, " k"],
+    number: int,
+    *,
+    seed: int,
+) -> Any:
+    """Train in place; torch's generators are seeded for it, and put back afterwards.
+
+    Returns what the trainer did, to be checked once it counts as trained.
+    """
+    device = device_of(model)
+    with seeded(seed, device):
+        examples, numbers = examples_of(inputs, device), torch.from_numpy(labels).to(device)
+        return train(model, examples, numbers, number)
+
+
+def run_evaluation(evaluate: Evaluation, model: nn.Module, *, seed: int) -> dict[str, float]:
+    """Metrics of the model in eval mode, without gradients."""
+    with seeded(seed, device_of(model)), evaluating(model), torch.no_grad():
+        return check_metrics(evaluate(model), "evaluate")
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Torch's generators of the CPU and of this device start from the seed within."""
+    is_cuda = device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if is_cuda else []):
+        torch.default_generator.manual_seed(seed)
+        if is_cuda:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        yield
+
+
+def devices_of(model: nn.Module) -> set[torch.device]:
+    tensors = [*model.parameters(), *model.buffers()]
+    return {tensor.device for tensor in tensors}
+
+
+def check_devices(model: nn.Module, devices: set[torch.device], when: str) -> None:
+    """The model is where it was when it was given."""
+    if devices_of(model) != devices:
+        raise ValueError(
+            f"the model must stay on its device; it was given on {in_words(devices)}, and "
+            f"{when} it is on {in_words(devices_of(model))}. Move the model before it is given, "
+            f"and move batches to it in train and evaluate."
+        )
+
+
+def in_words(devices: set[torch.device]) -> str:
+    return " and ".join(sorted(map(str, devices)))
+
+
+def check_metrics(made: Any, name: str) -> dict[str, float]:
+    """Numbers by name, for the history."""
+    if made is None and name == "train":
+        return {}
+    if not isinstance(made, Mapping):
+        raise TypeError(
+            f"{name} must return metrics, a mapping such as {{'accuracy': 0.9}}; got "
+            f"{type(made).__name__}."
+        )
+    taken = {*COLUMNS, *(f"{activity}_s" for activity in SECONDS)}
+    for metric in made:
+        if not isinstance(metric, str) or metric in taken:
+            raise ValueError(
+                f"{name} must name its metrics by texts other than those of the history's "
+                f"columns ({', '.join(sorted(taken))}); got {metric!r}."
+            )
+    return {metric: as_number(value, f"{name}'s {metric}") for metric, value in made.items()}
+
+
+def as_number(value: Any, name: str) -> float:
+    try:
+        return float(value.detach() if isinstance(value, Tensor) else value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name} must be a number; got {type(value).__name__}.") from error

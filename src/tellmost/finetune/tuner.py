@@ -1,0 +1,335 @@
+"""ActiveFineTuner: choose, label, train, and again."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from torch import nn
+from torch.utils.data import default_collate
+
+from tellmost.checking import check_whole
+from tellmost.checking.values import check_distinct, check_indices
+from tellmost.finetune.history import History, Round
+from tellmost.finetune.inputs import Collate, Inputs, device_of
+from tellmost.finetune.labels import check_labels, check_task, is_in_task
+from tellmost.finetune.saving import FORMAT, Bought, check_same, read_saved, write_history
+from tellmost.finetune.setting import Setting, as_numbers
+from tellmost.finetune.stopwatch import Stopwatch
+from tellmost.finetune.strategies import Strategy
+from tellmost.finetune.targeted import BY_VTL
+from tellmost.finetune.training import (
+    Evaluation,
+    Trainer,
+    check_devices,
+    check_metrics,
+    check_trainer,
+    devices_of,
+    loader_of,
+    run_evaluation,
+    run_trainer,
+)
+from tellmost.progress import ProgressLine
+from tellmost.shapes import Int
+
+NO_ROWS: Int[np.ndarray, " o"] = np.empty(0, dtype=np.int64)
+TRAIN_ON = ("all", "chosen", "new")
+
+
+class ActiveFineTuner:
+    """Chooses round by round what to train a network on, so that it predicts the targets well.
+
+    A round of Hübotter et al. 2024, Alg. 1: draw candidates from the pool and some of the targets,
+    embed both with the current network, choose a batch, each pick as if those before it had been
+    observed; reveal its labels; train; and again.
+
+    What a round draws depends on nothing but the seed and its number. While the trainer runs,
+    torch's generators are seeded likewise and put back afterwards, so that a loop is repeatable if
+    the trainer takes its randomness from them. What fails costs no labels: the next ``step`` goes
+    on in the same round. A trainer that failed is called again, and starts from the weights that
+    it left; where the evaluation failed, or what the trainer returned is no metrics, the next
+    ``step`` only evaluates.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        pool: Any,
+        train: Trainer,
+        targets: Any = None,
+        labels: Any = None,
+        strategy: Strategy | None = None,
+        batch: int = 10,
+        candidates: Any = 1_000,
+        targets_per_round: int | None = None,
+        observed: Any = None,
+        task: Any = None,
+        train_on: str = "all",
+        evaluate: Evaluation | None = None,
+        batch_size: int = 256,
+        collate: Collate = default_collate,
+        seed: int = 0,
+        progress: bool | None = None,
+    ) -> None:
+        """A network, what it may learn from, and what it is to be good at.
+
+        Args:
+            model: any module; it is trained in place, and stays on its device.
+            pool: inputs to choose from: a tensor or array with a row per input, or a dataset.
+            train: ``train(model, inputs, labels, round)`` trains the model in place on all that
+                was labelled so far, and may return metrics for the history. ``inputs`` is a
+                tensor on the model's device if the pool is a tensor, else a dataset of inputs;
+                ``labels`` are class numbers on the model's device; ``round`` counts from 1.
+            targets: inputs to predict well, without labels (those of a dataset are not read); or
+                whole numbers, which are rows of the pool. None for strategies without targets.
+            labels: of the pool: None where the dataset yields them; class numbers, one per row;
+                or a function from row numbers to class numbers, asked for the picks alone.
+            strategy: what chooses, such as ``Targeted("itl-y", noise_std=0.01)`` or a baseline;
+                where none is given, ``Targeted("vtl", normalize="center+unit")``, with
+                ``observed=True`` where ``observed`` names rows: the choice is then conditioned on
+                them, and on what earlier rounds trained on.
+            batch: picks per round; the last round of a pool takes what is left.
+            candidates: how many rows each round looks at, drawn anew, at least ``batch``; None for
+                the whole pool; or an object with ``draw(rows, generator)``. What was labelled is
+                never drawn again.
+            targets_per_round: how many targets each round looks at, drawn anew; None for all.
+            observed: rows of the pool that the network was trained on before, such as the source
+                domain. Their labels are known, they are never picked, and strategies that
+                condition on what was observed start from them.
+            task: class numbers that count. Picks and observed rows of other classes are not
+                trained on, and picks of them cost a label all the same. None counts all.
+            train_on: "all" that is labelled, "chosen" leaves out ``observed``, "new" is what this
+                round chose. Where there is nothing, the trainer is not called.
+            evaluate: ``evaluate(model)`` returns metrics after each round; in eval mode, without
+                gradients.
+            batch_size: inputs in one call of the model, when embedding.
+            collate: makes a batch of a list of the dataset's inputs.
+            seed: of all draws.
+            progress: a line on stderr during ``run``; None shows it on a terminal.
+        """
+        self._model, self._devices = model, devices_of(model)
+        self._setting = Setting.of(
+            pool,
+            targets,
+            strategy=default_for(observed) if strategy is None else strategy,
+            candidates=candidates,
+            targets_per_round=targets_per_round,
+            batch_size=batch_size,
+            collate=collate,
+            seed=seed,
+        )
+        self._train, self._evaluate = check_trainer(train), evaluate
+        self._labels = check_labels(labels, self._setting.pool)
+        self._batch = check_whole(batch, "batch")
+        self._task = check_task(task)
+        self._train_on = check_train_on(train_on)
+        self._observed = check_observed(observed, self._setting.pool)
+        self._observed_labels = self._labels(self._observed) if len(self._observed) else NO_ROWS
+        self._progress = progress
+        self._history = History(has_task=self._task is not None)
+        self._bought: Bought | None = None
+
+    # ---- the loop
+
+    def step(self) -> Round:
+        """One round: choose, label, train, evaluate."""
+        self._check_devices("before")
+        if self._bought is None:
+            self._bought = self._buy()
+        if self._bought.metrics is None:
+            self._bought = self._trained(self._bought)
+        done = self._evaluated(self._bought)
+        self._history = self._history.followed_by(done)
+        self._bought = None
+        return done
+
+    def run(self, rounds: int) -> History:
+        """So many rounds more; the history of all."""
+        count = check_whole(rounds, "rounds")
+        left = len(self.open_rows)
+        if (count - 1) * self._batch >= left:
+            raise ValueError(
+                f"run({count}) of batch {self._batch} needs more than {(count - 1) * self._batch} "
+                f"rows to choose from; {left} are left. Run at most {-(-left // self._batch)}."
+            )
+        with ProgressLine(self._progress, "rounds", done_before=0) as line:
+            for done in range(count):
+                line(done, count)
+                self.step()
+        return self._history
+
+    # ---- what happened
+
+    @property
+    def model(self) -> nn.Module:
+        return self._model
+
+    @property
+    def history(self) -> History:
+        """Of all rounds so far; a value, which later rounds do not change."""
+        return self._history
+
+    @property
+    def chosen(self) -> Int[np.ndarray, " t"]:
+        """All picks in their order, as rows of the pool."""
+        return self._history.rows
+
+    @property
+    def open_rows(self) -> Int[np.ndarray, " n"]:
+        """Rows of the pool that may still be picked, ascending."""
+        taken = np.zeros(len(self._setting.pool), dtype=bool)
+        taken[self._observed] = True
+        taken[self._history.rows] = True
+        return np.flatnonzero(~taken)
+
+    # ---- save and resume
+
+    def state_dict(self, *, model: bool = False) -> dict[str, Any]:
+        """Picks, labels and history, as plain values that torch.save and JSON can hold.
+
+        No generator is in it, since each round's draws follow from the seed. With ``model`` also
+        the network's state, and that of the trainer if it is an object with a ``state_dict``
+        (say, of its optimiser); without it, save these yourself. It is a copy, which later rounds
+        do not change.
+        """
+        state = {
+            **self._identity(),
+            "history": write_history(self._history),
+            "bought": None if self._bought is None else self._bought.state(),
+        }
+        if model:
+            state["model"] = deepcopy(self._model.state_dict())
+            if hasattr(self._train, "state_dict"):
+                state["train"] = deepcopy(self._train.state_dict())
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where the loop with this state stood; made with the same arguments."""
+        check_same(state, self._identity(), "loop")
+        history, bought = read_saved(
+            state,
+            has_task=self._task is not None,
+            n=len(self._setting.pool),
+            taken=self._observed,
+        )
+        for one in (*history, *([] if bought is None else [bought])):
+            self._labels.check_same(one.rows, one.labels)
+        load_train = loader_of(self._train) if "train" in state else None
+        if "model" in state:
+            self._model.load_state_dict(state["model"])
+        if load_train is not None:
+            load_train(deepcopy(state["train"]))  # an optimiser would go on to change the state
+        self._history, self._bought = history, bought
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "batch": self._batch,
+            "task": None if self._task is None else list(self._task),
+            "train_on": self._train_on,
+            "observed": self._observed.tolist(),  # before the strategy, which may follow from it
+            **self._setting.identity(),
+        }
+
+    # ---- the parts of a round
+
+    def _buy(self) -> Bought:
+        """Choose rows, and ask for their labels."""
+        open_rows = self.open_rows
+        if len(open_rows) == 0:
+            raise ValueError("no row is left to choose: every row of the pool is labelled.")
+        number = len(self._history) + 1
+        known, known_labels = self._known()
+        candidates = self._setting.draw(number, open_rows, at_least=self._batch)
+        labelled = np.concatenate([self._observed, self._history.rows])
+        scene = self._setting.scene(self._model, number, candidates, known, known_labels, labelled)
+        rows = candidates[self._setting.choose(scene, self._batch)]
+        return Bought(rows, self._labels(rows), scene.watch.seconds)
+
+    def _known(self) -> tuple[Int[np.ndarray, " o"], Int[np.ndarray, " o"]]:
+        """What was observed before, and the picks that were trained on; of the task alone."""
+        rows = np.concatenate([self._observed, self._history.rows])
+        labels = np.concatenate([self._observed_labels, self._history.labels])
+        kept = is_in_task(labels, self._task)
+        return rows[kept], labels[kept]
+
+    def _trained(self, bought: Bought) -> Bought:
+        """The same after training, which must not be done twice, whatever train returned."""
+        watch = Stopwatch(device_of(self._model))
+        with watch.measure("training"):
+            returned = self._train_on_what_is_known(bought)
+        done = replace(bought, metrics={}, seconds={**bought.seconds, **watch.seconds})
+        self._bought = done
+        self._check_devices("after train in")
+        return replace(done, metrics=check_metrics(returned, "train"))
+
+    def _evaluated(self, bought: Bought) -> Round:
+        """The round as it ends."""
+        number, metrics = len(self._history) + 1, dict(bought.metrics or {})
+        watch = Stopwatch(device_of(self._model))
+        if self._evaluate is not None:
+            seed = self._setting.seed_of(number, "training")
+            with watch.measure("evaluating"):
+                metrics = joined(metrics, run_evaluation(self._evaluate, self._model, seed=seed))
+            self._check_devices("after evaluate in")
+        return Round(
+            number=number,
+            rows=bought.rows,
+            labels=bought.labels,
+            is_in_task=is_in_task(bought.labels, self._task),
+            metrics=metrics,
+            seconds={**bought.seconds, **watch.seconds},
+        )
+
+    def _observed_in_task(self) -> int:
+        """How many of the observed rows count."""
+        return int(is_in_task(self._observed_labels, self._task).sum())
+
+    def _check_devices(self, when: str) -> None:
+        check_devices(self._model, self._devices, f"{when} round {len(self._history) + 1}")
+
+    def _train_on_what_is_known(self, bought: Bought) -> Any:
+        """What the trainer returned; None where there is nothing to train on."""
+        number = len(self._history) + 1
+        kept = is_in_task(bought.labels, self._task)
+        rows, labels = bought.rows[kept], bought.labels[kept]
+        if self._train_on != "new":
+            earlier, earlier_labels = self._known()
+            skipped = self._observed_in_task() if self._train_on == "chosen" else 0
+            rows = np.concatenate([earlier[skipped:], rows])
+            labels = np.concatenate([earlier_labels[skipped:], labels])
+        if len(rows) == 0:
+            return None
+        inputs, seed = self._setting.pool.subset(rows), self._setting.seed_of(number, "training")
+        return run_trainer(self._train, self._model, inputs, labels, number, seed=seed)
+
+
+def joined(metrics: dict[str, float], others: dict[str, float]) -> dict[str, float]:
+    both = metrics.keys() & others.keys()
+    if both:
+        raise ValueError(
+            f"train and evaluate must name their metrics differently; both return "
+            f"{sorted(both)[0]!r}."
+        )
+    return metrics | others
+
+
+def default_for(observed: Any) -> Strategy:
+    """What chooses where nothing else is said; it takes into account what is known before."""
+    return BY_VTL if observed is None else replace(BY_VTL, observed=True)
+
+
+def check_train_on(train_on: Any) -> str:
+    if train_on not in TRAIN_ON:
+        raise ValueError(f"train_on must be one of {', '.join(TRAIN_ON)}; got {train_on!r}.")
+    return str(train_on)
+
+
+def check_observed(observed: Any, pool: Inputs) -> Int[np.ndarray, " o"]:
+    if observed is None:
+        return NO_ROWS
+    rows = check_indices(as_numbers(observed), "observed", len(pool))
+    check_distinct(rows, "observed", "Name each row once.")
+    return rows.numpy()

@@ -1,0 +1,172 @@
+r"""Greedy selection on a shortlist, in one launch: picks that a pass over all rows then checks.
+
+With the joint posterior K of the shortlist, a pick's column, scaled by its observation's standard
+deviation, is what the picks before it leave:
+
+.. math::
+    c_s = \Big(K_{\cdot p_s} - \sum_{i<s} c_i\, c_i[p_s]\Big) / \sqrt{v_s}, \qquad
+    v_s = \mathrm{Var}[f_{p_s}] + \rho^2, \qquad \mathrm{Var} \leftarrow \mathrm{Var} - c_s^2.
+
+ITL does the same with the posterior that saw the targets first. For VTL the second matrix is
+:math:`W = \Sigma M \Sigma` in the place of :math:`\Sigma`, with q on its diagonal, and
+
+.. math::
+    h_s = W_{\cdot p_s} - \tfrac12 \sum_{i<s} (b_i\, c_i[p_s] + c_i\, b_i[p_s]), \qquad
+    b_s = 2 h_s/\sqrt{v_s} - (q[p_s]/v_s)\, c_s, \qquad q \leftarrow q - c_s b_s.
+
+The vectors whose products with the rows are c and b mix those of the picks in the same way;
+``mixing`` has the coefficients.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from tellmost.gpu.scores import gain, rank
+from tellmost.numerics import TIE_FLOOR, TIE_TOLERANCE
+from tellmost.shapes import Float, Int
+
+AT_ONCE = 8  # earlier columns that are read together, to hide how long it takes
+
+
+@triton.jit
+def _draft_kernel(
+    matrices, noise, numbers, scores, first_gain, columns, seconds, state,
+    places, drift, gains, mixing, tie_tolerance, tie_floor,
+    RULE: tl.constexpr, LENGTH: tl.constexpr, STEPS: tl.constexpr, WIDE: tl.constexpr,
+    AT_ONCE: tl.constexpr,
+):  # fmt: skip
+    lanes = tl.arange(0, LENGTH)
+    picks = tl.arange(0, WIDE)
+    is_pick = picks < STEPS
+    rho = tl.load(noise + lanes)
+    key = tl.load(numbers + lanes) * LENGTH + lanes  # lowest number first, and its place
+    running = tl.load(scores + lanes)
+    is_open = running > float("-inf")
+    variance = tl.maximum(tl.load(matrices + lanes * LENGTH + lanes), 0.0)
+    second = variance
+    if RULE < 2:
+        second = tl.load(matrices + LENGTH * LENGTH + lanes * LENGTH + lanes)
+        second = tl.maximum(second, 0.0)
+    first = tl.load(first_gain)
+    fresh = tl.where(is_open, gain(rank(variance, second, rho, RULE), RULE), 0.0)
+    apart = tl.where(is_open, tl.abs(gain(running, RULE) - fresh), 0.0)
+    tl.store(drift, tl.max(apart, axis=0) / tl.maximum(tl.max(tl.abs(fresh), axis=0), 1e-300))
+    for step in range(STEPS):
+        tl.store(state + lanes, variance)
+        tl.store(state + LENGTH + lanes, second)
+        tl.debug_barrier()  # single values are read below that other threads have stored
+        worth = gain(rank(variance, second, rho, RULE), RULE)
+        worth = tl.where(is_open, worth, float("-inf"))
+        best = tl.max(worth, axis=0)
+        first = tl.where(first != first, best, first)  # NaN until the first pick of all
+        width = tl.where(
+            best > float("-inf"), tie_tolerance * tl.abs(best) + tie_floor * tl.abs(first), 0.0
+        )
+        winner = tl.min(tl.where(worth >= best - width, key, 9223372036854775807), axis=0)
+        place = winner % LENGTH
+        rho_there = tl.load(noise + place)
+        variance_there = tl.load(state + place)
+        second_there = tl.load(state + LENGTH + place)
+        worth_there = gain(rank(variance_there, second_there, rho_there, RULE), RULE)
+        tl.store(places + step, place)
+        tl.store(gains + step, tl.where(best > float("-inf"), worth_there, best))
+        c = tl.load(matrices + place * LENGTH + lanes)
+        m = tl.where(picks == step, 1.0, 0.0).to(tl.float64)
+        b = c
+        p = m
+        q = tl.zeros([WIDE], dtype=tl.float64)
+        if RULE < 2:
+            b = tl.load(matrices + LENGTH * LENGTH + place * LENGTH + lanes)
+        for start in range(0, step, AT_ONCE):
+            for k in tl.static_range(AT_ONCE):
+                i = start + k
+                known = i < step
+                c_there = tl.load(columns + i * LENGTH + place, mask=known, other=0.0)
+                c_i = tl.load(columns + i * LENGTH + lanes, mask=(lanes >= 0) & known, other=0.0)
+                m_i = tl.load(mixing + i * STEPS + picks, mask=is_pick & known, other=0.0)
+                c -= c_i * c_there
+                m -= m_i * c_there
+                if RULE < 2:
+                    b_there = tl.load(seconds + i * LENGTH + place, mask=known, other=0.0)
+                    b_i = tl.load(
+                        seconds + i * LENGTH + lanes, mask=(lanes >= 0) & known, other=0.0
+                    )
+                    at = mixing + (STEPS + i) * STEPS + picks
+                    p_i = tl.load(at, mask=is_pick & known, other=0.0)
+                    if RULE == 0:
+                        b -= b_i * b_there
+                        p -= p_i * b_there
+                    else:
+                        at = mixing + (2 * STEPS + i) * STEPS + picks
+                        q_i = tl.load(at, mask=is_pick & known, other=0.0)
+                        b -= 0.5 * (b_i * c_there + c_i * b_there)
+                        p -= 0.5 * p_i * c_there
+                        q -= 0.5 * (q_i * c_there + m_i * b_there)
+        scale = 1.0 / tl.sqrt(variance_there + rho_there)
+        c *= scale
+        m *= scale
+        variance = tl.maximum(variance - c * c, 0.0)
+        tl.store(columns + step * LENGTH + lanes, c)
+        tl.store(mixing + step * STEPS + picks, m, mask=is_pick)
+        if RULE == 0:
+            second_scale = 1.0 / tl.sqrt(second_there + rho_there)
+            b *= second_scale
+            p *= second_scale
+            second = tl.maximum(second - b * b, 0.0)
+        elif RULE == 1:
+            share = second_there * scale * scale
+            b = 2.0 * scale * b - share * c
+            p = 2.0 * scale * p
+            q = 2.0 * scale * q - share * m
+            second = tl.maximum(second - c * b, 0.0)
+            tl.store(mixing + (2 * STEPS + step) * STEPS + picks, q, mask=is_pick)
+        if RULE < 2:
+            tl.store(seconds + step * LENGTH + lanes, b)
+            tl.store(mixing + (STEPS + step) * STEPS + picks, p, mask=is_pick)
+        is_open = is_open & (lanes != place)
+        tl.debug_barrier()
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """The picks of a draft, in order; filled again by every draft."""
+
+    places: Int[Tensor, " T"]  # in the shortlist
+    gains: Float[Tensor, " T"]  # -inf where the shortlist ran out
+    mixing: Float[Tensor, "3 T T"]  # of c; of b (ITL), or of b from W and from Sigma (VTL)
+    drift: Float[Tensor, " 1"]  # of the scores that made the shortlist, relative to the best
+    scratch: Float[Tensor, "_ L"]
+
+    @classmethod
+    def empty(cls, steps: int, length: int, device: torch.device) -> "Drafted":
+        def floats(*shape: int) -> Tensor:
+            return torch.zeros(*shape, dtype=torch.float64, device=device)
+
+        places = torch.zeros(steps, dtype=torch.int64, device=device)
+        mixing = floats(3, steps, steps)
+        return cls(places, floats(steps), mixing, floats(1), floats(2 * steps + 2, length))
+
+
+def draft(
+    rule: int,
+    matrices: Float[Tensor, "q L L"],
+    noise: Float[Tensor, " L"],
+    numbers: Int[Tensor, " L"],
+    scores: Float[Tensor, " L"],
+    first_gain: Float[Tensor, " 1"],
+    drafted: Drafted,
+) -> None:
+    """Pick greedily from the shortlist, which has a power of two of rows."""
+    steps, length = len(drafted.places), len(numbers)
+    scratch = drafted.scratch
+    _draft_kernel[(1,)](
+        matrices, noise, numbers, scores, first_gain,
+        scratch, scratch[steps:], scratch[2 * steps :],
+        drafted.places, drafted.drift, drafted.gains, drafted.mixing, TIE_TOLERANCE, TIE_FLOOR,
+        RULE=rule, LENGTH=length, STEPS=steps, WIDE=triton.next_power_of_2(steps),
+        AT_ONCE=AT_ONCE, num_warps=max(min(length // 64, 16), 1),
+    )  # fmt: skip

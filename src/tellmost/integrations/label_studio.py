@@ -1,0 +1,45 @@
+"""Picks as tasks of Label Studio, to be imported there."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from tellmost.records import Records
+from tellmost.selection import Selection
+from tellmost.writing import check_writable, written_whole
+
+
+def check_label_studio_path(path: str | os.PathLike[str], argument: str = "output") -> None:
+    """Before long work: that tasks can be written there."""
+    path = Path(path)
+    if path.suffix != ".json":
+        raise ValueError(f"{argument}: Label Studio reads .json files; got {path.name}.")
+    check_writable(path, argument)
+
+
+def write_label_studio(path: str | os.PathLike[str], chosen: Selection, records: Records) -> None:
+    """Write a JSON list of tasks in the order of the picks, whole or not at all.
+
+    A labelling configuration refers to the text as ``$text``; without texts a task has the id and
+    the row number only.
+    """
+    check_label_studio_path(path)
+    text = json.dumps(make_tasks(chosen, records), ensure_ascii=False, indent=1, default=str)
+    with written_whole(Path(path)) as unfinished:
+        unfinished.write_text(text + "\n", encoding="utf-8", errors="replace")
+
+
+def make_tasks(chosen: Selection, records: Records) -> list[dict[str, Any]]:
+    """A task per pick: what is to be labelled, and why it was picked."""
+    indices = chosen.indices.tolist()
+    ids = records.ids[chosen.indices].tolist()
+    texts = None if records.text_field is None else records.items(chosen.indices)
+    tasks = []
+    for rank, (index, identifier) in enumerate(zip(indices, ids, strict=True)):
+        data = {"id": identifier, "index": index}
+        if texts is not None:
+            data = {"text": texts[rank], **data}
+        meta = {"rank": rank + 1, "gain": float(chosen.gains[rank])}
+        tasks.append({"data": data, "meta": meta})
+    return tasks

@@ -1,0 +1,220 @@
+"""Fitted models of gpytorch and botorch as priors (extra ``bo``).
+
+A botorch model sees inputs and outputs through transforms: its kernel is about T(x), and
+y = center + scale * (output of the model). Here everything is in the unit of the raw x and y.
+"""
+
+from copy import copy, deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from botorch.models.transforms.input import AffineInputTransform
+from botorch.models.transforms.outcome import Standardize
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from gpytorch.means import ConstantMean, ZeroMean
+from gpytorch.models import ExactGP
+from torch import Tensor
+
+from tellmost.gp import GP, Data, Mean
+from tellmost.integrations.admitting import check_inputs, check_model, check_values, transformed
+from tellmost.integrations.gpytorch import hyperparameters_of
+from tellmost.integrations.translating import from_gpytorch
+from tellmost.kernels import Kernel, Scaled
+from tellmost.kernels.kernel import Points
+from tellmost.numerics import PROBES, TRANSLATED
+from tellmost.shapes import Float
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPrior:
+    """What a model believed before its data. Gradients flow to points, not to the model."""
+
+    model: ExactGP  # a float64 copy, in evaluation mode
+    center: float
+    scale: float
+    data: Data
+
+    @classmethod
+    def of(cls, model: Any) -> "ModelPrior":
+        check_model(model)
+        ours = copy_of(model)
+        center, scale = read_outcome(ours)
+        ours.train().to(ours.train_targets.device, torch.float64)  # raw inputs may lie elsewhere
+        points, y = ours.train_inputs[0], ours.train_targets
+        noise = read_noise(ours.likelihood, len(y)) * scale**2
+        check_values(y)
+        ours.eval()
+        check_inputs(ours, points)
+        return cls(ours, center, scale, Data(points, center + scale * y, noise))
+
+    def covariance(self, x: Float[Tensor, "n d"], z: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+        n = len(x)
+        covariance = self._prior(torch.cat([x, z])).lazy_covariance_matrix
+        return covariance[:n, n:].to_dense() * self.scale**2  # only this block is evaluated
+
+    def joint(self, x: Float[Tensor, "*b q d"]) -> Float[Tensor, "*b q q"]:
+        """Among the points of each batch."""
+        return self._prior(x).lazy_covariance_matrix.to_dense() * self.scale**2
+
+    def variance(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        covariance = self._prior(x).lazy_covariance_matrix
+        return covariance.diagonal(dim1=-2, dim2=-1) * self.scale**2
+
+    def mean(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        return self.center + self.scale * self._prior(x).mean.detach()
+
+    def _prior(self, x: Tensor) -> Any:
+        """In evaluation mode a model's ``forward`` takes transformed points."""
+        return self.model.to(x.device).forward(transformed(self.model, x))
+
+    @property
+    def noise_std(self) -> float | None:
+        """Of every observation; None where they differ."""
+        noise = self.data.noise_variance
+        return float(noise[0]) ** 0.5 if torch.allclose(noise, noise[:1], atol=0.0) else None
+
+
+@dataclass(frozen=True, eq=False)
+class ModelKernel:
+    """The kernel of a model that none of ours is."""
+
+    prior: ModelPrior
+
+    def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
+        return self.prior.covariance(x, z)
+
+    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
+        return self.prior.covariance(x, z.reshape(1, -1))[:, 0]
+
+    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
+        return self.prior.variance(x)
+
+    def hyperparameters(self) -> dict[str, list[float]]:
+        """In the unit of what the model sees; those of the noise and of the mean are not here."""
+        found = hyperparameters_of(self.prior.model)
+        elsewhere = ("likelihood.", "mean_module.")
+        return {name: found[name] for name in found if not name.startswith(elsewhere)}
+
+    def __repr__(self) -> str:
+        return f"ModelKernel({type(self.prior.model).__name__})"
+
+
+@dataclass(frozen=True, eq=False)
+class ModelMean:
+    """The mean of a model, where it is no constant."""
+
+    prior: ModelPrior
+
+    def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        return self.prior.mean(x)
+
+    @property
+    def __name__(self) -> str:
+        model = self.prior.model
+        return type(getattr(model, "mean_module", model)).__name__
+
+
+def read_model(model: Any, *, noise_std: float | None) -> GP:
+    """See ``GP.of``."""
+    prior = ModelPrior.of(model)
+    return GP(
+        translated(prior) or ModelKernel(prior),
+        mean=read_mean(prior),
+        noise_std=choose_noise(prior, noise_std),
+        data=prior.data,
+    )
+
+
+def choose_noise(prior: ModelPrior, noise_std: float | None) -> float:
+    """Of further observations."""
+    chosen = prior.noise_std if noise_std is None else noise_std
+    if chosen is None:
+        noise = prior.data.noise_variance.sqrt()
+        raise ValueError(
+            f"noise_std must be given for this model: its training data have noise of standard "
+            f"deviations from {float(noise.min()):.3g} to {float(noise.max()):.3g}, so that of "
+            f"further observations cannot be guessed."
+        )
+    return chosen
+
+
+def copy_of(model: Any) -> Any:
+    """Without what the model has cached for predictions, whose gradients cannot be copied."""
+    bare = copy(model)
+    bare.prediction_strategy = None
+    return deepcopy(bare).requires_grad_(False)
+
+
+def read_outcome(model: Any) -> tuple[float, float]:
+    """Center and scale of y = center + scale * (output of the model)."""
+    outcome = getattr(model, "outcome_transform", None)
+    if outcome is None:
+        return 0.0, 1.0
+    if type(outcome) is not Standardize:
+        raise ValueError(
+            f"GP.of needs a model whose outputs are as they came, or standardised: under "
+            f"{type(outcome).__name__} they may not be Gaussian in the unit of y. Transform y "
+            f"before you fit the model, and read predictions in that unit."
+        )
+    return float(outcome.means), float(outcome.stdvs)
+
+
+def read_noise(likelihood: Any, count: int) -> Float[Tensor, " t"]:
+    """Noise variances of the training data, in the unit of the model's outputs."""
+    if type(likelihood) in (GaussianLikelihood, FixedNoiseGaussianLikelihood):
+        return likelihood.noise.detach().double().reshape(-1).expand(count).clone()
+    raise ValueError(
+        f"GP.of needs a GaussianLikelihood or a FixedNoiseGaussianLikelihood, whose noise is "
+        f"known at every point; got {type(likelihood).__name__}."
+    )
+
+
+def read_mean(prior: ModelPrior) -> Mean:
+    """A number if the model's mean is a constant, else a function."""
+    if type(getattr(prior.model, "mean_module", None)) not in (ConstantMean, ZeroMean):
+        return ModelMean(prior)
+    values = prior.mean(prior.data.points)
+    return float(values[0]) if bool((values == values[0]).all()) else ModelMean(prior)
+
+
+def translated(prior: ModelPrior) -> Kernel | None:
+    """The kernel of ours that is the model's, or None if there is none."""
+    theirs = getattr(prior.model, "covar_module", None)
+    stretch = stretch_of(prior)
+    if theirs is None or (stretch is None and getattr(prior.model, "input_transform", None)):
+        return None
+    kernel = from_gpytorch(theirs, stretch)
+    if kernel is not None and prior.scale != 1.0:
+        inner, factor = (
+            (kernel.kernel, kernel.factor) if isinstance(kernel, Scaled) else (kernel, 1.0)
+        )
+        kernel = Scaled(inner, factor * prior.scale**2)
+    return kernel if kernel is not None and is_kernel_of(prior, kernel) else None
+
+
+def stretch_of(prior: ModelPrior) -> Float[Tensor, " d"] | None:
+    """What each input is divided by before the model sees it; None if that is not all."""
+    transform = getattr(prior.model, "input_transform", None)
+    if not isinstance(transform, AffineInputTransform):
+        return None
+    coefficient = transform.coefficient.reshape(-1)
+    stretch = coefficient.new_ones(prior.data.points.shape[1])
+    indices = getattr(transform, "indices", None)
+    if indices is None:
+        return stretch * coefficient
+    if len(coefficient) == len(indices):
+        stretch[indices] = coefficient
+    return stretch
+
+
+def is_kernel_of(prior: ModelPrior, kernel: Kernel) -> bool:
+    """Whether it gives the model's covariances: a model's ``forward`` may do what it likes."""
+    points = prior.data.points[:PROBES]
+    n, d = points.shape
+    spread = points.std(dim=0, correction=0)
+    steps = spread.where(spread > 0, 1.0) * torch.linspace(0.2, 1.0, d).to(points)
+    probes = torch.cat([points, points + steps * torch.linspace(0.5, 1.0, n).to(points)[:, None]])
+    theirs = prior.covariance(probes, probes)
+    tolerance = TRANSLATED * float(theirs.diagonal().max())
+    return torch.allclose(kernel.block(probes, probes), theirs, rtol=0.0, atol=tolerance)

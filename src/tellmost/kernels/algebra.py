@@ -1,0 +1,106 @@
+"""Kernels made of kernels."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from tellmost.kernels.kernel import FeatureKernel, Kernel, Points
+from tellmost.kernels.precomputed import Precomputed
+from tellmost.shapes import Float
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """factor * k(x, z); the factor is a variance. Scaling a linear kernel leaves it linear."""
+
+    kernel: Kernel
+    factor: float
+
+    def __post_init__(self) -> None:
+        check_parts(self, self.kernel)
+        if not 0 < self.factor < float("inf"):
+            raise ValueError(f"Scaled(factor) must be a positive number; got {self.factor}.")
+
+    def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
+        return self.kernel.block(x, z) * self.factor
+
+    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
+        return self.kernel.column(x, z) * self.factor
+
+    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
+        return self.kernel.diagonal(x) * self.factor
+
+
+@dataclass(frozen=True)
+class Sum:
+    """first(x, z) + second(x, z): the sum of two independent functions."""
+
+    first: Kernel
+    second: Kernel
+
+    def __post_init__(self) -> None:
+        check_parts(self, self.first, self.second)
+
+    def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
+        return self.first.block(x, z) + self.second.block(x, z)
+
+    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
+        return self.first.column(x, z) + self.second.column(x, z)
+
+    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
+        return self.first.diagonal(x) + self.second.diagonal(x)
+
+
+@dataclass(frozen=True)
+class Product:
+    """first(x, z) * second(x, z)."""
+
+    first: Kernel
+    second: Kernel
+
+    def __post_init__(self) -> None:
+        check_parts(self, self.first, self.second)
+
+    def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
+        return self.first.block(x, z) * self.second.block(x, z)
+
+    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
+        return self.first.column(x, z) * self.second.column(x, z)
+
+    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
+        return self.first.diagonal(x) * self.second.diagonal(x)
+
+
+def check_parts(whole: object, *parts: object) -> None:
+    for part in parts:
+        if isinstance(part, type) or not isinstance(part, Kernel):
+            raise TypeError(
+                f"{type(whole).__name__} must be made of kernels with block, column and diagonal; "
+                f"got {part!r}. A gpytorch kernel is wrapped by "
+                f"tellmost.integrations.gpytorch.GPyTorchKernel."
+            )
+
+
+def matrix_size(kernel: Kernel) -> int | None:
+    """How many rows the matrix behind a kernel has; None if its points are features, not rows."""
+    if isinstance(kernel, Precomputed):
+        return len(kernel.matrix)
+    if isinstance(kernel, Scaled):
+        return matrix_size(kernel.kernel)
+    if not isinstance(kernel, Sum | Product):
+        return None
+    first, second = matrix_size(kernel.first), matrix_size(kernel.second)
+    if first != second:
+        raise ValueError(
+            f"{type(kernel).__name__} of {kernel.first!r} and {kernel.second!r}: both must take "
+            f"features, or both row numbers of matrices of the same size."
+        )
+    return first
+
+
+def feature_form(kernel: Kernel) -> tuple[FeatureKernel, float] | None:
+    """The inner product behind a kernel and the factor before it; None if there is none."""
+    if isinstance(kernel, Scaled):
+        form = feature_form(kernel.kernel)
+        return None if form is None else (form[0], form[1] * kernel.factor)
+    return (kernel, 1.0) if isinstance(kernel, FeatureKernel) else None

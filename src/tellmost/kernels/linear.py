@@ -1,0 +1,143 @@
+r"""Inner products of features.
+
+.. math:: k(x, z) = \phi(x)^\top \Sigma\, \phi(z)
+
+Hübotter et al. 2024, Sec. 4: the embedding of a network with latent covariance Sigma.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from tellmost.kernels.kernel import Points
+from tellmost.numerics import RANK_TOLERANCE
+from tellmost.shapes import Float
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Inner product of the given features, optionally with a latent covariance."""
+
+    covariance: Float[Tensor, "d d"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.covariance is not None:
+            object.__setattr__(self, "covariance", checked_covariance(self.covariance))
+
+    def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
+        return self._weighted(x) @ z.T
+
+    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
+        return x @ self._weighted(z.reshape(1, -1))[0]
+
+    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
+        return (self._weighted(x) * x).sum(dim=1)
+
+    def features(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        return x
+
+    def weight_covariance(self, dimension: int) -> Float[Tensor, "d d"] | None:
+        if self.covariance is not None and len(self.covariance) != dimension:
+            raise ValueError(
+                f"Linear(covariance) must be (d, d) for d features; got "
+                f"{tuple(self.covariance.shape)} for {dimension} features."
+            )
+        return self.covariance
+
+    def _weighted(self, x: Tensor) -> Tensor:
+        C = self.weight_covariance(x.shape[1])
+        return x if C is None else x @ C.to(x)
+
+    def __repr__(self) -> str:
+        return "Linear()" if self.covariance is None else f"Linear({len(self.covariance)}-d)"
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """Inner product of ``fn(x)``, for a function from (n, d) rows to (n, D) rows.
+
+    The pool's features are computed once and kept, so they must fit into memory. Where x asks for
+    a gradient it gets one through ``fn``; the parameters of a network behind ``fn`` never do.
+    """
+
+    fn: Callable[[Tensor], Tensor]
+
+    def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
+        return self.features(x) @ self.features(z).T
+
+    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
+        return self.features(x) @ self.features(z.reshape(1, -1))[0]
+
+    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
+        return self.features(x).square().sum(dim=1)
+
+    def features(self, x: Float[Tensor, "n _"]) -> Float[Tensor, "n d"]:
+        if x.requires_grad and torch.is_grad_enabled():
+            return FeaturesOfPoints.apply(x, self.fn)  # type: ignore[no-untyped-call]
+        return checked_features(self.fn, x).detach().to(x)
+
+    def weight_covariance(self, dimension: int) -> None:
+        return None
+
+
+class FeaturesOfPoints(torch.autograd.Function):
+    """``fn(x)`` with a gradient for x alone.
+
+    A graph through ``fn`` itself would end in the parameters of the caller's network as well, and
+    a backward pass would change their ``grad``. This one is walked back to x and no further.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, fn: Callable[[Tensor], Tensor]) -> Tensor:
+        with torch.enable_grad():
+            ctx.points = x.detach().requires_grad_()
+            ctx.features = checked_features(fn, ctx.points)
+        return ctx.features.detach().to(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        phi, back = ctx.features, None
+        if phi.requires_grad:
+            (back,) = torch.autograd.grad(
+                phi, ctx.points, gradient.to(phi), retain_graph=True, allow_unused=True
+            )
+        if back is None:
+            raise ValueError(
+                "FeatureMap(fn): fn must be differentiable where a gain is refined, but its "
+                "features do not depend on the points for autograd. Does fn call detach() or "
+                "numpy(), or run under torch.no_grad()? Compute the features in torch throughout."
+            )
+        return back, None
+
+
+def checked_features(fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """fn(x), a row per point, or an error that says what came instead."""
+    phi = fn(x)
+    if not isinstance(phi, Tensor) or phi.ndim != 2 or len(phi) != len(x):
+        came = tuple(phi.shape) if isinstance(phi, Tensor) else type(phi).__name__
+        raise ValueError(
+            f"FeatureMap(fn): fn must turn (n, d) rows into a tensor of (n, D) rows; "
+            f"got {came} for {tuple(x.shape)}."
+        )
+    return phi
+
+
+def checked_covariance(covariance: Tensor) -> Tensor:
+    """A symmetric positive semi-definite float64 matrix, or an error that says what is wrong."""
+    C = torch.as_tensor(covariance, dtype=torch.float64)
+    if C.ndim != 2 or C.shape[0] != C.shape[1]:
+        raise ValueError(f"Linear(covariance) must be a square matrix; got {tuple(C.shape)}.")
+    if not torch.isfinite(C).all() or not torch.allclose(C, C.T):
+        raise ValueError("Linear(covariance) must be finite and symmetric.")
+    least, largest = torch.linalg.eigvalsh(C)[[0, -1]].tolist()
+    if least < -RANK_TOLERANCE * max(largest, 0.0) or largest < 0:
+        raise ValueError(
+            f"Linear(covariance) must be positive semi-definite; its least eigenvalue is "
+            f"{least:.3g}, its largest {largest:.3g}."
+        )
+    return C

@@ -1,0 +1,168 @@
+r"""Inner products of outer products, which are never made.
+
+A point is :math:`x = [r_x, h_x]`, and stands for the matrix :math:`r_x h_x^\top`, such as the
+gradient of a loss with respect to a network's last layer: residual times feature. Then
+
+.. math:: k(x, z) = \langle r_x h_x^\top, r_z h_z^\top \rangle = (r_x^\top r_z)(h_x^\top h_z)
+
+and with weights of covariance :math:`\Sigma = \sum_{ij} w_{ij}\, (u_i u_i^\top) \otimes (v_j
+v_j^\top)`, as a Kronecker-factored Laplace approximation has them,
+
+.. math:: k(x, z) = \sum_{ij} w_{ij}\, (u_i^\top r_x)(u_i^\top r_z)(v_j^\top h_x)(v_j^\top h_z).
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from tellmost.kernels.kernel import Points
+from tellmost.kernels.linear import Linear, checked_covariance
+from tellmost.numerics import OUTER_ERROR, OUTER_ROUNDING
+from tellmost.shapes import Float
+
+
+@dataclass(frozen=True, eq=False)
+class Outer:
+    """Outer products of the first ``split`` entries of a point and the rest of them.
+
+    Each factor may have a covariance of its own; None is the identity.
+    """
+
+    split: int
+    first: Float[Tensor, "c c"] | None = None
+    second: Float[Tensor, "d d"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.split < 1:
+            raise ValueError(f"Outer(split) must be at least 1; got {self.split}.")
+        for name in ("first", "second"):
+            if (covariance := getattr(self, name)) is not None:
+                object.__setattr__(self, name, checked_covariance(covariance))
+        if self.first is not None and len(self.first) != self.split:
+            raise ValueError(
+                f"Outer(first) must be (split, split); got {tuple(self.first.shape)} for a split "
+                f"at {self.split}."
+            )
+
+    def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
+        (r, h), (s, g) = halves(x, self.split), halves(z, self.split)
+        return (r @ weighted(s, self.first).T).mul_(h @ weighted(g, self.second).T)
+
+    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
+        return self.block(x, z.reshape(1, -1))[:, 0]
+
+    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
+        r, h = halves(x, self.split)
+        return Linear(self.first).diagonal(r) * Linear(self.second).diagonal(h)
+
+    def __repr__(self) -> str:
+        is_plain = self.first is None and self.second is None
+        return f"Outer({self.split})" if is_plain else f"Outer({self.split}, with covariances)"
+
+
+@dataclass(frozen=True, eq=False)
+class Kronecker:
+    """Outer products whose weights have independent components along products of directions.
+
+    Args:
+        variances: w, of the component along each pair of directions.
+        first: orthonormal directions u of the first factor, in columns; None: its own entries.
+        second: the same v of the second.
+
+    Work is least for points along the directions (None, None): to turn a point costs c^2 + d^2. A
+    matrix 1 / (a_i b_j + t) has few singular values that count, so w is written as a sum of
+    products of vectors, and the kernel as a sum of as many products of inner products.
+    """
+
+    variances: Float[Tensor, "c d"]
+    first: Float[Tensor, "c c"] | None = None
+    second: Float[Tensor, "d d"] | None = None
+    _terms: tuple[Tensor, Tensor] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        w = torch.as_tensor(self.variances, dtype=torch.float64)
+        if w.ndim != 2 or not bool((torch.isfinite(w) & (w >= 0)).all()):
+            raise ValueError(
+                "Kronecker(variances) must be a matrix of finite numbers, none below 0: one for "
+                "each pair of directions."
+            )
+        for name, size in zip(("first", "second"), w.shape, strict=True):
+            directions = getattr(self, name)
+            if directions is not None and directions.shape != (size, size):
+                raise ValueError(
+                    f"Kronecker({name}) must be ({size}, {size}) for variances "
+                    f"{tuple(w.shape)}; got {tuple(directions.shape)}."
+                )
+        object.__setattr__(self, "variances", w)
+        object.__setattr__(self, "_terms", sum_of_products(w))
+
+    def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
+        p, q = (term.to(x) for term in self._terms)
+        (r, h), (s, g) = self._turned(x), self._turned(z)
+        total = x.new_zeros(len(x), len(z))
+        for a, b in zip(p.T, q.T, strict=True):
+            total.add_((r @ (s * a).T).mul_(h @ (g * b).T))
+        return total
+
+    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
+        """Turns the point and not the rows: all terms are then two products with the rows."""
+        p, q = (term.to(x) for term in self._terms)
+        if len(x) <= p.shape[1]:
+            return self.block(x, z.reshape(1, -1))[:, 0]
+        (r, h), (s, g) = halves(x, len(self.variances)), self._turned(z.reshape(1, -1))
+        return ((r @ back(p * s.T, self.first)) * (h @ back(q * g.T, self.second))).sum(dim=1)
+
+    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
+        r, h = self._turned(x)
+        return ((r.square() @ self.variances.to(x)) * h.square()).sum(dim=1)
+
+    def _turned(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        r, h = halves(x, len(self.variances))
+        return weighted(r, self.first), weighted(h, self.second)
+
+    def __repr__(self) -> str:
+        c, d = self.variances.shape
+        return f"Kronecker({c} x {d})"
+
+
+def halves(x: Tensor, split: int) -> tuple[Tensor, Tensor]:
+    if x.shape[1] <= split:
+        raise ValueError(
+            f"points of outer products must have more than {split} columns, where their second "
+            f"factor begins; got {x.shape[1]}."
+        )
+    return x[:, :split], x[:, split:]
+
+
+def weighted(x: Tensor, matrix: Tensor | None) -> Tensor:
+    return x if matrix is None else x @ matrix.to(x)
+
+
+def back(columns: Tensor, directions: Tensor | None) -> Tensor:
+    return columns if directions is None else directions.to(columns) @ columns
+
+
+def sum_of_products(w: Float[Tensor, "c d"]) -> tuple[Float[Tensor, "c R"], Float[Tensor, "d R"]]:
+    """P and Q with w = P Q', entry by entry, of as few columns as that takes.
+
+    By singular values, of rows and columns that are brought to a like size first so that small
+    entries are not lost; where too much is lost all the same, a column for every row of w.
+    """
+    rows, columns = size_of(w, 1), size_of(w, 0)
+    U, values, V = torch.linalg.svd(w / rows / columns, full_matrices=False)
+    kept = values > OUTER_ROUNDING * values[0]
+    P, Q = rows * (U * values)[:, kept], columns.T * V[kept].T
+    is_close = bool(((P @ Q.T - w).abs() <= OUTER_ERROR * w).all())
+    if is_close and P.shape[1] < min(w.shape):
+        return P, Q
+    c, d = w.shape
+    if c <= d:
+        return torch.eye(c, dtype=w.dtype, device=w.device), w.T
+    return w, torch.eye(d, dtype=w.dtype, device=w.device)
+
+
+def size_of(w: Tensor, dim: int) -> Tensor:
+    """The root of the largest entry of each row or column; 1 where all are 0."""
+    largest = w.amax(dim=dim, keepdim=True).sqrt()
+    return torch.where(largest > 0, largest, torch.ones_like(largest))

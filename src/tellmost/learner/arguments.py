@@ -1,0 +1,140 @@
+"""Arguments of the learner, checked: each error says what came and the way out."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tellmost.checking import check_points, check_positive, read_array
+from tellmost.checking.values import (
+    check_all_positive,
+    check_indices,
+    check_matrix_rows,
+    check_rows,
+    check_vector,
+    kind_of,
+)
+from tellmost.domains import Box
+from tellmost.gp import Data
+from tellmost.kernels import Kernel
+from tellmost.kernels.algebra import matrix_size
+from tellmost.kernels.kernel import Points
+from tellmost.learner.noise import Noise
+from tellmost.learner.record import OUTSIDE, Told, single_rows
+from tellmost.numerics import SOBOL_POINTS
+from tellmost.rules import KMeansPlusPlus, Random, Rule
+from tellmost.shapes import Float
+
+
+def check_pool(pool: Any, kernel: Kernel, seed: int) -> Points:
+    """Float64 rows to ask for: given, or spread over a box."""
+    if isinstance(pool, Box):
+        if matrix_size(kernel) is not None:
+            raise ValueError("a Precomputed kernel knows no points between its rows: no Box.")
+        return pool.sobol(SOBOL_POINTS, seed)
+    data = read_array(pool, "pool")
+    if matrix_size(kernel) is not None:
+        return check_matrix_rows(data, "pool", kernel)
+    check_rows(data, "pool")
+    return data.to(torch.float64, copy=True)  # what the caller does to it later is not ours
+
+
+def check_box(pool: Any, replace: bool, noise_std: Any) -> None:
+    """What has no meaning where points are not numbered."""
+    if not isinstance(pool, Box):
+        return
+    if not replace:
+        raise ValueError(
+            "replace=False has no meaning in a Box: its points are not numbered, and next to one "
+            "that was measured lies another. Drop it, or pass (n, d) points as pool."
+        )
+    if not callable(noise_std) and np.ndim(noise_std) > 0:
+        raise ValueError(
+            f"noise_std in a Box must be a number, or a function from (b, d) points to (b,) "
+            f"values; got an array of shape {np.shape(noise_std)}."
+        )
+
+
+def check_data(data: Data | None, pool: Points) -> None:
+    """Data of the prior, such as a model's, have the features of the pool."""
+    if data is not None and data.points.shape[1:] != pool.shape[1:]:
+        raise ValueError(
+            f"pool and the data of the prior must share their feature dimension; got pool "
+            f"{tuple(pool.shape)} and data {tuple(data.points.shape)}."
+        )
+
+
+def seeded(rule: Rule, name: Any, seed: int) -> Rule:
+    """A random rule that was given by its name takes the learner's seed."""
+    if isinstance(name, str) and isinstance(rule, Random | KMeansPlusPlus):
+        return type(rule)(seed)
+    return rule
+
+
+def check_seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**62:
+        raise ValueError(f"seed must be a whole number from 0 to 2^62; got {seed!r}.")
+    return int(seed)
+
+
+def check_told(
+    where: Any, y: Any, noise_std: Any, pool: Points, kernel: Kernel, noise: Noise, is_box: bool
+) -> list[Told]:
+    """Observations, from row numbers or points, values and noise."""
+    if np.size(_numbers(where)) == 0 and np.size(_numbers(y)) == 0:
+        return []
+    rows, points = _check_where(where, pool, kernel, is_box)
+    values = check_vector(np.atleast_1d(_numbers(y)), "y", len(points), "observation")
+    if noise_std is not None:
+        variance = _check_noise(noise_std, len(points))
+    else:
+        variance = noise.at(points) if rows is None else noise.of_rows[rows]
+    numbers = _rows_of(points, pool) if rows is None else rows.tolist()
+    parts = zip(numbers, single_rows(points), values.tolist(), variance.tolist(), strict=True)
+    return [Told(*one) for one in parts]
+
+
+def _rows_of(points: Points, pool: Points) -> list[int]:
+    """The first row that is the same as each point."""
+    rows = []
+    for point in points:
+        same = (pool == point).reshape(len(pool), -1).all(dim=1).nonzero()[:1, 0]
+        rows.append(int(same) if len(same) else OUTSIDE)
+    return rows
+
+
+def _check_where(
+    where: Any, pool: Points, kernel: Kernel, is_box: bool
+) -> tuple[Tensor | None, Points]:
+    """Row numbers, if these came, and points."""
+    values = read_array(np.atleast_1d(_numbers(where)), "indices_or_points")
+    is_rows = values.ndim == 1 and not values.is_floating_point() and values.dtype != torch.bool
+    if is_rows and is_box:
+        raise TypeError(
+            f"a learner in a Box is told (n, d) points, as ask() gives them; got integers of "
+            f"shape {tuple(values.shape)}."
+        )
+    if is_rows:
+        rows = check_indices(values, "indices_or_points", len(pool))
+        return rows, pool[rows.to(pool.device)]
+    if matrix_size(kernel) is not None or values.dtype == torch.bool:
+        raise TypeError(
+            f"indices_or_points must be numbers of pool rows; got {kind_of(values)}. The rows of "
+            f"a mask are np.flatnonzero(mask)."
+        )
+    shape = tuple(pool.shape)
+    return None, check_points(values, "indices_or_points", shape, kernel).to(pool.device)
+
+
+def _check_noise(noise_std: Any, count: int) -> Float[Tensor, " b"]:
+    given = _numbers(noise_std)
+    if np.ndim(given) == 0:
+        given = np.full(count, check_positive(given, "noise_std"))
+    std = check_vector(given, "noise_std", count, "observation")
+    check_all_positive(std, "noise_std")
+    return std.square()
+
+
+def _numbers(values: Any) -> Any:
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else values

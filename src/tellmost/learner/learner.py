@@ -1,0 +1,468 @@
+"""ActiveLearner: ask, tell, predict."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tellmost.checking import (
+    check_combination,
+    check_placement,
+    check_points,
+    check_positive,
+    check_rule,
+    check_whole,
+)
+from tellmost.domains import Box
+from tellmost.eligibility import Eligibility, Limits
+from tellmost.exchange import Alone, Place
+from tellmost.gp import GP, as_gp
+from tellmost.greedy import Eager, score_all
+from tellmost.kernels.kernel import Points
+from tellmost.kernels.words import write
+from tellmost.leaders import NO_NUMBERS
+from tellmost.learner.aiming import check_targets, open_rows, points_of, reported_points
+from tellmost.learner.arguments import (
+    check_box,
+    check_data,
+    check_pool,
+    check_seed,
+    check_told,
+    seeded,
+)
+from tellmost.learner.noise import Noise, NoiseLike
+from tellmost.learner.outlook import Outlook
+from tellmost.learner.record import (
+    FORMAT,
+    Record,
+    Told,
+    read_state,
+    read_told,
+    single_rows,
+    write_state,
+)
+from tellmost.learner.searching import best_in_box
+from tellmost.numerics import CONFIDENCE_BETA
+from tellmost.pools import Pool
+from tellmost.posterior import (
+    TARGET_FIELDS,
+    Belief,
+    FunctionTracker,
+    Observation,
+    Problem,
+    compute_floor,
+)
+from tellmost.rules import Rule
+from tellmost.rules.rule import targets_in_pool
+from tellmost.shapes import Bool, Float
+from tellmost.targets import Known, Sampled
+
+NO_CANDIDATE = (
+    "no candidate is left to ask for: every row of the pool was observed or is closed by "
+    "candidates. Pass replace=True to measure again, or more rows."
+)
+
+
+class ActiveLearner:
+    """Chooses where to measure next, so that the targets are known as soon as possible.
+
+    A Gaussian process says what is believed about f. ``ask`` names the candidates whose
+    observation tells most about the targets, ``tell`` takes in what was measured there or
+    anywhere else, ``predict`` gives mean and standard deviation at any point.
+
+    An observation costs O(n (d + t + m)) for n pool rows, t observations and m targets: it adds a
+    row to a Cholesky factor, and nothing is factorised anew. Targets that change with the rounds
+    cost O(n m t) more, with ITL O(m^3). Memory is O(n (t + m)). For millions of rows choose with
+    ``tm.select``.
+
+    ``ask`` depends on nothing but what was told and on the seed: asked again, it answers the same.
+    """
+
+    @torch.no_grad()
+    def __init__(
+        self,
+        kernel_or_gp: Any,
+        *,
+        pool: Any,
+        targets: Any,
+        noise_std: NoiseLike | None = None,
+        rule: str | Rule = "vtl",
+        mean: Any = 0.0,
+        candidates: Any = None,
+        replace: bool = True,
+        seed: int = 0,
+    ) -> None:
+        """What is believed, where measurements are possible, and what is to be known.
+
+        Args:
+            kernel_or_gp: a kernel of ``tm.kernels`` or gpytorch, with ``noise_std``; a ``tm.GP``;
+                or a fitted single-output gpytorch or botorch model, whose data count as told.
+            pool: (n, d) points that may be measured, or a ``tm.Box`` to choose points from.
+            targets: (m, d) points; a mask over the pool; an object of ``tm.targets``; a function
+                of the posterior (see ``tm.targets.Known``) that returns either; or None for rules
+                that learn about the whole pool.
+            noise_std: standard deviation of a measurement: a number, one per pool row, or a
+                function from (b, d) points to (b,) values.
+            rule: a name or an object of ``tm.rules``, as in ``tm.select``.
+            mean: the prior mean: a number, or a function from (b, d) points to (b,) values.
+            candidates: which rows may be asked for: a mask, row numbers, or a function of the
+                posterior that returns either, called anew each round. None for all.
+            replace: whether a row may be asked for again.
+            seed: of targets that are drawn, of random rules, and of a box's points.
+        """
+        self._seed = check_seed(seed)
+        self._rule = seeded(check_rule(rule), rule, self._seed)
+        self._targets = check_targets(targets)
+        check_combination(self._rule, targets is not None, replace, True, False)
+        check_box(pool, replace, noise_std)
+        gp, noise_std = _prior(kernel_or_gp, mean, noise_std)
+        self._gp = gp
+        self._box = pool if isinstance(pool, Box) else None
+        self._points = check_pool(pool, gp.kernel, self._seed)
+        check_data(gp.data, self._points)
+        self._noise = Noise.of(noise_std, self._points)
+        self._candidates = candidates
+        self._replace = replace
+        self._record = Record()
+        self._start()
+
+    # ---- the loop
+
+    @torch.no_grad()
+    def ask(self, n: int = 1) -> np.ndarray:
+        """Where to measure next: (n,) rows of the pool, or (n, d) points of a box.
+
+        Several are chosen one after the other, each as if those before had been measured.
+        """
+        count = check_whole(n, "n")
+        self._aim()
+        tracker = self._tracker if count == 1 else self._tracker.fork()
+        if self._box is not None:
+            return self._ask_in_box(tracker, self._box, count)
+        chooser = self._chooser(tracker)
+        rows: list[int] = []
+        while len(rows) < count:
+            row = self._next(chooser)
+            rows.append(row)
+            if len(rows) < count:
+                tracker.observe(row)
+        return np.array(rows, dtype=np.int64)
+
+    @torch.no_grad()
+    def tell(self, indices_or_points: Any, y: Any, noise_std: Any = None) -> None:
+        """Take in measurements: asked for or not, of pool rows or of points anywhere.
+
+        ``noise_std`` (a number, or one per measurement) overrides that of the learner.
+        """
+        is_box = self._box is not None
+        told = check_told(
+            indices_or_points, y, noise_std, self._points, self._gp.kernel, self._noise, is_box
+        )
+        for one in told:
+            self._take_in(one)
+
+    @torch.no_grad()
+    def predict(self, X: Any = None) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"]]:
+        """Mean and standard deviation of f at (b, d) points; None: at every point of the pool."""
+        if X is None:
+            mean, variance = self._belief.of_rows()
+        else:
+            shape = tuple(self._points.shape)
+            points = check_points(X, "X", shape, self._gp.kernel).to(self._points.device)
+            mean, variance = self._belief.at(points)
+        return mean.cpu().numpy(), variance.sqrt().cpu().numpy()
+
+    # ---- what is known, and what is left to know
+
+    @property
+    def points(self) -> np.ndarray:
+        """The pool; of a box, the points that stand for it."""
+        return self._points.cpu().numpy().copy()
+
+    @property
+    @torch.no_grad()
+    def target_points(self) -> np.ndarray | None:
+        """The targets of this round; None if the rule is about the whole pool."""
+        self._aim()
+        return None if self._aimed is None else self._aimed.cpu().numpy().copy()
+
+    def __len__(self) -> int:
+        """How many measurements were told."""
+        return len(self._record)
+
+    @torch.no_grad()
+    def gains(self) -> Float[np.ndarray, " n"]:
+        """What a measurement of each pool row would teach now, in the unit of the rule."""
+        self._aim()
+        return score_all(self._tracker, self._rule).cpu().numpy().copy()
+
+    @torch.no_grad()
+    def uncertainty(self) -> float:
+        """Mean variance of the targets now; of the pool, where there are none.
+
+        Of targets that are drawn from a finite set each round: of the whole set.
+        """
+        self._aim()
+        return self._uncertainty_by(self._tracker)
+
+    @torch.no_grad()
+    def floor(self) -> float:
+        """Mean variance that would be left if f were known at every candidate: irreducible.
+
+        An upper bound for pools of more than ``numerics.FLOOR_EXACT_ROWS`` rows. Of a box it is
+        that of the points that stand for it.
+        """
+        self._aim()
+        if self._targets is None or self._aimed is None:
+            return 0.0 if bool(self._open().all()) else self._floor_of(self._points)
+        return self._floor_of(
+            reported_points(self._targets, self._aimed, self._points, self._gp.kernel)
+        )
+
+    @torch.no_grad()
+    def outlook(self, level: Any = None, at_most: Any = 1_000) -> Outlook:
+        """What is left to reduce and, with a level, how many more observations reach it.
+
+        Counted by choosing ahead, with targets that are drawn anew as they will be, and others as
+        they are now; of a box, among the points that stand for it, without refinement.
+        """
+        most = check_whole(at_most, "at_most")
+        uncertainty, floor = self.uncertainty(), self.floor()
+        if level is None:
+            return Outlook(uncertainty, floor)
+        wanted = check_positive(level, "level")
+        is_possible = wanted > floor or uncertainty <= wanted
+        count = self._count_to(wanted, most) if is_possible else None
+        return Outlook(uncertainty, floor, wanted, count, most)
+
+    # ---- save and resume
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was told, and what tells this learner from others."""
+        return {
+            "format": FORMAT,
+            "pool": Pool.of(self._points).fingerprint(),
+            "rule": repr(self._rule),
+            "kernel": write(self._gp.kernel),
+            "seed": self._seed,
+            **self._record.state(self._points[:0]),
+        }
+
+    @torch.no_grad()
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Become the learner whose state it is; made with the same arguments, it asks the same."""
+        mine = self.state_dict()
+        for name in ("format", "pool", "rule", "kernel", "seed"):
+            if state.get(name) != mine[name]:
+                raise ValueError(
+                    f"the state is of another learner: its {name} is {state.get(name)!r}, that of "
+                    f"this one {mine[name]!r}. Make the learner with the arguments it had."
+                )
+        told = read_told(state, self._points)
+        self._record = Record()
+        self._start()
+        for one in told[len(self._record) :]:  # data of the prior are told already
+            self._take_in(one)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what was told to an .npz file, whole or not at all."""
+        write_state(self.state_dict(), path)
+
+    def load(self, path: str | os.PathLike[str]) -> "ActiveLearner":
+        """Read what was told from a file written by ``save``; returns the learner itself."""
+        self.load_state_dict(read_state(path))
+        return self
+
+    def __repr__(self) -> str:
+        where = repr(self._box) if self._box is not None else f"{len(self._points):,} rows"
+        return (
+            f"ActiveLearner({self._gp.kernel!r}, pool={where}, rule={self._rule.name!r}, "
+            f"{len(self)} observations)"
+        )
+
+    # ---- inside
+
+    def _start(self) -> None:
+        """Nothing told but the data of the prior."""
+        self._place = Place.of(len(self._points), Alone())
+        self._aimed: Points | None = None
+        self._aimed_at = -1  # observations when the targets were chosen
+        self._first: float | None = None  # the largest gain then: the scale of ties
+        self._floor_kept: tuple[Any, float] | None = None  # and what it is about
+        self._belief = Belief(FunctionTracker(self._problem()), self._gp.mean_of)
+        if self._is_fixed:
+            self._aim()  # targets that are seen before anything else
+        if self._gp.data is not None:
+            data = self._gp.data
+            points = single_rows(data.points.to(self._points))
+            parts = zip(points, data.y.tolist(), data.noise_variance.tolist(), strict=True)
+            for point, y, noise_variance in parts:
+                self._take_in(Told(-1, point, y, noise_variance))
+
+    def _problem(self) -> Problem:
+        """About the pool alone; targets come when they are chosen."""
+        rule = self._rule
+        noise_of_targets = getattr(rule, "target_noise_variance", None)  # of rules about y_A
+        seen = 0.0 if noise_of_targets is None else noise_of_targets(self._noise.scalar)
+        return Problem(
+            kernel=self._gp.kernel,
+            rows=Pool.of(self._points),
+            noise_variance=self._noise.of_rows,
+            prior_variance=self._gp.kernel.diagonal(self._points),
+            place=self._place,
+            target_noise_variance=seen,
+            needs=rule.needs - TARGET_FIELDS | {"variance"},
+            columns_ahead=1,
+        )
+
+    @property
+    def _tracker(self) -> FunctionTracker:
+        return self._belief.tracker
+
+    @property
+    def _is_fixed(self) -> bool:
+        return self._targets is None or self._targets.is_fixed
+
+    def _take_in(self, told: Told) -> None:
+        self._belief.observe(told.point, told.y, told.noise_variance)
+        self._record.told.append(told)
+
+    def _aim(self) -> None:
+        """Choose the targets, once for all or once a round."""
+        is_current = self._aimed_at == len(self._record) or (
+            self._is_fixed and self._aimed_at >= 0
+        )
+        if is_current:
+            return
+        if self._targets is not None:
+            chosen = self._targets.choose(self._known())
+            self._aimed = points_of(chosen, self._points, self._gp.kernel)
+            needs = self._rule.needs | {"variance"}
+            self._belief.tracker = self._tracker.with_targets(self._aimed, needs)
+            check_placement(self._rule, self._tracker.problem)
+        self._aimed_at = len(self._record)
+        self._first = float(score_all(self._tracker, self._rule).max())
+
+    def _known(self) -> Known:
+        mean, variance = self._belief.of_rows()
+        return Known(
+            points=self.points,
+            mean=mean.cpu().numpy(),
+            std=variance.sqrt().cpu().numpy(),
+            seed=self._seed_after(len(self._record)),
+            beta=CONFIDENCE_BETA,
+            draw=lambda count, generator: (self._belief.sample_rows(count, generator), None),
+        )
+
+    def _seed_after(self, observations: int) -> int:
+        """Of the round that so many observations come before."""
+        return int(np.random.SeedSequence([self._seed, observations]).generate_state(1)[0])
+
+    def _open(self) -> Bool[Tensor, " n"]:
+        """Rows that may be asked for now."""
+        mask = open_rows(self._candidates, self._known, len(self._points))
+        return mask.to(self._points.device)
+
+    def _chooser(self, tracker: FunctionTracker, eligibility: Eligibility | None = None) -> Eager:
+        if eligibility is None:
+            is_open = self._open()
+            if targets_in_pool(self._rule) is not None and not bool(is_open.all()):
+                rows = is_open.nonzero()[:, 0]
+                check_placement(self._rule, self._problem_of(rows, tracker.problem.targets))
+            blocked = ~is_open
+            if not self._replace:
+                blocked[self._record.rows] = True
+            eligibility = Eligibility(Limits(blocked=blocked, replace=self._replace), self._place)
+        return Eager(tracker, self._rule, eligibility, self._place, 0, first=self._first)
+
+    def _next(self, chooser: Eager) -> int:
+        """The best row, which is then taken."""
+        best = chooser.best(lambda first: -torch.inf)
+        if best is None:
+            raise ValueError(NO_CANDIDATE if chooser.eligibility.is_empty else NO_NUMBERS)
+        chooser.eligibility.take(best[0])
+        return best[0]
+
+    def _ask_in_box(self, tracker: FunctionTracker, box: Box, count: int) -> np.ndarray:
+        is_open = self._open()
+        if not bool(is_open.any()):
+            raise ValueError(NO_CANDIDATE)
+        points: list[Tensor] = []
+        while len(points) < count:
+            point = best_in_box(tracker, self._rule, box, self._noise, is_open)
+            points.append(point)
+            if len(points) < count:
+                tracker.observe_point(point, float(self._noise.at(point)))
+        return torch.cat(points).cpu().numpy()
+
+    def _count_to(self, level: float, at_most: int) -> int | None:
+        """How many more observations bring the uncertainty down to a level."""
+        tracker = self._tracker.fork()
+        chooser = self._chooser(tracker)
+        for count in range(at_most + 1):
+            if self._uncertainty_by(tracker) <= level:
+                return count
+            if count == at_most or chooser.eligibility.is_empty:
+                return None
+            if count and isinstance(self._targets, Sampled):
+                tracker = self._aimed_later(tracker, count)
+                chooser = self._chooser(tracker, chooser.eligibility)
+            tracker.observe(self._next(chooser))
+        return None
+
+    def _uncertainty_by(self, tracker: FunctionTracker) -> float:
+        """Mean variance of what is reported about."""
+        if self._targets is None or self._aimed is None:
+            return tracker.mean_variance()
+        reported = reported_points(self._targets, self._aimed, self._points, self._gp.kernel)
+        if reported is self._aimed:
+            return float(tracker.targets.known.variance.mean())
+        return float(tracker.posterior.variance(reported).mean())
+
+    def _aimed_later(self, tracker: FunctionTracker, rounds: int) -> FunctionTracker:
+        """At the targets that will be drawn after so many observations more."""
+        assert self._targets is not None
+        known = replace(self._known(), seed=self._seed_after(len(self._record) + rounds))
+        targets = points_of(self._targets.choose(known), self._points, self._gp.kernel)
+        return tracker.with_targets(targets, self._rule.needs | {"variance"})
+
+    def _floor_of(self, points: Points) -> float:
+        """Kept until the targets, the candidates, or what was observed elsewhere change."""
+        rows = self._open().nonzero()[:, 0]
+        inside = set(rows.tolist())
+        outside = [one for one in self._record.told if one.row not in inside]
+        about = self._aimed_at, frozenset(inside), len(outside)
+        if self._floor_kept is None or self._floor_kept[0] != about:
+            self._floor_kept = about, self._compute_floor(points, rows, outside)
+        return self._floor_kept[1]
+
+    def _compute_floor(self, points: Points, rows: Tensor, outside: list[Told]) -> float:
+        observed = tuple(Observation(one.point, one.noise_variance) for one in outside)
+        problem = replace(self._problem_of(rows, points), observed=observed)
+        return float(compute_floor(problem, []).floor.mean())
+
+    def _problem_of(self, rows: Tensor, targets: Points | None) -> Problem:
+        """About some of the rows."""
+        return replace(
+            self._problem(),
+            rows=Pool.of(self._points).take(rows),
+            noise_variance=self._noise.of_rows[rows],
+            prior_variance=self._gp.kernel.diagonal(self._points[rows]),
+            place=Place.of(len(rows), Alone()),
+            targets=targets,
+        )
+
+
+def _prior(kernel_or_gp: Any, mean: Any, noise_std: Any) -> tuple[GP, Any]:
+    """The prior, and the noise of measurements to come."""
+    is_number = noise_std is None or (not callable(noise_std) and np.ndim(noise_std) == 0)
+    if is_number:
+        gp = as_gp(kernel_or_gp, mean=mean, noise_std=noise_std)
+        return gp, gp.noise_std
+    if isinstance(kernel_or_gp, GP):
+        return as_gp(kernel_or_gp, mean=mean), noise_std
+    return as_gp(kernel_or_gp, mean=mean, noise_std=1.0), noise_std

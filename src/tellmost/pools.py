@@ -1,0 +1,311 @@
+"""Rows of numbers behind one small interface: arrays, tensors, memory maps and files.
+
+A pool stays where it is, in its own dtype. Arithmetic sees float64 blocks of it, converted
+(and normalised, if asked) on the fly.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from tellmost import numerics
+from tellmost.fingerprint import Fingerprint
+from tellmost.gpu import can_fuse
+from tellmost.shapes import Bool, Float, Int
+from tellmost.sources import HeldRows, Piece, Source, Span, hold, spans
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """x -> (x - mean) / |x - mean|, either part of it, or nothing. A zero row stays zero."""
+
+    mean: Float[Tensor, " d"] | None = None
+    to_unit_length: bool = False
+
+    def apply(self, rows: Tensor) -> Tensor:
+        rows = self.centred(rows)
+        return rows / self.lengths(rows)[:, None] if self.to_unit_length else rows
+
+    def centred(self, rows: Tensor) -> Tensor:
+        return rows if self.mean is None else rows - self.mean.to(rows.device)
+
+    @staticmethod
+    def lengths(rows: Tensor) -> Float[Tensor, " b"]:
+        """What centred rows are divided by: |x|, and 1 for a row of length zero."""
+        length = torch.linalg.vector_norm(rows, dim=1)
+        return torch.where(length > 0, length, 1.0)
+
+
+class Scratch:
+    """Memory for one float64 block, kept between passes: fresh memory costs more than products."""
+
+    def __init__(self) -> None:
+        self._memory = torch.empty(0, dtype=torch.float64)
+
+    def copy(self, rows: Tensor, device: torch.device) -> Float[Tensor, "b d"]:
+        if self._memory.numel() < rows.numel() or self._memory.device != device:
+            self._memory = torch.empty(rows.numel(), dtype=torch.float64, device=device)
+        return self._memory[: rows.numel()].view(rows.shape).copy_(rows)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """All rows of an (n, d) source, or of an (n,) vector of row numbers."""
+
+    source: Source
+    device: torch.device
+    block_bytes: int
+    normalization: Normalization = field(default_factory=Normalization)
+    scratch: Scratch = field(default_factory=Scratch, repr=False, compare=False)
+    ready: Tensor | None = field(default=None, repr=False)  # all of a small pool, converted once
+    inverse_length: Tensor | None = field(default=None, repr=False)  # of rows made unit
+
+    @classmethod
+    def of(cls, data: Tensor) -> "Pool":
+        """The rows of a tensor, worked on where it is."""
+        is_cpu = data.device.type == "cpu"
+        size = numerics.BLOCK_BYTES if is_cpu else numerics.GPU_BLOCK_BYTES
+        return cls(HeldRows(data), data.device, size)
+
+    def __len__(self) -> int:
+        return self.source.shape[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.source.shape
+
+    @property
+    def dimension(self) -> int:
+        return self.shape[1] if len(self.shape) == 2 else 1
+
+    @property
+    def held(self) -> Tensor | None:
+        """The tensor itself, in its own dtype and not normalised; None if it is not in memory
+        where the arithmetic is done."""
+        held = self.source.held
+        return held if held is not None and held.device == self.device else None
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether rows are read, or copied to the device, whenever they are needed."""
+        return self.held is None
+
+    @property
+    def rows_per_block(self) -> int:
+        """A power of two, so that products of full blocks take the same path at every size."""
+        rows = max(self.block_bytes // (8 * max(self.dimension, 1)), 1)
+        return max(2 ** (rows.bit_length() - 1), numerics.LEAST_BLOCK_ROWS)
+
+    def blocks(self, most: int | None = None) -> Iterator[Piece]:
+        """Pieces of the pool in order: (first row, one past the last, float64 rows).
+
+        A piece is good until the next one is asked for, and not to be changed; ``most`` limits
+        its rows.
+        """
+        for start, stop, rows in self._stored(self._spans(most)):
+            yield start, stop, self._converted(rows, self.scratch)
+
+    def products(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, "r n"]) -> None:
+        """Inner products of vectors with all rows, in one pass; normalised afterwards."""
+        if can_fuse(self.held):
+            return fused_products(self, vectors, out)
+        for start, stop, rows in self._stored(self._spans()):
+            torch.mm(vectors, self._plain(rows, self.scratch).T, out=out[:, start:stop])
+        self._normalize_products(vectors, out, self.inverse_length)
+
+    def squared_products(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, " n"]) -> None:
+        """Squares of inner products, added up over the vectors; for rows that kernels can read."""
+        fused_products(self, vectors, out, squared=True)
+
+    def block(self, start: int, stop: int) -> Tensor:
+        """Consecutive rows, to keep."""
+        here = self._here
+        return self._converted(self.source.read(start, stop) if here is None else here[start:stop])
+
+    def whole(self) -> Tensor:
+        """All rows, to keep; for pools that are known to be small."""
+        return self.block(0, len(self))
+
+    def rows(self, indices: Int[Tensor, " b"]) -> Tensor:
+        """Some rows, in the order asked for."""
+        return self._converted(self._some(indices))
+
+    def brought_here(self) -> "Pool":
+        """The same pool, read into the memory of its device."""
+        return replace(self, source=hold(self.source, self.device, self._spans()))
+
+    def remember(self, indices: Int[Tensor, " b"]) -> None:
+        """Keep these rows when the next pass comes over them: asking for them is then free."""
+        self.source.remember(indices)
+
+    def at_hand(self, indices: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
+        """Which of these rows can be had without a pass."""
+        return self.source.at_hand(indices)
+
+    def take(self, indices: Int[Tensor, " b"] | None) -> "Pool | Rows":
+        """The pool cut down to some rows (ascending), without a copy; all of it for None."""
+        return self if indices is None else Rows(self, indices)
+
+    def fingerprint(self) -> str:
+        """A short name for the pool's content, as it was given: not normalised."""
+        sums = Fingerprint(self.device)
+        for start, _, rows in self.source.stream(self._spans()):
+            sums.add(start, self._plain(rows, self.scratch))
+        return sums.name(self.shape)
+
+    def _spans(self, most: int | None = None) -> list[Span]:
+        step = self.rows_per_block if most is None else min(self.rows_per_block, most)
+        return list(spans(len(self), step))
+
+    @property
+    def _here(self) -> Tensor | None:
+        """The rows in memory: converted ones, or those of the source, on whatever device."""
+        return self.source.held if self.ready is None else self.ready
+
+    def _stored(self, wanted: Sequence[Span]) -> Iterator[Piece]:
+        if self.ready is None:
+            return self.source.stream(wanted)
+        return HeldRows(self.ready).stream(wanted)
+
+    def _some(self, indices: Int[Tensor, " b"]) -> Tensor:
+        here = self._here
+        return self.source.take(indices) if here is None else here[indices.to(here.device)]
+
+    def _converted(self, rows: Tensor, scratch: Scratch | None = None) -> Tensor:
+        plain = self._plain(rows, scratch)
+        is_final = self.ready is not None or plain.ndim == 1
+        return plain if is_final else self.normalization.apply(plain)
+
+    def _plain(self, rows: Tensor, scratch: Scratch | None) -> Tensor:
+        """Rows as float64 (row numbers as int64) where the arithmetic is done."""
+        if rows.ndim == 1:
+            return rows.to(device=self.device, dtype=torch.int64)
+        if rows.dtype == torch.float64 and rows.device == self.device:
+            return rows
+        if scratch is not None:
+            return scratch.copy(rows, self.device)
+        return rows.to(device=self.device, dtype=torch.float64)
+
+    def _normalize_products(
+        self, vectors: Tensor, out: Tensor, inverse_length: Tensor | None
+    ) -> None:
+        """<v, (x - mean) / |x - mean|> from <v, x>: far cheaper than normalising every row."""
+        if self.ready is not None:
+            return
+        if self.normalization.mean is not None:
+            out -= (vectors @ self.normalization.mean.to(out.device))[:, None]
+        if inverse_length is not None:
+            out *= inverse_length
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows of a pool, ascending, seen as a pool."""
+
+    pool: Pool
+    indices: Int[Tensor, " n"]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def device(self) -> torch.device:
+        return self.pool.device
+
+    @property
+    def dimension(self) -> int:
+        return self.pool.dimension
+
+    @property
+    def source(self) -> Source:
+        return self.pool.source
+
+    @property
+    def held(self) -> Tensor | None:
+        """The tensor of all rows of the pool."""
+        return self.pool.held
+
+    @property
+    def rows_per_block(self) -> int:
+        return self.pool.rows_per_block
+
+    def blocks(self, most: int | None = None) -> Iterator[Piece]:
+        for start, stop, rows in self._stored(most):
+            yield start, stop, self.pool._converted(rows)
+
+    def products(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, "r n"]) -> None:
+        if can_fuse(self.held):
+            return fused_products(self.pool, vectors, out, self.indices)
+        for start, stop, rows in self._stored():
+            torch.mm(vectors, self.pool._plain(rows, None).T, out=out[:, start:stop])
+        lengths = self.pool.inverse_length
+        some = None if lengths is None else lengths[self.indices.to(lengths.device)]
+        self.pool._normalize_products(vectors, out, some)
+
+    def squared_products(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, " n"]) -> None:
+        fused_products(self.pool, vectors, out, self.indices, squared=True)
+
+    def block(self, start: int, stop: int) -> Tensor:
+        return self.pool.rows(self.indices[start:stop])
+
+    def whole(self) -> Tensor:
+        return self.pool.rows(self.indices)
+
+    def rows(self, indices: Int[Tensor, " b"]) -> Tensor:
+        return self.pool.rows(self.indices[indices.to(self.indices.device)])
+
+    def remember(self, indices: Int[Tensor, " b"]) -> None:
+        self.pool.remember(self.indices[indices.to(self.indices.device)])
+
+    def at_hand(self, indices: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
+        return self.pool.at_hand(self.indices[indices.to(self.indices.device)]).to(indices.device)
+
+    def _stored(self, most: int | None = None) -> Iterator[Piece]:
+        if self.pool._here is None:
+            return self._sifted(most)
+        step = self.rows_per_block if most is None else min(self.rows_per_block, most)
+        return (
+            (start, stop, self.pool._some(self.indices[start:stop]))
+            for start, stop in spans(len(self), step)
+        )
+
+    def _sifted(self, most: int | None) -> Iterator[Piece]:
+        """Out of a stream of the blocks that have some of the rows."""
+        wanted = self.pool._spans(most)
+        edges = torch.tensor([start for start, _ in wanted] + [len(self.pool)])
+        ends = torch.searchsorted(self.indices.cpu(), edges).tolist()
+        parts = {
+            span: part
+            for span, *part in zip(wanted, ends, ends[1:], strict=False)
+            if part[0] < part[1]
+        }
+        for first, last, block in self.pool.source.stream(list(parts)):
+            start, stop = parts[first, last]
+            yield start, stop, block[self.indices[start:stop].to(block.device) - first]
+
+
+def fused_products(
+    pool: Pool,
+    vectors: Tensor,
+    out: Tensor,
+    some: Int[Tensor, " n"] | None = None,
+    *,
+    squared: bool = False,
+) -> None:
+    """Inner products on a GPU, without a float64 copy of the rows; or their summed squares."""
+    from tellmost.gpu.products import products
+
+    is_final, mean = pool.ready is not None, pool.normalization.mean
+    rows = pool.ready if pool.ready is not None else pool.held
+    assert rows is not None
+    products(
+        rows,
+        vectors,
+        out,
+        squared=squared,
+        some=None if some is None else some.to(pool.device),
+        mean=None if is_final or mean is None else mean.to(pool.device),
+        inverse_length=None if is_final else pool.inverse_length,
+    )

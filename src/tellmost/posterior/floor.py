@@ -1,0 +1,217 @@
+r"""The uncertainty that no selection can remove, and the one that the whole pool would leave.
+
+.. math::
+    \eta_S^2(a) = \mathrm{Var}[f_a \mid D, f_S], \qquad
+    \mathrm{Var}[f_a \mid D, y_S] \ge \eta_S^2(a)
+
+Hübotter et al. 2024, Sec. 3: the irreducible uncertainty. For inner products it is what lies
+outside the span of the candidates' features.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from tellmost import numerics
+from tellmost.kernels.algebra import feature_form
+from tellmost.numerics import RANK_TOLERANCE, nonnegative
+from tellmost.posterior.few_rows import FewRows
+from tellmost.posterior.functions import FunctionPosterior, GrowingMatrix
+from tellmost.posterior.problem import Problem
+from tellmost.posterior.tracking import in_terms_of_features, weight_form
+from tellmost.posterior.weights import WeightPosterior, symmetric_root
+from tellmost.shapes import Float
+
+
+@dataclass(frozen=True)
+class Floor:
+    """Per target: variance given f at every candidate, and given y at every candidate once."""
+
+    floor: Float[Tensor, " m"]
+    whole_pool: Float[Tensor, " m"]
+    is_exact: bool
+    description: str
+
+    def ordered(self) -> "Floor":
+        """With the floor cut at ``whole_pool``: small noise may see below the rank tolerance."""
+        return replace(self, floor=torch.minimum(self.floor, self.whole_pool))
+
+
+def compute_floor(problem: Problem, picks: list[int]) -> Floor:
+    """Exact for inner products and for small pools; otherwise an upper bound, flagged."""
+    problem = in_terms_of_features(problem)
+    form = weight_form(problem)
+    if form is not None:
+        return _by_projection(*form)
+    return _by_solving(problem) if _is_small(problem) else _by_subset(problem, picks)
+
+
+def can_compute_floor(problem: Problem) -> bool:
+    """Whether the processes that share a problem can: a subset is only chosen by one alone."""
+    is_alone = problem.place.exchange.is_alone
+    return is_alone or feature_form(problem.kernel) is not None or _is_small(problem)
+
+
+def _is_small(problem: Problem) -> bool:
+    """Whether all candidates can be solved for; a linear kernel has more features than points."""
+    is_linear = feature_form(problem.kernel) is not None
+    return is_linear or problem.place.total <= numerics.FLOOR_EXACT_ROWS
+
+
+def _by_projection(problem: Problem, prior: Tensor | None) -> Floor:
+    posterior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
+    for observation in problem.observed:
+        posterior.condition(observation.point.reshape(-1), observation.noise_variance)
+    root = symmetric_root(posterior.covariance)
+    plain, by_noise = _grams(problem)
+    Z = problem.known_targets @ root
+    return Floor(
+        floor=_outside_span(root.T @ plain @ root, Z),
+        whole_pool=_after_observing(root.T @ by_noise @ root, Z),
+        is_exact=True,
+        description="exact up to rank tolerance, by projection on the candidates' span",
+    ).ordered()
+
+
+def _grams(problem: Problem) -> tuple[Float[Tensor, "d d"], Float[Tensor, "d d"]]:
+    """Sums of phi phi' and of phi phi' / noise over the candidates."""
+    d = problem.rows.dimension
+    plain = torch.zeros(d, d, dtype=torch.float64, device=problem.device)
+    by_noise = torch.zeros_like(plain)
+    for start, stop, block in problem.rows.blocks():
+        plain.addmm_(block.T, block)
+        by_noise.addmm_(block.T / problem.noise_variance[start:stop], block)
+    exchange = problem.place.exchange
+    return exchange.sum(plain), exchange.sum(by_noise)
+
+
+def _outside_span(gram: Float[Tensor, "d d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, " m"]:
+    values, vectors = torch.linalg.eigh(gram)
+    outside = values <= RANK_TOLERANCE * values.max().clamp(min=0.0)
+    return (Z @ vectors[:, outside]).square().sum(dim=1)
+
+
+def _after_observing(gram: Float[Tensor, "d d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, " m"]:
+    values, vectors = torch.linalg.eigh(gram)
+    rounding = len(gram) * torch.finfo(gram.dtype).eps * values.max().clamp(min=0.0)
+    values = torch.where(values > rounding, values, 0.0)  # at tiny noise rounding would explain
+    return ((Z @ vectors).square() / (1.0 + values)).sum(dim=1)
+
+
+def _by_solving(problem: Problem) -> Floor:
+    posterior = _given_observed(problem)
+    everything = FewRows.read(problem, torch.arange(problem.place.total))
+    points = everything.points
+    K = posterior.covariance(points, points)
+    cross = posterior.covariance(points, problem.known_targets)
+    variance = posterior.variance(problem.known_targets)
+    return Floor(
+        floor=nonnegative(variance - _explained_exactly(K, cross)),
+        whole_pool=nonnegative(variance - _explained(K, everything.noise_variance, cross)),
+        is_exact=True,
+        description="exact up to rank tolerance, by solving for all candidates",
+    ).ordered()
+
+
+def _given_observed(problem: Problem) -> FunctionPosterior:
+    posterior = FunctionPosterior(problem.kernel, problem.device)
+    for observation in problem.observed:
+        posterior.observe(observation.point, observation.noise_variance)
+    return posterior
+
+
+def _explained(
+    K: Float[Tensor, "n n"], noise_variance: Float[Tensor, " n"], cross: Float[Tensor, "n m"]
+) -> Float[Tensor, " m"]:
+    """diag(C' (K + N)^-1 C), by eigenvalues in units of the noise, so none is too small."""
+    scale = noise_variance.rsqrt()
+    values, vectors = torch.linalg.eigh(scale[:, None] * K * scale)
+    projected = (vectors.T @ (scale[:, None] * cross)).square()
+    return (projected / (1.0 + values.clamp(min=0.0))[:, None]).sum(dim=0)
+
+
+def _explained_exactly(
+    K: Float[Tensor, "n n"], cross: Float[Tensor, "n m"]
+) -> Float[Tensor, " m"]:
+    """With the pseudo-inverse: eigenvalues below the rank tolerance explain nothing."""
+    values, vectors = torch.linalg.eigh(K)
+    kept = values > RANK_TOLERANCE * values.max().clamp(min=0.0)
+    return ((vectors[:, kept].T @ cross).square() / values[kept, None]).sum(dim=0)
+
+
+def _by_subset(problem: Problem, picks: list[int]) -> Floor:
+    """Upper bounds: a pivoted-Cholesky subset that contains the picks leaves more variance."""
+    posterior = _given_observed(problem)
+    pivots, floor, is_complete = _pivoted_cholesky(problem, posterior, picks)
+    # a pick that repeats a pivot says nothing without noise, but something with it
+    subset = torch.tensor(sorted({*pivots, *picks}), dtype=torch.int64)
+    points = problem.rows.rows(subset)
+    explained = _explained(
+        posterior.covariance(points, points),
+        problem.noise_variance[subset],
+        posterior.covariance(points, problem.known_targets),
+    )
+    size = f"{len(subset):,} of {len(problem.rows):,} candidates"
+    return Floor(
+        floor=floor,
+        whole_pool=nonnegative(posterior.variance(problem.known_targets) - explained),
+        is_exact=False,
+        description=(
+            f"floor exact up to rank tolerance, whole_pool an upper bound, from {size}"
+            if is_complete
+            else f"upper bounds from {size}, chosen by pivoted Cholesky and containing the picks"
+        ),
+    ).ordered()
+
+
+def _pivoted_cholesky(
+    problem: Problem, posterior: FunctionPosterior, picks: list[int]
+) -> tuple[list[int], Tensor, bool]:
+    """Pivots, the variance they leave at the targets, and whether nothing is left elsewhere."""
+    factor = _PivotedFactor(problem, posterior)
+    for pick in dict.fromkeys(picks):
+        factor.add(pick)
+    limit = max(numerics.FLOOR_RANK, len(factor.pivots))
+    while len(factor.pivots) < limit and factor.add(int(factor.residual.argmax())):
+        pass
+    is_complete = float(factor.residual.max()) <= factor.enough
+    return factor.pivots, nonnegative(factor.left), is_complete
+
+
+class _PivotedFactor:
+    """A noiseless Cholesky factor of the candidates' covariance, a chosen row at a time."""
+
+    def __init__(self, problem: Problem, posterior: FunctionPosterior) -> None:
+        self.pivots: list[int] = []
+        self.residual = _all_rows(problem, lambda block: posterior.variance(block)[None])[0]
+        self.left = posterior.variance(problem.known_targets)
+        self.enough = RANK_TOLERANCE * float(self.residual.max())
+        self._problem = problem
+        self._rows = GrowingMatrix(len(problem.rows), problem.device)
+        self._targets = GrowingMatrix(len(problem.known_targets), problem.device)
+        self._rows.append(_all_rows(problem, posterior.whiten))
+        self._targets.append(posterior.whiten(problem.known_targets))
+
+    def add(self, pivot: int) -> bool:
+        """Condition on f at a candidate; False if that would say nothing new."""
+        s = float(self.residual[pivot])
+        if s <= self.enough:
+            return False
+        kernel, targets = self._problem.kernel, self._problem.known_targets
+        point = self._problem.rows.rows(torch.tensor([pivot]))
+        F = self._rows.rows[:, pivot]
+        prior = _all_rows(self._problem, lambda block: kernel.column(block, point)[None])
+        row = (prior - F @ self._rows.rows) / s**0.5
+        target = (kernel.column(targets, point) - F @ self._targets.rows)[None] / s**0.5
+        nonnegative(self.residual.sub_(row[0].square()))
+        self.left.sub_(target[0].square())
+        self._rows.append(row)
+        self._targets.append(target)
+        self.pivots.append(pivot)
+        return True
+
+
+def _all_rows(problem: Problem, values_of: Callable[[Tensor], Tensor]) -> Float[Tensor, "r n"]:
+    return torch.cat([values_of(block) for _, _, block in problem.rows.blocks()], dim=1)

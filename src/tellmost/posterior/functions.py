@@ -1,0 +1,250 @@
+r"""The posterior in function space, for any kernel.
+
+After observing points :math:`z_1, \dots, z_t`, every x has a *whitened* vector F(x) with
+
+.. math::
+    k_t(x, x') = k(x, x') - F(x)^\top F(x'), \qquad
+    F_{t+1}(x) = \frac{k(x, z) - F(x)^\top F(z)}{\sqrt{k_t(z, z) + \rho^2}},
+
+the rows of a Cholesky factor. A posterior that saw the targets first starts with
+:math:`F(x) = \Lambda^{-1/2} U^\top k(A, x)`, where :math:`K_{AA} = U \Lambda U^\top`. One that
+sees them after observations conditions on the same :math:`g = \Lambda^{-1/2} U^\top f_A`, whose
+posterior covariance :math:`I - F(g)^\top F(g)` is turned into the identity first.
+"""
+
+from copy import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tellmost.kernels import Kernel
+from tellmost.kernels.kernel import Points
+from tellmost.numerics import PROVEN, RANK_TOLERANCE, nonnegative
+from tellmost.shapes import Float
+from tellmost.sources import spans
+
+OBSERVED_TOGETHER = 256
+"""Points in a block: enough for fast products, few beside the thousands where it matters."""
+
+
+class GrowingMatrix:
+    """A matrix that takes new rows at its end; memory doubles when its first room is full."""
+
+    def __init__(self, columns: int, device: torch.device, room: int = 0) -> None:
+        self._memory = torch.empty(room, columns, dtype=torch.float64, device=device)
+        self._count = 0
+
+    @property
+    def rows(self) -> Float[Tensor, "t c"]:
+        return self._memory[: self._count]
+
+    def append(self, rows: Float[Tensor, "r c"]) -> None:
+        self.extend(len(rows)).copy_(rows)
+
+    def extend(self, count: int) -> Float[Tensor, "r c"]:
+        """So many new rows, to be filled."""
+        needed = self._count + count
+        if needed > len(self._memory):
+            size = max(needed, 2 * self._count, 16)
+            memory = self._memory.new_empty(size, self._memory.shape[1])
+            memory[: self._count] = self.rows
+            self._memory = memory
+        self._count = needed
+        return self._memory[needed - count : needed]
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Values that were conditioned on: f at some points, or combinations of it."""
+
+    points: Points
+    combinations: Float[Tensor, "r b"] | None = None  # None: the values themselves
+
+    def __len__(self) -> int:
+        return len(self.points if self.combinations is None else self.combinations)
+
+    def covariance(self, kernel: Kernel, z: Points) -> Float[Tensor, "r c"]:
+        """Of these values with f at some points."""
+        block = kernel.block(self.points, z)
+        return block if self.combinations is None else self.combinations @ block
+
+
+class FunctionPosterior:
+    """What was conditioned on and the Cholesky factor of its covariance, grown at its end."""
+
+    def __init__(self, kernel: Kernel, device: torch.device) -> None:
+        self._kernel = kernel
+        self._seen: list[Sight] = []  # before the points observed last
+        self._points: list[Tensor] = []  # observed last, one by one
+        self._factor = torch.empty(0, 0, dtype=torch.float64, device=device)
+
+    def copy(self) -> "FunctionPosterior":
+        """An independent one; nothing that is shared is ever written to."""
+        same = copy(self)
+        same._seen, same._points = list(self._seen), list(self._points)
+        return same
+
+    def see_targets(self, targets: Points, noise_variance: float) -> bool:
+        """Condition on f (or, with noise, y) at the targets, up to what is determined anyway.
+
+        Returns whether f is known at every target from then on.
+        """
+        independent = None if noise_variance > 0.0 else self._independent(targets)
+        if independent is not None:
+            self._see_each(*independent)
+            return True
+        values, U = torch.linalg.eigh(self._kernel.block(targets, targets))
+        kept = values > RANK_TOLERANCE * values.max()
+        g = U[:, kept].T / (values[kept] + noise_variance).sqrt()[:, None]
+        F = self.whiten(targets) @ g.T
+        if self.rank:
+            left, V = torch.linalg.eigh(torch.eye(len(g)).to(F) - F.T @ F)
+            kept = left > RANK_TOLERANCE
+            turn = V[:, kept].T / left[kept].sqrt()[:, None]
+            g, F = turn @ g, F @ turn.T
+        self._gather_points()
+        self._seen.append(Sight(targets, g))
+        self._grow(F, torch.eye(len(g)).to(F))
+        return False
+
+    def are_independent(self, targets: Points) -> bool:
+        """Whether ``see_targets`` would know f at every target, without seeing them."""
+        return self._independent(targets) is not None
+
+    def _independent(self, targets: Points) -> tuple[Points, Tensor] | None:
+        """Different targets and their covariance, if no direction of f is below RANK_TOLERANCE.
+
+        A Cholesky factor of the posterior covariance less a multiple of I exists only where all
+        its eigenvalues are above that, and then those of the prior covariance are too.
+        """
+        points, counts = torch.unique(targets, dim=0, return_counts=True)
+        K, F = self._kernel.block(points, points), self.whiten(points)
+        largest = float(counts.max()) * float(K.abs().sum(dim=0).max())  # or above, with repeats
+        covariance = torch.addmm(K, F.T, F, alpha=-1.0)
+        below = PROVEN * RANK_TOLERANCE * largest
+        return (points, covariance) if has_eigenvalues_above(below, covariance) else None
+
+    def _see_each(self, points: Points, covariance: Float[Tensor, "m m"]) -> None:
+        F = self.whiten(points)
+        self._gather_points()
+        self._seen.append(Sight(points))
+        self._grow(F, torch.linalg.cholesky(covariance))
+
+    @property
+    def rank(self) -> int:
+        """How many entries F has."""
+        return len(self._factor)
+
+    def whiten(
+        self, points: Points, known: Float[Tensor, "s b"] | None = None
+    ) -> Float[Tensor, "t b"]:
+        """F at some points, a column each; its first entries may be known already."""
+        if known is None:
+            known = self._factor.new_empty(0, len(points))
+        s = len(known)
+        if s == self.rank:
+            return known
+        covariance = self._covariance_with_seen(points, s) - self._factor[s:, :s] @ known
+        rest = torch.linalg.solve_triangular(self._factor[s:, s:], covariance, upper=False)
+        return torch.cat([known, rest])
+
+    def observe(self, point: Points, noise_variance: float) -> tuple[Float[Tensor, " t"], float]:
+        """Condition on an observation at a point, given as a single row.
+
+        Returns F at the point before the observation, and the observation's variance.
+        """
+        F = self.whiten(point)
+        prior = float(self._kernel.diagonal(point))
+        s = max(prior - float(F.square().sum()), 0.0) + noise_variance
+        self._grow(F, F.new_full((1, 1), s**0.5))
+        self._points.append(point)
+        return F[:, 0], s
+
+    def observe_all(self, points: Points, noise_variance: Float[Tensor, " b"]) -> None:
+        """Condition on observations at several points at once, as if one after the other."""
+        F, corner = self._factor_of(points, noise_variance)
+        if corner is None:
+            least = float(noise_variance.min()) ** 0.5
+            raise ValueError(
+                f"noise with a standard deviation of {least:.3g} is lost in the rounding of "
+                f"float64 at these {len(points)} points. Give a larger noise."
+            )
+        self._take_in(points, F, corner)
+
+    def observe_in_turn(self, points: Points, noise_variance: Float[Tensor, " b"]) -> None:
+        """The same for any noise and any number of points.
+
+        Blocks are factored together. Where rounding leaves an observation less variance than its
+        noise has, its block is observed point by point, which never lets it fall below that.
+        """
+        for start, stop in spans(len(points), OBSERVED_TOGETHER):
+            some, noise = points[start:stop], noise_variance[start:stop]
+            F, corner = self._factor_of(some, noise)
+            if corner is not None and bool((corner.diagonal().square() >= noise).all()):
+                self._take_in(some, F, corner)
+            else:
+                for i in range(len(some)):
+                    self.observe(some[i : i + 1], float(noise[i]))
+
+    def _factor_of(
+        self, points: Points, noise_variance: Float[Tensor, " b"]
+    ) -> tuple[Float[Tensor, "t b"], Float[Tensor, "b b"] | None]:
+        """F at the points, and the Cholesky factor of what is observed there; None: lost."""
+        F = self.whiten(points)
+        covariance = self._kernel.block(points, points) - F.T @ F + noise_variance.diag()
+        corner, failed = torch.linalg.cholesky_ex(covariance)
+        return F, None if failed else corner
+
+    def _take_in(
+        self, points: Points, F: Float[Tensor, "t b"], corner: Float[Tensor, "b b"]
+    ) -> None:
+        self._gather_points()
+        self._seen.append(Sight(points))
+        self._grow(F, corner)
+
+    def whiten_values(self, values: Float[Tensor, " t"]) -> Float[Tensor, " t"]:
+        """Values at all that was observed, as independent ones of variance 1."""
+        return torch.linalg.solve_triangular(self._factor, values[:, None], upper=False)[:, 0]
+
+    @property
+    def log_scales(self) -> Float[Tensor, " t"]:
+        """log of the standard deviation of each observation, given those before."""
+        return self._factor.diagonal().log()
+
+    def variance(self, points: Points) -> Float[Tensor, " b"]:
+        F = self.whiten(points)
+        return nonnegative(self._kernel.diagonal(points) - F.square().sum(dim=0))
+
+    def covariance(self, x: Points, z: Points) -> Float[Tensor, "b c"]:
+        return self._kernel.block(x, z) - self.whiten(x).T @ self.whiten(z)
+
+    def _gather_points(self) -> None:
+        if self._points:
+            self._seen.append(Sight(torch.cat(self._points)))
+            self._points = []
+
+    def _covariance_with_seen(self, points: Points, first: int) -> Float[Tensor, "t b"]:
+        """From the value of this number on."""
+        seen = [*self._seen, Sight(torch.cat(self._points))] if self._points else self._seen
+        rows = []
+        for sight in seen:
+            if first < len(sight):
+                rows.append(sight.covariance(self._kernel, points)[max(first, 0) :])
+            first -= len(sight)
+        return torch.cat(rows)
+
+    def _grow(self, F: Float[Tensor, "t r"], corner: Float[Tensor, "r r"]) -> None:
+        t, r = F.shape
+        factor = self._factor.new_zeros(t + r, t + r)
+        factor[:t, :t] = self._factor
+        factor[t:, :t] = F.T
+        factor[t:, t:] = corner
+        self._factor = factor
+
+
+def has_eigenvalues_above(bound: float, matrix: Float[Tensor, "m m"]) -> bool:
+    """Whether all are, up to rounding: the matrix less ``bound`` has a Cholesky factor."""
+    less = matrix.clone()
+    less.diagonal().sub_(bound)
+    return int(torch.linalg.cholesky_ex(less).info) == 0

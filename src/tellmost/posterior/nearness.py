@@ -1,0 +1,191 @@
+r"""How near rows are to the targets and to what was chosen, as the prior sees them.
+
+.. math::
+    \mathrm{sim}(x, s) = \frac{k(x, s)}{\sqrt{k(x, x)\, k(s, s)}}, \qquad
+    |x - s|^2 = k(x, x) + k(s, s) - 2\, k(x, s)
+
+are the correlation of f(x) and f(s), and the squared distance in the kernel's feature space.
+Chosen are the observed points and the picks. An observation changes neither value, so a column of
+the prior per pick keeps the nearest of all chosen up to date.
+"""
+
+import torch
+from torch import Tensor
+
+from tellmost import numerics
+from tellmost.kernels.kernel import Points
+from tellmost.posterior.problem import NEAR_TARGETS, Problem, prior_correlation
+from tellmost.posterior.weights import Step, WeightPosterior
+from tellmost.shapes import Bool, Float
+
+NONE_CHOSEN = {"similarity_to_chosen": -torch.inf, "squared_distance_to_chosen": torch.inf}
+"""What the nearest of nothing is: the largest, and the least, of an empty set."""
+
+
+def nearness(
+    name: str,
+    covariance: Float[Tensor, "b c"],
+    variance: Float[Tensor, " b"],
+    of_others: Float[Tensor, " c"],
+) -> Float[Tensor, "b c"]:
+    """Of rows and other points, by the name of the field. A point is as near as can be to itself:
+    what is left of that by rounding is cut off."""
+    if name == "squared_distance_to_chosen":
+        return squared_distance(covariance, variance, of_others)
+    similarity = prior_correlation(covariance, variance, of_others)
+    return torch.where(similarity >= 1.0 - numerics.SAME_POINT, 1.0, similarity)
+
+
+def squared_distance(
+    covariance: Float[Tensor, "b c"],
+    variance: Float[Tensor, " b"],
+    of_others: Float[Tensor, " c"],
+) -> Float[Tensor, "b c"]:
+    """In the kernel's feature space; exactly 0 between a point and itself."""
+    total = variance[:, None] + of_others
+    squared = total - 2.0 * covariance
+    return torch.where(squared <= numerics.SAME_POINT * total, 0.0, squared)
+
+
+def nearer(name: str, one: Tensor, other: Tensor) -> Tensor:
+    """The values of whichever is nearer."""
+    choose = torch.minimum if name == "squared_distance_to_chosen" else torch.maximum
+    return choose(one, other)
+
+
+def nearness_to_targets(
+    name: str, problem: Problem, points: Points, variance: Float[Tensor, " b"]
+) -> Float[Tensor, " b"]:
+    """Of some rows to the nearest target each, by the name of the field."""
+    targets = problem.known_targets
+    covariance, of_targets = (
+        problem.kernel.block(points, targets),
+        problem.kernel.diagonal(targets),
+    )
+    if name == "squared_distance_to_targets":
+        return squared_distance(covariance, variance, of_targets).amin(dim=1)
+    return prior_correlation(covariance, variance, of_targets).amax(dim=1)
+
+
+def targets_among_rows(problem: Problem) -> Bool[Tensor, " m"]:
+    """Which targets are rows, on any process; costs a pass over the rows.
+
+    Asked for by rules that make sense only there, before anything else is known about the rows.
+    """
+    targets, place = problem.known_targets, problem.place
+    of_targets = problem.kernel.diagonal(targets)
+    found = torch.zeros(len(targets), dtype=torch.int64, device=problem.device)
+    with place.exchange.together():
+        rows = max(numerics.CHUNK_BYTES // (8 * max(len(targets), problem.rows.dimension)), 1)
+        for start, stop, block in problem.rows.blocks(rows):
+            covariance = problem.kernel.block(block, targets)
+            variance = problem.prior_variance[start:stop]
+            found += (squared_distance(covariance, variance, of_targets) == 0).sum(dim=0)
+    return place.exchange.sum(found) > 0
+
+
+def fixed_fields(
+    problem: Problem, points: Points, variance: Float[Tensor, " b"]
+) -> dict[str, Tensor]:
+    """Of some rows: what no observation changes, an entry per row."""
+    fields = {
+        name: nearness_to_targets(name, problem, points, variance)
+        for name in sorted(problem.needs & NEAR_TARGETS)
+    }
+    if "prior_variance" in problem.needs:
+        fields["prior_variance"] = variance
+    return fields
+
+
+def fixed_fields_of_all(problem: Problem) -> dict[str, Tensor]:
+    """The same of all rows; a pass over them where nearness to the targets is read."""
+    near = sorted(problem.needs & NEAR_TARGETS)
+    fields = {name: torch.empty_like(problem.prior_variance) for name in near}
+    pieces = problem.rows.blocks(problem.rows_per_chunk(NEAR_TARGETS)) if near else ()
+    for start, stop, block in pieces:
+        variance = problem.prior_variance[start:stop]
+        for name in near:
+            fields[name][start:stop] = nearness_to_targets(name, problem, block, variance)
+    if "prior_variance" in problem.needs:
+        fields["prior_variance"] = problem.prior_variance
+    return fields
+
+
+class Chosen:
+    """The points chosen so far, and how near rows are to the nearest of them."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._points = [observation.point for observation in problem.observed]
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    def add(self, point: Points) -> None:
+        """A single row."""
+        self._points.append(point)
+
+    @property
+    def last(self) -> Points:
+        return self._points[-1]
+
+    def nearness(
+        self, name: str, points: Points, variance: Float[Tensor, " b"]
+    ) -> Float[Tensor, " b"]:
+        """Of some rows, to the nearest of all that were chosen."""
+        if not self._points:
+            return torch.full_like(variance, NONE_CHOSEN[name])
+        kernel, chosen = self.problem.kernel, torch.cat(self._points)
+        values = nearness(name, kernel.block(points, chosen), variance, kernel.diagonal(chosen))
+        return values.amin(dim=1) if NONE_CHOSEN[name] > 0 else values.amax(dim=1)
+
+
+class RunningNearness:
+    """Similarity or squared distance of all rows to the nearest chosen, from columns of the prior.
+
+    Such a column never changes, so one that was made ahead needs no bringing up to date.
+    """
+
+    scale = 1.0
+
+    def __init__(
+        self, name: str, chosen: Chosen, prior: WeightPosterior | None, values: Tensor
+    ) -> None:
+        self.values = values
+        self._name = name
+        self._chosen = chosen
+        self._prior = prior  # of the weights; None in function space
+
+    def start(self) -> None:
+        """Nothing but the chosen themselves."""
+
+    def fill_without_rows(self) -> bool:
+        """Where nothing was chosen; whether that is so."""
+        if len(self._chosen):
+            return False
+        self.values.fill_(NONE_CHOSEN[self._name])
+        return True
+
+    def before(self, step: Step, step_given_targets: Step | None) -> None:
+        """Nothing to keep: the tracker has added the point to the chosen."""
+
+    def vector(self) -> Float[Tensor, " d"]:
+        return self.vectors(self._chosen.last)[0]
+
+    def vectors(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+        assert self._prior is not None
+        return block @ self._prior.covariance
+
+    def carry(self, own: Float[Tensor, " n"], taken: object, phi: Float[Tensor, " d"]) -> None:
+        """Nothing changes a column of the prior."""
+
+    def update(self, column: Float[Tensor, " n"], own: Float[Tensor, " n"]) -> None:
+        problem, point = self._chosen.problem, self._chosen.last
+        of_point = problem.kernel.diagonal(point)
+        new = nearness(self._name, own[:, None], problem.prior_variance, of_point)[:, 0]
+        self.values.copy_(nearer(self._name, self.values, new))
+
+    def fresh(self, block: Points) -> Float[Tensor, " b"]:
+        return self._chosen.nearness(
+            self._name, block, self._chosen.problem.kernel.diagonal(block)
+        )

@@ -1,0 +1,268 @@
+"""What is to be learned, from what, under which assumptions: all fixed before the first pick."""
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from tellmost import numerics
+from tellmost.exchange import Place
+from tellmost.kernels import Kernel
+from tellmost.kernels.kernel import Points
+from tellmost.pools import Pool, Rows
+from tellmost.shapes import Float, Int
+from tellmost.sources import spans
+
+NOTHING: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A point already observed, in the pool or outside it, and its noise variance."""
+
+    point: Points
+    noise_variance: float
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A prior, candidates to choose from, targets to learn about, and what is known already.
+
+    ``needs`` names the fields of a State that the rule reads; nothing else is kept up to date.
+    """
+
+    kernel: Kernel
+    rows: Pool | Rows
+    noise_variance: Float[Tensor, " n"]  # one entry per row; a scalar is an expanded view
+    prior_variance: Float[Tensor, " n"]  # k(x, x) of each row; not to be changed
+    place: Place  # of the rows among those of all processes, by which they are numbered
+    targets: Points | None = None
+    target_weights: Float[Tensor, " m"] | None = None
+    target_noise_variance: float = 0.0  # how f_A is seen when conditioning on it: 0 is f_A itself
+    observed: tuple[Observation, ...] = ()
+    needs: frozenset[str] = field(default=NOTHING)
+    picks: int | None = None  # how many there will be, if that is known
+    columns_ahead: int | None = None  # how many are made in one pass; None: as the costs say
+    memory: int = numerics.KEEP_BYTES  # what may be taken for kept columns and covariances
+
+    @property
+    def device(self) -> torch.device:
+        return self.rows.device
+
+    @property
+    def sees_targets(self) -> bool:
+        return "variance_given_targets" in self.needs
+
+    @property
+    def tracks_rows(self) -> bool:
+        """Whether anything that the rule reads changes with an observation."""
+        return bool(self.needs - FIXED_FIELDS)
+
+    @property
+    def conditions_rows(self) -> bool:
+        """Whether the rule reads anything of the posterior, beyond what was chosen."""
+        return bool(self.needs - FIXED_FIELDS - CHOSEN_FIELDS)
+
+    @property
+    def keeps_covariance(self) -> bool:
+        """Whether rows x targets covariances are kept, or recomputed whenever they are read."""
+        most = min(self.memory, numerics.KEEP_BYTES)
+        return 8 * self.place.largest * self.target_count <= most
+
+    @property
+    def known_targets(self) -> Points:
+        """The targets, where a rule that reads them has made sure that there are some."""
+        assert self.targets is not None
+        return self.targets
+
+    @property
+    def target_count(self) -> int:
+        return 0 if self.targets is None else len(self.targets)
+
+    def row_numbers(self) -> Int[Tensor, " n"]:
+        """The overall number of each row."""
+        first = self.place.first
+        return torch.arange(first, first + len(self.rows), device=self.device)
+
+    def reads_rows(self, wide: Set[str], kept: Set[str]) -> bool:
+        """Whether some of these wide fields are to be made of the rows themselves."""
+        return bool(self.needs & wide - kept)
+
+    def pieces(self, wide: Set[str], kept: Set[str]) -> Iterator[tuple[int, int, Points | None]]:
+        """Pieces of a state of all rows; with the rows where wide fields are made of them."""
+        most = self.rows_per_chunk(wide)
+        if self.reads_rows(wide, kept):
+            yield from self.rows.blocks(most)
+        else:
+            for start, stop in spans(len(self.rows), most):
+                yield start, stop, None
+
+    def rows_per_chunk(self, wide: Set[str]) -> int:
+        """Rows of each piece of a state of all; few where it has some of these wide fields."""
+        if not self.needs & wide:
+            return max(len(self.rows), 1)
+        return max(numerics.CHUNK_BYTES // (8 * max(self.target_count, self.rows.dimension)), 1)
+
+
+@dataclass(frozen=True)
+class TargetState:
+    """What is known about the targets, the same for every row."""
+
+    variance: Float[Tensor, " m"]  # k_t(a, a)
+    prior_variance: Float[Tensor, " m"]  # k(a, a)
+    weights: Float[Tensor, " m"]  # with sum 1
+
+
+@dataclass(frozen=True)
+class State:
+    """What a rule sees: an entry per row, given everything observed so far.
+
+    Rows are independent of each other: a state of some rows has the same entries as one of all.
+    """
+
+    rows: Int[Tensor, " n"]  # numbers of the candidates, through all processes
+    step: int  # observations chosen so far
+    noise_variance: Float[Tensor, " n"]
+    fields: Mapping[str, Tensor]  # what the rule named in its ``needs``
+    targets: TargetState | None = None
+
+    @property
+    def variance(self) -> Float[Tensor, " n"]:
+        """k_t(x, x)."""
+        return self._field("variance")
+
+    @property
+    def variance_given_targets(self) -> Float[Tensor, " n"]:
+        """The variance had the targets been seen as well."""
+        return self._field("variance_given_targets")
+
+    @property
+    def squared_covariance(self) -> Float[Tensor, " n"]:
+        """sum_a w_a k_t(x, a)^2."""
+        return self._field("squared_covariance")
+
+    @property
+    def squared_covariance_with_candidates(self) -> Float[Tensor, " n"]:
+        """The mean over all candidates z of k_t(x, z)^2."""
+        return self._field("squared_covariance_with_candidates")
+
+    @property
+    def standardized_covariance(self) -> Float[Tensor, " n"]:
+        """sum_a w_a k_t(x, a) / sd_t(a)."""
+        return self._field("standardized_covariance")
+
+    @property
+    def covariance(self) -> Float[Tensor, "n m"]:
+        """k_t(x, a)."""
+        return self._field("covariance")
+
+    @property
+    def correlation(self) -> Float[Tensor, "n m"]:
+        """Of f(x) and f(a), before any observation."""
+        return self._field("correlation")
+
+    @property
+    def similarity_to_targets(self) -> Float[Tensor, " n"]:
+        """The largest correlation with a target, before any observation."""
+        return self._field("similarity_to_targets")
+
+    @property
+    def squared_distance_to_targets(self) -> Float[Tensor, " n"]:
+        """min_a k(x, x) + k(a, a) - 2 k(x, a); 0 where the row is a target itself."""
+        return self._field("squared_distance_to_targets")
+
+    @property
+    def similarity_to_chosen(self) -> Float[Tensor, " n"]:
+        """The largest prior correlation with an observed point or a pick; -inf: there is none."""
+        return self._field("similarity_to_chosen")
+
+    @property
+    def squared_distance_to_chosen(self) -> Float[Tensor, " n"]:
+        """min_s k(x, x) + k(s, s) - 2 k(x, s) over observed points and picks; inf: none there."""
+        return self._field("squared_distance_to_chosen")
+
+    @property
+    def prior_variance(self) -> Float[Tensor, " n"]:
+        """k(x, x)."""
+        return self._field("prior_variance")
+
+    @property
+    def target_variance(self) -> Float[Tensor, " m"]:
+        """k_t(a, a)."""
+        return self._targets().variance
+
+    @property
+    def prior_target_variance(self) -> Float[Tensor, " m"]:
+        """k(a, a)."""
+        return self._targets().prior_variance
+
+    @property
+    def target_weights(self) -> Float[Tensor, " m"]:
+        """w_a, with sum 1."""
+        return self._targets().weights
+
+    def restrict(self, some: Int[Tensor, " b"]) -> "State":
+        """The same state for some of its rows."""
+        fields = {name: values[some] for name, values in self.fields.items()}
+        return State(self.rows[some], self.step, self.noise_variance[some], fields, self.targets)
+
+    def _field(self, name: str) -> Tensor:
+        if name not in self.fields:
+            raise AttributeError(
+                f"this state has no {name}: a rule names in its ``needs`` what its gain reads."
+            )
+        return self.fields[name]
+
+    def _targets(self) -> TargetState:
+        if self.targets is None:
+            raise AttributeError("this state has no targets: the rule says it needs none.")
+        return self.targets
+
+
+STATE_FIELDS = frozenset(
+    {
+        "variance",
+        "variance_given_targets",
+        "squared_covariance",
+        "squared_covariance_with_candidates",
+        "standardized_covariance",
+        "covariance",
+        "correlation",
+        "similarity_to_targets",
+        "squared_distance_to_targets",
+        "similarity_to_chosen",
+        "squared_distance_to_chosen",
+        "prior_variance",
+    }
+)
+"""What a rule may name in its ``needs``; the remaining fields are always there."""
+
+NEAR_TARGETS = frozenset({"similarity_to_targets", "squared_distance_to_targets"})
+"""Those that say how near a row is to the nearest target."""
+
+FIXED_FIELDS = NEAR_TARGETS | {"correlation", "prior_variance"}
+"""Those that no observation changes."""
+
+CHOSEN_FIELDS = frozenset({"similarity_to_chosen", "squared_distance_to_chosen"})
+"""Those that depend on which points were chosen, and on the prior."""
+
+TARGET_FIELDS = (
+    STATE_FIELDS
+    - CHOSEN_FIELDS
+    - {"variance", "squared_covariance_with_candidates", "prior_variance"}
+)
+"""Those that make no sense without targets."""
+
+
+def prior_correlation(
+    covariance: Float[Tensor, "n m"],
+    variance: Float[Tensor, " n"],
+    of_targets: Float[Tensor, " m"],
+) -> Float[Tensor, "n m"]:
+    """k(x, a) / (sd(x) sd(a)), and 0 where either has no variance."""
+    varies, target_varies = variance > 0, of_targets > 0
+    sd = variance.where(varies, 1.0).sqrt()  # 1: the root of 0 has no gradient
+    sd_of_targets = of_targets.where(target_varies, 1.0).sqrt()
+    correlation = covariance / (sd[:, None] * sd_of_targets)
+    return torch.where(varies[:, None] & target_varies, correlation, 0.0)

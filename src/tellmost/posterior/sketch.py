@@ -1,0 +1,233 @@
+r"""A smooth kernel in few features, so that large target sets cost little.
+
+Kernels of smooth functions have small numerical rank over the points of a domain. A pivoted
+Cholesky factor (Harbrecht et al. 2012) gives every point a vector with
+
+.. math:: k(x, z) \approx \phi_x^\top \phi_z, \qquad
+    0 \le k(x, x) - \phi_x^\top \phi_x \le \epsilon \max_z k(z, z),
+
+so f is linear in r weights of prior covariance I, whose precision after observations is
+:math:`P = I + \sum_i \phi_i \phi_i^\top / \rho_i^2`. A sum over m targets is one r x r matrix,
+made in O(m r^2), and O(r^2) more for each row that reads it.
+
+**Error.** What is left out of the prior is itself a covariance e, of at most
+:math:`\epsilon` with :math:`\max_z k(z, z) = 1`. A posterior variance is the least of
+:math:`\mathrm{Var}[f_x - g^\top y]` over g, and e adds
+:math:`\mathrm{Var}_e[e_x - g^\top e_D] \le \epsilon (1 + \|g\|_1)^2` to each of them. So the
+sketch is too low, for every combination of values, and by at most what its own best weights
+:math:`\hat g_x = (\hat K + \rho^2)^{-1} \hat k(D, x)` say:
+
+.. math::
+    0 \le k_D(x, x) - \hat k_D(x, x) \le \delta_x^2, \qquad
+    |k_D(x, z) - \hat k_D(x, z)| \le \delta_x \delta_z, \qquad
+    \delta_x = \sqrt\epsilon\, (1 + \|\hat g_x\|_1).
+
+Hence :math:`\sqrt{\sum_a w_a k_D(x, a)^2}` of VTL errs by at most
+:math:`\delta_x \sqrt{\sum_a w_a \delta_a^2}`, and the variance given y_A, of ITL about y, by
+:math:`\delta_x^2` with weights of the data and the targets. There is no such bound where f_A
+itself is seen: directions that the targets barely show decide there, and RANK_TOLERANCE, which
+says which of them count, is part of the definition. What differs from the dense result then are
+eigenvalues that lie on the one side of it here and on the other side there.
+"""
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tellmost.kernels import Kernel
+from tellmost.kernels.kernel import Points
+from tellmost.numerics import CHUNK_BYTES, PROVEN, PROVEN_ROWS, RANK_TOLERANCE, nonnegative
+from tellmost.posterior.functions import has_eigenvalues_above
+from tellmost.posterior.problem import TargetState
+from tellmost.posterior.targets import standardizing_weights
+from tellmost.shapes import Bool, Float, Int
+from tellmost.sources import spans
+
+SKETCHED = frozenset(
+    {
+        "variance_given_targets",
+        "squared_covariance",
+        "standardized_covariance",
+        "covariance",
+    }
+)
+"""Fields of a state that a sketch makes."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """phi of all rows, a row each."""
+
+    rows: Float[Tensor, "n r"]
+
+    @classmethod
+    def of(cls, kernel: Kernel, points: Points, tolerance: float, most: int) -> "Features | None":
+        """Up to a tolerance, a share of the largest prior variance; None: more than ``most``."""
+        left = kernel.diagonal(points).clone()
+        enough = tolerance * float(left.max())
+        if must_be_many(kernel, points, enough, most):
+            return None
+        factor = left.new_empty(min(most, len(points)) + 1, len(points))
+        for r in range(len(factor)):
+            pivot = int(left.argmax())
+            if float(left[pivot]) <= enough:
+                return cls(factor[:r].T.contiguous())
+            column = kernel.column(points, points[pivot : pivot + 1])
+            column = column - factor[:r, pivot] @ factor[:r]
+            factor[r] = column / column[pivot].sqrt()
+            nonnegative(left.sub_(factor[r].square()))
+        return None
+
+    @property
+    def rank(self) -> int:
+        return self.rows.shape[1]
+
+
+def must_be_many(kernel: Kernel, points: Points, enough: float, most: int) -> bool:
+    """Whether more than ``most`` features are needed, for sure; False: perhaps.
+
+    What ``most`` features leave out of more points than these has an eigenvalue of at least the
+    least of the points' covariance, and so a variance of at least its share of that.
+    """
+    if most >= min(len(points), PROVEN_ROWS):
+        return False
+    some = torch.unique(points, dim=0)
+    some = some[torch.linspace(0, len(some) - 1, min(most + 1, len(some))).long()]
+    if len(some) <= most:
+        return False
+    return has_eigenvalues_above(PROVEN * len(some) * enough, kernel.block(some, some))
+
+
+class Moments:
+    """sum_a phi_a phi_a' over some rows, kept up to date while few of them change.
+
+    Sketches of one kernel share it: what is made for one output is there for the next.
+    """
+
+    def __init__(self, features: Features) -> None:
+        self.features = features
+        self._chosen = torch.zeros(len(features.rows), dtype=torch.bool)
+        self._sum = features.rows.new_zeros(features.rank, features.rank)
+        self._unseen: Tensor | None = None
+
+    def of(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r r"]:
+        if not torch.equal(chosen, self._chosen):
+            self._sum = self._updated(chosen)
+            self._chosen, self._unseen = chosen.clone(), None
+        return self._sum
+
+    def unseen(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r u"]:
+        """Orthonormal directions of the weights that f at these rows says nothing of."""
+        moments = self.of(chosen)
+        if self._unseen is None:
+            values, U = torch.linalg.eigh(moments)
+            self._unseen = U[:, values <= RANK_TOLERANCE * values.max()]
+        return self._unseen
+
+    def _updated(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r r"]:
+        new, old = chosen & ~self._chosen, self._chosen & ~chosen
+        if int(new.sum()) + int(old.sum()) < int(chosen.sum()):
+            return self._sum + self._square(new) - self._square(old)
+        return self._square(chosen)
+
+    def _square(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r r"]:
+        some = self.features.rows[chosen]
+        return some.T @ some
+
+
+class Sketch:
+    """The weights given what was observed, and what a rule reads of rows and targets."""
+
+    def __init__(self, moments: Moments) -> None:
+        self.features = moments.features
+        self._moments = moments
+        self._precision = torch.eye(self.features.rank).to(self.features.rows)
+        self._observed: list[tuple[int, float]] = []  # rows, and standard deviations of the noise
+
+    def copy(self) -> "Sketch":
+        """An independent one, to try observations on."""
+        same = copy(self)
+        same._precision, same._observed = self._precision.clone(), list(self._observed)
+        return same
+
+    def observe(self, row: int, noise_variance: float) -> None:
+        phi = self.features.rows[row]
+        self._precision.addr_(phi, phi, alpha=1.0 / noise_variance)
+        self._observed.append((row, noise_variance**0.5))
+
+    def fields(
+        self,
+        rows: Int[Tensor, " b"],
+        is_target: Bool[Tensor, " n"],
+        targets: TargetState,
+        needs: frozenset[str],
+        target_noise_variance: float,
+    ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
+        """Those of SKETCHED that are needed, of some rows, in pieces that memory holds.
+
+        The targets weigh alike. Without noise f_A is seen up to ``numerics.RANK_TOLERANCE`` of the
+        largest eigenvalue of its prior covariance.
+        """
+        phi = self.features.rows[rows]
+        fields = {}
+        if "squared_covariance" in needs:
+            fields["squared_covariance"] = self._squared_covariance(phi, is_target)
+        if "variance_given_targets" in needs:
+            seen = self._given_targets(phi, is_target, target_noise_variance)
+            fields["variance_given_targets"] = seen
+        if needs & {"standardized_covariance", "covariance"}:
+            factor = torch.linalg.cholesky(self._precision)
+            of_targets = torch.cholesky_solve(self.features.rows[is_target].T, factor)
+            if "standardized_covariance" in needs:
+                u = of_targets @ standardizing_weights(targets)
+                fields["standardized_covariance"] = phi @ u
+            if "covariance" in needs:
+                yield from self._with_covariance(phi, of_targets, fields)
+                return
+        yield slice(0, len(rows)), fields
+
+    def _with_covariance(
+        self,
+        phi: Float[Tensor, "b r"],
+        of_targets: Float[Tensor, "r m"],
+        fields: dict[str, Tensor],
+    ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
+        size = max(CHUNK_BYTES // (8 * of_targets.shape[1]), 1)
+        for start, stop in spans(len(phi), size):
+            piece = slice(start, stop)
+            some = {name: values[piece] for name, values in fields.items()}
+            yield piece, some | {"covariance": phi[piece] @ of_targets}
+
+    def _squared_covariance(
+        self, phi: Float[Tensor, "b r"], is_target: Bool[Tensor, " n"]
+    ) -> Float[Tensor, " b"]:
+        """Its mean over the targets."""
+        covariance = torch.cholesky_inverse(torch.linalg.cholesky(self._precision))
+        between = covariance @ self._moments.of(is_target) @ covariance
+        return nonnegative((phi @ between).mul_(phi).sum(dim=1).div_(int(is_target.sum())))
+
+    def _given_targets(
+        self, phi: Float[Tensor, "b r"], is_target: Bool[Tensor, " n"], noise_variance: float
+    ) -> Float[Tensor, " b"]:
+        """The variance had f, or with noise y, been seen at the targets."""
+        if noise_variance > 0:
+            precision = self._precision + self._moments.of(is_target) / noise_variance
+            factor = torch.linalg.cholesky(precision)
+            return torch.linalg.solve_triangular(factor, phi.T, upper=False).square().sum(dim=0)
+        unseen = self._moments.unseen(is_target)
+        factor = torch.linalg.cholesky(self._precision_along(unseen))
+        root = torch.linalg.solve_triangular(factor, unseen.T, upper=False)
+        return (phi @ root.T).square_().sum(dim=1)
+
+    def _precision_along(self, directions: Float[Tensor, "r u"]) -> Float[Tensor, "u u"]:
+        """By the observations, where they are fewer than the features."""
+        if len(self._observed) >= self.features.rank:
+            return directions.T @ self._precision @ directions
+        rows, stds = [row for row, _ in self._observed], [std for _, std in self._observed]
+        told = self.features.rows[rows] / directions.new_tensor(stds)[:, None] @ directions
+        precision = told.T @ told
+        precision.diagonal().add_(1.0)
+        return precision

@@ -1,0 +1,410 @@
+"""What is known about every row, in weight space: at most one pass over the rows per observation.
+
+All products are float64 whatever the pool's dtype; a block is converted while it is in the cache,
+which on a CPU is faster than a plain float32 product over the whole pool.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from tellmost import numerics
+from tellmost.gpu import can_fuse
+from tellmost.posterior import among_rows
+from tellmost.posterior.columns_ahead import ColumnsAhead
+from tellmost.posterior.draft import Draft
+from tellmost.posterior.few_rows import RowsAtHand
+from tellmost.posterior.nearness import (
+    Chosen,
+    RunningNearness,
+    fixed_fields,
+    fixed_fields_of_all,
+)
+from tellmost.posterior.problem import (
+    CHOSEN_FIELDS,
+    NEAR_TARGETS,
+    Problem,
+    State,
+    prior_correlation,
+)
+from tellmost.posterior.reach import columns_ahead
+from tellmost.posterior.targets import FROM_COVARIANCE, TargetSummary, covariance_fields
+from tellmost.posterior.weight_quantities import (
+    Predictable,
+    Running,
+    RunningSquaredCovariance,
+    RunningStandardizedCovariance,
+    RunningVariance,
+    root_of_targets,
+)
+from tellmost.posterior.weights import Step, WeightPosterior
+from tellmost.shapes import Float, Int
+
+WIDE = frozenset({"covariance", "correlation"})
+"""Fields that are made of rows x targets values."""
+
+
+class WeightTracker:
+    """Posterior of the weights, and the running values that the rule needs, for all rows."""
+
+    form = "weight space"
+
+    def __init__(self, problem: Problem, prior: Float[Tensor, "d d"] | None) -> None:
+        self.passes = 0
+        self.problem = problem
+        self._rows = problem.rows
+        self._row_numbers = problem.row_numbers()
+        self._at_hand = RowsAtHand(problem)
+        self.step = 0
+        self._pending: list[Step] = []
+        self._products_memory = torch.empty(0, dtype=torch.float64)
+        self._prior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
+        self.posterior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
+        self.given_targets = self._see_targets()
+        self._condition_on_observed()
+        self.targets = TargetSummary(problem, self._variance_of_targets())
+        self._covariance = self._keep_covariance()
+        self._chosen = Chosen(problem)
+        self.running = self._set_up_running()
+        self._ahead = self._set_up_columns_ahead()
+        self.width = 1
+        if self._ahead is not None:
+            self.width = columns_ahead(problem, len(self.running), self._covariance)
+        self._first_pass()
+
+    # ---- what the loop asks
+
+    @property
+    def device(self) -> torch.device:
+        return self.problem.device
+
+    def states(self) -> Iterator[tuple[int, int, State]]:
+        """The state of all rows from the running values, in as few pieces as memory allows."""
+        self._catch_up()
+        kept = {name: run.values for name, run in self.running.items()} | self._fixed
+        from_covariance = frozenset() if self._covariance is None else FROM_COVARIANCE
+        self.passes += self.problem.reads_rows(WIDE, kept.keys() | from_covariance)
+        for start, stop, block in self.problem.pieces(WIDE, kept.keys() | from_covariance):
+            fields = {name: values[start:stop] for name, values in kept.items()}
+            if self._covariance is not None:
+                fields |= self._of_covariance(self._covariance[start:stop])
+            if block is not None:
+                fields = self._wide_fields(block) | fields
+            yield start, stop, self._state(slice(start, stop), fields)
+
+    def state(self, rows: Int[Tensor, " b"]) -> State:
+        """The state of some rows, computed afresh from the posterior."""
+        block = self._rows.rows(rows)
+        fields = {name: run.fresh(block) for name, run in self.running.items()}
+        fields |= fixed_fields(self.problem, block, self.problem.prior_variance[rows])
+        return self._state(rows, fields | self._wide_fields(block))
+
+    def observe(self, row: int, *, update_rows: bool = True) -> None:
+        """Condition on an observation of a row.
+
+        Without ``update_rows`` the pass over the rows waits until ``states`` is asked for; only
+        the plain variance can wait.
+        """
+        few = self._at_hand.get([row])
+        phi, noise_variance = few.points[0], float(few.noise_variance[0])
+        step = self.posterior.step(phi, noise_variance)
+        self._chosen.add(few.points)
+        seen = None
+        if self.given_targets is not None:
+            seen = self.given_targets.step(phi, noise_variance)
+        for run in self.running.values():
+            run.before(step, seen)
+        self.posterior.observe(step)
+        if self.given_targets is not None and seen is not None:
+            self.given_targets.observe(seen)
+        covariance = self._observe_targets(step)
+        self.step += 1
+        if update_rows:
+            self._update_rows(row, step, covariance)
+        else:
+            self._pending.append(step)
+            self._forget_columns()
+
+    def took(self, count: int) -> None:
+        """Note that so many observations were made on the tracker's values directly."""
+        self.step += count
+        self.passes += 1
+        self._forget_columns()
+
+    def is_at_hand(self, row: int) -> bool:
+        """Whether observing the row next needs no ``look_ahead`` before it."""
+        return self._ahead is None or self._ahead.has(row)
+
+    def look_ahead(self, rows: list[int]) -> None:
+        """Make the columns of these rows in one pass; they are to be observed soon, if at all."""
+        if self._ahead is None:
+            return
+        block = self._at_hand.keep(rows).points
+        vectors = torch.cat([run.vectors(block) for run in self._ahead.running.values()])
+        self._multiply(vectors, self._ahead.room(rows, block))
+
+    def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
+        """Those of the rows that can be drafted from without a pass; the next pass keeps all."""
+        self._rows.remember(rows)
+        return rows[self._rows.at_hand(rows)]
+
+    def draft(self, rows: Int[Tensor, " b"]) -> Draft:
+        """A small dense copy of what is known about some rows, to try observations on."""
+        few, seen = self._at_hand.keep(rows.tolist()), self.given_targets
+        block = few.points
+        against = block @ self.posterior.covariance
+        near = {name: self.running[name].fresh(block) for name in self._near}
+        fixed = fixed_fields(self.problem, block, few.prior_variance)
+        is_wide = bool(self.problem.needs & FROM_COVARIANCE - {"squared_covariance"})
+        return Draft(
+            state=State(
+                rows,
+                self.step,
+                few.noise_variance,
+                fixed | near | self._correlations(block),
+                self.targets.state,
+            ),
+            needs=self.problem.needs - {"squared_covariance"},
+            variance=against @ block.T,
+            given_targets=None if seen is None else block @ seen.covariance @ block.T,
+            covariance=against @ self.problem.known_targets.T if is_wide else None,
+            projected={run.name: against @ run.root for run in self._all_squares},
+            prior=self.problem.kernel.block(block, block) if near else None,
+        )
+
+    def refresh(self) -> bool:
+        """Rebuild the running values that lose digits over many updates; whether there are any."""
+        left = [run for run in self._all_squares if not self._fill_at_once(run)]
+        if left:
+            self._fill_by_blocks(left)
+        return bool(self._all_squares)
+
+    def mean_variance(self) -> float:
+        """The mean over the rows: the uncertainty where there are no targets."""
+        self._catch_up()
+        return self.problem.place.mean(self.running["variance"].values)
+
+    # ---- set-up
+
+    def _see_targets(self) -> WeightPosterior | None:
+        if not self.problem.sees_targets:
+            return None
+        return self.posterior.given_targets(
+            self.problem.known_targets, self.problem.target_noise_variance
+        )
+
+    def _condition_on_observed(self) -> None:
+        for observation in self.problem.observed:
+            phi = observation.point.reshape(-1)
+            for posterior in (self.posterior, self.given_targets):
+                if posterior is not None:
+                    posterior.condition(phi, observation.noise_variance)
+
+    def _variance_of_targets(self) -> Tensor | None:
+        targets = self.problem.targets
+        if targets is None:
+            return None
+        return numerics.nonnegative(self.posterior.variance(targets))
+
+    def _set_up_running(self) -> dict[str, Running]:
+        problem, posterior, running = self.problem, self.posterior, dict[str, Running]()
+        if problem.conditions_rows:
+            running["variance"] = RunningVariance(posterior, self._empty())
+        if self.given_targets is not None:
+            running["variance_given_targets"] = RunningVariance(
+                self.given_targets, self._empty(), given_targets=True
+            )
+        if "squared_covariance" in problem.needs:
+            running["squared_covariance"] = RunningSquaredCovariance(
+                "squared_covariance", posterior, root_of_targets(problem), self._empty()
+            )
+        if among_rows.NAME in problem.needs:
+            self.passes += 1
+            running[among_rows.NAME] = RunningSquaredCovariance(
+                among_rows.NAME, posterior, among_rows.root_of_rows(problem), self._empty()
+            )
+        if "standardized_covariance" in problem.needs and self._covariance is None:
+            running["standardized_covariance"] = RunningStandardizedCovariance(
+                problem, posterior, self.targets, self._empty()
+            )
+        for name in sorted(self._near):
+            running[name] = RunningNearness(name, self._chosen, self._prior, self._empty())
+        return running
+
+    @property
+    def _near(self) -> frozenset[str]:
+        """What the rule reads about the nearest of the chosen."""
+        return self.problem.needs & CHOSEN_FIELDS
+
+    @property
+    def squares(self) -> RunningSquaredCovariance | None:
+        run = self.running.get("squared_covariance")
+        return run if isinstance(run, RunningSquaredCovariance) else None
+
+    @property
+    def _all_squares(self) -> list[RunningSquaredCovariance]:
+        runs = self.running.values()
+        return [run for run in runs if isinstance(run, RunningSquaredCovariance)]
+
+    def _empty(self) -> Tensor:
+        return torch.empty(len(self._rows), dtype=torch.float64, device=self.problem.device)
+
+    def _keep_covariance(self) -> Tensor | None:
+        needs = self.problem.needs
+        is_needed = "covariance" in needs
+        may_help = "standardized_covariance" in needs and self._pays_to_keep()
+        if not (is_needed or may_help) or not self.problem.keeps_covariance:
+            return None
+        size = len(self._rows), len(self.problem.known_targets)
+        return torch.empty(size, dtype=torch.float64, device=self.problem.device)
+
+    def _pays_to_keep(self) -> bool:
+        """Whether updating rows x targets covariances costs less than a pass over the rows.
+
+        They are read, written and read again; the rows are read once, but perhaps from a file.
+        """
+        is_cheap = numerics.KEPT_TARGETS * self.problem.target_count <= self._rows.dimension
+        here = self.problem.keeps_covariance and (is_cheap or self._rows.held is None)
+        return bool(self.problem.place.least(int(here)))  # all processes alike
+
+    def _set_up_columns_ahead(self) -> ColumnsAhead | None:
+        predictable = {
+            name: run for name, run in self.running.items() if isinstance(run, Predictable)
+        }
+        if len(predictable) < len(self.running) or not predictable:
+            return None
+        return ColumnsAhead(predictable, len(self._rows), self.problem.device)
+
+    def _first_pass(self) -> None:
+        """Fill the running values: the only pass whose cost depends on the number of targets."""
+        self._fixed = fixed_fields_of_all(self.problem)
+        self.passes += bool(self.problem.needs & NEAR_TARGETS)
+        if not self.running:
+            return
+        left = [run for run in self.running.values() if not self._fill_at_once(run)]
+        if left or self._covariance is not None:
+            self._fill_by_blocks(left)
+
+    def _fill_at_once(self, run: Running) -> bool:
+        """Fill values without a pass, or on a GPU in one of their own; False: in neither way."""
+        if isinstance(run, RunningNearness):
+            return run.fill_without_rows()
+        start = run.start()
+        if start is None or (start.has_products and not can_fuse(self._rows.held)):
+            return False
+        run.values.copy_(self.problem.prior_variance if start.uses_prior else torch.zeros(1))
+        for vectors, sign in ((start.plus, 1.0), (start.minus, -1.0)):
+            if vectors is not None and len(vectors):
+                self.passes += 1
+                squares = self._empty()
+                self._rows.squared_products(vectors, squares)
+                numerics.nonnegative(run.values.add_(squares, alpha=sign))
+        return True
+
+    def _fill_by_blocks(self, left: Sequence[Running]) -> None:
+        self.passes += 1
+        starts = [(run, run.start()) for run in left]
+        for start, stop, block in self._rows.blocks():
+            prior = self.problem.prior_variance[start:stop]
+            for run, of_run in starts:
+                run.values[start:stop] = (
+                    run.fresh(block) if of_run is None else of_run.of(block, prior)
+                )
+            if self._covariance is not None:
+                self._covariance[start:stop] = block @ self._against_targets(self.posterior)
+
+    # ---- one observation
+
+    def _observe_targets(self, step: Step) -> Tensor | None:
+        if self.problem.targets is None:
+            return None
+        covariance = self.problem.targets @ step.u
+        self.targets.observe(covariance, step.s)
+        return covariance
+
+    def _update_rows(self, row: int, step: Step, covariance: Tensor | None) -> None:
+        if not self.running:
+            return
+        columns = self._columns_of(row)
+        for name, run in self.running.items():
+            run.update(columns.get("variance", columns[name]), columns[name])
+        if self._covariance is not None and covariance is not None:
+            self._covariance.addr_(columns["variance"], covariance, alpha=-1.0 / step.s)
+
+    def _columns_of(self, row: int) -> dict[str, Float[Tensor, " n"]]:
+        """The products that the running values need; good until the next pass."""
+        if self._ahead is not None and self._ahead.has(row):
+            columns = self._ahead.take(row)
+            self._ahead.keep(columns)
+            return columns
+        self._forget_columns()
+        vectors = torch.stack([run.vector() for run in self.running.values()])
+        size = len(vectors) * len(self._rows)
+        if self._products_memory.numel() < size:
+            self._products_memory = torch.empty(
+                size, dtype=torch.float64, device=self.problem.device
+            )
+        products = self._products_memory[:size].view(len(vectors), -1)
+        self._multiply(vectors, products)
+        return dict(zip(self.running, products, strict=True))
+
+    def _forget_columns(self) -> None:
+        if self._ahead is not None:
+            self._ahead.forget()
+
+    def _multiply(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, "r n"]) -> None:
+        """Inner products with all rows, in one pass."""
+        self.passes += 1
+        if len(vectors) > 1:
+            self._rows.products(vectors, out)
+        else:  # a product of a single row takes a path that is several times slower
+            pair = out.new_empty(2, len(self._rows))
+            self._rows.products(vectors.expand(2, -1), pair)
+            out.copy_(pair[:1])
+
+    def _catch_up(self) -> None:
+        """Take the postponed observations into the rows' variances, all in one pass."""
+        if not self._pending or "variance" not in self.running:
+            return
+        self.passes += 1
+        vectors = torch.stack([step.u / step.s**0.5 for step in self._pending])
+        variance = self.running["variance"].values
+        for start, stop, block in self._rows.blocks():
+            change = (vectors @ block.T).square_().sum(dim=0)
+            numerics.nonnegative(variance[start:stop].sub_(change))
+        self._pending.clear()
+
+    # ---- fields of a state
+
+    def _against_targets(self, posterior: WeightPosterior) -> Float[Tensor, "d m"]:
+        return posterior.covariance @ self.problem.known_targets.T
+
+    def _of_covariance(self, covariance: Float[Tensor, "b m"]) -> dict[str, Tensor]:
+        needs = self.problem.needs - self.running.keys()
+        return covariance_fields(covariance, self.targets.known, needs)
+
+    def _wide_fields(self, block: Float[Tensor, "b d"]) -> dict[str, Tensor]:
+        fields = {}
+        if self.problem.needs & FROM_COVARIANCE - self.running.keys():
+            fields = self._of_covariance(block @ self._against_targets(self.posterior))
+        return fields | self._correlations(block)
+
+    def _correlations(self, block: Float[Tensor, "b d"]) -> dict[str, Tensor]:
+        if "correlation" not in self.problem.needs:
+            return {}
+        correlation = prior_correlation(
+            block @ self._against_targets(self._prior),
+            self.problem.kernel.diagonal(block),
+            self.targets.known.prior_variance,
+        )
+        return {"correlation": correlation}
+
+    def _state(self, rows: Int[Tensor, " b"] | slice, fields: dict[str, Tensor]) -> State:
+        return State(
+            self._row_numbers[rows],
+            self.step,
+            self.problem.noise_variance[rows],
+            fields,
+            self.targets.state,
+        )

@@ -1,0 +1,209 @@
+"""What a selection was made from, given again: for questions that its result alone cannot answer.
+
+A Selection holds numbers of rows, not rows. With pool and targets in hand again, other rules can
+choose under the same conditions, and any choice can be retraced target by target.
+"""
+
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tellmost import numerics
+from tellmost.checking import check_points, check_rule, read_array
+from tellmost.exchange import ALONE, Place
+from tellmost.kernels import Kernel, Linear
+from tellmost.pools import Pool
+from tellmost.posterior import retrace
+from tellmost.rules import Rule
+from tellmost.selecting import select
+from tellmost.selection import Selection
+from tellmost.shapes import Float, Int
+from tellmost.sources import open_source
+from tellmost.survey import normalization_of
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """A selection beside its pool and its targets, normalised as they were then."""
+
+    chosen: Selection
+    given_pool: Any
+    given_targets: Any
+    pool: Pool
+    targets: Tensor | None  # rows, or numbers of rows of a Precomputed kernel
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why nothing can be computed as it was then; None if all can."""
+        chosen = self.chosen
+        if chosen.kernel is None:
+            return f"the kernel {chosen.settings['kernel']} is not kept in the file"
+        if chosen.noise_variance is None and isinstance(chosen.settings["noise_variance"], str):
+            return "the noise of each row is not kept in the result of several processes"
+        return None
+
+    @property
+    def kernel(self) -> Kernel:
+        if self.chosen.kernel is None:
+            raise ValueError(f"cannot compute: {self.obstacle}.")
+        return self.chosen.kernel
+
+    def noise_variance(self, indices: Int[np.ndarray, " b"]) -> Float[Tensor, " b"]:
+        """With which these rows are observed."""
+        of_rows = self.chosen.noise_variance
+        if of_rows is not None:
+            return torch.from_numpy(of_rows[indices]).to(self.pool.device)
+        scalar = float(self.chosen.settings["noise_variance"])
+        return torch.full((len(indices),), scalar, dtype=torch.float64, device=self.pool.device)
+
+    def select(
+        self,
+        rule: str | Rule,
+        k: int,
+        *,
+        noise_factor: float = 1.0,
+        floor: bool = False,
+        progress: bool | None = None,
+    ) -> Selection:
+        """The same with another rule, or with other noise; limits of cost and groups fall away.
+
+        Repeated picks, and ranking once, are ways of the rule that was used: others do without.
+        """
+        chosen, rule = self.chosen, check_rule(rule)
+        settings, per_row = chosen.settings, chosen.noise_variance
+        is_same = rule.name == settings["rule"]
+        noise = settings["noise_variance"] if per_row is None else per_row
+        return select(
+            self.given_pool,
+            self.given_targets,
+            k,
+            rule=rule,
+            kernel=self.kernel,
+            noise_std=sqrt(noise_factor) * np.sqrt(noise),
+            normalize=settings["normalize"],
+            observed=self._before(),
+            candidates=chosen.candidate_indices,
+            target_weights=settings["target_weights"] if rule.weighs_targets else None,
+            replace=settings["replace"] and is_same,
+            conditional=settings["conditional"] or not is_same,
+            floor=floor,
+            device=self._device(),
+            progress=progress,
+        )
+
+    def _before(self) -> Selection:
+        """The selection as of before its first pick: what it had observed."""
+        chosen = self.chosen
+        return replace(
+            chosen,
+            indices=chosen.indices[:0],
+            gains=chosen.gains[:0],
+            uncertainty=chosen.uncertainty[:1],
+        )
+
+    def reductions(self, indices: Int[np.ndarray, " k"]) -> Float[np.ndarray, "k m"]:
+        """How much the variance of each target falls with each pick, were these the picks."""
+        assert self.targets is not None
+        points, noise = self._observed()
+        rows = self.pool.rows(torch.from_numpy(indices))
+        falls = retrace(
+            self.kernel,
+            torch.cat([points, rows]),
+            torch.cat([noise, self.noise_variance(indices)]),
+            self.targets.to(rows.device),
+        )
+        return falls[len(points) :].cpu().numpy()
+
+    def variance_before(self) -> Float[np.ndarray, " m"]:
+        """Of each target, before the first pick."""
+        assert self.targets is not None
+        points, noise = self._observed()
+        targets = self.targets.to(noise.device)
+        falls = retrace(self.kernel, points, noise, targets).sum(dim=0)
+        return (self.kernel.diagonal(targets) - falls).cpu().numpy()
+
+    def _observed(self) -> tuple[Tensor, Float[Tensor, " o"]]:
+        """Points that were known before the first pick, and their noise."""
+        chosen, pool = self.chosen, self.pool
+        points = pool.rows(torch.from_numpy(chosen.observed_indices))
+        noise = self.noise_variance(chosen.observed_indices)
+        if chosen.observed_points is None:
+            return points, noise
+        outside = torch.from_numpy(chosen.observed_points).to(pool.device, torch.float64)
+        scalar = float(chosen.settings["noise_variance"])
+        return (
+            torch.cat([points, pool.normalization.apply(outside)]),
+            torch.cat([noise, noise.new_full((len(outside),), scalar)]),
+        )
+
+    def _device(self) -> torch.device | None:
+        device = torch.device(self.chosen.settings["device"])
+        is_here = device.type != "cuda" or torch.cuda.is_available()
+        return device if is_here else None
+
+
+def recall(chosen: Selection, pool: Any, targets: Any) -> Recalled:
+    """The selection beside the pool and the targets it was made from; refuses others."""
+    given = check_same_pool(chosen, pool)
+    points = check_same_targets(chosen, targets, given)
+    recalled = Recalled(chosen, pool, targets, given, points)
+    if points is not None and recalled.obstacle is None:
+        check_same_variance(chosen, recalled.variance_before())
+    return recalled
+
+
+def check_same_pool(chosen: Selection, pool: Any) -> Pool:
+    """The pool that the selection came from, normalised as it was then."""
+    source = open_source(pool, "pool")
+    given = Pool(source, source.device, numerics.BLOCK_BYTES)
+    given.remember(torch.from_numpy(chosen.indices))
+    is_same = len(source.shape) in (1, 2) and source.shape[0] > 0
+    if not is_same or given.fingerprint() != chosen.fingerprint.split("+")[0]:
+        raise ValueError(
+            f"pool is not the one that this selection was made from: its fingerprint differs; got "
+            f"shape {source.shape}, the selection had {chosen.settings['rows']:,} rows. Row "
+            f"numbers would mean other points; pass the same rows in the same order."
+        )
+    normalization = normalization_of(
+        given, chosen.settings["normalize"], Place.of(len(given), ALONE)
+    )
+    return replace(given, normalization=normalization)
+
+
+def check_same_targets(chosen: Selection, targets: Any, pool: Pool) -> Tensor | None:
+    """The selection's targets, as rows normalised as the pool is; None if it had none."""
+    expected = chosen.settings["targets"]
+    if targets is None:
+        if expected:
+            raise ValueError(f"the selection had {expected} targets; got None. Pass them again.")
+        return None
+    is_rows = len(pool.shape) == 2  # a vector holds row numbers of a Precomputed kernel
+    points = (
+        pool.normalization.apply(
+            check_points(targets, "targets", pool.shape, Linear()).to(pool.device)
+        )
+        if is_rows
+        else read_array(targets, "targets")
+    )
+    if len(points) != expected:
+        raise ValueError(
+            f"targets must be those of the selection, {expected} of them; got {len(points)}."
+        )
+    return points
+
+
+def check_same_variance(chosen: Selection, before: Float[np.ndarray, " m"]) -> None:
+    """Targets of equal number, but of other variances, are others."""
+    then = chosen.target_variance[0]
+    scale = numerics.RECALL_TOLERANCE * max(float(then.max()), float(before.max()))
+    differs = np.flatnonzero(np.abs(before - then) > scale)
+    if len(differs):
+        raise ValueError(
+            f"targets must be those of the selection, in the same order; target {differs[0]} has "
+            f"variance {before[differs[0]]:.4g} before the first pick, and had "
+            f"{then[differs[0]]:.4g}."
+        )

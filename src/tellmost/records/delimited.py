@@ -1,0 +1,164 @@
+"""A .csv or .tsv file: columns of numbers, or a column whose cells hold lists of numbers."""
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from operator import itemgetter
+from typing import Any
+
+from tellmost.records.columns import check_named, is_number, listed
+from tellmost.records.text_files import read_lines, suffix_of
+from tellmost.sources.files import File
+
+LEAST_COUNTED = 8  # a point that reads 0, 1, 2, ... 7 is a header without doubt
+LOOKED_AT = 100  # rows that show which columns hold numbers
+LONGEST_CELL = 2**30  # the module's own limit, 128 KB, is less than a long document
+MISSING = {"", "na", "n/a", "nan", "null", "none"}
+
+Row = list[str]
+
+
+class Delimited:
+    """Rows of cells, with or without a header; ``has_header`` None: as the first rows look."""
+
+    def __init__(self, file: File, has_header: bool | None = None) -> None:
+        self.file = file
+        self._delimiter = "\t" if suffix_of(file.path) == ".tsv" else ","
+        start = list(islice(self._scan(), LOOKED_AT))
+        if not start:
+            raise ValueError(f"{file.label} has no rows.")
+        cells = [row for _, row, _ in start]
+        self._has_header = is_header(cells) if has_header is None else has_header
+        self.width = len(cells[0])
+        self.names: Sequence[str] = cells[0] if self._has_header else []
+        self.header = start[0][2] if self._has_header else ""
+        self._places = {name: place for place, name in enumerate(self.names)}
+        self._check_names()
+        self._body = cells[self._has_header :]
+        self.has_rows = len(self._body) > 0
+
+    def rows(self) -> Iterator[tuple[int, Row]]:
+        """(first line, cells)."""
+        for line, cells, _ in islice(self._scan(), self._has_header, None):
+            if len(cells) != self.width:
+                raise ValueError(
+                    f"{self.file.label}: all rows must have as many cells as line 1, "
+                    f"{self.width}; line {line} has {len(cells)}."
+                )
+            yield line, cells
+
+    def raw(self) -> Iterator[str]:
+        """Each row as it stands in the file."""
+        return (text for _, _, text in islice(self._scan(), self._has_header, None))
+
+    def value(self, row: Row, name: str, line: int) -> str:
+        return row[self._places[name]]
+
+    def vectors(
+        self, wanted: str | None, others: Iterable[str]
+    ) -> tuple[list[str], Callable[[Row, int], Sequence[Any]]]:
+        """The columns that are features, and how to take a vector out of a row."""
+        if wanted is not None:
+            name = check_named(wanted, self.names, self.file)
+            return [name], lambda row, line: self._listed(row[self._places[name]], name, line)
+        names = self.names or list(map(str, range(self.width)))
+        places = self._numeric(names, set(others))
+        take = (
+            itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
+        )
+
+        def read(row: Row, line: int) -> Sequence[Any]:
+            try:
+                return list(map(float, take(row)))
+            except ValueError:
+                raise self._no_number(row, places, line) from None
+
+        return [names[place] for place in places], read
+
+    def _numeric(self, names: Sequence[str], others: set[str]) -> list[int]:
+        """Columns with a name, that hold numbers, and that serve no other end."""
+        places = [
+            place
+            for place, name in enumerate(names)
+            if name and name not in others and self._begins_with_number(place)
+        ]
+        if places:
+            return places
+        raise ValueError(
+            f"{self.file.label} has no column of numbers; it has {listed(names)}. Name a column "
+            f"of lists with vector_column, or embed a text_field."
+        )
+
+    def _begins_with_number(self, place: int) -> bool:
+        """An empty cell does not make a column one of words: it is a number that is missing."""
+        cells = (row[place] for row in self._body if len(row) > place)
+        return is_number(next((cell for cell in cells if not _is_missing(cell)), "words"))
+
+    def _listed(self, cell: str, name: str, line: int) -> Sequence[Any]:
+        try:
+            values = json.loads(cell)
+        except (ValueError, RecursionError):
+            values = None
+        if isinstance(values, list):
+            return values
+        came = cell if len(cell) <= 40 else f"{cell[:40]}..."
+        raise ValueError(
+            f"{self.file.label}, line {line}: column {name!r} must hold a list of numbers such as "
+            f"[0.1, 2]; got {came!r}."
+        )
+
+    def _no_number(self, row: Row, places: list[int], line: int) -> ValueError:
+        place = next(place for place in places if not is_number(row[place]))
+        column = repr(self.names[place]) if self.names else str(place + 1)
+        came = f"got {row[place]!r}" if row[place].strip() else "it is empty"
+        return ValueError(
+            f"{self.file.label}, line {line}: column {column} must hold numbers; {came}. Repair "
+            f"the cell, or leave the column out of the features by naming what it is."
+        )
+
+    def _check_names(self) -> None:
+        for place, name in enumerate(self.names):
+            if name and self._places[name] != place:
+                raise ValueError(f"{self.file.label} has two columns named {name!r}. Rename one.")
+
+    def _scan(self) -> Iterator[tuple[int, Row, str]]:
+        """(first line, cells, text) of each row; a row in quotes may go over several lines."""
+        taken: list[str] = []
+        number = 0
+
+        def lines() -> Iterator[str]:
+            nonlocal number
+            for number, text in read_lines(self.file):  # noqa: B007 - seen outside
+                taken.append(text)
+                yield text
+
+        if csv.field_size_limit() < LONGEST_CELL:
+            csv.field_size_limit(LONGEST_CELL)  # of the whole process: there is no other way
+        reader = csv.reader(lines(), delimiter=self._delimiter, strict=True)
+        try:
+            for cells in reader:
+                if cells:
+                    yield number - len(taken) + 1, cells, "".join(taken)
+                taken.clear()
+        except csv.Error as error:
+            raise ValueError(f"{self.file.label}, line {number}: {error}.") from error
+
+
+def is_header(start: Sequence[Row]) -> bool:
+    """Whether the first of some rows names columns: it holds a word, or counts 0, 1, 2, ...
+
+    pandas names columns so that have no names, after an empty name for its index. Points that
+    count as well are told from it by their length, and by the row below.
+    """
+    first = start[0]
+    if not all(is_number(cell) or _is_missing(cell) for cell in first):
+        return True
+    counted = first[1:] if first[0] == "" else first
+    if counted != list(map(str, range(len(counted)))) or len(start) == 1:
+        return False
+    return len(counted) >= LEAST_COUNTED or not all(cell.isdigit() for cell in start[1])
+
+
+def _is_missing(cell: str) -> bool:
+    return cell.strip().lower() in MISSING

@@ -1,0 +1,135 @@
+"""Picks in a file: a row for each, or the pool's own records of them."""
+
+import csv
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tellmost.neighbors import Nearest
+from tellmost.records.records import Records
+from tellmost.selection import Selection
+from tellmost.sources.parquet import import_pyarrow
+from tellmost.writing import check_writable, written_whole
+
+FORMATS = (".csv", ".tsv", ".jsonl", ".parquet", ".tellmost")
+COLUMNS = ("rank", "index", "id", "gain", "uncertainty", "nearest_target", "similarity")
+
+
+def check_picks_path(
+    path: str | os.PathLike[str],
+    records: Records,
+    *,
+    as_records: bool = False,
+    argument: str = "output",
+) -> None:
+    """Before long work: that picks can be written there, in the format that the name says."""
+    path = Path(path)
+    own = (
+        "".join(records.path.suffixes[-2:])
+        if records.path.suffix == ".gz"
+        else records.path.suffix
+    )
+    if as_records and not path.name.endswith(own):
+        raise ValueError(
+            f"{argument}: the records of {records.path.name} are written in its own format, {own}"
+            f"; got {path.name}. Name the file so."
+        )
+    if not as_records and path.suffix not in FORMATS:
+        raise ValueError(
+            f"{argument}: cannot write {path.name}; the formats are {', '.join(FORMATS)}."
+        )
+    if path.suffix == ".parquet":
+        import_pyarrow(f"{argument}: writing {path.name}")
+    check_writable(path, argument)
+
+
+def write_picks(
+    path: str | os.PathLike[str],
+    chosen: Selection,
+    records: Records,
+    nearest: Nearest | None = None,
+    *,
+    target_ids: Sequence[Any] | None = None,
+    as_records: bool = False,
+) -> None:
+    """Write the picks in their order, whole or not at all; the ending of the name is the format.
+
+    ``target_ids`` name the targets that are nearest, else their numbers do. ``as_records`` writes
+    the pool's own records of the picks, in the pool's own format.
+    """
+    path = Path(path)
+    check_picks_path(path, records, as_records=as_records)
+    if path.suffix == ".tellmost" and not as_records:
+        return chosen.save(path)
+    with written_whole(path) as unfinished:
+        if as_records:
+            records.table.write(unfinished, chosen.indices)
+        else:
+            _write_rows(unfinished, path, pick_rows(chosen, records, nearest, target_ids))
+
+
+def pick_rows(
+    chosen: Selection,
+    records: Records,
+    nearest: Nearest | None,
+    target_ids: Sequence[Any] | None = None,
+) -> list[dict[str, Any]]:
+    """A row per pick, in plain values: rank, index, id, gain, what remains, nearest target."""
+    k = len(chosen)
+    targets: list[Any] = [None] * k
+    cosines: list[Any] = [None] * k
+    if nearest is not None:
+        numbers, cosines = nearest.targets.tolist(), nearest.cosines.tolist()
+        targets = numbers if target_ids is None else [_plain(target_ids[n]) for n in numbers]
+    columns = (
+        range(1, k + 1),
+        chosen.indices.tolist(),
+        records.ids[chosen.indices].tolist(),
+        chosen.gains.tolist(),
+        chosen.uncertainty[1:].tolist(),
+        targets,
+        cosines,
+    )
+    return [dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _write_rows(unfinished: Path, path: Path, rows: list[dict[str, Any]]) -> None:
+    match path.suffix:
+        case ".jsonl":
+            lines = [json.dumps(row, ensure_ascii=False, default=str) for row in rows]
+            text = "".join(f"{line}\n" for line in lines)
+            unfinished.write_text(text, encoding="utf-8", errors="replace", newline="")
+        case ".parquet":
+            _write_parquet(unfinished, rows)
+        case suffix:
+            with unfinished.open("w", encoding="utf-8", errors="replace", newline="") as file:
+                delimiter = "\t" if suffix == ".tsv" else ","
+                writer = csv.DictWriter(file, COLUMNS, delimiter=delimiter, lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(rows)
+
+
+def _write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
+    arrow = import_pyarrow(f"writing {path.name}")
+    names = {}
+    for name in ("id", "nearest_target"):
+        is_whole = all(isinstance(row[name], int | None) for row in rows)
+        names[name] = arrow.int64() if is_whole else arrow.string()
+    numbers = dict.fromkeys(("gain", "uncertainty", "similarity"), arrow.float64())
+    kinds = {"rank": arrow.int64(), "index": arrow.int64(), **names, **numbers}
+    columns = {
+        name: arrow.array([_as_kind(row[name], kinds[name], arrow) for row in rows], kinds[name])
+        for name in COLUMNS
+    }
+    arrow.parquet.write_table(arrow.table(columns), path)
+
+
+def _as_kind(value: Any, kind: Any, arrow: Any) -> Any:
+    """Ids of which one is no whole number are all text."""
+    return str(value) if kind == arrow.string() and value is not None else value
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,209 @@
+"""read_records(): a file of points and what belongs to each row, whatever its format."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tellmost.embeddings import Progress, embed_texts
+from tellmost.records.arrays import ArrayTable
+from tellmost.records.columns import check_named, listed
+from tellmost.records.delimited import Delimited
+from tellmost.records.ids import check_ids
+from tellmost.records.jsonl import JsonLines
+from tellmost.records.parquet import ParquetTable
+from tellmost.records.records import Records, name_place
+from tellmost.records.text_files import suffix_of
+from tellmost.records.text_tables import TextFormat, TextTable, read_body
+from tellmost.shapes import Shaped
+from tellmost.sources import NamedArray
+from tellmost.sources.files import File, check_there, open_filled
+
+ARRAYS = (".npy", ".npz", ".safetensors")
+TEXTS: dict[str, Callable[[File], TextFormat]] = {
+    ".csv": Delimited,
+    ".tsv": Delimited,
+    ".jsonl": JsonLines,
+}
+FORMATS = (*ARRAYS, ".parquet", *TEXTS, *(f"{suffix}.gz" for suffix in TEXTS))
+OWN_ID = "id"  # the column that holds the ids where none is named
+VECTOR_DTYPE = np.dtype(np.float32)
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for of a file."""
+
+    vector_column: str | None
+    text_field: str | None
+    id_column: str | None
+    columns: Sequence[str]
+    embed: str | None
+    lone_vector: bool
+    dtype: np.dtype
+    device: str | None
+    progress: Progress | None
+
+
+def read_records(
+    path: str | os.PathLike[str],
+    argument: str = "pool",
+    *,
+    vector_column: str | None = None,
+    text_field: str | None = None,
+    id_column: str | None = None,
+    columns: Sequence[str] = (),
+    embed: str | None = None,
+    lone_vector: bool = False,
+    vector_dtype: Any = VECTOR_DTYPE,
+    device: str | None = None,
+    progress: Progress | None = None,
+) -> Records:
+    """Points from a file, with their ids and whatever else the file has about them.
+
+    Args:
+        path: .npy, .npz, .safetensors, .parquet, .csv, .tsv or .jsonl; the last three also .gz.
+        argument: what the file is for, to be named in errors.
+        vector_column: the column, field or array of vectors. None for the only one there is; of a
+            .csv or .tsv file all named columns of numbers that serve no other end.
+        text_field: the column of texts, to be shown and, with ``embed``, to be embedded.
+        id_column: the column of ids; None for "id" where there is one.
+        columns: others that will be asked for, such as costs: read on the way, never features.
+        embed: the model that makes vectors of the texts: see ``embed_texts``.
+        lone_vector: whether an array of one dimension is one row, as targets may be.
+        vector_dtype: of vectors that a text file holds in decimals.
+        device, progress: for embedding.
+    """
+    path = Path(path)
+    check_there(path, argument, "Name one file in it.")
+    suffix = suffix_of(path)
+    if suffix not in FORMATS or (path.suffix == ".gz" and suffix not in TEXTS):
+        raise ValueError(
+            f"{argument}: cannot read {path.name}; the formats are {', '.join(FORMATS)}."
+        )
+    file = open_filled(path, argument)
+    wanted = Wanted(
+        vector_column=vector_column,
+        text_field=text_field,
+        id_column=id_column,
+        columns=columns,
+        embed=embed,
+        lone_vector=lone_vector,
+        dtype=np.dtype(vector_dtype),
+        device=device,
+        progress=progress,
+    )
+    if suffix in ARRAYS:
+        return _read_arrays(file, wanted)
+    return _read_parquet(file, wanted) if suffix == ".parquet" else _read_text(file, wanted)
+
+
+def column_names(path: Path, argument: str) -> Sequence[str]:
+    """The columns that a file has; none of an array, or of a file without a header."""
+    suffix, file = suffix_of(path), open_filled(path, argument)
+    if suffix == ".parquet":
+        return ParquetTable(file).names
+    return TEXTS[suffix](file).names if suffix in TEXTS else ()
+
+
+def _read_arrays(file: File, wanted: Wanted) -> Records:
+    named = [wanted.text_field, wanted.id_column, *wanted.columns]
+    if file.path.suffix == ".npy":
+        named.append(wanted.vector_column)
+    for name in named:
+        if name is not None:
+            check_named(name, (), file)
+    if wanted.embed is not None:
+        raise ValueError(
+            f"{file.label} holds vectors, not texts: there is nothing to embed. Drop embed."
+        )
+    table = ArrayTable(file, wanted.vector_column, lone_vector=wanted.lone_vector)
+    return Records(table.vectors, np.arange(len(table)), table)
+
+
+def _read_parquet(file: File, wanted: Wanted) -> Records:
+    table = ParquetTable(file)
+    id_column = _check_names(wanted, table.names, file)
+    ids: Shaped[np.ndarray, " n"] = np.arange(len(table))
+    if id_column is not None:
+        ids = check_ids(table.column(id_column), id_column, file, lambda row: f"row {row}")
+    records = Records(None, ids, table, id_column, wanted.text_field)
+    if wanted.embed is not None:
+        return _embedded(records, wanted)
+    name = _find_vectors(lambda: table.vector_name(wanted.vector_column), wanted)
+    return replace(records, vectors=NamedArray(file.path, name, id_column), features=[name])
+
+
+def _read_text(file: File, wanted: Wanted) -> Records:
+    source = TEXTS[suffix_of(file.path)](file)
+    if not source.has_rows:
+        raise ValueError(f"{file.label} has no rows, only a header: {listed(source.names)}.")
+    id_column = _check_names(wanted, source.names, file)
+    asked = [id_column, wanted.text_field, *wanted.columns]
+    keep = list(dict.fromkeys(name for name in asked if name is not None))
+    features, read_vector = (
+        ([], None)
+        if wanted.embed is not None
+        else _find_vectors(lambda: source.vectors(wanted.vector_column, keep), wanted)
+    )
+    body = read_body(source, keep, read_vector, wanted.dtype)
+    lines, kept = body.lines, body.kept
+    ids: Shaped[np.ndarray, " n"] = lines
+    if id_column is not None:
+        ids = check_ids(kept[id_column], id_column, file, lambda row: name_place(row, lines))
+    table = TextTable(source)
+    records = Records(
+        None, ids, table, id_column, wanted.text_field, features, lines=lines, kept=kept
+    )
+    if body.vectors is None:
+        return _embedded(records, wanted)
+    return replace(records, vectors=body.vectors.joined(records.line))
+
+
+def _check_names(wanted: Wanted, names: Sequence[str], file: File) -> str | None:
+    """That there are such columns, and that they go together; the column of ids, if any."""
+    for name in (wanted.id_column, wanted.text_field, wanted.vector_column, *wanted.columns):
+        if name is not None:
+            check_named(name, names, file)
+    if wanted.embed is not None and wanted.text_field is None:
+        raise ValueError(
+            f"{file.label}: embed needs a text_field, the column of texts; got none. It has "
+            f"{listed(names) or 'no named columns'}."
+        )
+    if wanted.embed is not None and wanted.vector_column is not None:
+        raise ValueError(
+            f"{file.label}: vectors are either read from vector_column or made by embed; got "
+            f"both. Drop one."
+        )
+    return OWN_ID if wanted.id_column is None and OWN_ID in names else wanted.id_column
+
+
+def _find_vectors(find: Callable[[], Found], wanted: Wanted) -> Found:
+    """What holds the vectors; with texts but no model the error says what is missing."""
+    try:
+        return find()
+    except ValueError as error:
+        if wanted.text_field is None or wanted.vector_column is not None:
+            raise
+        raise ValueError(
+            f"{error} The text_field {wanted.text_field!r} was given without embed, for example "
+            f"embed='all-minilm'."
+        ) from error
+
+
+def _embedded(records: Records, wanted: Wanted) -> Records:
+    assert wanted.embed is not None and wanted.text_field is not None
+    vectors = embed_texts(
+        records.values(wanted.text_field),
+        wanted.embed,
+        beside=records.path,
+        device=wanted.device,
+        progress=wanted.progress,
+        where=lambda row: f"{records.table.file.label}, {records.line(row)}",
+    )
+    return replace(records, vectors=vectors)

@@ -1,0 +1,238 @@
+r"""Refining candidates of a box: from the best of a set of points up to the summits near them.
+
+Each climb is a projected quasi-Newton ascent in the unit cube: with the slope g and an estimate H
+of the inverse of the (negative) second derivatives, the step is H g, restricted to what is free to
+move, shortened to a radius of trust and cut at the faces of the box. H is learned from the change
+of the slopes (BFGS; Nocedal and Wright 2006, eq. 6.17), from steps that failed as well. All climbs
+go side by side: one evaluation and one backward pass of the summed gains per step.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tellmost.domains import Box
+from tellmost.numerics import (
+    FIRST_STEP,
+    FULL_STEP,
+    LEAST_BEND,
+    LENGTHENING,
+    REFINED,
+    REFINING_STEPS,
+    SHORTENING,
+    SUFFICIENT_RISE,
+    TIE_TOLERANCE,
+)
+from tellmost.shapes import Bool, Float, Int
+
+Gain = Callable[[Float[Tensor, "b d"]], Float[Tensor, " b"]]
+"""Of each point by itself, and differentiable."""
+
+
+def find_starts(
+    points: Float[Tensor, "n d"], gains: Float[Tensor, " n"], count: int, box: Box
+) -> Int[Tensor, " _"]:
+    """The rows of the best candidates that have no better one nearby, the best first.
+
+    Near are the d + 1 nearest candidates (more where distances tie), so each start is likely to
+    lie on a hill of its own. At most ``count``, fewer where there are fewer hills; the best
+    candidate is always among them. The lower row is the better of two equals. A hill between the
+    candidates is not seen: with little noise ITL and MM-ITL have narrow ones at the targets, so
+    let those be candidates too.
+    """
+    if bool(gains.isnan().any()):
+        raise ValueError(
+            f"gains must be numbers; got NaN for row {int(gains.isnan().nonzero()[0])}."
+        )
+    order = gains.argsort(descending=True, stable=True)
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(len(order), device=order.device)
+    shares = points / box.width().to(points)
+    near = min(box.dimension + 2, len(points))  # itself, and what encloses it: a simplex
+    starts = order[:0]
+    for rows in torch.split(order, 64):  # most often enough, and no matrix of all pairs
+        apart = torch.cdist(shares[rows], shares, compute_mode="donot_use_mm_for_euclid_dist")
+        is_near = apart <= apart.kthvalue(near, keepdim=True).values
+        is_better = rank < rank[rows][:, None]
+        starts = torch.cat([starts, rows[~(is_near & is_better).any(dim=1)]])
+        if len(starts) >= count:
+            break
+    return starts[:count]
+
+
+def refine(
+    gain: Gain, starts: Float[Tensor, "b d"], box: Box, *, steps: int = REFINING_STEPS
+) -> tuple[Float[Tensor, "b d"], Float[Tensor, " b"]]:
+    """The end of a climb from each start, and its gain: never lower than that of the start.
+
+    Ends on a local summit of a smooth gain, inside the box or on its faces, or after so many
+    steps. ``gain`` is called with all points at once, once per step.
+    """
+    if not bool(box.contains(starts).all()):
+        outside = int((~box.contains(starts)).nonzero()[0])
+        raise ValueError(
+            f"starts must lie in {box!r}; row {outside} is {starts[outside].tolist()}. "
+            f"box.clip(starts) moves them inside."
+        )
+    with torch.inference_mode(False), torch.enable_grad():  # slopes, wherever we are called
+        here = look(gain, starts.detach().clone(), box)
+        trust = Trust.at_first(here)
+        for _ in range(steps):
+            step = propose(here, trust, box)
+            if not bool(step.is_worth_it.any()):
+                break
+            there = look(gain, step.points, box)
+            is_taken = step.is_worth_it & (
+                there.gains >= here.gains + SUFFICIENT_RISE * step.promised
+            )
+            trust = trust.after(step, here.slopes - there.slopes, is_taken)
+            here = there.where(is_taken, here)
+    return here.points, here.gains
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where all climbs are."""
+
+    points: Float[Tensor, "b d"]
+    gains: Float[Tensor, " b"]
+    slopes: Float[Tensor, "b d"]  # per side of the box
+
+    def where(self, chosen: Bool[Tensor, " b"], other: "Position") -> "Position":
+        """This position for the chosen climbs, the other for the rest."""
+        return Position(
+            torch.where(chosen[:, None], self.points, other.points),
+            torch.where(chosen, self.gains, other.gains),
+            torch.where(chosen[:, None], self.slopes, other.slopes),
+        )
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where all climbs may go next."""
+
+    points: Float[Tensor, "b d"]
+    moves: Float[Tensor, "b d"]  # in sides of the box
+    promised: Float[Tensor, " b"]  # the rise, by the slope alone
+    is_worth_it: Bool[Tensor, " b"]  # else the climb has ended
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What each climb has learned: how slopes change, and how far that holds."""
+
+    inverse: Float[Tensor, "b d d"]  # H, of the negative second derivatives
+    radius: Float[Tensor, " b"]  # of the next step, in sides of the box
+    is_new: Bool[Tensor, " b"]  # nothing was learned yet
+
+    @classmethod
+    def at_first(cls, here: Position) -> "Trust":
+        """A first step of known length, straight uphill."""
+        b, d = here.slopes.shape
+        radius = torch.full_like(here.gains, FIRST_STEP)
+        scale = radius / longest(here.slopes)
+        eye = torch.eye(d).to(here.slopes)
+        is_new = torch.ones(b, dtype=torch.bool, device=radius.device)
+        return cls(scale[:, None, None] * eye, radius, is_new)
+
+    def after(
+        self, step: Step, falls: Float[Tensor, "b d"], is_taken: Bool[Tensor, " b"]
+    ) -> "Trust":
+        """What a step has taught, by how far the slopes fell; nothing where none was tried."""
+        length = step.moves.abs().amax(dim=1)
+        doubled = (2.0 * self.radius).clamp(max=1.0)
+        taken = torch.where(length > FULL_STEP * self.radius, doubled, self.radius)
+        radius = torch.where(is_taken, taken, SHORTENING * length)
+        falls = falls.where(step.moves != 0, 0.0)  # what could not move teaches nothing
+        bend = (step.moves * falls).sum(dim=1)
+        least = LEAST_BEND * step.moves.norm(dim=1) * falls.norm(dim=1)
+        is_bent = step.is_worth_it & (bend > least)
+        scale = torch.where(self.is_new, bend / falls.square().sum(dim=1), 1.0)
+        eye = torch.eye(falls.shape[1]).to(falls)
+        inverse = torch.where(self.is_new[:, None, None], eye, self.inverse)
+        learned = bfgs(inverse * scale[:, None, None], step.moves, falls, bend)
+        longer = self.inverse * torch.where(is_taken, LENGTHENING, 1.0)[:, None, None]
+        return Trust(
+            torch.where(is_bent[:, None, None], learned, longer),
+            torch.where(step.is_worth_it, radius, self.radius),
+            self.is_new & ~is_bent,
+        )
+
+
+def bfgs(
+    inverse: Float[Tensor, "b d d"],
+    moves: Float[Tensor, "b d"],
+    falls: Float[Tensor, "b d"],
+    bend: Float[Tensor, " b"],
+) -> Float[Tensor, "b d d"]:
+    """The inverse that maps the falls to the moves and changes least otherwise."""
+    s, y = moves[:, :, None], falls[:, :, None]
+    rho = 1.0 / bend[:, None, None]
+    left = torch.eye(moves.shape[1]).to(moves) - rho * s @ y.mT
+    return left @ inverse @ left.mT + rho * s @ s.mT
+
+
+def look(gain: Gain, points: Float[Tensor, "b d"], box: Box) -> Position:
+    """Gains and slopes at some points."""
+    points = points.detach().requires_grad_()
+    gains = gain(points)
+    if gains.shape != (len(points),):
+        raise ValueError(
+            f"gain must return one number per point; got {tuple(gains.shape)} for "
+            f"{tuple(points.shape)}."
+        )
+    slopes = slopes_of(gains, points)
+    is_finite = gains.isfinite() & slopes.isfinite().all(dim=1)
+    if not bool(is_finite.all()):
+        row = int((~is_finite).nonzero()[0])
+        raise ValueError(
+            f"gain and its gradient must be finite everywhere in {box!r}; at "
+            f"{points[row].tolist()} they are {float(gains[row].detach())} and "
+            f"{slopes[row].tolist()}."
+        )
+    return Position(points.detach(), gains.detach(), slopes * box.width().to(points))
+
+
+def slopes_of(gains: Float[Tensor, " b"], points: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+    """The gradient of each gain; 0 where no gain depends on its point."""
+    slopes = None
+    if gains.requires_grad:
+        (slopes,) = torch.autograd.grad(gains.sum(), points, allow_unused=True)
+    if slopes is not None:
+        return slopes
+    values = gains.detach()
+    if float(values.max() - values.min()) > TIE_TOLERANCE * float(values.abs().max()):
+        raise ValueError(
+            "gain must be differentiable, but its values differ and do not depend on the points "
+            "for autograd. Compute it in torch throughout, without detach() or torch.no_grad()."
+        )
+    return torch.zeros_like(points)
+
+
+def propose(here: Position, trust: Trust, box: Box) -> Step:
+    """The next step of each climb: by the second derivatives, else straight uphill."""
+    low, high = box.corners().to(here.points)
+    is_held = (here.points <= low) & (here.slopes < 0) | (here.points >= high) & (here.slopes > 0)
+    slopes = here.slopes.where(~is_held, 0.0)
+    curved = (trust.inverse @ slopes[:, :, None])[:, :, 0].where(~is_held, 0.0)
+    straight = slopes / longest(slopes)[:, None] * trust.radius[:, None]
+
+    def go(direction: Float[Tensor, "b d"]) -> Step:
+        share = (trust.radius / longest(direction)).clamp(max=1.0)
+        moves = direction * share[:, None] * (high - low)
+        points = (here.points + moves).clamp(low, high)
+        moves = (points - here.points) / (high - low)
+        promised = (slopes * moves).sum(dim=1)
+        return Step(points, moves, promised, promised > REFINED * here.gains.abs())
+
+    by_curve = go(curved)
+    climbs = by_curve.promised > 0  # a face of the box can turn a step downhill
+    return go(torch.where(climbs[:, None], curved, straight))
+
+
+def longest(vectors: Float[Tensor, "b d"]) -> Float[Tensor, " b"]:
+    """The largest entry of each vector in size; infinite for a vector of zeros, to divide by."""
+    length = vectors.abs().amax(dim=1)
+    return length.where(length > 0, torch.inf)

@@ -1,0 +1,68 @@
+"""A figure of one selection: uncertainty after each pick, and what each pick was worth."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tellmost.report.levels import find_levels, name_uncertainty
+from tellmost.selection import Selection
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BLUE, GREEN, GREY = "#1d5fb8", "#2f7d4f", "#6b6b6b"
+LEVEL_STYLES = {"whole pool": (GREEN, "--"), "floor": (GREY, ":")}
+MARKED = 60  # up to so many picks each gets a marker; beyond, the line alone is clearer
+
+
+def plot_selection(chosen: Selection) -> "Figure":
+    """Uncertainty before and after each pick above, gains below. Needs matplotlib.
+
+    Draws on a figure of its own, so it neither needs nor changes pyplot's current figure.
+    """
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
+    except ImportError as error:
+        raise ImportError("plot() needs matplotlib; pip install 'tellmost[plot]'.") from error
+    figure = Figure(figsize=(7.0, 5.2), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    _draw_uncertainty(above, chosen)
+    _draw_gains(below, chosen)
+    below.set_xlabel("picks")
+    below.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    for axes in (above, below):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", alpha=0.25, linewidth=0.6)
+    return figure
+
+
+def _draw_uncertainty(axes: "Axes", chosen: Selection) -> None:
+    k = len(chosen)
+    marker = "o" if k <= MARKED else ""
+    axes.plot(np.arange(k + 1), chosen.uncertainty, color=BLUE, marker=marker, markersize=3)
+    for level in find_levels(chosen):
+        color, style = LEVEL_STYLES[level.name]
+        label = f"{level.name}: {level.text}"
+        axes.axhline(level.value, color=color, linestyle=style, linewidth=1.3, label=label)
+    before, after = chosen.uncertainty[[0, -1]]
+    axes.set_title(
+        f"{k:,} picks by {chosen.settings['rule']}: {before:.4g} -> {after:.4g}",
+        loc="left",
+        fontsize="medium",
+    )
+    axes.set_ylim(bottom=0.0)
+    axes.set_ylabel(name_uncertainty(chosen))
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(frameon=False, loc="best", fontsize="small")
+
+
+def _draw_gains(axes: "Axes", chosen: Selection) -> None:
+    ranks = np.arange(1, len(chosen) + 1)
+    marker = "o" if len(chosen) <= MARKED else ""
+    axes.plot(ranks, chosen.gains, color=BLUE, marker=marker, markersize=3)
+    if np.all(chosen.gains >= 0):
+        axes.set_ylim(bottom=0.0)
+    axes.set_title(f"gain of each pick: {chosen.settings['unit']}", loc="left", fontsize="medium")
+    axes.set_ylabel("gain")

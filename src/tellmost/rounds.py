@@ -1,0 +1,197 @@
+"""Several picks in one pass on a GPU: draft them on a shortlist, then check them on all rows.
+
+A round ranks all rows, drafts greedily on the best of them, makes the columns of all drafted picks
+in one pass, and replays: a drafted pick stands if no row outside the shortlist comes near its gain
+at its turn. All of it happens on the GPU; the host reads one small result per round. What is
+drafted is scored afresh in float64 from the posterior, so the picks are those of the loop in
+``greedy``, which takes over where a round cannot decide: ties beyond the shortlist, or drift.
+"""
+
+import torch
+from torch import Tensor
+
+from tellmost import numerics
+from tellmost.eligibility import Eligibility
+from tellmost.gpu import can_fuse
+from tellmost.greedy import Pick, Stop
+from tellmost.posterior import Tracker
+from tellmost.posterior.weight_tracker import WeightTracker
+from tellmost.rules import ITL, VTL, Rule, UncertaintySampling, UndirectedITL
+from tellmost.shapes import Float, Int
+
+FUSED = {ITL: 0, VTL: 1, UncertaintySampling: 2, UndirectedITL: 3}  # as in gpu.scores
+
+
+def fused_rounds(
+    tracker: Tracker, rule: Rule, eligibility: Eligibility, most: int | None
+) -> "FusedRounds | None":
+    """Rounds, where the rows are on a GPU and the rule has a kernel; else None."""
+    if type(rule) not in FUSED or not isinstance(tracker, WeightTracker):
+        return None
+    if not tracker.problem.place.exchange.is_alone:  # a round decides about all rows at once
+        return None
+    if not eligibility.is_plain or tracker.width < 2 or not can_fuse(tracker.problem.rows.held):
+        return None
+    return FusedRounds(tracker, FUSED[type(rule)], eligibility, most)
+
+
+class FusedRounds:
+    """Picks made on the GPU, several at a time; ``most`` is how many there will be in all."""
+
+    def __init__(
+        self, tracker: WeightTracker, rule: int, eligibility: Eligibility, most: int | None
+    ) -> None:
+        from tellmost.gpu.drafting import Drafted
+        from tellmost.gpu.replaying import room_for_replay
+
+        n, device = len(tracker.problem.rows), tracker.problem.device
+        values = [run.values for run in tracker.running.values()]
+        tracker.width = min(tracker.width, numerics.MOST_DRAFTED // len(values))
+        steps = min(tracker.width, most or n)
+        affordable = numerics.DRAFTED_BYTES // (8 * tracker.problem.rows.dimension)
+        length = 2 ** (min(n, numerics.DRAFTED_FROM, max(affordable, 64)).bit_length() - 1)
+        self._tracker = tracker
+        self._rule = rule
+        self._eligibility = eligibility
+        self._variance, self._second = values[0], values[-1]
+        self._covariances = _side_by_side(tracker)
+        self._drafted = Drafted.empty(steps, length, device)
+        self._found = room_for_replay(steps, n, device)
+        self._columns = torch.empty(len(values), steps, n, dtype=torch.float64, device=device)
+        self._scores = torch.empty(n, dtype=torch.float64, device=device)
+        self._table = torch.empty(4, steps, dtype=torch.float64, device=device)
+        self._accepted = torch.zeros((), dtype=torch.int32, device=device)
+        self._first = torch.full((1,), float("nan"), dtype=torch.float64, device=device)
+        self._ranked_at = -1
+        self.made = 0
+
+    def advance(self, stop: Stop, most: int | None, first: float | None) -> list[Pick]:
+        """The next picks; none where a round cannot decide which is the best."""
+        from tellmost.gpu.replaying import replay
+
+        self._prepare(first)
+        top = self._scores.topk(len(self._drafted.scratch[0]))
+        problem = self._tracker.problem
+        vectors = self._draft(top.indices, top.values)
+        problem.rows.products(vectors.flatten(0, 1), self._columns.flatten(0, 1))
+        self._scores.index_fill_(0, top.indices, -torch.inf)
+        outside, falls = replay(
+            self._rule,
+            self._columns,
+            self._variance,
+            self._second,
+            problem.noise_variance,
+            self._scores,
+            self._found,
+        )
+        self._judge(outside, top.indices, stop, most)
+        self._condition(vectors, falls)
+        self._commit()
+        return self._picks()
+
+    def _prepare(self, first: float | None) -> None:
+        """Rank the rows, unless the last round has done so."""
+        if self._ranked_at != self._tracker.step:
+            self._accepted.zero_()
+            self._commit()
+        if first is not None:
+            self._first.fill_(first)
+
+    def _draft(
+        self, rows: Int[Tensor, " L"], scores: Float[Tensor, " L"]
+    ) -> Float[Tensor, "q T d"]:
+        """Draft picks; returns the vectors whose products with the rows are their columns."""
+        from tellmost.gpu.drafting import draft
+
+        problem, squares = self._tracker.problem, self._tracker.squares
+        block = problem.rows.rows(rows)
+        against = block @ self._covariances
+        matrices = against @ block.T
+        projected = None if squares is None else against[0] @ squares.root
+        if projected is not None:
+            matrices = torch.stack([matrices[0], projected @ projected.T])
+        noise = problem.noise_variance[rows]
+        draft(self._rule, matrices, noise, rows, scores, self._first, self._drafted)
+        raw = against[:, self._drafted.places]
+        mixing = self._drafted.mixing
+        if projected is None or squares is None:
+            return mixing[: len(raw)] @ raw
+        W = projected[self._drafted.places] @ (squares.root.T @ self._covariances[0])
+        return torch.stack([mixing[0] @ raw[0], mixing[1] @ W + mixing[2] @ raw[0]])
+
+    def _judge(
+        self, outside: Tensor, rows: Int[Tensor, " L"], stop: Stop, most: int | None
+    ) -> None:
+        from tellmost.gpu.judging import judge
+
+        drafted = self._drafted
+        judge(
+            self._rule,
+            drafted.gains,
+            outside,
+            drafted.drift,
+            drafted.places,
+            rows,
+            self._first,
+            self._eligibility.closed,
+            self._accepted,
+            self._table,
+            most=len(self._variance) if most is None else most,
+            min_gain=-torch.inf if stop.min_gain is None else stop.min_gain,
+            min_share=-torch.inf if stop.min_gain_share is None else stop.min_gain_share,
+        )
+
+    def _condition(self, vectors: Float[Tensor, "q T d"], falls: Float[Tensor, "P T"]) -> None:
+        """Take the picks that stand into the posterior, and note what they leave uncertain."""
+        stands, left = self._table[0], self._table[3]
+        self._uncertainty(vectors[0], falls, stands, left)
+        U = vectors[: len(self._covariances)]
+        self._covariances.baddbmm_((U * stands[:, None]).mT, U, alpha=-1.0)
+
+    def _uncertainty(self, U: Tensor, falls: Tensor, stands: Tensor, left: Tensor) -> None:
+        """What is left after each pick; the targets' variances are brought up to date."""
+        targets, problem = self._tracker.targets.state, self._tracker.problem
+        if targets is None:
+            fall = (falls.sum(dim=0) * stands).cumsum(dim=0) / len(problem.rows)
+            torch.sub(self._variance.mean(), fall, out=left)
+            return
+        squares = (U @ problem.known_targets.T).square_()
+        fall = ((squares @ targets.weights) * stands).cumsum(dim=0)
+        torch.sub(targets.weights @ targets.variance, fall, out=left)
+        numerics.nonnegative(targets.variance.sub_(stands @ squares))
+
+    def _commit(self) -> None:
+        """Update the rows by the picks that stand, and rank them."""
+        from tellmost.gpu.replaying import commit
+
+        commit(
+            self._rule,
+            self._columns,
+            self._variance,
+            self._second,
+            self._tracker.problem.noise_variance,
+            self._eligibility.closed,
+            self._accepted,
+            self._scores,
+        )
+
+    def _picks(self) -> list[Pick]:
+        """Read the result: the only time that the host waits for the GPU."""
+        self.made += 1
+        rows = zip(*self._table.tolist(), strict=True)
+        picks = [Pick(int(row), gain, left) for stood, row, gain, left in rows if stood]
+        self._eligibility.took_directly()
+        self._tracker.took(len(picks))
+        self._ranked_at = self._tracker.step
+        return picks
+
+
+def _side_by_side(tracker: WeightTracker) -> Float[Tensor, "_ d d"]:
+    """The posterior covariances in one tensor, of which the posteriors then hold views."""
+    posteriors = [tracker.posterior]
+    if tracker.given_targets is not None:
+        posteriors.append(tracker.given_targets)
+    covariances = torch.stack([posterior.covariance for posterior in posteriors])
+    for posterior, covariance in zip(posteriors, covariances, strict=True):
+        posterior.covariance = covariance
+    return covariances

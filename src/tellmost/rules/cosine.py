@@ -1,0 +1,31 @@
+"""Cosine similarity."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from tellmost.posterior import State
+from tellmost.shapes import Float
+
+
+@dataclass(frozen=True)
+class CosineSimilarity:
+    r"""Mean cosine similarity to the targets, before any observation.
+
+    .. math:: \sum_a w_a \frac{k(x, a)}{\sqrt{k(x, x)\, k(a, a)}}
+
+    Hübotter et al. 2024, Sec. 4 (baselines). What is picked never changes a score, so near
+    duplicates are picked together.
+    """
+
+    name: ClassVar[str] = "cosine"
+    unit: ClassVar[str] = "mean cosine similarity"
+    needs: ClassVar[frozenset[str]] = frozenset({"correlation"})
+    needs_targets: ClassVar[bool] = True
+    weighs_targets: ClassVar[bool] = True
+    gains_only_shrink: ClassVar[bool] = False
+    is_signed: ClassVar[bool] = True
+
+    def gain(self, state: State) -> Float[Tensor, " n"]:
+        return state.correlation @ state.target_weights

@@ -1,0 +1,56 @@
+"""Random choice."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from tellmost.posterior import State
+from tellmost.shapes import Float, Int
+
+
+@dataclass(frozen=True)
+class Random:
+    """A uniformly random order of the candidates, the baseline that every rule has to beat.
+
+    The gain is a random key in (0, 1), a function of the seed, the row and the step alone, so it
+    depends on neither blocks nor devices. A gain here measures nothing.
+    """
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed, "Random")
+
+    name: ClassVar[str] = "random"
+    unit: ClassVar[str] = "none (a random key)"
+    needs: ClassVar[frozenset[str]] = frozenset()
+    needs_targets: ClassVar[bool] = False
+    weighs_targets: ClassVar[bool] = False
+    gains_only_shrink: ClassVar[bool] = False
+    is_signed: ClassVar[bool] = False
+    is_random: ClassVar[bool] = True
+
+    def gain(self, state: State) -> Float[Tensor, " n"]:
+        return draw(self.seed, state)
+
+
+def check_seed(seed: int, rule: str) -> None:
+    if not isinstance(seed, int) or not 0 <= seed < 2**62:
+        raise ValueError(f"{rule}(seed) must be a whole number of 0 to 2^62; got {seed!r}.")
+
+
+def draw(seed: int, state: State) -> Float[Tensor, " n"]:
+    """Uniform in (0, 1): a function of the seed, the row and the step alone."""
+    keys = scramble(state.rows + scramble(torch.tensor(2 * seed + 1)).to(state.rows))
+    keys = scramble(keys + state.step)
+    return ((keys >> 11) & (2**53 - 1)).to(torch.float64).add_(0.5).div_(2**53)
+
+
+def scramble(x: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
+    """The finaliser of SplitMix64 (Steele et al. 2014) in wrapping 64-bit arithmetic."""
+    x = x * -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed number
+    x = (x ^ ((x >> 30) & (2**34 - 1))) * -4658895280553007687  # 0xBF58476D1CE4E5B9
+    x = (x ^ ((x >> 27) & (2**37 - 1))) * -7723592293110705685  # 0x94D049BB133111EB
+    return x ^ ((x >> 31) & (2**33 - 1))

@@ -1,0 +1,29 @@
+"""Safe Bayesian optimization: confidence bounds, safe sets, ask and tell."""
+
+from tellmost.safebo.calibration import Calibration
+from tellmost.safebo.confidence import RKHSBound
+from tellmost.safebo.constraints import Constraint, Lipschitz
+from tellmost.safebo.failing import Halted, MiscalibratedModel, NoSafePoint
+from tellmost.safebo.optimizer import SafeOptimizer
+from tellmost.safebo.query import Query, Recommendation
+from tellmost.safebo.searches import CoordinateLines, RandomLines, SobolSet
+from tellmost.safebo.trials import Event, History, Trial
+
+__all__ = [
+    "Calibration",
+    "Constraint",
+    "CoordinateLines",
+    "Event",
+    "Halted",
+    "History",
+    "Lipschitz",
+    "MiscalibratedModel",
+    "NoSafePoint",
+    "Query",
+    "RKHSBound",
+    "RandomLines",
+    "Recommendation",
+    "SafeOptimizer",
+    "SobolSet",
+    "Trial",
+]

@@ -1,0 +1,150 @@
+"""What a safe point must satisfy: limits of unknown functions, each in its own unit."""
+
+from dataclasses import KW_ONLY, dataclass
+from math import isfinite
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tellmost.checking.values import NOT_NUMBERS, check_positive
+from tellmost.gp import GP
+from tellmost.kernels.kernel import Points
+from tellmost.numerics import CHUNK_BYTES, VIOLATION_Z
+from tellmost.shapes import Float
+from tellmost.sources import spans
+
+
+@dataclass(frozen=True)
+class Lipschitz:
+    """f(x) and f(z) differ by at most ``constant`` times their distance; norm 1 or 2.
+
+    Contexts are inputs too, and count in the distance.
+    """
+
+    constant: float
+    norm: int = 2
+
+    def __post_init__(self) -> None:
+        check_positive(self.constant, "Lipschitz(constant)")
+        if self.norm not in (1, 2):
+            raise ValueError(f"Lipschitz(norm) must be 1 or 2; got {self.norm!r}.")
+
+    def distances(self, x: Points, z: Points) -> Float[Tensor, "n m"]:
+        """Exact to the last digits: a distance that is too short would call too much safe."""
+        exact = "donot_use_mm_for_euclid_dist"
+        return torch.cdist(x, z, p=float(self.norm), compute_mode=exact)
+
+    def raise_lower(
+        self,
+        lower: Float[Tensor, " n"],
+        points: Points,
+        where: Points,
+        values: Float[Tensor, " z"],
+    ) -> Float[Tensor, " n"]:
+        r"""A lower bound by what is known elsewhere: the values l(z) at Z.
+
+        .. math:: \max\big(l(x), \max_{z \in Z} l(z) - L \|x - z\|\big)
+        """
+        raised = lower.clone()
+        if not len(where):
+            return raised
+        for start, stop in spans(len(points), max(CHUNK_BYTES // (8 * len(where)), 1)):
+            apart = self.distances(points[start:stop], where)
+            reached = (values - self.constant * apart).amax(dim=1)
+            raised[start:stop] = torch.maximum(raised[start:stop], reached)
+        return raised
+
+
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """A function that must stay above, below or between limits, and what is believed about it.
+
+    ``gp`` may be the objective's own, or that of another constraint: one function then serves as
+    both, and is told once. A told value violates the constraint if it lies beyond the limit by
+    more than ``violation_z`` standard deviations of its noise, since a safe value can be measured
+    as unsafe; with ``critical=True`` any value beyond does.
+    """
+
+    gp: GP
+    _: KW_ONLY
+    at_least: float | None = None
+    at_most: float | None = None
+    lipschitz: float | Lipschitz | None = None  # a number: of the Euclidean norm
+    violation_z: float = VIOLATION_Z
+    critical: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.gp, GP):
+            raise TypeError(
+                f"Constraint(gp) must be a tm.GP, such as tm.GP(tm.kernels.Matern(2.5)); got "
+                f"{type(self.gp).__name__}."
+            )
+        for name in ("at_least", "at_most"):
+            _check_limit(getattr(self, name), name)
+        if self.at_least is None and self.at_most is None:
+            raise ValueError("Constraint must have a limit: at_least=..., at_most=..., or both.")
+        low = float("-inf") if self.at_least is None else self.at_least
+        high = float("inf") if self.at_most is None else self.at_most
+        if not low < high:
+            raise ValueError(
+                f"Constraint(at_least, at_most) must leave room between them; got at_least="
+                f"{low:g} and at_most={high:g}, which nothing satisfies."
+            )
+        if self.lipschitz is not None and not isinstance(self.lipschitz, Lipschitz):
+            object.__setattr__(self, "lipschitz", Lipschitz(self.lipschitz))
+        if isinstance(self.violation_z, NOT_NUMBERS) or not 0 <= self.violation_z < float("inf"):
+            raise ValueError(
+                f"Constraint(violation_z) must be a number of at least 0; got {self.violation_z}."
+            )
+
+    def describe(self) -> str:
+        """All that it is made of, in one line."""
+        parts = [repr(self.gp)]
+        for name in ("at_least", "at_most", "lipschitz", "violation_z", "critical"):
+            if getattr(self, name) not in (None, False):
+                parts.append(f"{name}={getattr(self, name)!r}")
+        return f"Constraint({', '.join(parts)})"
+
+    @property
+    def slope(self) -> Lipschitz | None:
+        """The Lipschitz constant, if one is known."""
+        return self.lipschitz if isinstance(self.lipschitz, Lipschitz) else None
+
+    def excess(self, value: float) -> float:
+        """How far a value lies beyond the limits; 0 or less: it does not."""
+        beyond = [-torch.inf]
+        if self.at_least is not None:
+            beyond.append(self.at_least - value)
+        if self.at_most is not None:
+            beyond.append(value - self.at_most)
+        return max(beyond)
+
+    def is_violated(self, value: float, noise_std: float) -> bool:
+        """Beyond what noise explains, or at all if critical."""
+        return bool(self.excess(value) > (0.0 if self.critical else self.violation_z * noise_std))
+
+
+@dataclass(frozen=True)
+class Side:
+    """One limit of a constraint, in units of its output's prior standard deviation."""
+
+    name: str  # of the constraint
+    output: int
+    is_lower: bool  # at_least
+    limit: float
+
+    def margins(
+        self, lower: Float[Tensor, "*n"], upper: Float[Tensor, "*n"]
+    ) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
+        """How far values between two bounds stay from the limit, at worst and at best."""
+        if self.is_lower:
+            return lower - self.limit, upper - self.limit
+        return self.limit - upper, self.limit - lower
+
+
+def _check_limit(limit: Any, name: str) -> None:
+    if limit is None:
+        return
+    if isinstance(limit, NOT_NUMBERS) or not isfinite(limit):
+        raise ValueError(f"Constraint({name}) must be a finite number; got {limit!r}.")

@@ -1,0 +1,499 @@
+"""SafeOptimizer: ask, tell, and never step outside."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+
+from tellmost.gp import GP
+from tellmost.learner.arguments import check_seed
+from tellmost.rules import Rule
+from tellmost.safebo import arguments
+from tellmost.safebo.calibration import Calibration, calibrate
+from tellmost.safebo.confidence import Learned, RKHSBound, Schedule, check_confidence
+from tellmost.safebo.constraints import Constraint
+from tellmost.safebo.failing import Halted
+from tellmost.safebo.identity import describe_model, describe_task
+from tellmost.safebo.modelling import make_model, noise_told
+from tellmost.safebo.opening import Seeds
+from tellmost.safebo.outputs import OBJECTIVE, find_output
+from tellmost.safebo.query import Query, Recommendation
+from tellmost.safebo.refitting import Refit, describe_refit, fit_again
+from tellmost.safebo.rounds import Round, Rounds
+from tellmost.safebo.saving import (
+    Saved,
+    check_same,
+    read_saved,
+    read_state,
+    write_events,
+    write_state,
+    write_trial,
+)
+from tellmost.safebo.searches import Search
+from tellmost.safebo.snapshots import Kind, take_snapshot
+from tellmost.safebo.spaces import check_space, with_context
+from tellmost.safebo.stages import Model, describe_betas
+from tellmost.safebo.strategies import Strategy, check_strategy
+from tellmost.safebo.telling import (
+    about_breach,
+    check_noise,
+    check_values,
+    judge,
+    value_of,
+)
+from tellmost.safebo.trials import Event, History, Trial
+from tellmost.safebo.turns import Task, Turn
+from tellmost.shapes import Bool
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class SafeOptimizer:
+    """Finds the best point of an unknown function without violating unknown constraints.
+
+    Gaussian processes say what is believed about objective and constraints. ``ask`` names a point
+    that satisfies all constraints with the stated confidence: the one that tells most about the
+    targets, by default the points that may be the best. ``tell`` takes in what came out. Where
+    nothing is known to be safe, ``ask`` repeats a declared seed or refuses; it never guesses.
+    """
+
+    @torch.no_grad()
+    def __init__(
+        self,
+        domain: Any,
+        *,
+        objective: GP,
+        constraints: Mapping[str, Constraint] | None = None,
+        safe_seed: Any = None,
+        direction: Literal["maximize", "minimize"] = "maximize",
+        confidence: float | None = None,
+        beta: float | Schedule | RKHSBound | None = None,
+        rule: str | Rule = "vtl",
+        targets: Any = None,
+        strategy: Strategy | None = None,
+        search: Search | None = None,
+        noise_std: Mapping[str, Any] | None = None,
+        contexts: Sequence[str] | None = None,
+        names: Sequence[str] | None = None,
+        max_step: Any = None,
+        on_violation: Literal["halt", "continue"] = "halt",
+        seed: int = 0,
+    ) -> None:
+        """What may be set, what is believed, and what must hold.
+
+        Args:
+            domain: (n, d) points, searched whole, or a ``tm.Box``.
+            objective: its prior, a ``tm.GP``; data that a prior brings along count as told.
+            constraints: by name. A constraint with the objective's own GP is the same function.
+            safe_seed: points that are safe by declaration (whole numbers: rows of a finite
+                domain), or (points, values) with values by name, {"objective": [...],
+                "height": [...]}. Asked for first, if not told.
+            direction: whether large or small values of the objective are good.
+            confidence: probability that a query satisfies all constraints, by the present bounds;
+                0.99 if neither this nor ``beta`` is given.
+            beta: or standard deviations of bounds that hold in all rounds at once, intersected
+                over time on finite domains: a number, a function of the number of observations,
+                or ``RKHSBound(norm, delta)``.
+            rule: "vtl", "itl", "mm-itl", "ctl" or an object; gains add over the outputs, each
+                in units of its prior standard deviation.
+            targets: ``PotentialMaximizers()`` (default), ``ThompsonMaximizers(K)``,
+                ``PotentialExpanders()``, ``LevelSet(tau)``, or a function of ``targets.Known``
+                that returns a mask over its points.
+            strategy: in place of rule and targets, a method of ``safebo.baselines``. Those with
+                ``keeps_safe = False``, such as ``EIC()``, ask for points that may be unsafe.
+            search: of a box: ``SobolSet()`` (default), ``CoordinateLines()``, ``RandomLines()``.
+            noise_std: by name of the output, where it is not that of the GP: a number, one per
+                row of the domain, or a function of the points.
+            contexts: names of variables that are observed but not chosen; the GPs take them as
+                their last inputs, ``ask(context=...)`` their values.
+            names: of the parameters of a finite domain; a box has its own.
+            max_step: how far each parameter may move from the last point that was told.
+            on_violation: whether a told violation stops further asks until ``acknowledge()``.
+            seed: of drawn targets, of lines, and of the points of a box.
+        """
+        number = check_seed(seed)
+        space = check_space(domain, names, contexts)
+        declared, values = arguments.read_seeds(safe_seed, space)
+        words = arguments.check_word
+        taken = *space.names, *space.contexts
+        checked = arguments.check_constraints(objective, constraints, taken)
+        self._task = Task(
+            space=space,
+            search=arguments.check_search(search, space),
+            targets=arguments.check_safe_targets(targets),
+            seeds=Seeds(tuple(declared)),
+            max_step=arguments.check_max_step(max_step, space),
+            is_minimized=words(direction, "direction", ("maximize", "minimize")) == "minimize",
+            seed=number,
+            strategy=check_strategy(strategy, checked, is_alone=targets is None and rule == "vtl"),
+        )
+        self._confidence = check_confidence(confidence, beta)
+        self._rule = arguments.check_safe_rule(rule, number)
+        self._halts = words(on_violation, "on_violation", ("halt", "continue")) == "halt"
+        self._noise_std = noise_std
+        self._is_halted = False
+        self._log: list[Event] = []
+        self._objective = objective
+        self._constraints = checked
+        self._given = objective, dict(self._constraints)
+        self._refits: list[Refit] = []
+        self._rounds = self._make_rounds()
+        unlearned = [Learned(output.names, 0, 0.0) for output in self._model.outputs]
+        self._confidence.betas(unlearned, len(self._model.sides))  # names that do not match
+        for (row, point), told in zip(declared, values, strict=False):
+            self.tell(point if row is None else row, told.pop(OBJECTIVE, None), told)
+
+    # ---- the loop
+
+    @torch.no_grad()
+    def ask(self, context: Any = None, pending: Query | Sequence[Any] = ()) -> Query:
+        """Where to measure next, and why that is safe.
+
+        ``pending``: points that were asked for and not told yet. The next one is chosen as if they
+        had been measured; what is safe rests on what was told alone.
+        """
+        if self._is_halted:
+            told = next(event for event in reversed(self._log) if event.kind == "violation")
+            raise Halted(
+                f"a violation was told: {told.text}. Bring the system back, for example "
+                f"to restore_point, then acknowledge(), or make the optimizer with "
+                f"on_violation='continue'."
+            )
+        space = self._task.space
+        now = space.read_context(context)
+        waiting = space.read_pending(pending, now)
+        turn = self._turn(self._rounds.at(now, [x for _, x in waiting]))
+        turn.stage.check()
+        query = turn.choose(turn.rows_of(waiting), now)
+        if space.box is not None and bool(turn.safe_rows.any()):
+            self._rounds.recommend(torch.from_numpy(turn.recommend().x))
+        return query
+
+    @torch.no_grad()
+    def tell(
+        self,
+        x: Any,
+        objective: Any = None,
+        constraints: Mapping[str, Any] | None = None,
+        *,
+        failed: bool = False,
+        noise_std: Any = None,
+        context: Any = None,
+    ) -> None:
+        """Take in what came out at a point: asked for or not, some of the outputs or all.
+
+        Args:
+            x: a Query, a row of a finite domain, a point, or a point by names.
+            objective: its value; None: not measured.
+            constraints: values by name; a function that serves several names is told once.
+            failed: nothing was measured. The point is passed over until a value is told.
+            noise_std: of these values, where it is not the usual: a number, or by name.
+            context: of the measurement; a Query brings its own.
+        """
+        given = check_values(objective, constraints, self._constraints, failed)
+        row, point = self._task.space.read_point(x, "x")
+        if context is None and isinstance(x, Query):
+            context = x.context
+        where = with_context(point[None], self._task.space.read_context(context))
+        outputs = self._model.outputs
+        found = {number: value_of(output, given) for number, output in enumerate(outputs)}
+        told = {number: value for number, value in found.items() if value is not None}
+        values = {name: value for number, value in told.items() for name in outputs[number].names}
+        own = check_noise(noise_std, values)
+        noise = {number: noise_told(self._model, number, row, where, own) for number in told}
+        status, broken = judge(outputs, told, noise, self._constraints)
+        trial = Trial(
+            x=where[0].numpy().copy(),
+            index=row,
+            values=values,
+            noise_std={outputs[number].names[0]: std for number, std in noise.items()},
+            status="failed" if failed else status,
+            broken=broken,
+        )
+        self._take_in(trial)
+
+    @torch.no_grad()
+    def acknowledge(self, at: Any = None) -> None:
+        """After a violation: go on asking, from where the system stands now.
+
+        ``at`` is a point, as ``tell`` takes it; None: ``restore_point``. Steps are counted from
+        it until a trial is told.
+        """
+        if at is not None:
+            self._rounds.move_to(self._task.space.read_point(at, "at")[1])
+        elif self._is_halted and (restored := self.restore_point) is not None:
+            self._rounds.move_to(torch.from_numpy(restored))
+        if self._is_halted:
+            self._is_halted = False
+            self._note("acknowledged", "asking goes on after a violation")
+
+    # ---- what is known
+
+    @property
+    @torch.no_grad()
+    def best(self) -> Recommendation:
+        """The point known to be safe whose objective is best by its pessimistic bound."""
+        return self._turn().recommend()
+
+    @property
+    @torch.no_grad()
+    def points(self) -> np.ndarray:
+        """The points of the present round: of a finite domain its rows."""
+        stage, _ = self._rounds.present()
+        return stage.points[stage.is_candidate].numpy()
+
+    @property
+    @torch.no_grad()
+    def safe_mask(self) -> Bool[np.ndarray, " n"]:
+        """S_n: which of ``points`` satisfy all constraints for sure; seeds need not be in it."""
+        stage, _ = self._rounds.present()
+        return stage.sets.is_safe[stage.is_candidate].numpy()
+
+    @property
+    @torch.no_grad()
+    def optimistic_mask(self) -> Bool[np.ndarray, " n"]:
+        """Which of ``points`` may satisfy all constraints."""
+        stage, _ = self._rounds.present()
+        return stage.sets.may_be_safe[stage.is_candidate].numpy()
+
+    @property
+    @torch.no_grad()
+    def target_mask(self) -> Bool[np.ndarray, " n"]:
+        """Which of ``points`` are to be learned about now; a strategy has no use for them."""
+        turn = self._turn()
+        return turn.lesson().is_target[turn.stage.is_candidate].numpy()
+
+    @torch.no_grad()
+    def bounds(self, name: str = OBJECTIVE) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bound of an output at ``points``, in its unit."""
+        stage, _ = self._rounds.present()
+        number = find_output(self._model.outputs, name)
+        both = stage.bounds.lower[number], stage.bounds.upper[number]
+        lower, upper = (b[stage.is_candidate].numpy() * stage.scale(number) for b in both)
+        return lower, upper
+
+    @torch.no_grad()
+    def predict(self, X: Any = None, name: str = OBJECTIVE) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of an output at (b, d) points; None: at ``points``.
+
+        With contexts, X has them in its last columns.
+        """
+        stage, _ = self._rounds.present()
+        inputs = self._task.space.read_inputs
+        points = stage.points[stage.is_candidate] if X is None else inputs(X)
+        number = find_output(self._model.outputs, name)
+        mean, variance = stage.views[number].belief.at(points)
+        scale = stage.scale(number)
+        return mean.numpy() * scale, variance.sqrt().numpy() * scale
+
+    @torch.no_grad()
+    def regret_bound(self) -> float:
+        """How much better than ``best`` a safe point can be at most, while the bounds hold.
+
+        Of ``points``: in a box, those between them are not looked at.
+        """
+        return self._turn().regret_bound()
+
+    @property
+    def history(self) -> History:
+        """All trials, as a table."""
+        names = (*self._task.space.names, *self._task.space.contexts)
+        outputs = (OBJECTIVE, *self._constraints)
+        return History(tuple(self._rounds.trials), names, outputs)
+
+    @property
+    def log(self) -> tuple[Event, ...]:
+        """What happened beside the trials: violations, marginal breaches, failures, refits."""
+        return tuple(self._log)
+
+    @property
+    def is_halted(self) -> bool:
+        """Whether a violation waits to be acknowledged."""
+        return self._is_halted
+
+    @property
+    @torch.no_grad()
+    def restore_point(self) -> np.ndarray | None:
+        """Where to return to: the trial farthest from every limit for sure, else a seed."""
+        return self._turn().restore_point()
+
+    @torch.no_grad()
+    def calibration(self) -> Calibration:
+        """Whether the priors fit what was told: z-scores of values left out, and a verdict."""
+        return calibrate(self._model.outputs, self._rounds.trials)
+
+    @torch.no_grad()
+    def reachable_safe_set(
+        self,
+        epsilon: float = 0.0,
+        beta: float | None = None,
+        *,
+        truth: Mapping[str, Any] | None = None,
+        by: Literal["kernel", "lipschitz"] = "kernel",
+        start: Any = None,
+    ) -> Bool[np.ndarray, " n"]:
+        """Which of ``points`` could ever be known to be safe; finite domains only.
+
+        Args:
+            epsilon: what stays unknown at least, in prior standard deviations.
+            beta: width of bounds; None: the largest that the constraints have now.
+            truth: values of each constraint by name at ``points``; None: posterior means.
+            by: the models, or the constraints' Lipschitz constants, as SafeOpt does.
+            start: a mask or rows that are safe; None: S_n and the seeds that stand.
+        """
+        return self._turn().reachable(epsilon, beta, truth, by, start)
+
+    @torch.no_grad()
+    def plot(self, kind: Kind | None = None) -> "Figure":
+        """Bands over one parameter, maps over two, or the history (extra ``plot``)."""
+        from tellmost.report.safe_figures import plot_snapshot
+
+        turn, restart = self._turn(), self._make_rounds
+        return plot_snapshot(take_snapshot(turn, self.history, self._constraints, kind, restart))
+
+    def __str__(self) -> str:
+        stage, _ = self._rounds.present()
+        safe, perhaps = int(self.safe_mask.sum()), int(self.optimistic_mask.sum())
+        lines = [
+            f"{self!r}",
+            f"  {self._confidence.describe(self._rounds.is_kept)}; beta: {describe_betas(stage)}",
+            f"  {safe:,} of {len(self.points):,} points are known to be safe, {perhaps:,} may be",
+        ]
+        if safe:
+            best = self.best
+            lines.append(
+                f"  best: {best}; a safe point can be better by at most {self.regret_bound():.3g}"
+            )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        box, rows = self._task.space.box, self._task.space.rows
+        where = f"{0 if rows is None else len(rows):,} points" if box is None else repr(box)
+        verb = "minimize" if self._task.is_minimized else "maximize"
+        return f"SafeOptimizer: {verb} over {where}, {len(self._rounds.trials)} trials"
+
+    # ---- hyper-parameters, save and resume
+
+    def refit(self) -> None:
+        """Fit kernels and noise to what was told (extra ``bo``); logged.
+
+        Means stay, and noise never shrinks; one noise is fitted to all values of an output.
+        Bounds of earlier rounds rested on other priors, so they are forgotten; the safe set may
+        shrink.
+        """
+        outputs, trials = self._model.outputs, self._rounds.trials
+        found = {output.names[0]: fit_again(output, trials) for output in outputs}
+        for output in outputs:
+            name = output.names[0]
+            self._note("refit", describe_refit(output.gp, found[name], name))
+        self._apply(Refit(len(trials), found))
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was told, and what tells this optimizer from others; plain values."""
+        return {
+            **self._identity(),
+            "trials": [write_trial(trial) for trial in self._rounds.trials],
+            "refits": [refit.state() for refit in self._refits],
+            "recommended": {t: x.tolist() for t, x in self._rounds.recommended.items()},
+            "log": write_events(self._log),
+            "is_halted": self._is_halted,
+            "moved_to": moved.tolist() if (moved := self._rounds.moved_to) is not None else None,
+        }
+
+    @torch.no_grad()
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Become the optimizer whose state it is; made as that one was, it asks the same."""
+        mine = self._identity()
+        check_same(state, mine, list(mine))
+        saved = read_saved(state)  # all of it, before anything is changed
+        before = self._objective, self._constraints, self._refits, self._rounds
+        try:
+            self._replay(saved)
+        except Exception as error:
+            self._objective, self._constraints, self._refits, self._rounds = before
+            raise ValueError(
+                f"the state is damaged, and nothing of it was taken over: {error!r}."
+            ) from error
+        self._log, self._is_halted = list(saved.log), saved.is_halted
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what was told to a JSON file, whole or not at all."""
+        write_state(self.state_dict(), path)
+
+    def load(self, path: str | os.PathLike[str]) -> "SafeOptimizer":
+        """Read what was told from a file written by ``save``; returns the optimizer itself."""
+        self.load_state_dict(read_state(path))
+        return self
+
+    # ---- inside
+
+    def _identity(self) -> dict[str, Any]:
+        return {**describe_task(self._task), **describe_model(self._model, *self._given)}
+
+    def _replay(self, saved: Saved) -> None:
+        """From the start: all trials, and the refits between them."""
+        self._objective, self._constraints = self._given[0], dict(self._given[1])
+        self._refits = []
+        self._rounds = self._make_rounds()
+        refits = [Refit.read(one, self._model.outputs) for one in saved.refits]
+        for number in range(len(saved.trials) + 1):
+            for refit in (refit for refit in refits if refit.trials == number):
+                self._apply(refit)
+            if number < len(saved.trials):
+                self._rounds.add(saved.trials[number])
+        self._rounds.recommended.update(saved.recommended)
+        if saved.moved_to is not None:
+            self._rounds.move_to(
+                self._task.space.read_point(saved.moved_to.tolist(), "moved_to")[1]
+            )
+
+    def _apply(self, refit: Refit) -> None:
+        self._refits.append(refit)
+        for output in self._model.outputs:
+            gp = refit.priors[output.names[0]]
+            if OBJECTIVE in output.names:
+                self._objective = gp
+            for name in output.names:
+                if name != OBJECTIVE:
+                    self._constraints[name] = replace(self._constraints[name], gp=gp)
+        self._rounds.change_model(self._make_model())
+
+    def _make_rounds(self) -> Rounds:
+        task = self._task
+        return Rounds(self._make_model(), task.space, task.search, task.seeds, task.seed)
+
+    def _make_model(self) -> Model:
+        return make_model(
+            self._task.space,
+            self._objective,
+            self._constraints,
+            confidence=self._confidence,
+            rule=self._rule,
+            noise_std=self._noise_std,
+            is_minimized=self._task.is_minimized,
+            strategy=self._task.strategy,
+        )
+
+    def _take_in(self, trial: Trial) -> None:
+        self._rounds.add(trial)
+        if trial.status == "violated":
+            self._is_halted = self._halts
+        if trial.status != "safe":
+            kind = {"violated": "violation", "marginal": "marginal", "failed": "failed"}
+            self._note(kind[trial.status], about_breach(trial, self._constraints))
+
+    def _note(self, kind: Any, text: str) -> None:
+        self._log.append(Event(len(self._rounds.trials), kind, text))
+
+    def _turn(self, now: Round | None = None) -> Turn:
+        """As things are now, or at the stage of a round."""
+        stage, layout = self._rounds.present() if now is None else now
+        return Turn(self._task, stage, layout, self._rounds.trials, self._rounds.last_point)
+
+    @property
+    def _model(self) -> Model:
+        return self._rounds.model

@@ -1,0 +1,200 @@
+"""What may be set, what is given, and how points are written down by the user."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tellmost.checking.values import check_rows, read_array
+from tellmost.domains import Box, check_names
+from tellmost.kernels.kernel import Points
+from tellmost.numerics import SAME_ROW
+from tellmost.safebo.query import Query
+from tellmost.safebo.trials import parameter_names
+from tellmost.shapes import Float, Int
+
+
+@dataclass(frozen=True)
+class Space:
+    """A finite set of points or a box, and the names of contexts, which cannot be chosen."""
+
+    rows: Float[Tensor, "n d"] | None
+    box: Box | None
+    names: tuple[str, ...]
+    contexts: tuple[str, ...] = ()
+
+    @property
+    def dimension(self) -> int:
+        return len(self.names)
+
+    @property
+    def width(self) -> Float[Tensor, " d"]:
+        """The extent along each parameter."""
+        if self.box is not None:
+            return self.box.width()
+        assert self.rows is not None
+        spread = self.rows.amax(dim=0) - self.rows.amin(dim=0)
+        return spread.where(spread > 0, 1.0)
+
+    def read_point(self, x: Any, name: str) -> tuple[int | None, Float[Tensor, " d"]]:
+        """A point of the domain, and its row if the domain is finite."""
+        if isinstance(x, Query):
+            x = x.x if x.index is None else x.index
+        if isinstance(x, bool | np.bool_):
+            raise TypeError(f"{name} must be a point or a row of the domain; got {x!r}.")
+        if isinstance(x, int | np.integer) and not isinstance(x, bool):
+            return self._read_row(int(x), name)
+        point = self._read_numbers(x, name, self.names)
+        if self.box is not None:
+            if not bool(self.box.contains(point[None])):
+                raise ValueError(f"{name} must lie in {self.box!r}; got {point.tolist()}.")
+            return None, point
+        return self._find_row(point, name)
+
+    def read_points(self, points: Any, name: str) -> list[tuple[int | None, Tensor]]:
+        """Several points: a list of whatever ``read_point`` takes, or an (n, d) array."""
+        if isinstance(points, Query | Mapping):
+            return [self.read_point(points, name)]
+        if not isinstance(points, list | tuple):
+            points = np.atleast_1d(np.asarray(points)).tolist()
+        if self._is_one_point(points):
+            points = [points]
+        return [self.read_point(point, name) for point in points]
+
+    def _is_one_point(self, points: Sequence[Any]) -> bool:
+        """Numbers that are neither rows of the domain nor points of a single parameter."""
+        are_numbers = all(isinstance(one, int | float | np.number) for one in points)
+        if not (are_numbers and len(points)):
+            return False
+        has_rows = self.rows is not None and not any(isinstance(x, float) for x in points)
+        return not has_rows and self.dimension > 1
+
+    def check_plain(self, points: Any, name: str) -> None:
+        """Whole numbers are rows; refuse them where they might be meant as a point."""
+        if self.rows is None or isinstance(points, Query | Mapping):
+            return
+        given = np.atleast_1d(np.asarray(points, dtype=object)).tolist()
+        if not all(isinstance(x, int | np.integer) and not isinstance(x, bool) for x in given):
+            return
+        meant = [[x] for x in given] if self.dimension == 1 else [given]
+        for point in (one for one in meant if len(one) == self.dimension):
+            rows = self._rows_at(torch.tensor(point, dtype=torch.float64)).tolist()
+            if rows and (self.dimension > 1 or rows != point):
+                raise ValueError(
+                    f"{name} {given} may be rows of the domain, or the point {point}, which is "
+                    f"row {rows[0]}. Pass domain[rows] for rows, [[...]] with decimal points for "
+                    f"points."
+                )
+
+    def _rows_at(self, point: Float[Tensor, " d"]) -> Int[Tensor, " _"]:
+        assert self.rows is not None
+        apart = ((self.rows - point) / self.width).abs().amax(dim=1)
+        return (apart <= SAME_ROW).nonzero()[:, 0]
+
+    def read_pending(
+        self, pending: Any, now: Float[Tensor, " c"]
+    ) -> list[tuple[int | None, Tensor]]:
+        """Points that are waited for, as the models see them; a Query brings its context."""
+        waiting = pending if isinstance(pending, list | tuple) else [pending]
+        found = []
+        for one in waiting:
+            brings = isinstance(one, Query) and one.context is not None
+            context = self.read_context(one.context) if brings else now
+            row, x = self.read_point(one, "pending")
+            found.append((row, with_context(x[None], context)[0]))
+        return found
+
+    def read_context(self, context: Any) -> Float[Tensor, " c"]:
+        if not self.contexts:
+            if context is not None:
+                raise ValueError("context was given, but the optimizer was made without contexts.")
+            return torch.empty(0, dtype=torch.float64)
+        if context is None:
+            raise ValueError(
+                f"context must be given: the values of {', '.join(self.contexts)} now."
+            )
+        return self._read_numbers(context, "context", self.contexts)
+
+    def _read_numbers(self, x: Any, name: str, names: Sequence[str]) -> Float[Tensor, " d"]:
+        if isinstance(x, Mapping):
+            if set(x) != set(names):
+                raise ValueError(
+                    f"{name} must have the names {', '.join(map(repr, names))}; got "
+                    f"{', '.join(map(repr, x))}."
+                )
+            x = [x[one] for one in names]
+        point = read_array(np.atleast_1d(np.array(x)), name).to(torch.float64)  # its own memory
+        if point.shape != (len(names),):
+            raise ValueError(
+                f"{name} must have {len(names)} numbers ({', '.join(names)}); got shape "
+                f"{tuple(point.shape)}."
+            )
+        if not bool(point.isfinite().all()):
+            raise ValueError(f"{name} must be finite; got {point.tolist()}.")
+        return point
+
+    def read_inputs(self, X: Any) -> Points:
+        """Points anywhere, as the models see them: with the contexts in their last columns."""
+        width = self.dimension + len(self.contexts)
+        points = read_array(X, "X").to(torch.float64)
+        if points.ndim != 2 or points.shape[1] != width:
+            raise ValueError(f"X must be (b, {width}) points; got shape {tuple(points.shape)}.")
+        return points
+
+    def _read_row(self, row: int, name: str) -> tuple[int, Float[Tensor, " d"]]:
+        if self.rows is None:
+            raise TypeError(
+                f"{name} must be a point of {self.box!r}; got the whole number {row}, and a box "
+                f"has no rows. A point of one parameter is [{row}.0]."
+            )
+        if not 0 <= row < len(self.rows):
+            raise ValueError(
+                f"{name} must be a row of the domain, 0 to {len(self.rows) - 1}; got {row}."
+            )
+        return row, self.rows[row]
+
+    def _find_row(self, point: Float[Tensor, " d"], name: str) -> tuple[int, Tensor]:
+        assert self.rows is not None
+        apart = ((self.rows - point) / self.width).abs().amax(dim=1)
+        row = int(apart.argmin())
+        if float(apart[row]) > SAME_ROW:
+            raise ValueError(
+                f"{name} must be a point of the domain; got {point.tolist()}, and the nearest is "
+                f"row {row}, {self.rows[row].tolist()}."
+            )
+        return row, self.rows[row]
+
+
+def check_space(domain: Any, names: Sequence[str] | None, contexts: Any) -> Space:
+    """From a box or (n, d) points."""
+    if isinstance(domain, Box):
+        if names is not None:
+            raise ValueError("names belong to the Box that was given: Box(low, high, names=...).")
+        words = parameter_names(domain.names, domain.dimension)
+        return Space(None, domain, words, _check_contexts(contexts, words))
+    rows = read_array(domain, "domain")
+    rows = rows[:, None] if rows.ndim == 1 else rows
+    check_rows(rows, "domain")
+    given = None if names is None else check_names(names, rows.shape[1], "names")
+    words = parameter_names(given, rows.shape[1])
+    own = rows.to(torch.float64, copy=True)  # the caller may go on to change the array
+    return Space(own, None, words, _check_contexts(contexts, words))
+
+
+def _check_contexts(contexts: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    words = () if contexts is None else tuple(contexts)
+    if isinstance(contexts, str) or not all(isinstance(word, str) for word in words):
+        raise TypeError(f"contexts must be a list of names; got {contexts!r}.")
+    if len({*words, *names}) < len(words) + len(names):
+        raise ValueError(f"contexts must have names of their own; got {list(words)}.")
+    return words
+
+
+def with_context(points: Points, context: Float[Tensor, " c"]) -> Points:
+    """Points as the models see them: the context in the last columns."""
+    if not len(context):
+        return points
+    return torch.cat([points, context.expand(len(points), -1)], dim=1)

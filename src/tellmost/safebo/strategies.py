@@ -1,0 +1,105 @@
+"""What chooses among the points of a round, in place of targets and rule."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tellmost.safebo.constraints import Constraint
+from tellmost.safebo.stages import Stage, Tracking
+from tellmost.shapes import Bool, Float
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A round as a strategy sees it."""
+
+    stage: Stage
+    is_open: Bool[Tensor, " n"]  # the rows that may be asked for: at least one
+    seed: int  # of this round: the same data give the same number
+
+    @property
+    def is_safe(self) -> Bool[Tensor, " n"]:
+        """S_n among the rows of the domain."""
+        return self.stage.is_candidate & self.stage.sets.is_safe
+
+    @property
+    def widths(self) -> Float[Tensor, " n"]:
+        """Of the widest interval of each row, in prior standard deviations."""
+        return (self.stage.bounds.upper - self.stage.bounds.lower).amax(dim=0)
+
+    @property
+    def generator(self) -> torch.Generator:
+        """For random choices of this round; starts afresh each time it is asked for."""
+        return torch.Generator().manual_seed(self.seed)
+
+    def best_open(self, scores: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """Scores of the open rows; -inf elsewhere."""
+        return scores.where(self.is_open, -torch.inf)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A row, and what it is to teach: about points that are safe, or whether others are."""
+
+    row: int
+    purpose: Literal["explore", "expand"]
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """Chooses where to measure next.
+
+    The seeds that were not told yet come first, whatever the strategy. One that is ``Tracking``
+    makes a safe set of its own. With ``keeps_safe`` False all rows are open, and queries that
+    nothing proves safe have the purpose "risk".
+    """
+
+    @property
+    def keeps_safe(self) -> bool:
+        """Whether it asks for points that are known to be safe alone."""
+
+    def choose(self, scene: Scene) -> Choice:
+        """One of the open rows."""
+
+
+def check_strategy(
+    strategy: Any, constraints: Mapping[str, Constraint], *, is_alone: bool
+) -> Strategy | None:
+    """``is_alone``: neither a rule nor targets were given beside it."""
+    if strategy is None:
+        return None
+    if isinstance(strategy, type) or not isinstance(strategy, Strategy):
+        raise TypeError(
+            f"strategy must be an object of tellmost.safebo.baselines, such as "
+            f"HeuristicSafeOpt(), or have keeps_safe and choose(scene); got {strategy!r}."
+        )
+    if not is_alone:
+        raise ValueError("strategy chooses in place of rule and targets: give one or the other.")
+    without = [name for name, one in constraints.items() if one.slope is None]
+    if isinstance(strategy, Tracking) and without:
+        raise ValueError(
+            f"strategy {strategy!r} needs a Lipschitz constant of every constraint; "
+            f"{without[0]!r} has none. Give tm.Constraint(..., lipschitz=...)."
+        )
+    return strategy
+
+
+def check_choice(choice: Any, is_open: Bool[Tensor, " n"], strategy: Strategy) -> Choice:
+    """A strategy of the caller's own may be wrong, and must not become dangerous by it."""
+    row: Any = getattr(choice, "row", None)
+    is_number = isinstance(row, int | np.integer) and not isinstance(row, bool)
+    is_row = isinstance(choice, Choice) and is_number and 0 <= row < len(is_open)
+    if not is_row or not bool(is_open[row]):
+        raise ValueError(
+            f"strategy {strategy!r} must choose a row of scene.is_open; it chose {choice!r}."
+        )
+    if choice.purpose not in ("explore", "expand"):
+        raise ValueError(
+            f"strategy {strategy!r} must say whether it means to 'explore' or to 'expand'; it "
+            f"said {choice.purpose!r}."
+        )
+    return Choice(int(choice.row), choice.purpose)

@@ -1,0 +1,189 @@
+"""The result of a selection: a value."""
+
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tellmost.kernels import Kernel
+from tellmost.kernels.reading import read_kernel
+from tellmost.numerics import UNINFORMATIVE
+from tellmost.rules import Rule
+from tellmost.rules.reading import read_rule
+from tellmost.shapes import Float, Int
+from tellmost.writing import written_whole
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Selection:
+    """Picks in order, what each was worth, and how uncertain the targets are before and after.
+
+    ``idx, gains = chosen`` unpacks it. A prefix of ``indices`` is the selection for a smaller k.
+    """
+
+    indices: Int[np.ndarray, " k"]
+    gains: Float[np.ndarray, " k"]
+    uncertainty: Float[np.ndarray, " k+1"]
+    target_variance: Float[np.ndarray, "2 m"]
+    floor: Float[np.ndarray, " m"] | None
+    whole_pool: Float[np.ndarray, " m"] | None
+    stop_reason: str
+    settings: dict[str, Any]
+    fingerprint: str
+    observed_indices: Int[np.ndarray, " o"] = field(
+        default_factory=lambda: np.empty(0, dtype=np.int64)
+    )
+    observed_points: Float[np.ndarray, "p d"] | None = None
+    candidate_indices: Int[np.ndarray, " c"] | None = None  # None: every row might be picked
+    noise_variance: Float[np.ndarray, " n"] | None = None  # of each pool row, where it differs
+    kernel: Kernel | None = None  # None: loaded from a file, and of a kind that no file can hold
+    rule: Rule | None = None  # likewise
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return iter((self.indices, self.gains))
+
+    def __repr__(self) -> str:
+        before, after = self.uncertainty[[0, -1]]
+        text = (
+            f"Selection: {len(self)} of {self.settings['candidates']:,} by {self.settings['rule']}"
+            f", uncertainty {before:.4g} -> {after:.4g}"
+        )
+        if before > 0:
+            text += f" ({100 * (after / before - 1):+.1f}%)"
+        return f"{text}{self._floor_text()}; {self.stop_reason}"
+
+    def _floor_text(self) -> str:
+        if self.floor is None:
+            return ""
+        weights = np.asarray(self.settings["target_weights"] or 1 / len(self.floor))
+        floor = float((weights * self.floor).sum())
+        if floor <= UNINFORMATIVE * self.uncertainty[0]:
+            return ", floor 0 (uninformative: the candidates span the targets)"
+        bound = "" if self.settings["floor_is_exact"] else "at most "
+        return f", floor {bound}{floor:.4g}"
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """A row per pick: rank, index, gain and the uncertainty that remains. Needs pandas."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_frame() needs pandas; pip install pandas.") from error
+        return pandas.DataFrame(
+            {
+                "rank": np.arange(1, len(self) + 1),
+                "index": self.indices,
+                "gain": self.gains,
+                "uncertainty": self.uncertainty[1:],
+            }
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the selection to one file, whole or not at all; no pickle inside."""
+        path = Path(path)
+        arrays = {name: getattr(self, name) for name in _ARRAYS if getattr(self, name) is not None}
+        about = {name: getattr(self, name) for name in ("stop_reason", "settings", "fingerprint")}
+        arrays["about"] = np.array(json.dumps({"format": FORMAT, **about}))
+        with written_whole(path) as unfinished, unfinished.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Selection":
+        """Read what ``save`` wrote."""
+        path = Path(path)
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {str(path)!r}.")
+        try:
+            if not zipfile.is_zipfile(path):  # np.load would take it for an array or a pickle
+                raise zipfile.BadZipFile(path.name)
+            with np.load(path, allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in _ARRAYS if name in stored}
+                about = json.loads(str(stored["about"]))
+            version = about.pop("format")
+            if version == FORMAT:
+                missing = {"floor": None, "whole_pool": None, **_objects_of(about["settings"])}
+                return cls(**{**missing, **arrays, **about})
+        except _DAMAGE as error:
+            raise ValueError(
+                f"{path.name} is not a saved Selection, or is damaged. Selection.save writes one."
+            ) from error
+        raise ValueError(
+            f"{path.name} was saved by another version of Tellmost (format {version}, this one "
+            f"reads {FORMAT})."
+        )
+
+    def plot(self) -> "Figure":
+        """Uncertainty after each pick, down to the floor, and the gains. Needs matplotlib."""
+        from tellmost.report.figure import plot_selection
+
+        return plot_selection(self)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        pool: Any,
+        targets: Any,
+        items: Any = None,
+        target_items: Any = None,
+    ) -> None:
+        """Write a self-contained HTML page about the selection. Needs plotly.
+
+        ``pool`` and ``targets`` are those of the selection. ``items``: something to show for each
+        pool row, such as its text; None: its number. ``target_items``: the same for each target.
+        Selects a few times more, for comparison: by other methods, and at other noise.
+        """
+        from tellmost.report.page import write_page
+
+        write_page(self, Path(path), pool, targets, items, target_items)
+
+
+def _objects_of(settings: dict[str, Any]) -> dict[str, Any]:
+    """The kernel and the rule that were used, where they can be written down."""
+    found: dict[str, Any] = {}
+    readers: dict[str, tuple[str, Callable[[str], Any]]] = {
+        "kernel": (settings["kernel"], read_kernel),
+        "rule": (settings["rule_in_full"], read_rule),
+    }
+    for name, (text, read) in readers.items():
+        with suppress(ValueError):
+            found[name] = read(text)
+    return found
+
+
+_DAMAGE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OSError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+_ARRAYS = (
+    "indices",
+    "gains",
+    "uncertainty",
+    "target_variance",
+    "floor",
+    "whole_pool",
+    "observed_indices",
+    "observed_points",
+    "candidate_indices",
+    "noise_variance",
+)

@@ -1,0 +1,161 @@
+"""Rows of a column of vectors in a .parquet file."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tellmost import numerics
+from tellmost.sources.arrays import as_tensor
+from tellmost.sources.cutting import Chunk, cut, empty_rows
+from tellmost.sources.files import File
+from tellmost.sources.naming import NamedArray, choose_name
+from tellmost.sources.source import Span
+
+
+class ParquetFile:
+    """Reads the row groups that hold wanted rows, in batches; a row costs its row group."""
+
+    jumps = False
+    device = torch.device("cpu")
+
+    def __init__(self, file: File, named: NamedArray) -> None:
+        self._file, self._ids = file, named.id_column
+        self._arrow = import_pyarrow(f"{file.argument}: reading {file.path.name}")
+        with self._opened() as opened:
+            lengths = [opened.metadata.row_group(i).num_rows for i in range(opened.num_row_groups)]
+            self._starts = [0, *accumulate(lengths)]
+            if self._starts[-1] == 0:
+                raise ValueError(f"{file.label} has no rows.")
+            kinds = {entry.name: entry.type for entry in opened.schema_arrow}
+            vectors = [name for name, kind in kinds.items() if is_vector(self._arrow, kind)]
+            self._column = choose_name(vectors, "column of vectors", file, named.name)
+            d = self._features(opened, kinds[self._column])
+        item = kinds[self._column].value_type.to_pandas_dtype()
+        self.shape = (self._starts[-1], d)
+        self.dtype = as_tensor(np.empty(0, item), file.argument).dtype
+        self.rows_read = 0
+
+    def pieces(self, wanted: Sequence[Span]) -> Iterator[Tensor]:
+        return cut(self._chunks(wanted), wanted, empty_rows(self.shape, self.dtype, self.device))
+
+    def where(self, row: int) -> str:
+        text = f"row {row} of {self._file.path.name}"
+        if self._ids is None:
+            return text
+        group = bisect_right(self._starts, row) - 1
+        with self._opened() as opened:
+            ids = opened.read_row_group(group, columns=[self._ids]).column(0)
+        return f"{text}, {self._ids} {ids[row - self._starts[group]].as_py()!r},"
+
+    def _opened(self) -> "OpenedParquet":
+        return OpenedParquet(self._file, self._arrow)
+
+    def _features(self, opened: Any, kind: Any) -> int:
+        """How many numbers a row has: its type says, or the first row does."""
+        if self._arrow.types.is_fixed_size_list(kind):
+            return kind.list_size
+        batch = next(opened.iter_batches(1, columns=[self._column])).column(0)
+        self._check_there(batch, 0)
+        return len(batch[0])
+
+    def _chunks(self, wanted: Sequence[Span]) -> Iterator[Chunk]:
+        with self._opened() as opened:
+            for group in self._groups(wanted):
+                start = self._starts[group]
+                for batch in opened.iter_batches(
+                    max(numerics.PARQUET_BATCH_BYTES // (8 * self.shape[1]), 1),
+                    row_groups=[group],
+                    columns=[self._column],
+                    use_threads=False,
+                ):
+                    self.rows_read += len(batch)
+                    yield start, self._numbers(batch.column(0), start)
+                    start += len(batch)
+
+    def _groups(self, wanted: Sequence[Span]) -> list[int]:
+        """The row groups that hold rows of the spans, in order."""
+        groups: dict[int, None] = {}
+        for start, stop in wanted:
+            first = bisect_right(self._starts, start) - 1
+            last = bisect_right(self._starts, stop - 1) - 1
+            groups.update(dict.fromkeys(range(first, last + 1)))
+        return [group for group in groups if self._starts[group] < self._starts[group + 1]]
+
+    def _numbers(self, column: Any, start: int) -> Tensor:
+        self._check_there(column, start)
+        lengths = np.asarray(column.value_lengths())
+        others = np.flatnonzero(lengths != self.shape[1])
+        if len(others):
+            raise ValueError(
+                f"{self._file.argument}: every vector in column {self._column!r} of "
+                f"{self._file.path.name} must have the same length; the first has "
+                f"{self.shape[1]}, row {start + others[0]} has {lengths[others[0]]}."
+            )
+        flat = column.flatten()
+        if flat.null_count:
+            row = start + int(np.flatnonzero(flat.is_null())[0]) // self.shape[1]
+            raise ValueError(
+                f"{self._file.argument} must be finite; {self.where(row)} lacks a number. Drop or "
+                f"repair such rows first."
+            )
+        values = flat.to_numpy(zero_copy_only=False)
+        return as_tensor(values.reshape(len(column), self.shape[1]), self._file.argument)
+
+    def _check_there(self, column: Any, start: int) -> None:
+        if column.null_count:
+            row = start + int(np.flatnonzero(column.is_null())[0])
+            raise ValueError(
+                f"{self._file.argument}: column {self._column!r} of {self._file.path.name} must "
+                f"have a vector in every row; row {row} has none. Drop such rows first."
+            )
+
+
+class OpenedParquet:
+    """A parquet file between opening and closing; its errors name it."""
+
+    def __init__(self, file: File, arrow: Any) -> None:
+        self._file, self._arrow = file, arrow
+        self._opened: Any = None
+
+    def __enter__(self) -> Any:
+        with self._file.opened():  # it has to be the same as before
+            pass
+        try:
+            self._opened = self._arrow.parquet.ParquetFile(
+                self._file.path, pre_buffer=False, buffer_size=numerics.PARQUET_BUFFER_BYTES
+            )
+        except (self._arrow.ArrowException, OSError) as error:
+            raise self._unreadable(error) from error
+        return self._opened
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._opened.close()
+        if isinstance(error, self._arrow.ArrowException | OSError):
+            with self._file.opened():  # where it changed meanwhile, that is the reason
+                raise self._unreadable(error) from error
+
+    def _unreadable(self, error: BaseException) -> ValueError:
+        message = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        return ValueError(f"{self._file.label} is no readable .parquet file: {message}.")
+
+
+def import_pyarrow(what: str) -> Any:
+    """The package, or an error that says what needs it."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError(f"{what} needs pyarrow; pip install 'tellmost[parquet]'.") from error
+    return pyarrow
+
+
+def is_vector(arrow: Any, kind: Any) -> bool:
+    """Whether a column of this type holds lists of numbers."""
+    types = arrow.types
+    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return is_list and (types.is_floating(kind.value_type) or types.is_integer(kind.value_type))

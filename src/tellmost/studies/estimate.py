@@ -1,0 +1,257 @@
+"""estimate(): device, memory, passes and time of a selection, before it is made."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import torch
+
+from tellmost import checking, numerics
+from tellmost.checking.points import sizes_of
+from tellmost.exchange import ALONE
+from tellmost.memory import Sizes, in_words
+from tellmost.rules import Rule
+from tellmost.scene import Scene
+from tellmost.studies.trial import Request, Trial, try_out
+from tellmost.studies.words import entry, number, paragraph
+
+
+@dataclass(frozen=True)
+class Range:
+    """From least to most, with what is likely between them."""
+
+    least: float
+    likely: float
+    most: float
+
+    def to_dict(self) -> dict[str, float]:
+        return {"least": self.least, "likely": self.likely, "most": self.most}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a selection will take."""
+
+    rule: str
+    k: int
+    rows: int
+    features: int
+    targets: int
+    device: str
+    pool: str  # held or streamed
+    form: str  # weight space or function space
+    data_bytes: int  # of the pool
+    memory: int  # bytes needed beyond what you hold, at most
+    budget: int  # bytes that may be taken
+    columns_ahead: int
+    passes: Range  # over the pool, after the first look at it
+    seconds: Range
+    trial_rows: int  # that were timed
+
+    def describe(self) -> str:
+        """For a terminal."""
+        lines = [entry(name, text, 10) for name, text in facts_about(self)]
+        return "\n".join([*lines, "", paragraph(caveat(self))])
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines."""
+        return dict(vars(self)) | {
+            "passes": self.passes.to_dict(),
+            "seconds": self.seconds.to_dict(),
+        }
+
+
+def estimate(
+    pool: Any,
+    targets: Any,
+    k: int,
+    *,
+    rule: str | Rule = "vtl",
+    kernel: Any = None,
+    noise_ratio: float | None = None,
+    noise_std: Any = None,
+    normalize: str | None = None,
+    observed: Any = None,
+    candidates: Any = None,
+    target_weights: Any = None,
+    replace: bool = False,
+    columns_ahead: int | None = None,
+    device: Any = None,
+    memory: int | str | None = None,
+) -> Estimate:
+    """What ``select`` would take with the same arguments, from a trial of about a second.
+
+    Reads only the first rows of the pool, so that a row that is not finite may be found later.
+    """
+    chosen = checking.check_rule(rule)
+    checking.check_combination(chosen, targets is not None, replace, True, False)
+    bounds = checking.check_bounds(k, None, None, None, chosen, True)
+    assert bounds.k is not None
+    ahead = checking.check_columns_ahead(columns_ahead)
+    scene = checking.check_scene(
+        pool,
+        targets,
+        checking.check_kernel(kernel),
+        normalize=normalize,
+        observed=observed,
+        candidates=candidates,
+        target_weights=target_weights,
+        rule=chosen,
+        k=bounds.k,
+        replace=replace,
+        device=device,
+        memory=memory,
+        exchange=ALONE,
+    )
+    ratio, std = checking.check_noise(noise_ratio, noise_std, scene)
+    no_limits = {"cost": None, "budget": None, "groups": None, "max_per_group": None}
+    limits = checking.check_limits(scene, chosen, replace=replace, **no_limits)
+    checking.check_enough(bounds, limits, ALONE)
+    request = Request(scene, chosen, ratio, std, bounds.k, normalize, ahead, replace)
+    with closing(scene.pool.source), torch.inference_mode():
+        return sum_up(request, measure(request))
+
+
+def measure(request: Request) -> list[Trial]:
+    """Trials on a quarter of the trial's rows and, if that was quick, on all of them."""
+    pool = request.scene.pool
+    n, width = len(pool), pool.dimension * pool.source.dtype.itemsize
+    # fewer rows than features would be treated in function space
+    count = min(n, max(numerics.TRIAL_BYTES // width, 2 * pool.dimension))
+    quarter = max(count // 4, min(n, 2 * pool.dimension))
+    try_out(request, min(n, max(quarter // 4, 1)))  # libraries take their time at the first call
+    trials = [try_out(request, quarter)]
+    seconds = trials[0].first_look + trials[0].set_up + trials[0].each_pass
+    if count > quarter and seconds <= numerics.TRIAL_SECONDS / 4:
+        trials.append(try_out(request, count))
+    return trials
+
+
+def at_size(trials: list[Trial], part: str, rows: int) -> float:
+    """Seconds of a part for so many rows: a straight line through the trials, or to zero.
+
+    What four times the rows did not slow down is taken for constant, such as launches on a GPU.
+    """
+    last = trials[-1]
+    value = getattr(last, part)
+    if last.rows == rows:
+        return value
+    slope = value / last.rows
+    if len(trials) > 1:
+        rise = value - getattr(trials[0], part)
+        slope = min(max(rise / (last.rows - trials[0].rows), 0.0), slope)
+    return value + slope * (rows - last.rows)
+
+
+def sum_up(request: Request, trials: list[Trial]) -> Estimate:
+    scene, trial, k = request.scene, trials[-1], request.k
+    n, pool = len(scene.pool), scene.pool
+    passes = passes_of(trial, k)
+    first = at_size(trials, "first_look", n) + at_size(trials, "set_up", n)
+    columns = trial.per_entry * n * k**2 / 2
+    picks = k * at_size(trials, "each_pick", n) + columns
+    each = at_size(trials, "each_pass", n)
+    made = [count - trial.passes_at_start for count in (passes.least, passes.likely, passes.most)]
+    least, likely, most = (first + picks + count * each for count in made)
+    margin = numerics.TRIAL_MARGIN
+    is_held = scene.plan.holds_pool or not pool.is_streamed
+    sizes = sizes_of(pool.source, scene.targets, scene.kernel, request.rule, k)
+    return Estimate(
+        rule=request.rule.name,
+        k=k,
+        rows=n,
+        features=pool.dimension,
+        targets=sizes.targets,
+        device=str(pool.device),
+        pool="held" if is_held else "streamed",
+        form=trial.form,
+        data_bytes=sizes.data_bytes,
+        memory=memory_of(scene, sizes, trial, request.rule),
+        budget=scene.plan.budget,
+        columns_ahead=trial.width,
+        passes=passes,
+        seconds=Range(least / margin, likely, most * margin),
+        trial_rows=trial.rows,
+    )
+
+
+def passes_of(trial: Trial, k: int) -> Range:
+    """Over the rows: to set up, and then for every so many picks; nobody reads after the last."""
+    start, width = trial.passes_at_start, trial.width
+    if trial.way == "once":
+        least = likely = most = start
+    elif trial.way == "lazily":
+        least, likely, most = start, start + ceil(trial.passes_per_pick * k), start + k
+    elif trial.way == "in rounds":
+        least = start + ceil(k / numerics.MOST_DRAFTED)
+        likely, most = max(least, start + ceil(trial.passes_per_pick * k)), start + k
+    else:
+        least = start + ceil((k - 1) / width)
+        hoped = (k - 1) * (1 / width + (1 / numerics.FORECAST_REACH if width > 1 else 0))
+        likely, most = start + ceil(hoped), max(start + k, least)
+    return Range(least, min(max(likely, least), most), most)
+
+
+def memory_of(scene: Scene, sizes: Sizes, trial: Trial, rule: Rule) -> int:
+    """Bytes that will be taken: the plan's parts, and columns and covariances that are kept."""
+    plan = scene.plan
+    parts = sizes.for_rows + sizes.for_points + sizes.for_blocks(plan.block_bytes)
+    parts += sizes.data_bytes if plan.holds_pool else 0
+    kept = 8 * sizes.rows * trial.width * trial.values
+    reads_covariance = trial.form == "function space" or "covariance" in rule.needs
+    if trial.keeps_covariance and reads_covariance:
+        kept += 8 * sizes.rows * sizes.targets
+    return parts + min(kept, plan.kept)
+
+
+def facts_about(estimate: Estimate) -> Iterator[tuple[str, str]]:
+    about = f"about {estimate.targets:,} targets " if estimate.targets else ""
+    yield (
+        "selection",
+        f"{estimate.k:,} of {estimate.rows:,} rows of {estimate.features:,} features {about}by "
+        f"{estimate.rule}, in {estimate.form}",
+    )
+    where = "held in memory" if estimate.pool == "held" else "streamed, pass by pass"
+    yield "device", estimate.device
+    yield "pool", f"{in_words(estimate.data_bytes)}, {where}"
+    yield (
+        "memory",
+        f"up to {in_words(estimate.memory)} beyond what you hold; the budget is "
+        f"{in_words(estimate.budget)}",
+    )
+    passes = estimate.passes
+    together = f"up to {estimate.columns_ahead} picks share a pass"
+    if passes.least == passes.most:
+        yield "passes", f"{passes.least:,.0f}"
+    else:
+        yield (
+            "passes",
+            f"about {passes.likely:,.0f}; at least {passes.least:,.0f}, at most "
+            f"{passes.most:,.0f}; {together}",
+        )
+    seconds = estimate.seconds
+    yield (
+        "time",
+        f"about {in_time(seconds.likely)}; from {in_time(seconds.least)} to "
+        f"{in_time(seconds.most)}",
+    )
+
+
+def caveat(estimate: Estimate) -> str:
+    text = (
+        f"Times come from a short trial on {estimate.trial_rows:,} rows, on this machine as busy "
+        f"as it is now."
+    )
+    if estimate.pool == "streamed":
+        text += " A file that the trial found in memory is read more slowly from the disk."
+    return text
+
+
+def in_time(seconds: float) -> str:
+    """0.012 is 12 ms, 90 is 1.5 min."""
+    for size, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s")):
+        if seconds >= size:
+            return f"{number(seconds / size)} {unit}"
+    return f"{number(1000 * seconds)} ms"

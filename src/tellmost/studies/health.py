@@ -1,0 +1,274 @@
+"""What can be said about a pool from its rows alone: lengths, copies, directions."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tellmost import checking, numerics
+from tellmost.exchange import ALONE
+from tellmost.kernels import Linear
+from tellmost.pools import Normalization, Pool
+from tellmost.rules import Random
+from tellmost.scene import Scene, check_variance
+from tellmost.studies.duplicates import Likeness, count_duplicates, row_bits, sample_size
+from tellmost.studies.moments import Moments
+from tellmost.studies.words import bullet, count_of, entry, number, percent
+
+
+@dataclass(frozen=True)
+class Norms:
+    """Lengths of the rows, as a selection sees them."""
+
+    least: float
+    lower_quartile: float
+    median: float
+    upper_quartile: float
+    largest: float
+    least_above_zero: float  # 0 if all rows are zero
+    zero_rows: int
+
+    @classmethod
+    def of(cls, lengths: np.ndarray) -> "Norms":
+        above = lengths[lengths > 0]
+        least, lower, median, upper, largest = np.quantile(lengths, [0, 0.25, 0.5, 0.75, 1])
+        return cls(
+            least=float(least),
+            lower_quartile=float(lower),
+            median=float(median),
+            upper_quartile=float(upper),
+            largest=float(largest),
+            least_above_zero=float(above.min()) if len(above) else 0.0,
+            zero_rows=len(lengths) - len(above),
+        )
+
+    @property
+    def spread(self) -> float:
+        """The longest row over the shortest that is not zero."""
+        return self.largest / self.least_above_zero if self.largest > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class Health:
+    """A pool in numbers, each over all rows unless a size beside it says otherwise.
+
+    Duplicates are counted among the rows as given; all else is about the rows as a selection sees
+    them, so after ``normalize``.
+    """
+
+    rows: int
+    features: int
+    dtype: str
+    normalize: str | None
+    norms: Norms
+    duplicates: int  # rows that equal an earlier one
+    near_duplicates: float  # share of rows with another of cosine NEAR_DUPLICATE or more
+    near_duplicates_from: int  # rows that were compared with all others
+    effective_rank: float  # (tr M)^2 / |M|^2 of the second moment M
+    share_along_mean: float  # |E x|^2 / E |x|^2
+    directions_from: int  # rows that the second moment comes from
+    mean: np.ndarray  # (d,)
+    principal_directions: np.ndarray  # (2, d) about the mean; zero where there is none
+    explained: tuple[float, float]  # their shares of the variance about the mean
+    normalization: Normalization
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a careful colleague would mention, in plain words."""
+        return list(remarks_on(self))
+
+    def project(self, points: Any) -> np.ndarray:
+        """Rows as given, on the two principal directions: (b, 2), for a map."""
+        data = torch.from_numpy(np.atleast_2d(np.asarray(points, dtype=np.float64)))
+        return (self.normalization.apply(data).numpy() - self.mean) @ self.principal_directions.T
+
+    def describe(self) -> str:
+        """For a terminal."""
+        lines = [entry(name, text, 17) for name, text in facts_about(self)]
+        return "\n".join([*lines, *map(bullet, self.remarks)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines: everything but the vectors."""
+        left_out = ("mean", "principal_directions", "normalization", "norms", "explained")
+        plain = {name: value for name, value in vars(self).items() if name not in left_out}
+        return plain | {
+            "norms": dict(vars(self.norms)),
+            "near_duplicate_cosine": numerics.NEAR_DUPLICATE,
+            "explained": list(self.explained),
+            "remarks": self.remarks,
+        }
+
+
+@torch.inference_mode()
+def examine(
+    pool: Any,
+    *,
+    normalize: str | None = None,
+    device: Any = None,
+    memory: int | str | None = None,
+    seed: int = 0,
+) -> Health:
+    """Look at every row of a pool, given as ``select`` takes it, a few times at most.
+
+    Near-duplicates and directions come from a random sample of rows where all would take more than
+    a few seconds; the seed decides which. Never holds a pool that ``select`` would stream.
+    """
+    scene = check_pool(pool, normalize, device, memory)
+    with closing(scene.pool.source):
+        scene = scene.surveyed(normalize)
+        check_variance(scene.kernel, scene.known.prior_variance, "pool")
+        return look(scene, normalize, np.random.default_rng(seed))
+
+
+def check_pool(pool: Any, normalize: str | None, device: Any, memory: int | str | None) -> Scene:
+    """The pool as ``select`` would take it, with all its errors; not read yet."""
+    if getattr(pool, "ndim", 2) == 1:
+        raise ValueError(
+            f"pool must have rows of features to be examined; got shape {tuple(pool.shape)}. Row "
+            f"numbers of a Precomputed kernel have no features; a single feature is (n, 1)."
+        )
+    return checking.check_scene(
+        pool,
+        None,
+        Linear(),
+        normalize=normalize,
+        observed=None,
+        candidates=None,
+        target_weights=None,
+        rule=Random(),
+        k=None,
+        replace=False,
+        device=device,
+        memory=memory,
+        exchange=ALONE,
+    )
+
+
+def look(scene: Scene, normalize: str | None, rng: np.random.Generator) -> Health:
+    """One pass for everything that the survey does not know."""
+    pool, normalization = as_given(scene.pool), scene.pool.normalization
+    n, d = len(pool), pool.dimension
+    compared = draw(rng, n, sample_size(n, d, pool.device, scene.plan.kept))
+    counted = draw(rng, n, moment_rows(n, d, pool.device))
+    likeness = Likeness(compared.to(pool.device), normalization.apply(pool.rows(compared)))
+    moments = Moments(d, pool.device)
+    bits = torch.empty(n, 2, dtype=torch.int64, device=pool.device)
+    for start, stop, block in pool.blocks():
+        bits[start:stop] = row_bits(block)
+        rows = normalization.apply(block)
+        likeness.add(start, rows)
+        moments.add(rows if len(counted) == n else rows[within(counted, start, stop)])
+    directions, explained = moments.principal()
+    return Health(
+        rows=n,
+        features=d,
+        dtype=str(pool.source.dtype).removeprefix("torch."),
+        normalize=normalize,
+        norms=Norms.of(scene.known.prior_variance.sqrt().cpu().numpy()),
+        duplicates=count_duplicates(pool, bits),
+        near_duplicates=likeness.share(),
+        near_duplicates_from=len(compared),
+        effective_rank=moments.effective_rank(),
+        share_along_mean=moments.share_along_mean(),
+        directions_from=moments.count,
+        mean=moments.mean.cpu().numpy(),
+        principal_directions=directions.cpu().numpy(),
+        explained=(float(explained[0]), float(explained[1])),
+        normalization=Normalization(
+            None if normalization.mean is None else normalization.mean.cpu(),
+            normalization.to_unit_length,
+        ),
+    )
+
+
+def as_given(pool: Pool) -> Pool:
+    """The same rows without normalisation."""
+    return replace(pool, normalization=Normalization(), ready=None, inverse_length=None)
+
+
+def draw(rng: np.random.Generator, n: int, count: int) -> Tensor:
+    """So many row numbers, ascending."""
+    numbers = np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
+    return torch.from_numpy(numbers)
+
+
+def within(rows: Tensor, start: int, stop: int) -> Tensor:
+    """Those of ascending rows that a block has, counted from its first."""
+    first, last = torch.searchsorted(rows, torch.tensor([start, stop])).tolist()
+    return rows[first:last] - start
+
+
+def moment_rows(n: int, d: int, device: torch.device) -> int:
+    """Rows for the second moment: as many as the work allows, yet enough to see all directions."""
+    work = numerics.HEALTH_WORK.get(device.type, numerics.HEALTH_WORK["cuda"])
+    return min(n, max(int(work / (2 * d**2)), 4 * d))
+
+
+def facts_about(health: Health) -> Iterator[tuple[str, str]]:
+    norms = health.norms
+    normalized = "" if health.normalize is None else f", normalised: {health.normalize}"
+    yield "pool", f"{health.rows:,} rows of {health.features:,} {health.dtype}{normalized}"
+    yield (
+        "norms",
+        f"{number(norms.least)} to {number(norms.largest)}, half of them from "
+        f"{number(norms.lower_quartile)} to {number(norms.upper_quartile)}, median "
+        f"{number(norms.median)}",
+    )
+    yield "duplicates", f"{count_of(health.duplicates, 'row equals', 'rows equal')} an earlier one"
+    yield (
+        "near-duplicates",
+        f"{percent(health.near_duplicates)} of rows have another with a cosine of "
+        f"{numerics.NEAR_DUPLICATE} or more{sampled(health.near_duplicates_from, health.rows)}",
+    )
+    yield (
+        "effective rank",
+        f"{number(health.effective_rank)} of {health.features:,}: (tr M)²/|M|² of the second "
+        f"moment{sampled(health.directions_from, health.rows)}",
+    )
+    yield (
+        "the mean row",
+        f"has {percent(health.share_along_mean)} of the squared length; 0% for centred rows",
+    )
+
+
+def sampled(count: int, n: int) -> str:
+    return "" if count == n else f" (from {count:,} random rows)"
+
+
+def remarks_on(health: Health) -> Iterator[str]:
+    norms = health.norms
+    if norms.zero_rows:
+        yield (
+            f"{count_of(norms.zero_rows, 'row is', 'rows are')} zero: nothing is uncertain there, "
+            f"so nothing can be gained. Were all items embedded?"
+        )
+    if norms.spread > numerics.NORMS_DIFFER:
+        yield (
+            f"rows are not of one length: norms differ by a factor {number(norms.spread)}, and a "
+            f"long row counts as more telling. Consider normalize='unit' (--normalize unit)."
+        )
+    if health.duplicates:
+        yield (
+            f"{count_of(health.duplicates, 'row copies', 'rows copy')} another: a copy may be "
+            f"picked too, as a repeated observation. Drop copies if their label is the same."
+        )
+    if health.near_duplicates > numerics.MANY_NEAR_DUPLICATES:
+        yield (
+            f"{percent(health.near_duplicates)} of rows have a near-duplicate: picks that look "
+            f"alike tell less. groups with max_per_group keeps them apart."
+        )
+    if health.share_along_mean > numerics.SHARED_DIRECTION:
+        yield (
+            f"rows are not centred: their mean has {percent(health.share_along_mean)} of their "
+            f"squared length, and tells none from another. Consider normalize='center+unit'."
+        )
+    is_wide = health.features >= 10 * numerics.FEW_DIRECTIONS
+    if is_wide and 0 < health.effective_rank < numerics.FEW_DIRECTIONS:
+        yield (
+            f"rows lie along few directions (effective rank {number(health.effective_rank)} of "
+            f"{health.features:,}): a few picks settle most of what the pool can tell."
+        )

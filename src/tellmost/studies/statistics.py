@@ -1,0 +1,81 @@
+"""Means with their standard errors, and when a difference is one."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tellmost import numerics
+from tellmost.shapes import Float
+
+
+def t_quantile(freedom: int) -> float:
+    """Student's t, two-sided at 95%; from 31 degrees on an expansion about the normal quantile."""
+    if freedom <= len(numerics.T_95):
+        return numerics.T_95[freedom - 1]
+    z = numerics.Z_95
+    first = (z**3 + z) / (4 * freedom)
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+    return z + first + second
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean of so many values, and its standard error; the error of one value is not known."""
+
+    value: float
+    error: float | None
+    count: int
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "Mean":
+        count = len(values)
+        error = float(np.std(values, ddof=1) / np.sqrt(count)) if count > 1 else None
+        return cls(float(np.mean(values)), error, count)
+
+    @classmethod
+    def over_runs_and_targets(cls, values: Float[np.ndarray, "runs targets"]) -> "Mean":
+        """Of values that vary with the run and with the target, both of them draws.
+
+        Runs on overlapping halves of one pool, asked about the same targets, are alike: their
+        spread alone understates how far the mean may be from that of other targets. So the spread
+        over targets is added; degrees of freedom as Satterthwaite 1946 has them.
+        """
+        runs, targets = cls.of(values.mean(axis=1)), cls.of(values.mean(axis=0))
+        if runs.error is None or targets.error is None:
+            return cls(runs.value, None, min(runs.count, targets.count))
+        parts = [(one.error or 0.0, one.count - 1) for one in (runs, targets)]
+        error = float(np.hypot(runs.error, targets.error))
+        if error == 0:
+            return cls(runs.value, error, min(runs.count, targets.count))
+        freedom = error**4 / sum(part**4 / count for part, count in parts)
+        return cls(runs.value, error, int(freedom) + 1)
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the mean differs from zero at 95%, else 0."""
+        if self.error is None or abs(self.value) <= t_quantile(self.count - 1) * self.error:
+            return 0
+        return 1 if self.value > 0 else -1
+
+    def to_dict(self) -> dict[str, float | int | None]:
+        return {"mean": self.value, "standard_error": self.error, "count": self.count}
+
+    def text(self, scale: float = 1.0, digits: int = 1) -> str:
+        """12.3 ± 1.1, without the error where it is not known."""
+        mean = f"{scale * self.value:.{digits}f}"
+        return mean if self.error is None else f"{mean} ± {scale * self.error:.{digits}f}"
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """Places in ascending order; equal values share the mean of theirs."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return ((last - counts + 1 + last) / 2)[inverse]
+
+
+def rank_correlation(x: np.ndarray, y: np.ndarray) -> Mean:
+    """Spearman's, with its standard error under no relation; 0 where either is constant."""
+    a, b = (ranks(values) - (len(values) + 1) / 2 for values in (x, y))
+    length = float(np.sqrt((a @ a) * (b @ b)))
+    value = float(a @ b) / length if length > 0 else 0.0
+    return Mean(value, 1 / np.sqrt(len(x) - 1) if len(x) > 1 else None, len(x))

@@ -1,0 +1,172 @@
+"""A short selection from the first rows of a pool, with the time that each part of it takes."""
+
+import time
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from tellmost import checking, numerics
+from tellmost.checkpoint import NoCheckpoint
+from tellmost.eligibility import Eligibility
+from tellmost.exchange import ALONE, Place
+from tellmost.greedy import Chooser, Lazy, Once, Stop, run
+from tellmost.posterior import Problem, Tracker, track
+from tellmost.rounds import fused_rounds
+from tellmost.rules import Rule
+from tellmost.scene import Observed, Scene, resolve_noise
+from tellmost.selecting import Task, choose_chooser
+from tellmost.studies.front import front_of
+
+
+@dataclass(frozen=True)
+class Request:
+    """A selection that was checked, but not made: its pool was not read."""
+
+    scene: Scene
+    rule: Rule
+    ratio: float | None
+    std: float | Tensor | None
+    k: int
+    normalize: str | None
+    columns_ahead: int | None
+    replace: bool
+
+    def of_front(self, count: int) -> "Request":
+        """The same of the first rows, with their share of the memory; nothing observed."""
+        scene, n = self.scene, len(self.scene.pool)
+        candidates = scene.candidates
+        some = None if candidates is None else candidates[candidates < count]
+        some = some if some is not None and len(some) > 1 else None
+        std = self.std[:count] if isinstance(self.std, Tensor) else self.std
+        front = replace(
+            scene,
+            pool=replace(scene.pool, source=front_of(scene.pool.source, count)),
+            candidates=some,
+            observed=Observed(torch.empty(0, dtype=torch.int64)),
+            plan=replace(scene.plan, kept=scene.plan.kept * count // n),
+            pool_place=Place.of(count, ALONE),
+            place=Place.of(count if some is None else len(some), ALONE),
+        )
+        return replace(self, scene=front, std=std)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Seconds, for so many rows."""
+
+    rows: int
+    first_look: float  # reading, checking, normalising
+    set_up: float
+    each_pass: float  # that makes columns
+    each_pick: float  # beside its share of passes
+    per_entry: float  # of a column of an earlier pick, for one row; function space only
+    form: str
+    width: int  # columns that a pass makes
+    values: int  # running values per row
+    keeps_covariance: bool
+    passes_at_start: int
+    passes_per_pick: float
+    way: str  # how picks are found: "all rows", "once", "lazily", "in rounds"
+
+
+class Watch:
+    """Seconds since the last look; on a GPU once its work is done."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self.lap()
+
+    def lap(self) -> float:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        now = time.perf_counter()
+        passed, self._last = now - getattr(self, "_last", now), now
+        return passed
+
+
+def try_out(request: Request, count: int) -> Trial:
+    """Select a few rows from the first ``count`` of the pool."""
+    request = request.of_front(count)
+    watch = Watch(request.scene.pool.device)
+    task = read(request)
+    first_look = watch.lap()
+    few = min(task.stop.picks or 1, numerics.MOST_COLUMNS_AHEAD)
+    problem = task.scene.problem(request.rule, task.noise, few, request.columns_ahead)
+    watch.lap()
+    tracker = track(problem)
+    set_up = watch.lap()
+    picks = min(task.stop.picks or 1, max(2 * tracker.width, 8))
+    eligibility = Eligibility(task.limits, problem.place)
+    rounds = fused_rounds(tracker, request.rule, eligibility, picks)
+    chooser = choose_chooser(task, problem, tracker, eligibility, rounds)
+    watch.lap()
+    if not chooser.reads_all_rows:
+        chooser.best(task.stop.least)  # scores all rows, and never again
+    set_up, at_start = set_up + watch.lap(), tracker.passes
+    run(chooser, tracker, eligibility, Stop(picks), lambda *_: None, NoCheckpoint(), rounds)
+    running, passes = watch.lap(), tracker.passes - at_start
+    each_pass = time_of_pass(tracker, chooser, watch)
+    return Trial(
+        rows=count,
+        first_look=first_look,
+        set_up=set_up,
+        each_pass=each_pass,
+        each_pick=max(running - passes * each_pass, 0.0) / picks,
+        per_entry=time_per_entry(tracker, problem, watch),
+        form=tracker.form,
+        width=tracker.width,
+        values=len(getattr(tracker, "running", (None,))),
+        keeps_covariance=problem.keeps_covariance,
+        passes_at_start=at_start,
+        passes_per_pick=passes / picks,
+        way="in rounds" if rounds is not None else way_of(chooser),
+    )
+
+
+def read(request: Request) -> Task:
+    """The task of the request, with its rows read: a few picks, half of the rows at most."""
+    scene = request.scene.surveyed(request.normalize)
+    no_limits = {"cost": None, "budget": None, "groups": None, "max_per_group": None}
+    limits = checking.check_limits(scene, request.rule, replace=request.replace, **no_limits)
+    return Task(
+        scene=scene,
+        rule=request.rule,
+        noise=resolve_noise(scene, request.ratio, request.std),
+        limits=limits,
+        stop=Stop(min(request.k, max(len(scene.rows) // 2, 1))),
+        normalize=request.normalize,
+        conditional=True,
+        floor=False,
+        columns_ahead=request.columns_ahead,
+        checkpoint=None,
+    )
+
+
+def way_of(chooser: Chooser) -> str:
+    if isinstance(chooser, Once):
+        return "once"
+    return "lazily" if isinstance(chooser, Lazy) else "all rows"
+
+
+def time_of_pass(tracker: Tracker, chooser: Chooser, watch: Watch) -> float:
+    """To make the columns of as many rows as a pass makes; 0 where no pass is ever made."""
+    if isinstance(chooser, Once):
+        return 0.0
+    watch.lap()
+    tracker.look_ahead(list(range(tracker.width)))
+    return watch.lap()
+
+
+def time_per_entry(tracker: Tracker, problem: Problem, watch: Watch) -> float:
+    """In function space a pick reads the columns of all earlier ones, for every row."""
+    if tracker.form != "function space":
+        return 0.0
+    columns = torch.ones(
+        numerics.LEAST_BLOCK_ROWS, len(problem.rows), dtype=torch.float64, device=problem.device
+    )
+    weights = columns.new_ones(len(columns))
+    watch.lap()
+    weights @ columns
+    posteriors = 2 if problem.sees_targets else 1
+    return posteriors * watch.lap() / columns.numel()

@@ -1,0 +1,16 @@
+"""Contract tests for a kernel or a rule of your own.
+
+They need no test framework: a broken contract raises an AssertionError that says which one, on
+what, and what would go wrong.
+
+>>> import torch
+>>> import tellmost as tm
+>>> from tellmost.testing import check_kernel, check_rule
+>>> check_kernel(tm.kernels.Gaussian(2.0), torch.randn(20, 3, dtype=torch.float64))
+>>> check_rule(tm.rules.VTL())
+"""
+
+from tellmost.testing.kernels import check_kernel
+from tellmost.testing.rules import check_rule
+
+__all__ = ["check_kernel", "check_rule"]

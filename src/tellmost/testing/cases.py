@@ -1,0 +1,117 @@
+"""Small random problems, and states of them that a rule may not change."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from tellmost import numerics
+from tellmost.exchange import ALONE, Place
+from tellmost.kernels import Gaussian, Kernel, Linear
+from tellmost.memory import Plan
+from tellmost.pools import Pool
+from tellmost.posterior import Problem, State
+from tellmost.rules import Rule
+from tellmost.rules.rule import targets_in_pool
+from tellmost.scene import Observed, Scene, resolve_noise
+from tellmost.selecting import select
+from tellmost.selection import Selection
+
+PROBLEMS, ROWS, FEATURES, TARGETS = 6, 20, 4, 3
+PICKS = 5
+NOISE_RATIO = 1.0
+INSIDE = {None: 0, "some": TARGETS - 1, "all": TARGETS}  # targets that are rows of the pool
+FIRST_INSIDE = 3
+UNLIMITED = Plan(2**40, holds_pool=False, block_bytes=numerics.BLOCK_BYTES, kept=2**40)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A small problem; ``name`` says which."""
+
+    name: str
+    kernel: Kernel
+    pool: Tensor
+    targets: Tensor | None
+    weights: Tensor | None
+
+    def problem(self, rule: Rule) -> Problem:
+        """As select poses it."""
+        place = Place.of(len(self.pool), ALONE)
+        scene = Scene(
+            pool=Pool.of(self.pool),
+            kernel=self.kernel,
+            candidates=None,
+            targets=self.targets,
+            target_weights=self.weights,
+            is_weighted=rule.weighs_targets,
+            observed=Observed(torch.empty(0, dtype=torch.int64)),
+            plan=UNLIMITED,
+            pool_place=place,
+            place=place,
+        ).surveyed(None)
+        return scene.problem(rule, resolve_noise(scene, NOISE_RATIO, None))
+
+    def select(self, rule: Rule) -> Selection:
+        return select(
+            self.pool,
+            self.targets,
+            PICKS,
+            rule=rule,
+            kernel=self.kernel,
+            noise_ratio=NOISE_RATIO,
+            target_weights=self.weights if rule.weighs_targets else None,
+            progress=False,
+        )
+
+
+def cases(rule: Rule, seed: int) -> Iterator[Case]:
+    for number in range(PROBLEMS):
+        generator = torch.Generator().manual_seed(PROBLEMS * seed + number)
+        points = torch.randn(ROWS + TARGETS, FEATURES, dtype=torch.float64, generator=generator)
+        weights = torch.rand(TARGETS, dtype=torch.float64, generator=generator) + 0.1
+        if not rule.weighs_targets:
+            weights = torch.ones(TARGETS, dtype=torch.float64)
+        targets = _targets(points, INSIDE[targets_in_pool(rule)])
+        for kernel in (Linear(), Gaussian(FEATURES**0.5)):
+            name = f"problem {number} with {type(kernel).__name__} kernel"
+            yield Case(name, kernel, points[:ROWS], targets, weights / weights.sum())
+            if not rule.needs_targets:
+                yield Case(f"{name} and no targets", kernel, points[:ROWS], None, None)
+
+
+def _targets(points: Tensor, inside: int) -> Tensor:
+    """So many of them rows of the pool, from one on that is observed in the checks."""
+    return torch.cat([points[FIRST_INSIDE : FIRST_INSIDE + inside], points[ROWS + inside :]])
+
+
+def copy_of(state: State) -> State:
+    """A state with memory of its own, also where the original is an expanded view."""
+    targets = state.targets
+    return replace(
+        state,
+        rows=state.rows.clone(),
+        noise_variance=state.noise_variance.contiguous().clone(),
+        fields={name: values.clone() for name, values in state.fields.items()},
+        targets=None
+        if targets is None
+        else replace(
+            targets,
+            variance=targets.variance.clone(),
+            prior_variance=targets.prior_variance.clone(),
+            weights=targets.weights.clone(),
+        ),
+    )
+
+
+def tensors_of(state: State) -> list[Tensor]:
+    tensors = [state.rows, state.noise_variance, *state.fields.values()]
+    if state.targets is not None:
+        tensors += [state.targets.variance, state.targets.prior_variance, state.targets.weights]
+    return tensors
+
+
+def same_state(one: State, other: State) -> bool:
+    pairs = zip(tensors_of(one), tensors_of(other), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs)

@@ -1,0 +1,141 @@
+"""How much n observations can tell about the targets at best."""
+
+from dataclasses import dataclass
+from math import e, expm1, log1p
+from typing import Any
+
+import numpy as np
+
+from tellmost.checking import check_positive, check_whole
+from tellmost.numerics import ENUMERATED
+from tellmost.shapes import Int
+from tellmost.theory.greedy import choose
+from tellmost.theory.joint import Joint
+from tellmost.theory.multisets import all_multisets, check_enumerable, count_multisets
+from tellmost.theory.ratios import SubmodularityRatio
+from tellmost.theory.reductions import reduce
+from tellmost.theory.setting import Setting, check_setting
+
+EXACT = "exact: every choice was tried"
+SUBMODULAR = "greedy, at least 1 - 1/e of the capacity: every sample is a target"
+WEAKLY_SUBMODULAR = "greedy, at least 1 - exp(-kappa) of the capacity: kappa was given"
+NO_GUARANTEE = "greedy, of no known share of the capacity: samples are not targets"
+
+
+@dataclass(frozen=True, eq=False)
+class Capacity:
+    """An information capacity in nats: ``value`` is reached by ``subset``, so it is a lower bound.
+
+    The capacity lies between ``value`` and ``upper``; ``guarantee`` says what is known of the
+    value. Where a bound must not be understated take ``upper``.
+    """
+
+    value: float
+    upper: float
+    subset: Int[np.ndarray, " n"]
+    guarantee: str
+    is_of_samples: bool  # every sample is a target: it bounds all that n observations can tell
+
+    @property
+    def is_exact(self) -> bool:
+        return self.guarantee == EXACT
+
+
+def information_capacity(
+    pool: Any,
+    targets: Any,
+    n: int,
+    *,
+    kernel: Any = None,
+    noise_std: Any,
+    method: str = "auto",
+    ratio: SubmodularityRatio | None = None,
+) -> Capacity:
+    r"""The most that n observations of the pool can tell about the targets.
+
+    .. math:: \gamma_{A,S}(n) = \max_{X \subseteq S,\, |X| \le n} I(f_A; y_X)
+
+    Hübotter et al. 2024, Sec. 2; X is a multiset, as in its footnote. Without targets it is
+    :math:`\gamma_S(n)`, the maximal information gain of Srinivas et al. 2009.
+
+    "exact" tries every X, "greedy" picks by ITL, "auto" is exact up to ``numerics.ENUMERATED``
+    choices. Greedy reaches :math:`1 - 1/e` of the capacity where every sample is a target
+    (Nemhauser et al. 1978), and :math:`1 - e^{-\kappa}` in general (Das and Kempe 2018), where
+    ``ratio`` gives the exact ``submodularity_ratio`` of n picks. ``upper`` is the smallest of what
+    follows from that, of :math:`\gamma_{A,S}(n) \le \gamma_S(n)` (data processing), and of
+    ``capacity_bound``; so there is an upper bound in any case.
+    """
+    setting = check_setting(pool, targets, kernel, noise_std)
+    count = check_whole(n, "n")
+    _check_ratio(ratio, count)
+    return find_capacity(setting, count, method=method, ratio=ratio)
+
+
+def find_capacity(
+    setting: Setting, n: int, *, method: str = "auto", ratio: SubmodularityRatio | None = None
+) -> Capacity:
+    choices = count_multisets(len(setting.pool), n)
+    if method not in ("auto", "exact", "greedy"):
+        raise ValueError(f'method must be "auto", "exact" or "greedy"; got {method!r}.')
+    if method == "exact":
+        check_enumerable(choices, "choice of n samples", 'Use method="greedy".')
+    if method == "exact" or (method == "auto" and choices <= ENUMERATED):
+        return _enumerated(setting, n)
+    return _greedy(setting, n, ratio)
+
+
+def capacity_bound(n: int, *, rank: int, signal_to_noise: float) -> float:
+    r"""An upper bound on the capacity of a kernel of finite rank, whatever the samples.
+
+    .. math:: \gamma_n \le \tfrac{r}{2} \log\big(1 + n s / r\big), \qquad
+        r = \min(n, \text{rank}), \quad s = \max_x k(x, x) / \rho^2(x)
+
+    The kernel-agnostic :math:`O(|X| \log n)` of the paper's table of rates, with its constant: the
+    r positive eigenvalues of :math:`P^{-1/2} K_{XX} P^{-1/2}` have a sum of at most n s, and
+    equal ones have the largest determinant. The rank is at most the number of samples, or the
+    number of features.
+    """
+    count, most = check_whole(n, "n"), check_whole(rank, "rank")
+    r = min(count, most)
+    return 0.5 * r * log1p(count * check_positive(signal_to_noise, "signal_to_noise") / r)
+
+
+def _enumerated(setting: Setting, n: int) -> Capacity:
+    subsets = all_multisets(len(setting.pool), n)
+    values = reduce(Joint.of(setting), subsets, "itl")
+    best = int(values.argmax())  # monotone: a smaller set tells no more
+    value = float(values[best])
+    return Capacity(value, value, subsets[best].numpy(), EXACT, setting.pool_is_targeted)
+
+
+def _greedy(setting: Setting, n: int, ratio: SubmodularityRatio | None) -> Capacity:
+    chosen = choose(setting, n, "itl")
+    value, is_of_samples = float(chosen.gains.sum()), setting.pool_is_targeted
+    upper, guarantee = _capacity_of_samples(setting, n), NO_GUARANTEE
+    if is_of_samples:
+        guarantee = SUBMODULAR
+    elif ratio is not None:
+        upper, guarantee = min(upper, value / -expm1(-ratio.value)), WEAKLY_SUBMODULAR
+    return Capacity(value, max(upper, value), chosen.indices, guarantee, is_of_samples)
+
+
+def _capacity_of_samples(setting: Setting, n: int) -> float:
+    """An upper bound on gamma_S(n)."""
+    own = setting.about(setting.pool)
+    signal = own.signal_to_noise
+    if signal == 0:
+        return 0.0
+    agnostic = capacity_bound(n, rank=len(own.pool), signal_to_noise=signal)
+    return min(float(choose(own, n, "itl").gains.sum()) / (1.0 - 1.0 / e), agnostic)
+
+
+def _check_ratio(ratio: SubmodularityRatio | None, n: int) -> None:
+    if ratio is None:
+        return
+    if not isinstance(ratio, SubmodularityRatio) or not ratio.is_exact or ratio.rule != "itl":
+        raise ValueError(
+            "ratio must be an exact submodularity_ratio of rule 'itl'; got "
+            f"{ratio!r}. A sampled one is an upper bound, and guarantees nothing."
+        )
+    if ratio.size != n:
+        raise ValueError(f"ratio must be that of n picks; got n={n} and a ratio of {ratio.size}.")

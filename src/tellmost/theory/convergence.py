@@ -1,0 +1,179 @@
+"""Bounds on gains, variances and errors: the convergence theorems with their constants."""
+
+from dataclasses import dataclass
+from math import inf, isqrt, sqrt
+from typing import Any
+
+import numpy as np
+
+from tellmost.checking import check_positive, check_whole
+from tellmost.shapes import Float
+from tellmost.theory.boundaries import variance_along
+from tellmost.theory.capacity import find_capacity
+from tellmost.theory.gains import task_complexity
+from tellmost.theory.greedy import choose, summed_gains
+from tellmost.theory.irreducible import leave_irreducible
+from tellmost.theory.setting import Setting, check_nonnegative, check_rule_name, check_setting
+from tellmost.theory.spans import conditioning, largest_variances, spanning_rows
+
+
+@dataclass(frozen=True)
+class GainBound:
+    """The gain of step n, Gamma_{n-1}, and what the theorem allows it."""
+
+    gain: float
+    bound: float
+    complexity: float  # alpha_n
+
+
+def gain_bound(
+    pool: Any, targets: Any, n: int, *, rule: str = "itl", kernel: Any = None, noise_std: Any
+) -> GainBound:
+    r"""How large the gain of step n can be: gains vanish as the capacity is used up.
+
+    .. math::
+        \text{ITL: } \Gamma_{n-1} \le \frac{\alpha_n}{n} \gamma_{A,S}(n), \quad
+        \text{VTL: } \Gamma_{n-1} \le \frac{2\sigma^2 \alpha_n}{n} \sum_{a \in A}
+            \gamma_{\{a\},S}(n), \quad
+        \text{MM-ITL: } \Gamma_{n-1} \le \frac{\alpha_n}{n} \sum_{a \in A} \gamma_{\{a\},S}(n)
+
+    Hübotter et al. 2024, App. "Convergence of Marginal Gain" and "Mean Marginal ITL", which takes
+    :math:`\alpha_n = 1`. The theorem for ITL prints :math:`\alpha_{n_1}` where its proof needs
+    :math:`\alpha_{n_1 + 1}`; this is the proof's. Capacities are taken at their upper bounds.
+    """
+    setting = check_setting(pool, targets, kernel, noise_std)
+    return bound_gain(setting, check_whole(n, "n"), check_rule_name(rule))
+
+
+def bound_gain(setting: Setting, n: int, rule: str) -> GainBound:
+    gains = summed_gains(setting, choose(setting, n, rule), rule)
+    complexity = float(task_complexity(gains)[-1])
+    if rule == "itl":
+        capacity = find_capacity(setting, n).upper
+    else:
+        each = (setting.about(setting.targets[a : a + 1]) for a in range(setting.target_count))
+        capacity = sum(find_capacity(one, n).upper for one in each)
+    if rule == "vtl":
+        capacity *= 2.0 * float(setting.kernel.diagonal(setting.targets).max())
+    return GainBound(float(gains[-1]), complexity * capacity / n, complexity)
+
+
+def variance_bound_within(
+    gain: float, *, rule: str = "itl", prior_variance: float, noise_variance: float
+) -> float:
+    r"""How large the variance of a target that is a sample can be, given the largest gain.
+
+    .. math::
+        \text{ITL, MM-ITL: } \sigma_n^2(x) \le 2 \tilde\sigma^2\, \Gamma_n, \qquad
+        \text{VTL: } \sigma_n^2(x) \le
+            \tfrac12 \big(\Gamma_n + \sqrt{\Gamma_n^2 + 4 \rho^2 \Gamma_n}\big)
+
+    Hübotter et al. 2024, App. "Proof of the convergence rates", lemma "Uniform convergence of
+    marginal variance within S", with :math:`\tilde\sigma^2` = prior plus noise variance, both the
+    largest. It holds after any picks; ``gain`` is in the unit of ``marginal_gains_along``. The
+    lemma is false for VTL, whose gain shrinks as fast as the square of the variance; there the
+    bound follows from what observing x itself would gain,
+    :math:`\sigma_n^4 / (\sigma_n^2 + \rho^2) \le \Gamma_n`.
+    """
+    rule = check_rule_name(rule)
+    prior = check_positive(prior_variance, "prior_variance")
+    noise = check_positive(noise_variance, "noise_variance")
+    gain = check_nonnegative(gain, "gain")
+    if rule == "vtl":
+        return 0.5 * (gain + sqrt(gain**2 + 4.0 * noise * gain))
+    return 2.0 * (prior + noise) * gain
+
+
+@dataclass(frozen=True, eq=False)
+class VarianceBound:
+    """Per target: the variance after n picks, and what the convergence theorem allows it.
+
+    ``bound`` uses the gain that was reached, ``a_priori`` the most that ``gain_bound`` allows.
+    """
+
+    variance: Float[np.ndarray, " m"]
+    floor: Float[np.ndarray, " m"]
+    bound: Float[np.ndarray, " m"]
+    a_priori: Float[np.ndarray, " m"]
+
+    @property
+    def reducible(self) -> Float[np.ndarray, " m"]:
+        """nu^2, the part of the bound above the floor."""
+        return np.maximum(self.bound - self.floor, 0.0)
+
+
+def variance_bound(
+    pool: Any,
+    targets: Any,
+    n: int,
+    *,
+    rule: str = "itl",
+    kernel: Any = None,
+    noise_std: Any,
+    ratio: float = 1.0,
+) -> VarianceBound:
+    r"""How uncertain each target can be after n picks of a rule.
+
+    .. math:: \sigma_n^2(x) \le \eta_S^2(x) + \frac{2 \sigma^2 k}{\bar\kappa}\, \Gamma_n
+        + c\, \frac{\gamma_k}{k}, \qquad
+        c = \frac{2 |\Omega| \sigma^2 \tilde\sigma^2}{\lambda_{\min}(K_{\Omega\Omega})}, \quad
+        k = \lfloor \sqrt n \rfloor
+
+    Hübotter et al. 2024, Thm. "Convergence rates" and its proof, with the constants; without the
+    :math:`2\sigma^2` before the gain for VTL. With Omega = S, or a basis of its span for inner
+    products; infinite where :math:`K_{SS}` is singular. Targets that are samples have the bound
+    of ``variance_bound_within`` too, and get the smaller one. ``ratio`` is a lower bound on
+    information ratios: 1 is the paper's assumption of submodularity, which holds for ITL where
+    every sample is a target; elsewhere the bound is as good as that assumption. The theorem has
+    :math:`\gamma_{A,S}` in both terms; its proof gives it for the gain, and the capacity of the
+    samples for the other.
+    """
+    setting = check_setting(pool, targets, kernel, noise_std)
+    rule, count = check_rule_name(rule), check_whole(n, "n")
+    weakness = check_positive(ratio, "ratio")
+    chosen = choose(setting, count + 1, rule)
+    gain = float(summed_gains(setting, chosen, rule)[-1])
+    floor = leave_irreducible(setting).value
+    most = bound_gain(setting, count + 1, rule).bound
+    return VarianceBound(
+        variance=variance_along(setting, chosen.indices[:-1].tolist())[-1],
+        floor=floor,
+        bound=_bound(setting, floor, gain, count, rule, weakness),
+        a_priori=_bound(setting, floor, most, count, rule, weakness),
+    )
+
+
+def error_bound(width: float, bound: VarianceBound) -> Float[np.ndarray, " m"]:
+    r"""How far the posterior mean can be from the true function at each target.
+
+    .. math:: |f(x) - \mu_n(x)| \le \beta_n(\delta)\, [\eta_S(x) + \nu_{A,S}(n)]
+
+    Hübotter et al. 2024, App. "Proof of Convergence in Non-probabilistic Setting", Thm. "Bound on
+    approximation error for ITL and VTL"; ``width`` is the ``confidence_width``.
+    """
+    beta = check_positive(width, "width")
+    return beta * (np.sqrt(bound.floor) + np.sqrt(bound.reducible))
+
+
+def _bound(
+    setting: Setting, floor: np.ndarray, gain: float, n: int, rule: str, ratio: float
+) -> Float[np.ndarray, " m"]:
+    sigma, noisy = largest_variances(setting)
+    noise = float(setting.noise_variance.max())
+    k = isqrt(n)
+    per_gain = k * (1.0 if rule == "vtl" else 2.0 * sigma) / ratio
+    beyond = floor + per_gain * gain + _distance_to_samples(setting, k)
+    if rule == "vtl":
+        within = variance_bound_within(gain, rule=rule, prior_variance=sigma, noise_variance=noise)
+    else:
+        within = 2.0 * noisy * gain
+    return np.where(setting.sampled_targets, np.minimum(beyond, within), beyond)
+
+
+def _distance_to_samples(setting: Setting, k: int) -> float:
+    """c gamma_k / k: what k observations of the samples leave of the variance above the floor."""
+    rows = spanning_rows(setting)
+    c = conditioning(setting, rows)
+    if c in (0.0, inf):
+        return c
+    return c * find_capacity(setting.within(rows), k).upper / k
