@@ -19,8 +19,9 @@ from tellmost.checkpoint import (
     NoCheckpoint,
     open_checkpoint,
 )
+from tellmost.choosers import Chooser, Eager, Lazy, Once
 from tellmost.eligibility import Eligibility, Limits
-from tellmost.greedy import Chooser, Eager, Lazy, Once, Stop, Trace, run
+from tellmost.greedy import Stop, Trace, run
 from tellmost.identity import identify
 from tellmost.posterior import Floor, Problem, Tracker, compute_floor, shortlist_length, track
 from tellmost.progress import ProgressLine

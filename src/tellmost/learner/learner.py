@@ -17,11 +17,11 @@ from tellmost.checking import (
     check_rule,
     check_whole,
 )
+from tellmost.choosers import Eager, score_all
 from tellmost.domains import Box
 from tellmost.eligibility import Eligibility, Limits
 from tellmost.exchange import Alone, Place
 from tellmost.gp import GP, as_gp
-from tellmost.greedy import Eager, score_all
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.words import write
 from tellmost.leaders import NO_NUMBERS

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from tellmost.choosers import score_all
 from tellmost.domains import Box
-from tellmost.greedy import score_all
 from tellmost.kernels.kernel import Points
 from tellmost.learner.noise import Noise
 from tellmost.numerics import REFINED_STARTS, TIE_TOLERANCE

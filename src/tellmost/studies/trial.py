@@ -8,9 +8,10 @@ from torch import Tensor
 
 from tellmost import checking, numerics
 from tellmost.checkpoint import NoCheckpoint
+from tellmost.choosers import Chooser, Lazy, Once
 from tellmost.eligibility import Eligibility
 from tellmost.exchange import ALONE, Place
-from tellmost.greedy import Chooser, Lazy, Once, Stop, run
+from tellmost.greedy import Stop, run
 from tellmost.posterior import Problem, Tracker, track
 from tellmost.rounds import fused_rounds
 from tellmost.rules import Rule
