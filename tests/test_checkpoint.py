@@ -15,8 +15,9 @@ import torch
 import tellmost as tm
 from problems import targets_for
 from tellmost import checkpoint as checkpoints
-from tellmost import progress, selecting
+from tellmost import selecting
 from tellmost.rules import BY_NAME
+from tellmost.running import progress
 
 N, D, M, K = 40, 8, 5, 12
 RNG = np.random.default_rng(0)
@@ -231,7 +232,7 @@ def test_the_time_left_is_that_of_new_picks(capfd, monkeypatch):
 def test_a_killed_process_loses_nothing(rule, path):
     code = (
         "import sys, time, numpy as np, tellmost as tm\n"
-        "from tellmost.progress import ProgressLine\n"
+        "from tellmost.running.progress import ProgressLine\n"
         "ProgressLine.__call__ = lambda *_: time.sleep(0.005)\n"
         "pool, targets = np.load(sys.argv[1]), np.load(sys.argv[2])\n"
         "tm.select(pool, targets, 200, rule=sys.argv[4], checkpoint=sys.argv[3])\n"

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tellmost as tm
-from tellmost import memory, numerics
+from tellmost import numerics
 from tellmost.checking import check_memory
+from tellmost.running import memory
 
 CPU = torch.device("cpu")
 POOL = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)

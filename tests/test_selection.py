@@ -644,7 +644,7 @@ def test_a_map_to_more_features_than_points_needs_no_matrix_of_features():
 
 
 def test_work_that_cannot_be_counted_shows_its_seconds(monkeypatch, capfd):
-    from tellmost import progress
+    from tellmost.running import progress
 
     monkeypatch.setattr(progress, "QUIET_SECONDS", 0.01)
     with progress.working(True, "checking"):
@@ -655,7 +655,7 @@ def test_work_that_cannot_be_counted_shows_its_seconds(monkeypatch, capfd):
 
 
 def test_work_is_quiet_where_nobody_looks(capfd):
-    from tellmost import progress
+    from tellmost.running import progress
 
     with progress.working(None, "checking"):
         pass

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tellmost.writing import check_writable, written_whole
+from tellmost.running.writing import check_writable, written_whole
 
 
 def test_the_file_appears_at_the_end_and_replaces_an_older_one(tmp_path):

@@ -17,11 +17,11 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from tellmost.exchange import Exchange
 from tellmost.greedy import Pick
 from tellmost.identity import Identity, differences
+from tellmost.running.processes import Exchange
+from tellmost.running.writing import written_whole
 from tellmost.shapes import Int
-from tellmost.writing import written_whole
 
 FORMAT = 1
 MARK = "tellmost_checkpoint"  # the first key of the first line; its value is the format

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.eligibility import Eligibility
-from tellmost.exchange import Place
 from tellmost.forecasting import find_shortlist, forecast, scores_to_come
 from tellmost.leaders import (
     Leaders,
@@ -24,6 +23,7 @@ from tellmost.leaders import (
 from tellmost.posterior import Tracker
 from tellmost.rules import Rule
 from tellmost.rules.rule import is_random
+from tellmost.running.processes import Place
 from tellmost.shapes import Float, Int
 
 LeastGain = Callable[[float | None], float]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.exchange import Place
+from tellmost.running.processes import Place
 from tellmost.shapes import Bool, Float, Int
 
 

@@ -16,7 +16,7 @@ import hashlib
 import torch
 from torch import Tensor
 
-from tellmost.exchange import ALONE, Exchange
+from tellmost.running.processes import ALONE, Exchange
 from tellmost.shapes import Int, Shaped
 
 GOLDEN = 0x9E3779B97F4A7C15 - 2**64

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.eligibility import Eligibility
-from tellmost.exchange import Place
 from tellmost.posterior import Tracker
 from tellmost.rules import Rule
+from tellmost.running.processes import Place
 from tellmost.shapes import Bool, Float, Int
 
 

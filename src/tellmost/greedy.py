@@ -13,9 +13,7 @@ import torch
 from tellmost import numerics
 from tellmost.choosers import Chooser
 from tellmost.eligibility import Eligibility
-from tellmost.leaders import (
-    NO_NUMBERS,
-)
+from tellmost.leaders import NO_NUMBERS
 from tellmost.posterior import Tracker
 
 Progress = Callable[[int, int | None, float], None]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.eligibility import Eligibility
-from tellmost.exchange import Place
+from tellmost.running.processes import Place
 from tellmost.shapes import Float, Int
 
 Measure = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.checking import check_points, check_rule, read_array
-from tellmost.exchange import ALONE, Place
 from tellmost.kernels import Kernel, Linear
 from tellmost.pools import Pool
 from tellmost.posterior import retrace
 from tellmost.rules import Rule
+from tellmost.running.processes import ALONE, Place
 from tellmost.selecting import select
 from tellmost.selection import Selection
 from tellmost.shapes import Float, Int

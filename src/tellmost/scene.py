@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.exchange import Place
 from tellmost.kernels import Kernel
-from tellmost.memory import Plan
 from tellmost.pools import Pool, Rows
 from tellmost.posterior import Observation, Problem
 from tellmost.rules import Rule
+from tellmost.running.memory import Plan
+from tellmost.running.processes import Place
 from tellmost.shapes import Float, Int, Shaped
 from tellmost.survey import Survey, survey
 

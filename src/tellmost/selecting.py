@@ -13,20 +13,15 @@ import torch
 from torch import Tensor
 
 from tellmost import checking
-from tellmost.checkpoint import (
-    Checkpoint,
-    FollowedCheckpoint,
-    NoCheckpoint,
-    open_checkpoint,
-)
+from tellmost.checkpoint import Checkpoint, FollowedCheckpoint, NoCheckpoint, open_checkpoint
 from tellmost.choosers import Chooser, Eager, Lazy, Once
 from tellmost.eligibility import Eligibility, Limits
 from tellmost.greedy import Stop, Trace, run
 from tellmost.identity import identify
 from tellmost.posterior import Floor, Problem, Tracker, compute_floor, shortlist_length, track
-from tellmost.progress import ProgressLine
 from tellmost.rounds import FusedRounds, fused_rounds
 from tellmost.rules import CosineSimilarity, Random, Rule, TopK
+from tellmost.running.progress import ProgressLine
 from tellmost.scene import Noise, Scene, resolve_noise
 from tellmost.selection import Selection
 from tellmost.sources import NamedArray

@@ -17,8 +17,8 @@ from tellmost.kernels.reading import read_kernel
 from tellmost.numerics import UNINFORMATIVE
 from tellmost.rules import Rule
 from tellmost.rules.reading import read_rule
+from tellmost.running.writing import written_whole
 from tellmost.shapes import Float, Int
-from tellmost.writing import written_whole
 
 if TYPE_CHECKING:
     import pandas

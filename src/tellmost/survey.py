@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.exchange import Place
 from tellmost.fingerprint import Fingerprint
 from tellmost.gpu import can_fuse
 from tellmost.kernels import Kernel, Linear
 from tellmost.kernels.algebra import matrix_size
 from tellmost.pools import Normalization, Pool
+from tellmost.running.processes import Place
 from tellmost.shapes import Float
 from tellmost.sources import Source
 

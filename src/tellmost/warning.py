@@ -3,9 +3,9 @@
 import warnings
 
 from tellmost import numerics
-from tellmost.exchange import Exchange, Place
 from tellmost.posterior import FewRows, Problem, Tracker
 from tellmost.rules import Rule
+from tellmost.running.processes import Exchange, Place
 from tellmost.scene import Noise, evenly_spaced
 
 STACK_LEVEL = 6  # from here to the line that called select, through torch's wrapper of it

@@ -4,16 +4,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from tellmost.kernels import (
-    FeatureMap,
-    Gaussian,
-    Laplace,
-    Linear,
-    Matern,
-    Product,
-    Scaled,
-    Sum,
-)
+from tellmost.kernels import FeatureMap, Gaussian, Laplace, Linear, Matern, Product, Scaled, Sum
 
 ROOT = torch.tensor([[1.0, 0.2], [-0.4, 0.7]], dtype=torch.float64)
 KERNELS = {

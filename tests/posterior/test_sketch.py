@@ -8,7 +8,6 @@ import torch
 
 import oracle
 from problems import tensor
-from tellmost.exchange import Alone, Place
 from tellmost.kernels import Gaussian, Kernel, Matern
 from tellmost.numerics import SEEING_TOLERANCE, SKETCH_NOISE, SKETCH_TOLERANCE
 from tellmost.pools import Pool
@@ -23,6 +22,7 @@ from tellmost.posterior import (
     TargetState,
 )
 from tellmost.posterior.sketch import must_be_many
+from tellmost.running.processes import Alone, Place
 
 KERNELS = {"gaussian": Gaussian(1.0), "matern": Matern(2.5, 3.0)}
 N = 250

@@ -6,7 +6,6 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 import tellmost as tm
-from tellmost.exchange import Alone, Place
 from tellmost.kernels import Gaussian, Laplace, Linear, Matern, Scaled, Sum
 from tellmost.pools import Pool
 from tellmost.posterior import Problem, State
@@ -14,6 +13,7 @@ from tellmost.posterior.among_rows import NAME, CovarianceAmongRows
 from tellmost.posterior.functions import FunctionPosterior
 from tellmost.posterior.problem import TargetState, prior_correlation
 from tellmost.posterior.targets import covariance_fields
+from tellmost.running.processes import Alone, Place
 
 SMOOTH = [
     "vtl",

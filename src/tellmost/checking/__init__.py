@@ -8,17 +8,8 @@ from tellmost.checking.amounts import (
     check_limits,
     check_noise,
 )
-from tellmost.checking.choices import (
-    check_checkpoint,
-    check_combination,
-    check_kernel,
-    check_rule,
-)
-from tellmost.checking.group import (
-    check_agreement,
-    check_floor,
-    check_group,
-)
+from tellmost.checking.choices import check_checkpoint, check_combination, check_kernel, check_rule
+from tellmost.checking.group import check_agreement, check_floor, check_group
 from tellmost.checking.memory import check_memory
 from tellmost.checking.placement import check_placement
 from tellmost.checking.points import NORMALIZATIONS, check_points, check_scene

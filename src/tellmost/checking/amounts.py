@@ -8,17 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.checking.values import (
-    check_all_positive,
-    check_positive,
-    check_vector,
-    check_whole,
-)
+from tellmost.checking.values import check_all_positive, check_positive, check_vector, check_whole
 from tellmost.eligibility import Limits
-from tellmost.exchange import Exchange
 from tellmost.numerics import DEFAULT_NOISE_RATIO
 from tellmost.rules import Rule
 from tellmost.rules.rule import is_random
+from tellmost.running.processes import Exchange
 from tellmost.scene import Scene
 from tellmost.shapes import Float, Int
 

@@ -7,11 +7,11 @@ import numpy as np
 from torch import distributed as dist
 
 from tellmost.checking.amounts import Bounds
-from tellmost.exchange import ALONE, Exchange, Group, agree
 from tellmost.identity import describe, digest
 from tellmost.numerics import FLOOR_EXACT_ROWS
 from tellmost.posterior import Problem, can_compute_floor
 from tellmost.rules import Rule
+from tellmost.running.processes import ALONE, Exchange, Group, agree
 from tellmost.scene import Scene
 
 

@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from tellmost.memory import Plan, Sizes, available, chosen_budget, in_words, least_budget, plan
+from tellmost.running.memory import (
+    Plan,
+    Sizes,
+    available,
+    chosen_budget,
+    in_words,
+    least_budget,
+    plan,
+)
 
 UNITS = {
     "B": 1,

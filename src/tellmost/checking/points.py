@@ -18,12 +18,12 @@ from tellmost.checking.values import (
     kind_of,
     read_array,
 )
-from tellmost.exchange import Exchange, Place, agree
 from tellmost.kernels import Kernel
 from tellmost.kernels.algebra import feature_form, matrix_size
-from tellmost.memory import Sizes
 from tellmost.pools import Pool
 from tellmost.rules import Rule
+from tellmost.running.memory import Sizes
+from tellmost.running.processes import Exchange, Place, agree
 from tellmost.scene import ANOTHER_POOL, Observed, Scene
 from tellmost.selection import Selection
 from tellmost.shapes import Float, Int

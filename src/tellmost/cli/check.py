@@ -66,7 +66,7 @@ def check(
         progress=progress,
     )
     given = columns.read_pool(pool)
-    from tellmost.progress import working
+    from tellmost.running.progress import working
     from tellmost.studies import check as run
 
     known = read_labels(labels, label_column, "--labels", given)

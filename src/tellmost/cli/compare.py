@@ -129,7 +129,7 @@ def compare(
     given = columns.read_pool(pool)
     wanted = columns.read_targets(targets, given)
     assert wanted is not None
-    from tellmost.progress import ProgressLine
+    from tellmost.running.progress import ProgressLine
     from tellmost.studies import compare as run
     from tellmost.studies.compare import METHODS
 

@@ -63,8 +63,8 @@ class Columns:
         return match_features(own._read(path, "targets"), pool)
 
     def _read(self, path: Path, argument: str) -> "Records":
-        from tellmost.progress import ProgressLine, working
         from tellmost.records import read_records
+        from tellmost.running.progress import ProgressLine, working
 
         is_counted = self.embed is not None
         waiting = nullcontext() if is_counted else working(self.progress, f"reading {path.name}")

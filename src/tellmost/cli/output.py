@@ -45,7 +45,7 @@ class Outlet:
     def check(self, pool: "Records", inputs: Sequence[Path | None]) -> None:
         """Before long work: whether the files can be written, and that none of them is read."""
         from tellmost.records import check_picks_path
-        from tellmost.writing import check_writable
+        from tellmost.running.writing import check_writable
 
         if self.export is not None and pool.text_field is None:
             warnings.warn(
@@ -72,8 +72,8 @@ class Outlet:
     ) -> list[Any]:
         """Write the files; the picks as rows, for whoever prints them."""
         from tellmost.integrations.label_studio import write_label_studio
-        from tellmost.progress import working
         from tellmost.records import nearest_targets, pick_rows, write_picks
+        from tellmost.running.progress import working
 
         points = None if targets is None else targets.vectors
         nearest = nearest_targets(chosen, pool.vectors, points)

@@ -58,9 +58,9 @@ def report(
         device=device,
         progress=progress,
     )
-    from tellmost.progress import working
+    from tellmost.running.progress import working
+    from tellmost.running.writing import check_writable
     from tellmost.selection import Selection
-    from tellmost.writing import check_writable
 
     check_not_read(output, "--output", [selection, *pool, targets])
     check_writable(output, "--output")

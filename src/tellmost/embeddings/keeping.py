@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tellmost.running.writing import written_whole
 from tellmost.shapes import Float
-from tellmost.writing import written_whole
 
 FORMAT = "1"
 DIGEST_BYTES = 16

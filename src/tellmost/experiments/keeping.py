@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tellmost.writing import written_whole
+from tellmost.running.writing import written_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

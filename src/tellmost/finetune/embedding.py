@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from tellmost.finetune.inputs import Inputs, device_of
 from tellmost.finetune.rows import Rows
 from tellmost.kernels import Kernel
-from tellmost.progress import ProgressLine
+from tellmost.running.progress import ProgressLine
+from tellmost.running.writing import check_writable, written_whole
 from tellmost.shapes import Float
-from tellmost.writing import check_writable, written_whole
 
 
 @dataclass(frozen=True, eq=False)

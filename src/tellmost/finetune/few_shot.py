@@ -25,7 +25,7 @@ from tellmost.finetune.training import (
     devices_of,
     run_trainer,
 )
-from tellmost.progress import ProgressLine
+from tellmost.running.progress import ProgressLine
 from tellmost.shapes import Float, Int
 
 NO_ROWS: Int[np.ndarray, " o"] = np.empty(0, dtype=np.int64)

@@ -30,7 +30,7 @@ from tellmost.finetune.training import (
     run_evaluation,
     run_trainer,
 )
-from tellmost.progress import ProgressLine
+from tellmost.running.progress import ProgressLine
 from tellmost.shapes import Int
 
 NO_ROWS: Int[np.ndarray, " o"] = np.empty(0, dtype=np.int64)

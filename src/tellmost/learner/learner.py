@@ -20,7 +20,6 @@ from tellmost.checking import (
 from tellmost.choosers import Eager, score_all
 from tellmost.domains import Box
 from tellmost.eligibility import Eligibility, Limits
-from tellmost.exchange import Alone, Place
 from tellmost.gp import GP, as_gp
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.words import write
@@ -58,6 +57,7 @@ from tellmost.posterior import (
 )
 from tellmost.rules import Rule
 from tellmost.rules.rule import targets_in_pool
+from tellmost.running.processes import Alone, Place
 from tellmost.shapes import Bool, Float
 from tellmost.targets import Known, Sampled
 

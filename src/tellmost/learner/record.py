@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
-from tellmost.writing import written_whole
+from tellmost.running.writing import written_whole
 
 OUTSIDE = -1
 """The row number of a point that is not in the pool."""

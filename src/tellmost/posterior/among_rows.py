@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
-from tellmost.memory import in_words
 from tellmost.posterior.functions import FunctionPosterior
 from tellmost.posterior.problem import Problem
 from tellmost.posterior.weights import symmetric_root
+from tellmost.running.memory import in_words
 from tellmost.shapes import Float, Int
 
 NAME = "squared_covariance_with_candidates"

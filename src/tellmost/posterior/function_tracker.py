@@ -17,12 +17,7 @@ from tellmost.posterior import among_rows
 from tellmost.posterior.draft import Draft
 from tellmost.posterior.few_rows import RowsAtHand
 from tellmost.posterior.functions import FunctionPosterior, GrowingMatrix
-from tellmost.posterior.nearness import (
-    Chosen,
-    RunningNearness,
-    fixed_fields,
-    fixed_fields_of_all,
-)
+from tellmost.posterior.nearness import Chosen, RunningNearness, fixed_fields, fixed_fields_of_all
 from tellmost.posterior.problem import (
     CHOSEN_FIELDS,
     NEAR_TARGETS,

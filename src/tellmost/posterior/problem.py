@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.exchange import Place
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.pools import Pool, Rows
+from tellmost.running.processes import Place
 from tellmost.shapes import Float, Int
 from tellmost.sources import spans
 

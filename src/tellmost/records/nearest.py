@@ -7,10 +7,10 @@ import torch
 
 from tellmost import numerics
 from tellmost.checking import check_points
-from tellmost.exchange import ALONE, Place
 from tellmost.kernels import Linear
 from tellmost.neighbors import Nearest, find_nearest
 from tellmost.pools import Pool
+from tellmost.running.processes import ALONE, Place
 from tellmost.selection import Selection
 from tellmost.sources import open_source
 from tellmost.survey import normalization_of

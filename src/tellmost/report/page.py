@@ -29,9 +29,9 @@ from tellmost.report.rows import Items, check_items
 from tellmost.report.stopping import Stop, suggest_stop
 from tellmost.report.summary import summarize, telling_levels
 from tellmost.report.targets import TargetBars, describe_targets, pack_targets
+from tellmost.running.writing import check_writable, written_whole
 from tellmost.selection import Selection
 from tellmost.studies import Health, examine
-from tellmost.writing import check_writable, written_whole
 
 # the browser itself sees to it that nothing is loaded, whatever an item may say
 POLICY = (

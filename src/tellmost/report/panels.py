@@ -8,12 +8,7 @@ import numpy as np
 from tellmost.numerics import STOP_SHARE
 from tellmost.report.baselines import RANDOM_DRAWS
 from tellmost.report.curves import Curves
-from tellmost.report.health import (
-    Overlap,
-    describe_health,
-    describe_overlap,
-    explain_overlap,
-)
+from tellmost.report.health import Overlap, describe_health, describe_overlap, explain_overlap
 from tellmost.report.levels import find_levels, name_uncertainty
 from tellmost.report.map import Dots, Map
 from tellmost.report.markup import (

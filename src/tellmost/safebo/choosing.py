@@ -10,13 +10,7 @@ from torch import Tensor
 
 from tellmost.domains import Box
 from tellmost.kernels.kernel import Points
-from tellmost.numerics import (
-    LEADERS,
-    REFINED_STARTS,
-    SAFE_BISECTIONS,
-    SKETCH_BAND,
-    TIE_TOLERANCE,
-)
+from tellmost.numerics import LEADERS, REFINED_STARTS, SAFE_BISECTIONS, SKETCH_BAND, TIE_TOLERANCE
 from tellmost.refining import find_starts, refine
 from tellmost.safebo.query import Purpose
 from tellmost.safebo.stages import Stage

@@ -37,13 +37,7 @@ from tellmost.safebo.snapshots import Kind, take_snapshot
 from tellmost.safebo.spaces import check_space, with_context
 from tellmost.safebo.stages import Model, describe_betas
 from tellmost.safebo.strategies import Strategy, check_strategy
-from tellmost.safebo.telling import (
-    about_breach,
-    check_noise,
-    check_values,
-    judge,
-    value_of,
-)
+from tellmost.safebo.telling import about_breach, check_noise, check_values, judge, value_of
 from tellmost.safebo.trials import Event, History, Trial
 from tellmost.safebo.turns import Task, Turn
 from tellmost.shapes import Bool

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tellmost.running.writing import written_whole
 from tellmost.safebo.trials import Event, Trial
 from tellmost.shapes import Float
-from tellmost.writing import written_whole
 
 FORMAT = "tellmost-safe-optimizer-1"
 

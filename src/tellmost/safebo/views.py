@@ -7,7 +7,6 @@ from math import log
 import torch
 from torch import Tensor
 
-from tellmost.exchange import Alone, Place
 from tellmost.kernels.kernel import Points
 from tellmost.pools import Pool
 from tellmost.posterior import (
@@ -23,6 +22,7 @@ from tellmost.posterior import (
     TargetState,
 )
 from tellmost.rules import Rule
+from tellmost.running.processes import Alone, Place
 from tellmost.safebo.confidence import Learned
 from tellmost.safebo.outputs import Output
 from tellmost.shapes import Bool, Float, Int

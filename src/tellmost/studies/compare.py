@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from tellmost import checking
-from tellmost.exchange import ALONE
 from tellmost.kernels import Kernel
 from tellmost.kernels.algebra import matrix_size
 from tellmost.rules import Rule
+from tellmost.running.processes import ALONE
 from tellmost.scene import Scene
 from tellmost.selecting import select
 from tellmost.selection import Selection

@@ -10,9 +10,9 @@ import torch
 
 from tellmost import checking, numerics
 from tellmost.checking.points import sizes_of
-from tellmost.exchange import ALONE
-from tellmost.memory import Sizes, in_words
 from tellmost.rules import Rule
+from tellmost.running.memory import Sizes, in_words
+from tellmost.running.processes import ALONE
 from tellmost.scene import Scene
 from tellmost.studies.trial import Request, Trial, try_out
 from tellmost.studies.words import entry, number, paragraph

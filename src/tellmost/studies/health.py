@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from tellmost import checking, numerics
-from tellmost.exchange import ALONE
 from tellmost.kernels import Linear
 from tellmost.pools import Normalization, Pool
 from tellmost.rules import Random
+from tellmost.running.processes import ALONE
 from tellmost.scene import Scene, check_variance
 from tellmost.studies.duplicates import Likeness, count_duplicates, row_bits, sample_size
 from tellmost.studies.moments import Moments

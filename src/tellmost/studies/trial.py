@@ -10,11 +10,11 @@ from tellmost import checking, numerics
 from tellmost.checkpoint import NoCheckpoint
 from tellmost.choosers import Chooser, Lazy, Once
 from tellmost.eligibility import Eligibility
-from tellmost.exchange import ALONE, Place
 from tellmost.greedy import Stop, run
 from tellmost.posterior import Problem, Tracker, track
 from tellmost.rounds import fused_rounds
 from tellmost.rules import Rule
+from tellmost.running.processes import ALONE, Place
 from tellmost.scene import Observed, Scene, resolve_noise
 from tellmost.selecting import Task, choose_chooser
 from tellmost.studies.front import front_of

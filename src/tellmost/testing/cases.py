@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.exchange import ALONE, Place
 from tellmost.kernels import Gaussian, Kernel, Linear
-from tellmost.memory import Plan
 from tellmost.pools import Pool
 from tellmost.posterior import Problem, State
 from tellmost.rules import Rule
 from tellmost.rules.rule import targets_in_pool
+from tellmost.running.memory import Plan
+from tellmost.running.processes import ALONE, Place
 from tellmost.scene import Observed, Scene, resolve_noise
 from tellmost.selecting import select
 from tellmost.selection import Selection

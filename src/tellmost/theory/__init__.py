@@ -12,11 +12,7 @@ from tellmost.theory.convergence import (
     variance_bound_within,
 )
 from tellmost.theory.gains import marginal_gains, marginal_gains_along, task_complexity
-from tellmost.theory.interactions import (
-    Interaction,
-    information_ratio,
-    multivariate_information,
-)
+from tellmost.theory.interactions import Interaction, information_ratio, multivariate_information
 from tellmost.theory.irreducible import IrreducibleVariance, irreducible_variance
 from tellmost.theory.rates import CapacityRate, capacity_rate
 from tellmost.theory.ratios import SubmodularityRatio, submodularity_ratio

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from tellmost.exchange import ALONE, Place
 from tellmost.pools import Pool
 from tellmost.posterior import Problem, compute_floor
+from tellmost.running.processes import ALONE, Place
 from tellmost.shapes import Float
 from tellmost.theory.setting import Setting, check_setting
 

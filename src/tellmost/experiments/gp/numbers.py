@@ -3,13 +3,7 @@
 from tellmost.experiments.gp.curves import Curves
 from tellmost.experiments.gp.measures import MEASURES, measure
 from tellmost.experiments.gp.samples import Samples
-from tellmost.experiments.numbers import (
-    Numbers,
-    Series,
-    find_differences,
-    read_expected,
-    shorten,
-)
+from tellmost.experiments.numbers import Numbers, Series, find_differences, read_expected, shorten
 
 LOOKED_AT = (10, 25, 50, 100, 200, 300, 400, 500)
 """Numbers of observations after which results are written down."""

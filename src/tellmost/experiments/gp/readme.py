@@ -8,11 +8,7 @@ from tellmost.experiments.gp.measures import MEASURES
 from tellmost.experiments.gp.ruling import RULE
 from tellmost.experiments.gp.samples import Samples
 from tellmost.experiments.gp.settings import LOUD_STD, NOISE_STD, SMOKE, Size
-from tellmost.experiments.gp.tables import (
-    table_of,
-    table_of_comparisons,
-    table_of_tolerances,
-)
+from tellmost.experiments.gp.tables import table_of, table_of_comparisons, table_of_tolerances
 from tellmost.experiments.machine import describe_machine
 from tellmost.experiments.tables import in_markdown
 from tellmost.experiments.verdicts import Verdict, tabulate_verdicts

@@ -28,7 +28,7 @@ from tellmost.experiments.keeping import keep_figure, keep_text, made
 from tellmost.experiments.overviews import Done
 from tellmost.experiments.tables import in_columns
 from tellmost.numerics import REPRODUCED
-from tellmost.progress import ProgressLine
+from tellmost.running.progress import ProgressLine
 
 FIGURE_2, FIGURE_3 = "gp-fig2", "gp-fig3"
 PART_1 = (FIGURE_2, *settings())

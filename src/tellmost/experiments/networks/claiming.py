@@ -6,12 +6,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tellmost.experiments.networks.comparing import (
-    ALL_ROUNDS,
-    Comparison,
-    compare,
-    compare_ends,
-)
+from tellmost.experiments.networks.comparing import ALL_ROUNDS, Comparison, compare, compare_ends
 from tellmost.experiments.networks.curves import Curves
 from tellmost.experiments.networks.equalities import Pair, is_same_rule, repeats
 from tellmost.experiments.networks.problems import CIFAR, MNIST

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tellmost.experiments.networks.efficientnet import load_trunk, prepare
 from tellmost.experiments.networks.images import Images
-from tellmost.writing import written_whole
+from tellmost.running.writing import written_whole
 
 FILES = ("trunk_features_train.npy", "trunk_features_test.npy")
 AT_ONCE = 256

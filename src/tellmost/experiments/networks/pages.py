@@ -11,12 +11,7 @@ from tellmost.experiments.networks.notes import notes_for
 from tellmost.experiments.networks.problems import CIFAR, MNIST
 from tellmost.experiments.networks.running import Run
 from tellmost.experiments.networks.settings import NOISE_STD, ROUNDS, SEEDS, STANDARD
-from tellmost.experiments.networks.tables import (
-    shown,
-    table_of,
-    table_of_noise,
-    table_of_seconds,
-)
+from tellmost.experiments.networks.tables import shown, table_of, table_of_noise, table_of_seconds
 from tellmost.experiments.tables import in_markdown
 from tellmost.experiments.verdicts import Verdict, tabulate_verdicts
 

@@ -24,7 +24,7 @@ from tellmost.experiments.networks.tables import shown, table_of
 from tellmost.experiments.numbers import Numbers, find_differences, read_expected
 from tellmost.experiments.tables import in_columns
 from tellmost.experiments.verdicts import Verdict
-from tellmost.progress import ProgressLine
+from tellmost.running.progress import ProgressLine
 
 PACKAGE = "tellmost.experiments.networks"
 SMOKE_ROUNDS, SMOKE_SEEDS = 2, 2

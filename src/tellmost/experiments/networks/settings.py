@@ -9,12 +9,7 @@ from typing import Literal
 
 from tellmost.experiments.networks.problems import CIFAR, MNIST
 from tellmost.finetune import LastLayer, LossGradients, Targeted
-from tellmost.finetune.baselines import (
-    BADGE,
-    CosineSimilarity,
-    InformationDensity,
-    Random,
-)
+from tellmost.finetune.baselines import BADGE, CosineSimilarity, InformationDensity, Random
 from tellmost.finetune.embedding import Embedding
 from tellmost.finetune.strategies import Strategy
 

@@ -22,12 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tellmost.experiments.machine import cpu_model
-from tellmost.experiments.networks.efficientnet import (
-    Trunk,
-    load_trunk,
-    prepare,
-    read_weights,
-)
+from tellmost.experiments.networks.efficientnet import Trunk, load_trunk, prepare, read_weights
 from tellmost.experiments.networks.problems import CIFAR, Problem, read_problem
 from tellmost.experiments.networks.settings import EMBEDDINGS, NOISE_STD, RULES
 from tellmost.experiments.networks.stepping import BATCH, LEARNING_RATE

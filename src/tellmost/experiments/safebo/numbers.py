@@ -1,12 +1,6 @@
 """The numbers of an experiment that are compared with the expected ones."""
 
-from tellmost.experiments.numbers import (
-    Numbers,
-    Series,
-    find_differences,
-    read_expected,
-    shorten,
-)
+from tellmost.experiments.numbers import Numbers, Series, find_differences, read_expected, shorten
 from tellmost.experiments.safebo.records import MEASURES, Record
 from tellmost.numerics import AGREEING_ERRORS, REPRODUCED
 

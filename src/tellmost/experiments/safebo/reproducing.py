@@ -26,7 +26,7 @@ from tellmost.experiments.safebo.settings import EXPERIMENTS, SMOKE_ROUNDS, SMOK
 from tellmost.experiments.safebo.storing import RUNS
 from tellmost.experiments.safebo.tables import summary_of, table_of
 from tellmost.experiments.tables import in_columns
-from tellmost.progress import ProgressLine
+from tellmost.running.progress import ProgressLine
 
 ALL = "safebo"
 PICTURES = {"safebo-2d": ("maps", draw_maps), "safebo-barriers": ("picks", draw_barriers)}

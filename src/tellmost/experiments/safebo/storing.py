@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from tellmost.experiments.safebo.running import Job, Run
-from tellmost.writing import written_whole
+from tellmost.running.writing import written_whole
 
 RUNS = "runs"
 """The folder where the runs of an experiment wait until all are there."""

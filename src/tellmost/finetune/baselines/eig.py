@@ -27,11 +27,7 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.finetune.baselines.asking import (
-    check_count,
-    find_largest,
-    read_logits,
-)
+from tellmost.finetune.baselines.asking import check_count, find_largest, read_logits
 from tellmost.finetune.baselines.softmax import entropy
 from tellmost.finetune.loss_gradients import LossGradients
 from tellmost.finetune.strategies import Part, Scene

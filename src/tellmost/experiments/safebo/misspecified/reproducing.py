@@ -26,7 +26,7 @@ from tellmost.experiments.safebo.misspecified.summaries import agrees, group, nu
 from tellmost.experiments.safebo.running import Job
 from tellmost.experiments.safebo.storing import RUNS
 from tellmost.experiments.verdicts import Verdict
-from tellmost.progress import ProgressLine
+from tellmost.running.progress import ProgressLine
 
 PACKAGE = "tellmost.experiments.safebo.misspecified"
 
