@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tellmost as tm
-from tellmost.sources import load_array
+from tellmost.rows.opening import load_array
 
 N, D = 20, 4
 POOL = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tellmost.pools import Pool
+from tellmost.rows.pool import Pool
 
 RNG = np.random.default_rng(0)
 POOLS = {

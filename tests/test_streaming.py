@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import tellmost as tm
 from problems import targets_for
 from tellmost import numerics
-from tellmost.fingerprint import Fingerprint
-from tellmost.pools import Pool
+from tellmost.rows.pool import Fingerprint, Pool
 
 KERNELS = {
     "linear": None,
@@ -233,7 +232,8 @@ def test_a_file_that_changes_while_it_is_read_is_named(act, kind, said, tmp_path
 
 
 def test_a_file_cut_short_within_a_pass_is_named_with_the_row(tmp_path):
-    from tellmost.sources import open_source, spans
+    from tellmost.rows.opening import open_source
+    from tellmost.rows.sources import spans
 
     path = save(tmp_path, rows_of(0, 4_000))
     source = open_source(path, "pool")

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from tellmost.checking.choices import check_kernel
-from tellmost.checking.values import NOT_NUMBERS, check_positive, check_vector, kind_of
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.words import describe, write
+from tellmost.rows.opening import NOT_NUMBERS, check_positive, check_vector, kind_of
 from tellmost.shapes import Float
 
 Mean = float | Callable[[Tensor], Any]

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.pools import Normalization, Pool
+from tellmost.rows.pool import Normalization, Pool
+from tellmost.rows.sources import spans
 from tellmost.shapes import Float, Int
-from tellmost.sources import spans
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,15 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.checking import check_points, check_rule, read_array
 from tellmost.kernels import Kernel, Linear
-from tellmost.pools import Pool
 from tellmost.posterior import retrace
+from tellmost.rows.opening import open_source
+from tellmost.rows.pool import Pool
+from tellmost.rows.survey import normalization_of
 from tellmost.rules import Rule
 from tellmost.running.processes import ALONE, Place
 from tellmost.selecting import select
 from tellmost.selection import Selection
 from tellmost.shapes import Float, Int
-from tellmost.sources import open_source
-from tellmost.survey import normalization_of
 
 
 @dataclass(frozen=True)

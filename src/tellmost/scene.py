@@ -7,13 +7,13 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.kernels import Kernel
-from tellmost.pools import Pool, Rows
 from tellmost.posterior import Observation, Problem
+from tellmost.rows.pool import Pool, Rows
+from tellmost.rows.survey import Survey, survey
 from tellmost.rules import Rule
 from tellmost.running.memory import Plan
 from tellmost.running.processes import Place
 from tellmost.shapes import Float, Int, Shaped
-from tellmost.survey import Survey, survey
 
 ANOTHER_POOL = (
     "observed is a Selection from another pool: its row numbers mean other points here. Pass the "

@@ -20,11 +20,11 @@ from tellmost.greedy import Stop, Trace, run
 from tellmost.identity import identify
 from tellmost.posterior import Floor, Problem, Tracker, compute_floor, shortlist_length, track
 from tellmost.rounds import FusedRounds, fused_rounds
+from tellmost.rows.sources import NamedArray
 from tellmost.rules import CosineSimilarity, Random, Rule, TopK
 from tellmost.running.progress import ProgressLine
 from tellmost.scene import Noise, Scene, resolve_noise
 from tellmost.selection import Selection
-from tellmost.sources import NamedArray
 from tellmost.warning import warn_of_determined_targets, warn_of_small_noise
 
 ArrayLike = np.ndarray | Tensor | str | os.PathLike[str] | list[Any] | NamedArray

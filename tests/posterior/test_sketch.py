@@ -10,7 +10,6 @@ import oracle
 from problems import tensor
 from tellmost.kernels import Gaussian, Kernel, Matern
 from tellmost.numerics import SEEING_TOLERANCE, SKETCH_NOISE, SKETCH_TOLERANCE
-from tellmost.pools import Pool
 from tellmost.posterior import (
     Dense,
     Features,
@@ -22,6 +21,7 @@ from tellmost.posterior import (
     TargetState,
 )
 from tellmost.posterior.sketch import must_be_many
+from tellmost.rows.pool import Pool
 from tellmost.running.processes import Alone, Place
 
 KERNELS = {"gaussian": Gaussian(1.0), "matern": Matern(2.5, 3.0)}

@@ -28,7 +28,7 @@ from tellmost.records import (
     read_records,
     write_picks,
 )
-from tellmost.sources import open_source
+from tellmost.rows.opening import open_source
 
 TARGETS = np.random.default_rng(1).normal(size=(3, D))
 TARGET_IDS = ["one", "two", "three"]

@@ -25,7 +25,8 @@ from files_of_points import (
     write_parquet,
 )
 from tellmost.records import read_records
-from tellmost.sources import NamedArray, open_source
+from tellmost.rows.opening import open_source
+from tellmost.rows.sources import NamedArray
 
 TARGETS = np.random.default_rng(1).normal(size=(2, D))
 PICKS = tm.select(ROWS, TARGETS, 4).indices

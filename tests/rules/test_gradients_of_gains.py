@@ -7,12 +7,12 @@ from torch.autograd import gradcheck
 
 import tellmost as tm
 from tellmost.kernels import Gaussian, Laplace, Linear, Matern, Scaled, Sum
-from tellmost.pools import Pool
 from tellmost.posterior import Problem, State
 from tellmost.posterior.among_rows import NAME, CovarianceAmongRows
 from tellmost.posterior.functions import FunctionPosterior
 from tellmost.posterior.problem import TargetState, prior_correlation
 from tellmost.posterior.targets import covariance_fields
+from tellmost.rows.pool import Pool
 from tellmost.running.processes import Alone, Place
 
 SMOOTH = [

@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellmost.sources import HeldRows, NamedArray, hold, open_source, spans
+from tellmost.rows.opening import open_source
+from tellmost.rows.sources import HeldRows, NamedArray, hold, spans
 
 N, D = 53, 3
 ROWS = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)

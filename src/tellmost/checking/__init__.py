@@ -13,7 +13,7 @@ from tellmost.checking.group import check_agreement, check_floor, check_group
 from tellmost.checking.memory import check_memory
 from tellmost.checking.placement import check_placement
 from tellmost.checking.points import NORMALIZATIONS, check_points, check_scene
-from tellmost.checking.values import check_positive, check_whole, read_array
+from tellmost.rows.opening import check_positive, check_whole, read_array
 
 __all__ = [
     "NORMALIZATIONS",

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.checking.values import check_all_positive, check_positive, check_vector, check_whole
 from tellmost.eligibility import Limits
 from tellmost.numerics import DEFAULT_NOISE_RATIO
+from tellmost.rows.opening import check_all_positive, check_positive, check_vector, check_whole
 from tellmost.rules import Rule
 from tellmost.rules.rule import is_random
 from tellmost.running.processes import Exchange

@@ -8,7 +8,9 @@ from torch import Tensor
 
 from tellmost.checking.choices import check_device
 from tellmost.checking.memory import check_memory, check_plan
-from tellmost.checking.values import (
+from tellmost.kernels import Kernel
+from tellmost.kernels.algebra import feature_form, matrix_size
+from tellmost.rows.opening import (
     check_distinct,
     check_indices,
     check_matrix_rows,
@@ -16,18 +18,17 @@ from tellmost.checking.values import (
     check_shape,
     check_vector,
     kind_of,
+    open_source,
     read_array,
 )
-from tellmost.kernels import Kernel
-from tellmost.kernels.algebra import feature_form, matrix_size
-from tellmost.pools import Pool
+from tellmost.rows.pool import Pool
+from tellmost.rows.sources import HeldRows, Source, as_tensor
 from tellmost.rules import Rule
 from tellmost.running.memory import Sizes
 from tellmost.running.processes import Exchange, Place, agree
 from tellmost.scene import ANOTHER_POOL, Observed, Scene
 from tellmost.selection import Selection
 from tellmost.shapes import Float, Int
-from tellmost.sources import HeldRows, Source, as_tensor, open_source
 
 NORMALIZATIONS = ("unit", "center", "center+unit")
 

@@ -6,8 +6,8 @@ from torch.utils.data import TensorDataset
 
 from tellmost import numerics
 from tellmost.finetune.inputs import Inputs
-from tellmost.fingerprint import Fingerprint
-from tellmost.sources import spans
+from tellmost.rows.pool import Fingerprint
+from tellmost.rows.sources import spans
 
 
 def name_of(inputs: Inputs) -> str:

@@ -8,7 +8,6 @@ import numpy as np
 from torch import Tensor, nn
 
 from tellmost.checking import check_whole
-from tellmost.checking.values import check_indices
 from tellmost.finetune.candidates import Candidates, check_candidates, check_draw
 from tellmost.finetune.contents import name_of
 from tellmost.finetune.describing import describe
@@ -16,6 +15,7 @@ from tellmost.finetune.inputs import Collate, Inputs, device_of
 from tellmost.finetune.stopwatch import Stopwatch
 from tellmost.finetune.strategies import Scene, Strategy, check_choice, check_strategy
 from tellmost.learner.arguments import check_seed
+from tellmost.rows.opening import check_indices
 from tellmost.shapes import Int
 
 

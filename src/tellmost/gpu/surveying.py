@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from tellmost.fingerprint import GOLDEN, MIX, column_factors
+from tellmost.rows.pool import GOLDEN, MIX, column_factors
 from tellmost.shapes import Float, Int
 
 ROWS, FEATURES = 16, 256

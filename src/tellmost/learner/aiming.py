@@ -13,8 +13,8 @@ from tellmost.checking.points import check_candidates
 from tellmost.domains import Box
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
+from tellmost.rows.sources import as_tensor
 from tellmost.shapes import Bool
-from tellmost.sources import as_tensor
 from tellmost.targets import Known, NoTargetsLeft, Region, Sampled, Targets
 
 

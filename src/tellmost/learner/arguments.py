@@ -7,14 +7,6 @@ import torch
 from torch import Tensor
 
 from tellmost.checking import check_points, check_positive, read_array
-from tellmost.checking.values import (
-    check_all_positive,
-    check_indices,
-    check_matrix_rows,
-    check_rows,
-    check_vector,
-    kind_of,
-)
 from tellmost.domains import Box
 from tellmost.gp import Data
 from tellmost.kernels import Kernel
@@ -23,6 +15,14 @@ from tellmost.kernels.kernel import Points
 from tellmost.learner.noise import Noise
 from tellmost.learner.record import OUTSIDE, Told, single_rows
 from tellmost.numerics import SOBOL_POINTS
+from tellmost.rows.opening import (
+    check_all_positive,
+    check_indices,
+    check_matrix_rows,
+    check_rows,
+    check_vector,
+    kind_of,
+)
 from tellmost.rules import KMeansPlusPlus, Random, Rule
 from tellmost.shapes import Float
 

@@ -46,7 +46,6 @@ from tellmost.learner.record import (
 )
 from tellmost.learner.searching import best_in_box
 from tellmost.numerics import CONFIDENCE_BETA
-from tellmost.pools import Pool
 from tellmost.posterior import (
     TARGET_FIELDS,
     Belief,
@@ -55,6 +54,7 @@ from tellmost.posterior import (
     Problem,
     compute_floor,
 )
+from tellmost.rows.pool import Pool
 from tellmost.rules import Rule
 from tellmost.rules.rule import targets_in_pool
 from tellmost.running.processes import Alone, Place

@@ -12,8 +12,8 @@ from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.functions import FunctionPosterior
 from tellmost.posterior.problem import TargetState
 from tellmost.posterior.targets import FROM_COVARIANCE, covariance_fields
+from tellmost.rows.sources import spans
 from tellmost.shapes import Bool, Float, Int
-from tellmost.sources import spans
 
 
 class Dense:

@@ -28,8 +28,8 @@ from tellmost.posterior.problem import (
 from tellmost.posterior.reach import columns_ahead
 from tellmost.posterior.running_rows import RunningRows
 from tellmost.posterior.targets import FROM_COVARIANCE, TargetSummary, covariance_fields
+from tellmost.rows.sources import spans
 from tellmost.shapes import Float, Int
-from tellmost.sources import spans
 
 WIDE = FROM_COVARIANCE | {"correlation"}
 """Fields that are made of rows x targets values."""

@@ -21,8 +21,8 @@ from torch import Tensor
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import PROVEN, RANK_TOLERANCE, nonnegative
+from tellmost.rows.sources import spans
 from tellmost.shapes import Float
-from tellmost.sources import spans
 
 OBSERVED_TOGETHER = 256
 """Points in a block: enough for fast products, few beside the thousands where it matters."""

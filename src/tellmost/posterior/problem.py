@@ -9,10 +9,10 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
-from tellmost.pools import Pool, Rows
+from tellmost.rows.pool import Pool, Rows
+from tellmost.rows.sources import spans
 from tellmost.running.processes import Place
 from tellmost.shapes import Float, Int
-from tellmost.sources import spans
 
 NOTHING: frozenset[str] = frozenset()
 

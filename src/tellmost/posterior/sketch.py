@@ -43,8 +43,8 @@ from tellmost.numerics import CHUNK_BYTES, PROVEN, PROVEN_ROWS, RANK_TOLERANCE, 
 from tellmost.posterior.functions import has_eigenvalues_above
 from tellmost.posterior.problem import TargetState
 from tellmost.posterior.targets import standardizing_weights
+from tellmost.rows.sources import spans
 from tellmost.shapes import Bool, Float, Int
-from tellmost.sources import spans
 
 SKETCHED = frozenset(
     {

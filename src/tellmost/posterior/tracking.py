@@ -9,13 +9,13 @@ from torch import Tensor
 
 from tellmost.kernels import FeatureKernel, Linear
 from tellmost.kernels.algebra import feature_form
-from tellmost.pools import Pool
 from tellmost.posterior.draft import Draft
 from tellmost.posterior.few_rows import FewRows
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.problem import Observation, Problem, State
 from tellmost.posterior.targets import TargetSummary
 from tellmost.posterior.weight_tracker import WeightTracker
+from tellmost.rows.pool import Pool
 from tellmost.shapes import Int
 
 

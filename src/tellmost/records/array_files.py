@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from tellmost.records.records import Records
+from tellmost.rows.opening import open_source
+from tellmost.rows.sources import File, check_there, open_filled
 from tellmost.shapes import Int
-from tellmost.sources import open_source
-from tellmost.sources.files import File, check_there, open_filled
 
 ARRAYS = (".npy", ".safetensors", ".parquet")
 

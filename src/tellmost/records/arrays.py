@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tellmost.rows.files import TYPES
+from tellmost.rows.opening import open_source
+from tellmost.rows.sources import File, NamedArray, choose_name
 from tellmost.shapes import Int
-from tellmost.sources import NamedArray, open_source
-from tellmost.sources.files import File
-from tellmost.sources.naming import choose_name
-from tellmost.sources.safetensors import TYPES
 
 
 class ArrayTable:

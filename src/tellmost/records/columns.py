@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from tellmost.rows.sources import File
 from tellmost.shapes import Shaped
-from tellmost.sources.files import File
 
 SHOWN_NAMES = 20  # a file of 384 features has many more
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tellmost.records.columns import check_named, is_number, listed
 from tellmost.records.text_files import read_lines, suffix_of
-from tellmost.sources.files import File
+from tellmost.rows.sources import File
 
 LEAST_COUNTED = 8  # a point that reads 0, 1, 2, ... 7 is a header without doubt
 LOOKED_AT = 100  # rows that show which columns hold numbers

@@ -7,8 +7,8 @@ import numpy as np
 
 from tellmost.embeddings import is_whole_text
 from tellmost.records.vectors import Where
+from tellmost.rows.sources import File
 from tellmost.shapes import Int, Shaped
-from tellmost.sources.files import File
 
 SHOWN_IDS = 5
 

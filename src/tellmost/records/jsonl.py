@@ -6,7 +6,7 @@ from typing import Any
 
 from tellmost.records.columns import check_named, listed
 from tellmost.records.text_files import read_lines
-from tellmost.sources.files import File
+from tellmost.rows.sources import File
 
 Row = dict[str, Any]
 

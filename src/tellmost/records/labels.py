@@ -12,8 +12,8 @@ from tellmost.records.ids import SHOWN_IDS, key_of
 from tellmost.records.reading import OWN_ID
 from tellmost.records.records import Records
 from tellmost.records.small_files import SmallFile, open_small
+from tellmost.rows.sources import check_there, open_filled
 from tellmost.shapes import Shaped
-from tellmost.sources.files import check_there, open_filled
 
 LABEL = "label"  # the column of labels where none is named
 

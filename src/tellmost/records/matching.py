@@ -8,16 +8,15 @@ import torch
 
 from tellmost import numerics
 from tellmost.checking import read_array
-from tellmost.checking.values import check_indices
-from tellmost.pools import Pool
 from tellmost.records.ids import find_rows, key_of
 from tellmost.records.reading import OWN_ID
 from tellmost.records.records import Records
 from tellmost.records.small_files import SmallFile, open_small
+from tellmost.rows.opening import check_indices, open_source
+from tellmost.rows.pool import Pool
+from tellmost.rows.sources import check_there
 from tellmost.selection import Selection
 from tellmost.shapes import Int
-from tellmost.sources import open_source
-from tellmost.sources.files import check_there
 
 SAVED = ".tellmost"
 

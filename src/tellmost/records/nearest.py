@@ -9,11 +9,11 @@ from tellmost import numerics
 from tellmost.checking import check_points
 from tellmost.kernels import Linear
 from tellmost.neighbors import Nearest, find_nearest
-from tellmost.pools import Pool
+from tellmost.rows.opening import open_source
+from tellmost.rows.pool import Pool
+from tellmost.rows.survey import normalization_of
 from tellmost.running.processes import ALONE, Place
 from tellmost.selection import Selection
-from tellmost.sources import open_source
-from tellmost.survey import normalization_of
 
 
 def nearest_targets(chosen: Selection, pool: Any, targets: Any) -> Nearest | None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tellmost.records.columns import check_named, listed
+from tellmost.rows.parquet import OpenedParquet, import_pyarrow, is_vector
+from tellmost.rows.sources import File
 from tellmost.shapes import Int
-from tellmost.sources.files import File
-from tellmost.sources.parquet import OpenedParquet, import_pyarrow, is_vector
 
 
 class ParquetTable:

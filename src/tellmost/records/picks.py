@@ -9,9 +9,9 @@ from typing import Any
 
 from tellmost.neighbors import Nearest
 from tellmost.records.records import Records
+from tellmost.rows.parquet import import_pyarrow
 from tellmost.running.writing import check_writable, written_whole
 from tellmost.selection import Selection
-from tellmost.sources.parquet import import_pyarrow
 
 FORMATS = (".csv", ".tsv", ".jsonl", ".parquet", ".tellmost")
 COLUMNS = ("rank", "index", "id", "gain", "uncertainty", "nearest_target", "similarity")

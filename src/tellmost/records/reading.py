@@ -18,9 +18,8 @@ from tellmost.records.parquet import ParquetTable
 from tellmost.records.records import Records, name_place
 from tellmost.records.text_files import suffix_of
 from tellmost.records.text_tables import TextFormat, TextTable, read_body
+from tellmost.rows.sources import File, NamedArray, check_there, open_filled
 from tellmost.shapes import Shaped
-from tellmost.sources import NamedArray
-from tellmost.sources.files import File, check_there, open_filled
 
 ARRAYS = (".npy", ".npz", ".safetensors")
 TEXTS: dict[str, Callable[[File], TextFormat]] = {

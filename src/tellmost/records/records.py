@@ -8,8 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from tellmost.records.columns import as_array, check_named, is_number
+from tellmost.rows.sources import File
 from tellmost.shapes import Float, Int, Shaped
-from tellmost.sources.files import File
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from tellmost.records.jsonl import JsonLines
 from tellmost.records.parquet import ParquetTable
 from tellmost.records.text_files import read_lines, suffix_of
 from tellmost.records.text_tables import TextTable
-from tellmost.sources.files import File, check_there, open_filled
+from tellmost.rows.sources import File, check_there, open_filled
 
 FORMATS = (".csv", ".tsv", ".jsonl", ".parquet", ".txt")
 

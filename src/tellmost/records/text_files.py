@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from tellmost.sources.files import File
+from tellmost.rows.sources import File
 
 MARK = b"\xef\xbb\xbf"  # some programs begin UTF-8 files with it
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from tellmost.records.text_files import is_gzipped
 from tellmost.records.vectors import VectorBlocks
+from tellmost.rows.sources import File
 from tellmost.shapes import Int
-from tellmost.sources.files import File
 
 ReadVector = Callable[[Any, int], Sequence[Any]]
 """From a row and its line to its vector, whose entries are not checked yet."""

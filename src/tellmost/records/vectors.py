@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from tellmost.rows.sources import File
 from tellmost.shapes import Float
-from tellmost.sources.files import File
 
 BLOCK_ROWS = 4_096
 

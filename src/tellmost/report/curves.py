@@ -11,8 +11,8 @@ from tellmost.numerics import RETRACE_BYTES
 from tellmost.recalling import Recalled
 from tellmost.report.baselines import draw_at_random, find_eligible, pick_again
 from tellmost.report.payload import shorten
+from tellmost.rows.sources import spans
 from tellmost.shapes import Float, Int
-from tellmost.sources import spans
 
 RETRACED = 2_000  # picks followed target by target; the work grows with the cube
 POINTS = 400  # more than a screen can show of one line

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.pools import Normalization, Pool
+from tellmost.rows.pool import Normalization, Pool
 from tellmost.shapes import Float
 
 ITEM_LENGTH = 200  # characters of an item that a table can bear

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from tellmost.checking import check_rule
-from tellmost.checking.values import check_all_positive, check_positive, check_vector
 from tellmost.gp import GP
 from tellmost.learner.aiming import check_targets
 from tellmost.learner.arguments import seeded
+from tellmost.rows.opening import check_all_positive, check_positive, check_vector
 from tellmost.rules import Rule
 from tellmost.safebo.constraints import Constraint
 from tellmost.safebo.opening import Seed

@@ -11,9 +11,9 @@ from math import isfinite
 from statistics import NormalDist
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from tellmost.checking.values import NOT_NUMBERS
 from tellmost.gp import name_of
 from tellmost.numerics import DEFAULT_CONFIDENCE
+from tellmost.rows.opening import NOT_NUMBERS
 from tellmost.theory import confidence_width
 
 Schedule = Callable[[int], float]

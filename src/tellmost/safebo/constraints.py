@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tellmost.checking.values import NOT_NUMBERS, check_positive
 from tellmost.gp import GP
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import CHUNK_BYTES, VIOLATION_Z
+from tellmost.rows.opening import NOT_NUMBERS, check_positive
+from tellmost.rows.sources import spans
 from tellmost.shapes import Float
-from tellmost.sources import spans
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 
 from tellmost.gp import GP, name_of
 from tellmost.learner.aiming import Asked
-from tellmost.pools import Pool
+from tellmost.rows.pool import Pool
 from tellmost.safebo.constraints import Constraint
 from tellmost.safebo.saving import FORMAT
 from tellmost.safebo.stages import Model

@@ -22,15 +22,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.checking.values import NOT_NUMBERS, check_vector
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import CHUNK_BYTES, RANK_TOLERANCE, nonnegative
 from tellmost.posterior.functions import GrowingMatrix
+from tellmost.rows.opening import NOT_NUMBERS, check_vector
+from tellmost.rows.sources import spans
 from tellmost.safebo.constraints import Lipschitz, Side
 from tellmost.safebo.stages import Stage
 from tellmost.shapes import Bool, Float
-from tellmost.sources import spans
 
 
 @runtime_checkable

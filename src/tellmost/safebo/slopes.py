@@ -8,11 +8,11 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import CHUNK_BYTES
+from tellmost.rows.sources import spans
 from tellmost.safebo.bounds import Sets
 from tellmost.safebo.constraints import Lipschitz
 from tellmost.safebo.stages import Model, Stage, Track
 from tellmost.shapes import Bool, Float
-from tellmost.sources import spans
 
 
 @dataclass(frozen=True)

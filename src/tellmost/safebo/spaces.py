@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.checking.values import check_rows, read_array
 from tellmost.domains import Box, check_names
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import SAME_ROW
+from tellmost.rows.opening import check_rows, read_array
 from tellmost.safebo.query import Query
 from tellmost.safebo.trials import parameter_names
 from tellmost.shapes import Float, Int

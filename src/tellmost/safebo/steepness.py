@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from tellmost.checking.values import check_rows, check_vector, check_whole, read_array
 from tellmost.gp import GP
 from tellmost.kernels.kernel import Points
 from tellmost.learner.arguments import check_seed
 from tellmost.numerics import CHUNK_BYTES
 from tellmost.posterior.sampling import root_of_covariance
+from tellmost.rows.opening import check_rows, check_vector, check_whole, read_array
+from tellmost.rows.sources import spans
 from tellmost.safebo.constraints import Lipschitz
-from tellmost.sources import spans
 
 
 def steepest_slope(points: Any, values: Any, *, norm: int = 2) -> Lipschitz:

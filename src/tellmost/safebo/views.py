@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
-from tellmost.pools import Pool
 from tellmost.posterior import (
     SKETCHED,
     Belief,
@@ -21,6 +20,7 @@ from tellmost.posterior import (
     State,
     TargetState,
 )
+from tellmost.rows.pool import Pool
 from tellmost.rules import Rule
 from tellmost.running.processes import Alone, Place
 from tellmost.safebo.confidence import Learned

@@ -13,10 +13,9 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.fingerprint import column_factors
-from tellmost.pools import Normalization, Pool
+from tellmost.rows.pool import Normalization, Pool, column_factors
+from tellmost.rows.sources import spans
 from tellmost.shapes import Float, Int
-from tellmost.sources import spans
 
 
 def row_bits(rows: Float[Tensor, "b d"]) -> Int[Tensor, "b 2"]:

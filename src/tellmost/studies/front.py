@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from tellmost.rows.sources import HeldRows, Piece, Source, Span
 from tellmost.shapes import Bool, Int
-from tellmost.sources import HeldRows, Piece, Source, Span
 
 
 def front_of(source: Source, count: int) -> Source:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tellmost import checking, numerics
 from tellmost.kernels import Linear
-from tellmost.pools import Normalization, Pool
+from tellmost.rows.pool import Normalization, Pool
 from tellmost.rules import Random
 from tellmost.running.processes import ALONE
 from tellmost.scene import Scene, check_variance

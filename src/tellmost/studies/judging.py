@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.pools import Pool
 from tellmost.probes import fit_logistic, fit_ridge
+from tellmost.rows.pool import Pool
 from tellmost.shapes import Float, Int
 from tellmost.studies.labels import Labels, number_classes
 

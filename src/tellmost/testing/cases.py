@@ -8,8 +8,8 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.kernels import Gaussian, Kernel, Linear
-from tellmost.pools import Pool
 from tellmost.posterior import Problem, State
+from tellmost.rows.pool import Pool
 from tellmost.rules import Rule
 from tellmost.rules.rule import targets_in_pool
 from tellmost.running.memory import Plan

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from tellmost.checking import check_whole
-from tellmost.checking.values import check_vector
+from tellmost.rows.opening import check_vector
 from tellmost.shapes import Float
 from tellmost.theory.greedy import choose, summed_gains
 from tellmost.theory.joint import Joint

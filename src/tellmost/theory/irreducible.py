@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from tellmost.pools import Pool
 from tellmost.posterior import Problem, compute_floor
+from tellmost.rows.pool import Pool
 from tellmost.running.processes import ALONE, Place
 from tellmost.shapes import Float
 from tellmost.theory.setting import Setting, check_setting

@@ -9,7 +9,10 @@ from torch import Tensor
 
 from tellmost.checking import check_kernel, check_points, check_positive, read_array
 from tellmost.checking.amounts import check_squares
-from tellmost.checking.values import (
+from tellmost.kernels import Kernel
+from tellmost.kernels.algebra import matrix_size
+from tellmost.kernels.kernel import Points
+from tellmost.rows.opening import (
     NOT_NUMBERS,
     check_all_positive,
     check_indices,
@@ -17,9 +20,6 @@ from tellmost.checking.values import (
     check_rows,
     check_vector,
 )
-from tellmost.kernels import Kernel
-from tellmost.kernels.algebra import matrix_size
-from tellmost.kernels.kernel import Points
 from tellmost.shapes import Float
 
 RULES = ("itl", "vtl", "mm-itl")

@@ -15,9 +15,9 @@ from torch.nn.functional import one_hot
 from tellmost import numerics
 from tellmost.posterior import State
 from tellmost.posterior.nearness import squared_distance
+from tellmost.rows.sources import spans
 from tellmost.rules import KMeansPlusPlus
 from tellmost.shapes import Float, Int
-from tellmost.sources import spans
 
 
 def cluster(points: Float[Tensor, "n d"], count: int, seed: int) -> Int[Tensor, " n"]:

@@ -31,8 +31,8 @@ from tellmost.finetune.baselines.asking import check_count, find_largest, read_l
 from tellmost.finetune.baselines.softmax import entropy
 from tellmost.finetune.loss_gradients import LossGradients
 from tellmost.finetune.strategies import Part, Scene
+from tellmost.rows.sources import spans
 from tellmost.shapes import Float, Int
-from tellmost.sources import spans
 
 
 @dataclass(frozen=True)

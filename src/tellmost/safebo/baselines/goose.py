@@ -6,8 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from tellmost.checking.values import check_positive
 from tellmost.numerics import GOOSE_EPSILON
+from tellmost.rows.opening import check_positive
 from tellmost.safebo.choosing import best_row
 from tellmost.safebo.slopes import Slopes, grow
 from tellmost.safebo.stages import Stage, Track

@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from tellmost.numerics import CHUNK_BYTES, TIE_TOLERANCE, nonnegative
+from tellmost.rows.sources import spans
 from tellmost.safebo.baselines.safeopt import find_maximizers
 from tellmost.safebo.choosing import best_row
 from tellmost.safebo.constraints import Side
 from tellmost.safebo.stages import Stage
 from tellmost.safebo.strategies import Choice, Scene
 from tellmost.shapes import Bool, Float, Int
-from tellmost.sources import spans
 
 
 @dataclass(frozen=True)

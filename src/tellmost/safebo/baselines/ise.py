@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from tellmost.numerics import CHUNK_BYTES, ZERO_VARIANCE
+from tellmost.rows.sources import spans
 from tellmost.safebo.choosing import best_row
 from tellmost.safebo.constraints import Side
 from tellmost.safebo.stages import Stage
 from tellmost.safebo.strategies import Choice, Scene
 from tellmost.shapes import Float, Int
-from tellmost.sources import spans
 
 SHARPNESS = 1 / (pi * log(2))
 """c_1: the entropy of a sign, as a function of mean / sd, has this curvature at 0."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from tellmost.checking.values import check_whole
+from tellmost.rows.opening import check_whole
 from tellmost.safebo.baselines.ise import safety_information
 from tellmost.safebo.choosing import best_row
 from tellmost.safebo.strategies import Choice, Scene

@@ -7,14 +7,13 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.fingerprint import Fingerprint
 from tellmost.gpu import can_fuse
 from tellmost.kernels import Kernel, Linear
 from tellmost.kernels.algebra import matrix_size
-from tellmost.pools import Normalization, Pool
+from tellmost.rows.pool import Fingerprint, Normalization, Pool
+from tellmost.rows.sources import Source
 from tellmost.running.processes import Place
 from tellmost.shapes import Float
-from tellmost.sources import Source
 
 
 @dataclass(frozen=True)

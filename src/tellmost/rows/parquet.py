@@ -10,11 +10,8 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.sources.arrays import as_tensor
-from tellmost.sources.cutting import Chunk, cut, empty_rows
-from tellmost.sources.files import File
-from tellmost.sources.naming import NamedArray, choose_name
-from tellmost.sources.source import Span
+from tellmost.rows.sources import File, NamedArray, Span, as_tensor, choose_name
+from tellmost.rows.streamed import Chunk, cut, empty_rows
 
 
 class ParquetFile:
