@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import tellmost as tm
-from tellmost.kernels.reading import read_kernel
+from tellmost.kernels.written import read_kernel
 from tellmost.recalling import recall
 
 generator = np.random.default_rng(0)

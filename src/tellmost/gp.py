@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tellmost.checking.choices import check_kernel
 from tellmost.kernels.kernel import Points
-from tellmost.kernels.words import describe, write
+from tellmost.kernels.written import describe, write
 from tellmost.rows.opening import NOT_NUMBERS, check_positive, check_vector, kind_of
 from tellmost.shapes import Float
 

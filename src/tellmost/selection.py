@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tellmost.kernels import Kernel
-from tellmost.kernels.reading import read_kernel
+from tellmost.kernels.written import read_kernel
 from tellmost.numerics import UNINFORMATIVE
 from tellmost.rules import Rule
 from tellmost.rules.reading import read_rule

@@ -9,7 +9,7 @@ from torch import Tensor
 from tellmost.checking.choices import check_device
 from tellmost.checking.memory import check_memory, check_plan
 from tellmost.kernels import Kernel
-from tellmost.kernels.algebra import feature_form, matrix_size
+from tellmost.kernels.composed import feature_form, matrix_size
 from tellmost.rows.opening import (
     check_distinct,
     check_indices,

@@ -136,7 +136,7 @@ def read_noise(text: str | None, records: "Records") -> Any:
 def read_kernel(text: str | None) -> "Kernel | None":
     if text is None:
         return None
-    from tellmost.kernels.reading import read_kernel as read
+    from tellmost.kernels.written import read_kernel as read
 
     try:
         return read(text)

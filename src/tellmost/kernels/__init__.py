@@ -1,10 +1,9 @@
 """Prior covariances k(x, z) of the unknown function."""
 
-from tellmost.kernels.algebra import Product, Scaled, Sum
+from tellmost.kernels.composed import Product, Scaled, Sum
 from tellmost.kernels.kernel import FeatureKernel, Kernel
-from tellmost.kernels.linear import FeatureMap, Linear
+from tellmost.kernels.linear import FeatureMap, Linear, Precomputed
 from tellmost.kernels.outer import Kronecker, Outer
-from tellmost.kernels.precomputed import Precomputed
 from tellmost.kernels.stationary import Gaussian, Laplace, Matern
 
 __all__ = [

@@ -22,7 +22,7 @@ from tellmost.domains import Box
 from tellmost.eligibility import Eligibility, Limits
 from tellmost.gp import GP, as_gp
 from tellmost.kernels.kernel import Points
-from tellmost.kernels.words import write
+from tellmost.kernels.written import write
 from tellmost.leaders import NO_NUMBERS
 from tellmost.learner.aiming import check_targets, open_rows, points_of, reported_points
 from tellmost.learner.arguments import (

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.kernels.algebra import feature_form
+from tellmost.kernels.composed import feature_form
 from tellmost.numerics import RANK_TOLERANCE, nonnegative
 from tellmost.posterior.few_rows import FewRows
 from tellmost.posterior.functions import FunctionPosterior, GrowingMatrix

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels import FeatureKernel, Linear
-from tellmost.kernels.algebra import feature_form
+from tellmost.kernels.composed import feature_form
 from tellmost.posterior.draft import Draft
 from tellmost.posterior.few_rows import FewRows
 from tellmost.posterior.function_tracker import FunctionTracker

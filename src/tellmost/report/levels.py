@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from tellmost.kernels.algebra import feature_form
+from tellmost.kernels.composed import feature_form
 from tellmost.numerics import FLOOR_EXACT_ROWS, UNINFORMATIVE
 from tellmost.recalling import Recalled
 from tellmost.report.baselines import find_eligible

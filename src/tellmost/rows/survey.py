@@ -9,7 +9,7 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.gpu import can_fuse
 from tellmost.kernels import Kernel, Linear
-from tellmost.kernels.algebra import matrix_size
+from tellmost.kernels.composed import matrix_size
 from tellmost.rows.pool import Fingerprint, Normalization, Pool
 from tellmost.rows.sources import Source
 from tellmost.running.processes import Place

@@ -1,7 +1,7 @@
 """Rules from the way they are printed, such as ``MMR(relevance=0.7)``."""
 
 from tellmost import rules
-from tellmost.reading import read_object
+from tellmost.kernels.written import read_object
 from tellmost.rules.rule import Rule
 
 WRITTEN = {name: getattr(rules, name) for name in rules.__all__ if name not in ("BY_NAME", "Rule")}

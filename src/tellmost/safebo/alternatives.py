@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tellmost.kernels import Gaussian, Kernel, Laplace, Matern, Product, Scaled, Sum
 from tellmost.kernels.kernel import Points
-from tellmost.kernels.words import HasHyperparameters
+from tellmost.kernels.written import HasHyperparameters
 from tellmost.shapes import Float
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from tellmost.gp import GP
 from tellmost.kernels import Kernel, Scaled
-from tellmost.kernels.equality import are_same
 from tellmost.kernels.kernel import Points
+from tellmost.kernels.written import are_same
 from tellmost.safebo.constraints import Constraint, Side
 from tellmost.shapes import Float
 

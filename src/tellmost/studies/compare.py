@@ -10,7 +10,7 @@ import torch
 
 from tellmost import checking
 from tellmost.kernels import Kernel
-from tellmost.kernels.algebra import matrix_size
+from tellmost.kernels.composed import matrix_size
 from tellmost.rules import Rule
 from tellmost.running.processes import ALONE
 from tellmost.scene import Scene

@@ -10,7 +10,7 @@ from torch import Tensor
 from tellmost.checking import check_kernel, check_points, check_positive, read_array
 from tellmost.checking.amounts import check_squares
 from tellmost.kernels import Kernel
-from tellmost.kernels.algebra import matrix_size
+from tellmost.kernels.composed import matrix_size
 from tellmost.kernels.kernel import Points
 from tellmost.rows.opening import (
     NOT_NUMBERS,

@@ -9,7 +9,7 @@ from math import inf
 import torch
 from torch import Tensor
 
-from tellmost.kernels.algebra import feature_form
+from tellmost.kernels.composed import feature_form
 from tellmost.numerics import RANK_TOLERANCE
 from tellmost.posterior.functions import FunctionPosterior
 from tellmost.shapes import Int

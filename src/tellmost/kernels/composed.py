@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from tellmost.kernels.kernel import FeatureKernel, Kernel, Points
-from tellmost.kernels.precomputed import Precomputed
+from tellmost.kernels.linear import Precomputed
 from tellmost.shapes import Float
 
 

@@ -1,0 +1,163 @@
+"""Kernels in words, with their hyper-parameters.
+
+Kernels from the way they are printed, such as ``Matern(nu=2.5, lengthscale=1.0)``.
+
+Whether two kernels are the same function: what is made of one then serves the other too.
+
+Objects from the way they are printed: calls of known names with plain values, not evaluated.
+"""
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tellmost.kernels.composed import Product, Scaled, Sum
+from tellmost.kernels.kernel import Kernel
+from tellmost.kernels.linear import Linear
+from tellmost.kernels.stationary import Gaussian, Laplace, Lengthscale, Matern
+from tellmost.numerics import PRINTED_VALUES
+
+
+@runtime_checkable
+class HasHyperparameters(Protocol):
+    """A kernel from elsewhere that can say what its hyper-parameters are."""
+
+    def hyperparameters(self) -> dict[str, list[float]]:
+        """Values by name."""
+
+
+def describe(kernel: Kernel) -> str:
+    """Such as "Matern-5/2 with lengthscale 0.3 times 2.1"; four digits of every number."""
+    if isinstance(kernel, Gaussian | Laplace):
+        return f"{type(kernel).__name__} {describe_lengthscale(kernel.lengthscale)}"
+    if isinstance(kernel, Matern):
+        return f"Matern-{round(2 * kernel.nu)}/2 {describe_lengthscale(kernel.lengthscale)}"
+    if isinstance(kernel, Scaled):
+        return f"{_enclosed(kernel.kernel)} times {kernel.factor:.4g}"
+    if isinstance(kernel, Sum):
+        return f"{describe(kernel.first)} + {describe(kernel.second)}"
+    if isinstance(kernel, Product):
+        return f"{_enclosed(kernel.first)} x {_enclosed(kernel.second)}"
+    if isinstance(kernel, Linear) and kernel.covariance is None:
+        return "linear"
+    if not isinstance(kernel, HasHyperparameters):
+        return repr(kernel)
+    values = (_shorten(name, held) for name, held in kernel.hyperparameters().items())
+    return f"{kernel!r} with {'; '.join(values) or 'no hyper-parameters'}"
+
+
+def write(kernel: Kernel) -> str:
+    """As it is printed, and the hyper-parameters that it holds but does not print."""
+    if not isinstance(kernel, HasHyperparameters):
+        return repr(kernel)
+    values = (
+        f"{name} {', '.join(map(repr, held))}" for name, held in kernel.hyperparameters().items()
+    )
+    return f"{kernel!r} with {'; '.join(values) or 'no hyper-parameters'}"
+
+
+def describe_lengthscale(lengthscale: Lengthscale) -> str:
+    values = torch.as_tensor(lengthscale, dtype=torch.float64)
+    if values.ndim == 0:
+        return f"with lengthscale {float(values):.4g}"
+    return f"with lengthscales {', '.join(f'{value:.4g}' for value in values.tolist())}"
+
+
+def _shorten(name: str, values: list[float]) -> str:
+    if len(values) > PRINTED_VALUES:
+        return f"{name} of {len(values)} values"
+    return f"{name} {', '.join(f'{value:.4g}' for value in values)}"
+
+
+def _enclosed(kernel: Kernel) -> str:
+    text = describe(kernel)
+    return f"({text})" if isinstance(kernel, Sum | Product) else text
+
+
+WRITTEN = {
+    kind.__name__: kind for kind in (Linear, Gaussian, Laplace, Matern, Scaled, Sum, Product)
+}
+KNOWN = (
+    "Linear(), Gaussian(lengthscale=1.0), Laplace(lengthscale=1.0), Matern(nu=2.5, "
+    "lengthscale=1.0), or a Sum, Product or Scaled of such"
+)
+
+
+def is_written(kernel: Kernel) -> bool:
+    """Whether what it prints says all of it."""
+    try:
+        return repr(read_kernel(repr(kernel))) == repr(kernel)
+    except ValueError:
+        return False
+
+
+def read_kernel(text: str) -> Kernel:
+    """The kernel that prints as ``text``, made of numbers and other kernels alone.
+
+    Nothing is evaluated. Kernels that hold a matrix or a function cannot be written down.
+    """
+    try:
+        made = read_object(text, WRITTEN)
+    except TypeError as error:
+        raise ValueError(f"kernel must be one of {KNOWN}; got {text!r}.") from error
+    if not isinstance(made, Kernel):
+        raise ValueError(f"kernel must be one of {KNOWN}; got {text!r}.")
+    return made
+
+
+def are_same(first: Kernel, second: Kernel) -> bool:
+    """True: they are, field by field. False: they are not, or nothing tells."""
+    return _agree(first, second)
+
+
+def _agree(first: Any, second: Any) -> bool:
+    if first is second:
+        return True
+    if type(first) is not type(second):
+        return False
+    if isinstance(first, Tensor | np.ndarray):
+        return torch.equal(torch.as_tensor(first), torch.as_tensor(second))
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(map(_agree, first, second))
+    if is_dataclass(first):
+        names = [field.name for field in fields(first)]
+        return all(_agree(getattr(first, name), getattr(second, name)) for name in names)
+    return isinstance(first, float | int | str) and bool(first == second)
+
+
+Kinds = Mapping[str, Callable[..., Any]]
+
+
+def read_object(text: str, kinds: Kinds) -> Any:
+    """What prints as ``text``; a TypeError if it is anything but calls of these names.
+
+    A ValueError comes from a kind itself, which explains what is wrong with a value.
+    """
+    try:
+        return _make(ast.parse(text.strip(), mode="eval").body, kinds)
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise TypeError(f"{text!r} cannot be read") from error
+
+
+def _make(node: ast.expr, kinds: Kinds) -> Any:
+    if not isinstance(node, ast.Call):
+        return _read_value(node)
+    if not isinstance(node.func, ast.Name) or node.func.id not in kinds:
+        raise TypeError(ast.unparse(node))
+    named = {word.arg: _make(word.value, kinds) for word in node.keywords if word.arg is not None}
+    if len(named) != len(node.keywords):
+        raise TypeError(ast.unparse(node))
+    return kinds[node.func.id](*(_make(value, kinds) for value in node.args), **named)
+
+
+def _read_value(node: ast.expr) -> Any:
+    """A number, a word, or a list of such."""
+    try:
+        return ast.literal_eval(node)
+    except ValueError as error:
+        raise TypeError(ast.unparse(node)) from error
