@@ -24,7 +24,7 @@ from tellmost.kernels import (
     Scaled,
     Sum,
 )
-from tellmost.posterior import State
+from tellmost.posterior.problem import State
 from tellmost.rules import BY_NAME, VTL, UncertaintySampling
 from tellmost.testing import check_kernel, check_rule
 

@@ -9,8 +9,8 @@ import torch
 
 import tellmost as tm
 from problems import tensor
-from tellmost.gp import as_gp
 from tellmost.kernels import Gaussian, Laplace, Linear, Matern, Product, Scaled, Sum
+from tellmost.posterior.gp import as_gp
 
 ANNOTATIONS_FIRST = pytest.mark.skipif(
     "config.getoption('--shapes', False)",

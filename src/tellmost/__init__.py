@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tellmost import kernels, rules, targets, theory
     from tellmost.domains import Box
-    from tellmost.gp import GP
     from tellmost.learner import ActiveLearner
+    from tellmost.posterior.gp import GP
     from tellmost.safebo import (
         Constraint,
         MiscalibratedModel,
@@ -42,7 +42,7 @@ _HOMES = {
     "ActiveLearner": "tellmost.learner",
     "Box": "tellmost.domains",
     "Constraint": "tellmost.safebo",
-    "GP": "tellmost.gp",
+    "GP": "tellmost.posterior.gp",
     "MiscalibratedModel": "tellmost.safebo",
     "NoSafePoint": "tellmost.safebo",
     "RKHSBound": "tellmost.safebo",

@@ -20,7 +20,7 @@ from tellmost.leaders import (
     leading,
     tie_width,
 )
-from tellmost.posterior import Tracker
+from tellmost.posterior.tracking import Tracker
 from tellmost.rules import Rule
 from tellmost.rules.rule import is_random
 from tellmost.running.processes import Place

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.eligibility import Eligibility
-from tellmost.posterior import Tracker
+from tellmost.posterior.tracking import Tracker
 from tellmost.rules import Rule
 from tellmost.running.processes import Place
 from tellmost.shapes import Bool, Float, Int

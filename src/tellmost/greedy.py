@@ -14,7 +14,7 @@ from tellmost import numerics
 from tellmost.choosers import Chooser
 from tellmost.eligibility import Eligibility
 from tellmost.leaders import NO_NUMBERS
-from tellmost.posterior import Tracker
+from tellmost.posterior.tracking import Tracker
 
 Progress = Callable[[int, int | None, float], None]
 """Called after each pick with picks so far, picks at most (None: not known), and the gain."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.checking import check_points, check_rule, read_array
 from tellmost.kernels import Kernel, Linear
-from tellmost.posterior import retrace
+from tellmost.posterior.floor import retrace
 from tellmost.rows.opening import open_source
 from tellmost.rows.pool import Pool
 from tellmost.rows.survey import normalization_of

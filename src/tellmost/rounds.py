@@ -14,7 +14,7 @@ from tellmost import numerics
 from tellmost.eligibility import Eligibility
 from tellmost.gpu import can_fuse
 from tellmost.greedy import Pick, Stop
-from tellmost.posterior import Tracker
+from tellmost.posterior.tracking import Tracker
 from tellmost.posterior.weight_tracker import WeightTracker
 from tellmost.rules import ITL, VTL, Rule, UncertaintySampling, UndirectedITL
 from tellmost.shapes import Float, Int

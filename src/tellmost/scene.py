@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.kernels import Kernel
-from tellmost.posterior import Observation, Problem
+from tellmost.posterior.problem import Observation, Problem
 from tellmost.rows.pool import Pool, Rows
 from tellmost.rows.survey import Survey, survey
 from tellmost.rules import Rule

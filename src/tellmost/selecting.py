@@ -18,7 +18,10 @@ from tellmost.choosers import Chooser, Eager, Lazy, Once
 from tellmost.eligibility import Eligibility, Limits
 from tellmost.greedy import Stop, Trace, run
 from tellmost.identity import identify
-from tellmost.posterior import Floor, Problem, Tracker, compute_floor, shortlist_length, track
+from tellmost.posterior.columns_ahead import shortlist_length
+from tellmost.posterior.floor import Floor, compute_floor
+from tellmost.posterior.problem import Problem
+from tellmost.posterior.tracking import Tracker, track
 from tellmost.rounds import FusedRounds, fused_rounds
 from tellmost.rows.sources import NamedArray
 from tellmost.rules import CosineSimilarity, Random, Rule, TopK

@@ -3,7 +3,9 @@
 import warnings
 
 from tellmost import numerics
-from tellmost.posterior import FewRows, Problem, Tracker
+from tellmost.posterior.columns_ahead import FewRows
+from tellmost.posterior.problem import Problem
+from tellmost.posterior.tracking import Tracker
 from tellmost.rules import Rule
 from tellmost.running.processes import Exchange, Place
 from tellmost.scene import Noise, evenly_spaced

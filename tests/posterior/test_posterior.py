@@ -10,9 +10,9 @@ import oracle
 import tellmost as tm
 from problems import seeds, tensor
 from tellmost.kernels import Gaussian, Laplace, Linear, Matern, Precomputed
-from tellmost.posterior import functions
-from tellmost.posterior.functions import FunctionPosterior, GrowingMatrix
-from tellmost.posterior.weights import WeightPosterior, symmetric_root
+from tellmost.posterior import function_space
+from tellmost.posterior.function_space import FunctionPosterior, GrowingMatrix
+from tellmost.posterior.weight_space import WeightPosterior, symmetric_root
 
 CPU = torch.device("cpu")
 N, M, D = 9, 3, 5
@@ -227,7 +227,7 @@ def test_observations_taken_together_are_those_taken_one_by_one(name):
 @pytest.mark.parametrize("block", [1, 3, 100])
 @pytest.mark.parametrize("name", KERNELS)
 def test_blocks_of_observations_are_those_taken_one_by_one(name, block, monkeypatch):
-    monkeypatch.setattr(functions, "OBSERVED_TOGETHER", block)
+    monkeypatch.setattr(function_space, "OBSERVED_TOGETHER", block)
     kernel, _ = KERNELS[name]
     Z, _ = points(2)
     one_by_one, in_turn = (FunctionPosterior(kernel, CPU) for _ in range(2))

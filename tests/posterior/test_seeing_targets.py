@@ -8,7 +8,7 @@ import oracle
 from problems import tensor
 from tellmost.kernels import Gaussian, Linear, Matern
 from tellmost.numerics import RANK_TOLERANCE
-from tellmost.posterior.functions import FunctionPosterior
+from tellmost.posterior.function_space import FunctionPosterior
 
 CPU = torch.device("cpu")
 LINE = np.linspace(0, 3, 90)[:, None]

@@ -10,17 +10,9 @@ import oracle
 from problems import tensor
 from tellmost.kernels import Gaussian, Kernel, Matern
 from tellmost.numerics import SEEING_TOLERANCE, SKETCH_NOISE, SKETCH_TOLERANCE
-from tellmost.posterior import (
-    Dense,
-    Features,
-    FunctionTracker,
-    Moments,
-    Observation,
-    Problem,
-    Sketch,
-    TargetState,
-)
-from tellmost.posterior.sketch import must_be_many
+from tellmost.posterior.function_tracker import FunctionTracker
+from tellmost.posterior.problem import Observation, Problem, TargetState
+from tellmost.posterior.sketch import Dense, Features, Moments, Sketch, must_be_many
 from tellmost.rows.pool import Pool
 from tellmost.running.processes import Alone, Place
 

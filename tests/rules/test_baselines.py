@@ -10,7 +10,7 @@ import oracle
 import tellmost as tm
 from problems import KERNELS, clustered, make_case, picks_as_a_list, seeds, tensor
 from tellmost import numerics
-from tellmost.posterior import State
+from tellmost.posterior.problem import State
 from tellmost.rules import MMR, KCenter, KMeansPlusPlus
 
 GAUSSIAN = tm.kernels.Gaussian(3.0)

@@ -7,11 +7,14 @@ from torch.autograd import gradcheck
 
 import tellmost as tm
 from tellmost.kernels import Gaussian, Laplace, Linear, Matern, Scaled, Sum
-from tellmost.posterior import Problem, State
-from tellmost.posterior.among_rows import NAME, CovarianceAmongRows
-from tellmost.posterior.functions import FunctionPosterior
-from tellmost.posterior.problem import TargetState, prior_correlation
-from tellmost.posterior.targets import covariance_fields
+from tellmost.posterior.function_space import NAME, CovarianceAmongRows, FunctionPosterior
+from tellmost.posterior.problem import (
+    Problem,
+    State,
+    TargetState,
+    covariance_fields,
+    prior_correlation,
+)
 from tellmost.rows.pool import Pool
 from tellmost.running.processes import Alone, Place
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import oracle_safebo
 import tellmost as tm
-from tellmost.gp import Data
+from tellmost.posterior.gp import Data
 from tellmost.safebo import Lipschitz
 
 ROWS = 14

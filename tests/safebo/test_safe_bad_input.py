@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tellmost as tm
-from tellmost.gp import Data
+from tellmost.posterior.gp import Data
 from tellmost.safebo import CoordinateLines, Lipschitz, SobolSet
 
 pytestmark = pytest.mark.skipif(

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import tellmost as tm
-from tellmost.posterior.sampling import first_occurrences
+from tellmost.posterior.gp import first_occurrences
 
 DRAWS = 40_000
 X = np.array([[0.0], [0.7], [0.0], [1.5], [2.9]])  # one point is there twice

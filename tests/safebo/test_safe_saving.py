@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tellmost as tm
-from tellmost.gp import Data
+from tellmost.posterior.gp import Data
 from tellmost.safebo import CoordinateLines, Lipschitz, RandomLines, SobolSet
 
 GP = tm.GP(tm.kernels.Matern(2.5, 0.7), noise_std=0.1)

@@ -6,7 +6,7 @@ import torch
 
 import tellmost as tm
 from tellmost.numerics import SEEING_TOLERANCE, SKETCH_TOLERANCE
-from tellmost.posterior import Features, Moments
+from tellmost.posterior.sketch import Features, Moments
 from tellmost.safebo.outputs import Output
 from tellmost.safebo.views import Seen, View
 
@@ -142,7 +142,7 @@ def test_objective_and_constraint_that_are_one_function_are_drawn_as_one():
 
 
 def test_drawn_targets_are_points_of_the_domain_although_the_prior_has_data_elsewhere():
-    from tellmost.gp import Data
+    from tellmost.posterior.gp import Data
 
     elsewhere = torch.tensor([[0.9]], dtype=torch.float64)
     data = Data(elsewhere, torch.tensor([9.0]).double(), torch.tensor([1e-4]).double())

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import tellmost as tm
-from tellmost.gp import Data
 from tellmost.kernels import Gaussian, Linear
+from tellmost.posterior.gp import Data
 from tellmost.safebo import CoordinateLines
 
 X = np.linspace(0, 1, 21)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from tellmost.kernels import Kernel, Linear
-from tellmost.posterior import FIXED_FIELDS, STATE_FIELDS, TARGET_FIELDS
+from tellmost.posterior.problem import FIXED_FIELDS, STATE_FIELDS, TARGET_FIELDS
 from tellmost.rules import BY_NAME, Rule
 from tellmost.rules.rule import is_random
 

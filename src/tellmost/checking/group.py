@@ -9,7 +9,8 @@ from torch import distributed as dist
 from tellmost.checking.amounts import Bounds
 from tellmost.identity import describe, digest
 from tellmost.numerics import FLOOR_EXACT_ROWS
-from tellmost.posterior import Problem, can_compute_floor
+from tellmost.posterior.floor import can_compute_floor
+from tellmost.posterior.problem import Problem
 from tellmost.rules import Rule
 from tellmost.running.processes import ALONE, Exchange, Group, agree
 from tellmost.scene import Scene

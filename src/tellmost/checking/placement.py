@@ -1,6 +1,7 @@
 """Whether the targets are where a rule needs them."""
 
-from tellmost.posterior import Problem, targets_among_rows
+from tellmost.posterior.nearness import targets_among_rows
+from tellmost.posterior.problem import Problem
 from tellmost.rules import Rule
 from tellmost.rules.rule import targets_in_pool
 

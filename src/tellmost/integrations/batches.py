@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from tellmost.gp import GP
 from tellmost.integrations.models import ModelKernel
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
-from tellmost.posterior import State
-from tellmost.posterior.functions import FunctionPosterior
+from tellmost.posterior.function_space import FunctionPosterior
+from tellmost.posterior.gp import GP
+from tellmost.posterior.problem import State
 from tellmost.rules import ITL, VTL
 from tellmost.shapes import Float
 

@@ -16,13 +16,13 @@ from gpytorch.means import ConstantMean, ZeroMean
 from gpytorch.models import ExactGP
 from torch import Tensor
 
-from tellmost.gp import GP, Data, Mean
 from tellmost.integrations.admitting import check_inputs, check_model, check_values, transformed
 from tellmost.integrations.gpytorch import hyperparameters_of
 from tellmost.integrations.translating import from_gpytorch
 from tellmost.kernels import Kernel, Scaled
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import PROBES, TRANSLATED
+from tellmost.posterior.gp import GP, Data, Mean
 from tellmost.shapes import Float
 
 

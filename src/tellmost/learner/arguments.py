@@ -8,13 +8,13 @@ from torch import Tensor
 
 from tellmost.checking import check_points, check_positive, read_array
 from tellmost.domains import Box
-from tellmost.gp import Data
 from tellmost.kernels import Kernel
 from tellmost.kernels.composed import matrix_size
 from tellmost.kernels.kernel import Points
 from tellmost.learner.noise import Noise
 from tellmost.learner.record import OUTSIDE, Told, single_rows
 from tellmost.numerics import SOBOL_POINTS
+from tellmost.posterior.gp import Data
 from tellmost.rows.opening import (
     check_all_positive,
     check_indices,

@@ -20,7 +20,6 @@ from tellmost.checking import (
 from tellmost.choosers import Eager, score_all
 from tellmost.domains import Box
 from tellmost.eligibility import Eligibility, Limits
-from tellmost.gp import GP, as_gp
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.written import write
 from tellmost.leaders import NO_NUMBERS
@@ -46,14 +45,10 @@ from tellmost.learner.record import (
 )
 from tellmost.learner.searching import best_in_box
 from tellmost.numerics import CONFIDENCE_BETA
-from tellmost.posterior import (
-    TARGET_FIELDS,
-    Belief,
-    FunctionTracker,
-    Observation,
-    Problem,
-    compute_floor,
-)
+from tellmost.posterior.floor import compute_floor
+from tellmost.posterior.function_tracker import FunctionTracker
+from tellmost.posterior.gp import GP, Belief, as_gp
+from tellmost.posterior.problem import TARGET_FIELDS, Observation, Problem
 from tellmost.rows.pool import Pool
 from tellmost.rules import Rule
 from tellmost.rules.rule import targets_in_pool

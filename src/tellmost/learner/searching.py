@@ -8,7 +8,7 @@ from tellmost.domains import Box
 from tellmost.kernels.kernel import Points
 from tellmost.learner.noise import Noise
 from tellmost.numerics import REFINED_STARTS, TIE_TOLERANCE
-from tellmost.posterior import FunctionTracker
+from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.refining import find_starts, refine
 from tellmost.rules import Rule
 from tellmost.rules.rule import is_random

@@ -7,16 +7,39 @@ without reading the rows again:
 .. math:: k_{t+1}(\cdot, x_j) = k_t(\cdot, x_j) - k_t(\cdot, x_i)\, k_t(x_i, x_j) / s_i.
 
 The last factor is a product of features, since row j may be on another process.
+
+How many columns to make in one pass: a model of what a pick costs.
+
+A pass reads the rows once and multiplies them with r vectors for each of T columns. In units of
+the reading time it costs :math:`1 + rT/B`, with the machine's balance B (``numerics.BALANCE``).
+Of the T columns about :math:`T / (1 + T/R)` are used before the forecast fails, with its reach R
+(``numerics.FORECAST_REACH``). The cost of a pick,
+
+.. math:: \Big(1 + \frac{rT}{B}\Big) \Big(\frac1T + \frac1R\Big), \qquad
+    \text{is least at} \quad T = \sqrt{B R / r}.
+
+A small dense copy of what is known about a few rows, to try observations on.
+
+It forecasts which rows will be observed next, so that their columns can be made in one pass. A
+wrong forecast costs a pass, never a pick.
+
+Some rows by their overall numbers, wherever they are: those that are or may be observed.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from math import sqrt
 
 import torch
 from torch import Tensor
 
-from tellmost.posterior.weight_quantities import Predictable, Taken
-from tellmost.shapes import Float
+from tellmost import numerics
+from tellmost.kernels.kernel import Points
+from tellmost.numerics import nonnegative
+from tellmost.posterior.nearness import nearer, nearness
+from tellmost.posterior.problem import CHOSEN_FIELDS, Problem, State, covariance_fields
+from tellmost.posterior.running_values import Predictable, Taken
+from tellmost.shapes import Float, Int
 
 
 @dataclass
@@ -71,3 +94,139 @@ class ColumnsAhead:
         vectors = {name: run.vector() for name, run in self.running.items()}
         scales = {name: run.scale for name, run in self.running.items()}
         self._taken.append(Taken(columns, vectors, scales))
+
+
+def columns_ahead(problem: Problem, per_column: int, kept: Tensor | None) -> int:
+    """T for a problem whose columns take so many products each, beside covariances that are kept;
+    the caller's choice goes first, as far as memory and rows go."""
+    best = problem.columns_ahead
+    if best is None:
+        by_cost = round(sqrt(balance_of(problem) * numerics.FORECAST_REACH / per_column))
+        best = min(by_cost, numerics.MOST_COLUMNS_AHEAD)
+    left = max(problem.memory - (0 if kept is None else 8 * kept.numel()), 0)
+    room = left // (8 * per_column * problem.place.largest)
+    here = max(1, min(best, room, problem.place.total))
+    return problem.place.least(here)  # all processes look ahead alike
+
+
+def balance_of(problem: Problem) -> float:
+    """B for these rows, wherever they come from."""
+    if problem.rows.held is None:
+        return numerics.STREAMED_BALANCE
+    return numerics.BALANCE.get(problem.device.type, numerics.BALANCE["cuda"])
+
+
+def shortlist_length(problem: Problem, width: int) -> int:
+    """Rows that a forecast looks at: as many as cost a quarter of a pass, if that is enough."""
+    d = problem.rows.dimension
+    affordable = problem.place.largest * width // (4 * max(d, 1))
+    return min(max(affordable, 4 * width), numerics.SHORTLIST, problem.place.total)
+
+
+@dataclass
+class Draft:
+    """A joint posterior of some rows and the targets; ``observe`` conditions it in place."""
+
+    state: State  # of the rows: first without, then with the fields that are made of these
+    needs: Set[str]
+    variance: Float[Tensor, "b b"]
+    given_targets: Float[Tensor, "b b"] | None = None
+    covariance: Float[Tensor, "b m"] | None = None  # with the targets
+    projected: Mapping[str, Float[Tensor, "b _r"]] = field(default_factory=dict)  # whose squares
+    # add up to squared covariances, by their names
+    prior: Float[Tensor, "b b"] | None = None  # where nearness to the chosen is read
+
+    def __post_init__(self) -> None:
+        targets = self.state.targets
+        if targets is not None:  # the tracker's own are updated in place
+            targets = replace(targets, variance=targets.variance.clone())
+        self.state = replace(self.state, fields=self._fields(), targets=targets)
+
+    def observe(self, place: int) -> None:
+        """Condition on an observation of one of the rows, by its place among them."""
+        noise = self.state.noise_variance[place]
+        column = self.variance[:, place].clone()
+        s = column[place] + noise
+        if self.covariance is not None and self.state.targets is not None:
+            of_targets = self.covariance[place].square() / s
+            nonnegative(self.state.targets.variance.sub_(of_targets))
+        for against in (self.covariance, *self.projected.values(), self.variance):
+            if against is not None:
+                against.sub_(column[:, None] * (against[place] / s))
+        if self.given_targets is not None:
+            seen = self.given_targets[:, place].clone()
+            self.given_targets.sub_(seen[:, None] * (seen / (seen[place] + noise)))
+        fields = self._fields() | self._nearness(place)
+        self.state = replace(self.state, step=self.state.step + 1, fields=fields)
+
+    def _nearness(self, place: int) -> dict[str, Tensor]:
+        """To the chosen, with a row chosen by its place."""
+        if self.prior is None:
+            return {}
+        column, variance = self.prior[:, [place]], self.prior.diagonal()
+        return {
+            name: nearer(name, values, nearness(name, column, variance, variance[[place]])[:, 0])
+            for name, values in self.state.fields.items()
+            if name in CHOSEN_FIELDS
+        }
+
+    def _fields(self) -> dict[str, Tensor]:
+        fields = dict(self.state.fields)
+        if "variance" in self.needs:
+            fields["variance"] = nonnegative(self.variance.diagonal().clone())
+        if self.given_targets is not None:
+            fields["variance_given_targets"] = nonnegative(self.given_targets.diagonal().clone())
+        if self.covariance is not None and self.state.targets is not None:
+            fields |= covariance_fields(self.covariance, self.state.targets, self.needs)
+        for name, projected in self.projected.items():
+            fields[name] = projected.square().sum(dim=1)
+        return fields
+
+
+@dataclass(frozen=True)
+class FewRows:
+    """Points and what is fixed about each."""
+
+    numbers: Int[Tensor, " b"]
+    points: Points
+    noise_variance: Float[Tensor, " b"]
+    prior_variance: Float[Tensor, " b"]
+
+    @classmethod
+    def read(cls, problem: Problem, numbers: Int[Tensor, " b"]) -> "FewRows":
+        """From the processes that have them."""
+
+        def here(rows: Tensor) -> tuple[Tensor, ...]:
+            points = problem.rows.rows(rows)
+            return points, problem.noise_variance[rows], problem.prior_variance[rows]
+
+        return cls(numbers, *problem.place.collect(numbers, here))
+
+    def some(self, places: list[int]) -> "FewRows":
+        """Those at these places."""
+        return FewRows(
+            self.numbers[places],
+            self.points[places],
+            self.noise_variance[places],
+            self.prior_variance[places],
+        )
+
+
+class RowsAtHand:
+    """The rows that were looked at last, so that nobody has to be asked for them again."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._kept: FewRows | None = None
+        self._places: dict[int, int] = {}
+
+    def keep(self, rows: Sequence[int]) -> FewRows:
+        """These rows, kept; all others are forgotten."""
+        self._kept = self.get(rows)
+        self._places = {row: place for place, row in enumerate(rows)}
+        return self._kept
+
+    def get(self, rows: Sequence[int]) -> FewRows:
+        if self._kept is not None and all(row in self._places for row in rows):
+            return self._kept.some([self._places[row] for row in rows])
+        return FewRows.read(self._problem, torch.tensor(rows))

@@ -6,6 +6,16 @@ r"""The uncertainty that no selection can remove, and the one that the whole poo
 
 Hübotter et al. 2024, Sec. 3: the irreducible uncertainty. For inner products it is what lies
 outside the span of the candidates' features.
+
+What each of a list of observations takes from the variance of each target.
+
+With the Cholesky factor :math:`L L^\top = K_{ZZ} + \mathrm{diag}(\rho^2)` of the observed points
+:math:`z_1, \dots, z_t`, in their order,
+
+.. math:: k_s(a, a) = k(a, a) - \sum_{i \le s} W_{ia}^2, \qquad W = L^{-1} K_{ZA},
+
+so the i-th observation, made after the others before it, lowers the variance of target a by
+:math:`W_{ia}^2`. Costs :math:`O(t^2 (t + m))`, whatever the pool.
 """
 
 from collections.abc import Callable
@@ -15,13 +25,15 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
+from tellmost.kernels import Kernel
 from tellmost.kernels.composed import feature_form
+from tellmost.kernels.kernel import Points
 from tellmost.numerics import RANK_TOLERANCE, nonnegative
-from tellmost.posterior.few_rows import FewRows
-from tellmost.posterior.functions import FunctionPosterior, GrowingMatrix
+from tellmost.posterior.columns_ahead import FewRows
+from tellmost.posterior.function_space import FunctionPosterior, GrowingMatrix
 from tellmost.posterior.problem import Problem
 from tellmost.posterior.tracking import in_terms_of_features, weight_form
-from tellmost.posterior.weights import WeightPosterior, symmetric_root
+from tellmost.posterior.weight_space import WeightPosterior, symmetric_root
 from tellmost.shapes import Float
 
 
@@ -215,3 +227,14 @@ class _PivotedFactor:
 
 def _all_rows(problem: Problem, values_of: Callable[[Tensor], Tensor]) -> Float[Tensor, "r n"]:
     return torch.cat([values_of(block) for _, _, block in problem.rows.blocks()], dim=1)
+
+
+def retrace(
+    kernel: Kernel, points: Points, noise_variance: Float[Tensor, " t"], targets: Points
+) -> Float[Tensor, "t m"]:
+    """How much the variance of each target falls with each observation, in their order."""
+    covariance = kernel.block(points, points)
+    covariance.diagonal().add_(noise_variance)
+    factor = torch.linalg.cholesky(covariance)
+    cross = kernel.block(points, targets)
+    return torch.linalg.solve_triangular(factor, cross, upper=False).square_()

@@ -13,21 +13,20 @@ from torch import Tensor
 
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
-from tellmost.posterior import among_rows
-from tellmost.posterior.draft import Draft
-from tellmost.posterior.few_rows import RowsAtHand
-from tellmost.posterior.functions import FunctionPosterior, GrowingMatrix
+from tellmost.posterior import function_space
+from tellmost.posterior.columns_ahead import Draft, RowsAtHand, columns_ahead
+from tellmost.posterior.function_space import FunctionPosterior, GrowingMatrix, RunningRows
 from tellmost.posterior.nearness import Chosen, RunningNearness, fixed_fields, fixed_fields_of_all
 from tellmost.posterior.problem import (
     CHOSEN_FIELDS,
+    FROM_COVARIANCE,
     NEAR_TARGETS,
     Problem,
     State,
+    TargetSummary,
+    covariance_fields,
     prior_correlation,
 )
-from tellmost.posterior.reach import columns_ahead
-from tellmost.posterior.running_rows import RunningRows
-from tellmost.posterior.targets import FROM_COVARIANCE, TargetSummary, covariance_fields
 from tellmost.rows.sources import spans
 from tellmost.shapes import Float, Int
 
@@ -150,7 +149,7 @@ class FunctionTracker:
         if self._problem.needs & FROM_COVARIANCE:
             fields |= self._summaries(self._fresh_covariance(points))
         if self._among is not None:
-            fields[among_rows.NAME] = self._among.fresh_mean_square(points)
+            fields[function_space.NAME] = self._among.fresh_mean_square(points)
         return fields | {name: near.fresh(points) for name, near in self._near.items()}
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
@@ -340,13 +339,13 @@ class FunctionTracker:
             covariance[start:stop] = self._covariance_of(slice(start, stop), block)
         return covariance
 
-    def _keep_all_pairs(self) -> among_rows.CovarianceAmongRows | None:
-        if among_rows.NAME not in self._problem.needs:
+    def _keep_all_pairs(self) -> function_space.CovarianceAmongRows | None:
+        if function_space.NAME not in self._problem.needs:
             return None
         if self._earlier is not None:
             return self._earlier._among
         self.passes += 1
-        return among_rows.CovarianceAmongRows(self._problem, self._posterior)
+        return function_space.CovarianceAmongRows(self._problem, self._posterior)
 
     # ---- one observation
 
@@ -407,7 +406,7 @@ class FunctionTracker:
         fields = {name: running.variance[rows] for name, running in self._running.items()}
         fields |= {name: near.values[rows] for name, near in self._near.items()}
         if self._among is not None:
-            fields[among_rows.NAME] = self._among.mean_square(rows)
+            fields[function_space.NAME] = self._among.mean_square(rows)
         if self._problem.needs & FROM_COVARIANCE:
             fields |= self._summaries(self._covariance_of(rows, points))
         return self._state(rows, fields | self._fixed_of(rows) | self._correlations(rows, points))

@@ -15,7 +15,7 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.kernels.kernel import Points
 from tellmost.posterior.problem import NEAR_TARGETS, Problem, prior_correlation
-from tellmost.posterior.weights import Step, WeightPosterior
+from tellmost.posterior.weight_space import Step, WeightPosterior
 from tellmost.shapes import Bool, Float
 
 NONE_CHOSEN = {"similarity_to_chosen": -torch.inf, "squared_distance_to_chosen": torch.inf}

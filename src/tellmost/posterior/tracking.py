@@ -9,11 +9,9 @@ from torch import Tensor
 
 from tellmost.kernels import FeatureKernel, Linear
 from tellmost.kernels.composed import feature_form
-from tellmost.posterior.draft import Draft
-from tellmost.posterior.few_rows import FewRows
+from tellmost.posterior.columns_ahead import Draft, FewRows
 from tellmost.posterior.function_tracker import FunctionTracker
-from tellmost.posterior.problem import Observation, Problem, State
-from tellmost.posterior.targets import TargetSummary
+from tellmost.posterior.problem import Observation, Problem, State, TargetSummary
 from tellmost.posterior.weight_tracker import WeightTracker
 from tellmost.rows.pool import Pool
 from tellmost.shapes import Int

@@ -11,21 +11,20 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.gpu import can_fuse
-from tellmost.posterior import among_rows
-from tellmost.posterior.columns_ahead import ColumnsAhead
-from tellmost.posterior.draft import Draft
-from tellmost.posterior.few_rows import RowsAtHand
+from tellmost.posterior import function_space
+from tellmost.posterior.columns_ahead import ColumnsAhead, Draft, RowsAtHand, columns_ahead
 from tellmost.posterior.nearness import Chosen, RunningNearness, fixed_fields, fixed_fields_of_all
 from tellmost.posterior.problem import (
     CHOSEN_FIELDS,
+    FROM_COVARIANCE,
     NEAR_TARGETS,
     Problem,
     State,
+    TargetSummary,
+    covariance_fields,
     prior_correlation,
 )
-from tellmost.posterior.reach import columns_ahead
-from tellmost.posterior.targets import FROM_COVARIANCE, TargetSummary, covariance_fields
-from tellmost.posterior.weight_quantities import (
+from tellmost.posterior.running_values import (
     Predictable,
     Running,
     RunningSquaredCovariance,
@@ -33,7 +32,7 @@ from tellmost.posterior.weight_quantities import (
     RunningVariance,
     root_of_targets,
 )
-from tellmost.posterior.weights import Step, WeightPosterior
+from tellmost.posterior.weight_space import Step, WeightPosterior
 from tellmost.shapes import Float, Int
 
 WIDE = frozenset({"covariance", "correlation"})
@@ -214,10 +213,10 @@ class WeightTracker:
             running["squared_covariance"] = RunningSquaredCovariance(
                 "squared_covariance", posterior, root_of_targets(problem), self._empty()
             )
-        if among_rows.NAME in problem.needs:
+        if function_space.NAME in problem.needs:
             self.passes += 1
-            running[among_rows.NAME] = RunningSquaredCovariance(
-                among_rows.NAME, posterior, among_rows.root_of_rows(problem), self._empty()
+            running[function_space.NAME] = RunningSquaredCovariance(
+                function_space.NAME, posterior, function_space.root_of_rows(problem), self._empty()
             )
         if "standardized_covariance" in problem.needs and self._covariance is None:
             running["standardized_covariance"] = RunningStandardizedCovariance(

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from tellmost.posterior import State
+from tellmost.posterior.problem import State
 from tellmost.rules.random import check_seed, draw
 from tellmost.shapes import Float
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from tellmost.posterior import State
+from tellmost.posterior.problem import State
 from tellmost.shapes import Float
 
 

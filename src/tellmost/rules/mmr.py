@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tellmost.numerics import SAME_POINT
-from tellmost.posterior import State
+from tellmost.posterior.problem import State
 from tellmost.shapes import Float
 
 

@@ -4,7 +4,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from tellmost.posterior import State
+from tellmost.posterior.problem import State
 from tellmost.shapes import Float
 
 

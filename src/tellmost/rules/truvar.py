@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from tellmost.numerics import THRESHOLD_REACHED
-from tellmost.posterior import State
+from tellmost.posterior.problem import State
 from tellmost.shapes import Float
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from tellmost.posterior import State
+from tellmost.posterior.problem import State
 from tellmost.shapes import Float
 
 

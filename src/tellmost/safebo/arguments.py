@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from tellmost.checking import check_rule
-from tellmost.gp import GP
 from tellmost.learner.aiming import check_targets
 from tellmost.learner.arguments import seeded
+from tellmost.posterior.gp import GP
 from tellmost.rows.opening import check_all_positive, check_positive, check_vector
 from tellmost.rules import Rule
 from tellmost.safebo.constraints import Constraint

@@ -11,8 +11,8 @@ from math import isfinite
 from statistics import NormalDist
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from tellmost.gp import name_of
 from tellmost.numerics import DEFAULT_CONFIDENCE
+from tellmost.posterior.gp import name_of
 from tellmost.rows.opening import NOT_NUMBERS
 from tellmost.theory import confidence_width
 

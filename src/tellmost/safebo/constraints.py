@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tellmost.gp import GP
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import CHUNK_BYTES, VIOLATION_Z
+from tellmost.posterior.gp import GP
 from tellmost.rows.opening import NOT_NUMBERS, check_positive
 from tellmost.rows.sources import spans
 from tellmost.shapes import Float

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.gp import GP, name_of
 from tellmost.learner.aiming import Asked
+from tellmost.posterior.gp import GP, name_of
 from tellmost.rows.pool import Pool
 from tellmost.safebo.constraints import Constraint
 from tellmost.safebo.saving import FORMAT

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from tellmost.gp import GP
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import SOBOL_POINTS
+from tellmost.posterior.gp import GP
 from tellmost.rules import Rule
 from tellmost.safebo.arguments import check_output_noise
 from tellmost.safebo.confidence import Confidence

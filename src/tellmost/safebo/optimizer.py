@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 
-from tellmost.gp import GP
 from tellmost.learner.arguments import check_seed
+from tellmost.posterior.gp import GP
 from tellmost.rules import Rule
 from tellmost.safebo import arguments
 from tellmost.safebo.calibration import Calibration, calibrate

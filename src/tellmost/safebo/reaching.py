@@ -25,7 +25,7 @@ from torch import Tensor
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import CHUNK_BYTES, RANK_TOLERANCE, nonnegative
-from tellmost.posterior.functions import GrowingMatrix
+from tellmost.posterior.function_space import GrowingMatrix
 from tellmost.rows.opening import NOT_NUMBERS, check_vector
 from tellmost.rows.sources import spans
 from tellmost.safebo.constraints import Lipschitz, Side

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.gp import GP
 from tellmost.kernels.written import is_written, read_kernel
+from tellmost.posterior.gp import GP
 from tellmost.safebo.outputs import Output
 from tellmost.safebo.telling import value_of
 from tellmost.safebo.trials import Trial

@@ -11,7 +11,7 @@ from tellmost.domains import Box
 from tellmost.kernels.kernel import Points
 from tellmost.learner.noise import Noise
 from tellmost.numerics import SEEING_TOLERANCE, SKETCH_NOISE, SKETCH_SHARE, SKETCH_TOLERANCE
-from tellmost.posterior import Features, Moments
+from tellmost.posterior.sketch import Features, Moments
 from tellmost.rules import Rule
 from tellmost.safebo.bounds import Bounds, Sets, Sources, probability_safe
 from tellmost.safebo.confidence import Confidence

@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from tellmost.gp import GP
 from tellmost.kernels.kernel import Points
 from tellmost.learner.arguments import check_seed
 from tellmost.numerics import CHUNK_BYTES
-from tellmost.posterior.sampling import root_of_covariance
+from tellmost.posterior.gp import GP, root_of_covariance
 from tellmost.rows.opening import check_rows, check_vector, check_whole, read_array
 from tellmost.rows.sources import spans
 from tellmost.safebo.constraints import Lipschitz

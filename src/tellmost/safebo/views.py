@@ -8,18 +8,10 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
-from tellmost.posterior import (
-    SKETCHED,
-    Belief,
-    Dense,
-    FunctionTracker,
-    Moments,
-    Observation,
-    Problem,
-    Sketch,
-    State,
-    TargetState,
-)
+from tellmost.posterior.function_tracker import FunctionTracker
+from tellmost.posterior.gp import Belief
+from tellmost.posterior.problem import Observation, Problem, State, TargetState
+from tellmost.posterior.sketch import SKETCHED, Dense, Moments, Sketch
 from tellmost.rows.pool import Pool
 from tellmost.rules import Rule
 from tellmost.running.processes import Alone, Place

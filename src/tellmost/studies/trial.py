@@ -11,7 +11,8 @@ from tellmost.checkpoint import NoCheckpoint
 from tellmost.choosers import Chooser, Lazy, Once
 from tellmost.eligibility import Eligibility
 from tellmost.greedy import Stop, run
-from tellmost.posterior import Problem, Tracker, track
+from tellmost.posterior.problem import Problem
+from tellmost.posterior.tracking import Tracker, track
 from tellmost.rounds import fused_rounds
 from tellmost.rules import Rule
 from tellmost.running.processes import ALONE, Place

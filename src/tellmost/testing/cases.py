@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.kernels import Gaussian, Kernel, Linear
-from tellmost.posterior import Problem, State
+from tellmost.posterior.problem import Problem, State
 from tellmost.rows.pool import Pool
 from tellmost.rules import Rule
 from tellmost.rules.rule import targets_in_pool

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from tellmost.posterior import State
+from tellmost.posterior.problem import State
 from tellmost.testing.cases import Case, copy_of, same_state, tensors_of
 from tellmost.testing.contracts import fail, gap
 

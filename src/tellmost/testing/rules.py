@@ -7,7 +7,8 @@ from torch import Tensor
 
 from tellmost.kernels import Linear, Precomputed
 from tellmost.numerics import TIE_TOLERANCE
-from tellmost.posterior import FIXED_FIELDS, STATE_FIELDS, TARGET_FIELDS, State, track
+from tellmost.posterior.problem import FIXED_FIELDS, STATE_FIELDS, TARGET_FIELDS, State
+from tellmost.posterior.tracking import track
 from tellmost.rules.rule import is_random
 from tellmost.testing.cases import ROWS, Case, cases
 from tellmost.testing.contracts import gap, require_methods

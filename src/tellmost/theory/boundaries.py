@@ -10,7 +10,7 @@ import torch
 
 from tellmost.checking import check_positive, check_whole
 from tellmost.numerics import BOUNDARY_PICKS, nonnegative
-from tellmost.posterior.functions import FunctionPosterior
+from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.shapes import Float, Int
 from tellmost.theory.capacity import capacity_bound
 from tellmost.theory.greedy import choose

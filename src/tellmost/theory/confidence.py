@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from tellmost.checking import check_positive
-from tellmost.posterior.functions import FunctionPosterior
+from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.shapes import Float
 from tellmost.theory.capacity import Capacity
 from tellmost.theory.setting import check_nonnegative, check_setting

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from tellmost.posterior import Problem, compute_floor
+from tellmost.posterior.floor import compute_floor
+from tellmost.posterior.problem import Problem
 from tellmost.rows.pool import Pool
 from tellmost.running.processes import ALONE, Place
 from tellmost.shapes import Float

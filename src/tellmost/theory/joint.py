@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tellmost.numerics import ZERO_VARIANCE, nonnegative
-from tellmost.posterior.functions import FunctionPosterior
+from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.shapes import Float
 from tellmost.theory.setting import Setting
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tellmost.kernels.composed import feature_form
 from tellmost.numerics import RANK_TOLERANCE
-from tellmost.posterior.functions import FunctionPosterior
+from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.shapes import Int
 from tellmost.theory.setting import Setting
 

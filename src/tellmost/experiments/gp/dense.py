@@ -17,10 +17,8 @@ from tellmost.experiments.gp.measures import whitening
 from tellmost.experiments.gp.settings import Setting
 from tellmost.leaders import best_of
 from tellmost.numerics import nonnegative
-from tellmost.posterior import State
 from tellmost.posterior.nearness import squared_distance
-from tellmost.posterior.problem import TargetState
-from tellmost.posterior.targets import covariance_fields
+from tellmost.posterior.problem import State, TargetState, covariance_fields
 from tellmost.rules import Rule
 from tellmost.shapes import Float, Int
 

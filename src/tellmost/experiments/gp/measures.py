@@ -22,7 +22,7 @@ from torch import Tensor
 
 from tellmost.experiments.gp.settings import NOISE_STD, Setting
 from tellmost.numerics import RANK_TOLERANCE, nonnegative
-from tellmost.posterior import retrace
+from tellmost.posterior.floor import retrace
 from tellmost.shapes import Float, Int
 
 MEASURES = {

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tellmost.experiments.gp.settings import NOISE_STD, Setting
 from tellmost.numerics import ZERO_VARIANCE
-from tellmost.posterior import State
+from tellmost.posterior.problem import State
 from tellmost.rules import (
     CTL,
     ITL,

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from tellmost.experiments.safebo.tasks import NOISE_STD, Task
-from tellmost.gp import GP
 from tellmost.kernels import FeatureMap
+from tellmost.posterior.gp import GP
 from tellmost.shapes import Bool, Float
 
 BETA = 3.0

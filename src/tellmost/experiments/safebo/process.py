@@ -39,8 +39,8 @@ import torch
 from tellmost.domains import Box
 from tellmost.experiments.safebo.reactor import RECIPES, make_batch
 from tellmost.experiments.safebo.tasks import Constants
-from tellmost.gp import GP
 from tellmost.kernels import Matern, Scaled
+from tellmost.posterior.gp import GP
 from tellmost.safebo import Constraint, Lipschitz, SafeOptimizer
 from tellmost.safebo.baselines import estimate_lipschitz, steepest_slope
 from tellmost.safebo.slopes import Slopes

@@ -22,8 +22,8 @@ from typing import Any, Literal
 import numpy as np
 
 from tellmost.experiments.gp.settings import axis_of, grid
-from tellmost.gp import GP
 from tellmost.kernels import Gaussian
+from tellmost.posterior.gp import GP
 from tellmost.safebo import Constraint, Lipschitz, SafeOptimizer
 from tellmost.safebo.strategies import Strategy
 from tellmost.shapes import Bool, Float, Int

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from tellmost import numerics
-from tellmost.posterior import State
 from tellmost.posterior.nearness import squared_distance
+from tellmost.posterior.problem import State
 from tellmost.rows.sources import spans
 from tellmost.rules import KMeansPlusPlus
 from tellmost.shapes import Float, Int

@@ -6,8 +6,8 @@ import numpy as np
 
 from tellmost.experiments.safebo.process import Process
 from tellmost.experiments.safebo.tasks import Task
-from tellmost.gp import GP
 from tellmost.kernels import Gaussian, Kernel, Laplace, Matern, Scaled
+from tellmost.posterior.gp import GP
 
 
 def stretch(challenge: Task | Process, factor: float) -> Task | Process:

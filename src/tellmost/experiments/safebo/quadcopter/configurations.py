@@ -19,8 +19,8 @@ import numpy as np
 from tellmost.domains import Box
 from tellmost.experiments.safebo.quadcopter.task import SAFE_SEED, Quadcopter
 from tellmost.experiments.safebo.tasks import NOISE_STD
-from tellmost.gp import GP
 from tellmost.kernels import Matern
+from tellmost.posterior.gp import GP
 from tellmost.safebo import Constraint, CoordinateLines, Lipschitz, SafeOptimizer
 from tellmost.safebo.strategies import Strategy
 

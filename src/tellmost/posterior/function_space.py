@@ -10,6 +10,14 @@ the rows of a Cholesky factor. A posterior that saw the targets first starts wit
 :math:`F(x) = \Lambda^{-1/2} U^\top k(A, x)`, where :math:`K_{AA} = U \Lambda U^\top`. One that
 sees them after observations conditions on the same :math:`g = \Lambda^{-1/2} U^\top f_A`, whose
 posterior covariance :math:`I - F(g)^\top F(g)` is turned into the identity first.
+
+What is kept of all rows in function space: a variance and a whitened vector each.
+
+Covariances of all candidates with each other, for rules that learn about all of them.
+
+The mean over all candidates z of :math:`k_t(x, z)^2` is the squared covariance of VTL with the
+candidates as targets. In weight space it is :math:`\phi^\top \Sigma M \Sigma \phi` with the second
+moment :math:`M = \Phi^\top \Phi / n`; in function space nothing short of all pairs gives it.
 """
 
 from copy import copy
@@ -21,8 +29,11 @@ from torch import Tensor
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import PROVEN, RANK_TOLERANCE, nonnegative
+from tellmost.posterior.problem import Problem
+from tellmost.posterior.weight_space import symmetric_root
 from tellmost.rows.sources import spans
-from tellmost.shapes import Float
+from tellmost.running.memory import in_words
+from tellmost.shapes import Float, Int
 
 OBSERVED_TOGETHER = 256
 """Points in a block: enough for fast products, few beside the thousands where it matters."""
@@ -248,3 +259,93 @@ def has_eigenvalues_above(bound: float, matrix: Float[Tensor, "m m"]) -> bool:
     less = matrix.clone()
     less.diagonal().sub_(bound)
     return int(torch.linalg.cholesky_ex(less).info) == 0
+
+
+class RunningRows:
+    """Variance and whitened vectors of all rows under one posterior."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        posterior: FunctionPosterior,
+        known: Float[Tensor, "s n"] | None = None,  # the first entries of the whitened vectors
+    ) -> None:
+        n, device = len(problem.rows), problem.device
+        self.variance = torch.empty(n, dtype=torch.float64, device=device)
+        self.whitened = GrowingMatrix(n, device, posterior.rank + (problem.picks or 0))
+        whitened = self.whitened.extend(posterior.rank)
+        for start, stop, block in problem.rows.blocks():
+            at_hand = None if known is None else known[:, start:stop]
+            F = whitened[:, start:stop] = posterior.whiten(block, at_hand)
+            prior = problem.prior_variance[start:stop]
+            self.variance[start:stop] = nonnegative(prior - F.square().sum(dim=0))
+
+    def update(
+        self, prior_column: Float[Tensor, " n"], F: Float[Tensor, " t"], s: float
+    ) -> Float[Tensor, " n"]:
+        """Take in an observation; returns its posterior column."""
+        column = prior_column - F @ self.whitened.rows
+        self.whitened.append(column[None] / s**0.5)
+        nonnegative(self.variance.addcmul_(column, column, value=-1.0 / s))
+        return column
+
+
+NAME = "squared_covariance_with_candidates"
+
+
+def root_of_rows(problem: Problem) -> Float[Tensor, "d d"]:
+    """R with R R' = M, the second moment of all candidates; one pass."""
+    d = problem.rows.dimension
+    total = torch.zeros(d, d, dtype=torch.float64, device=problem.device)
+    for _, _, block in problem.rows.blocks():
+        total.addmm_(block.T, block)
+    return symmetric_root(problem.place.exchange.sum(total) / problem.place.total)
+
+
+class CovarianceAmongRows:
+    """k_t(x, z) for the rows x here and all candidates z, kept and updated."""
+
+    def __init__(self, problem: Problem, posterior: FunctionPosterior) -> None:
+        check_room(problem)
+        self._place = problem.place
+        self._posterior = posterior
+        numbers = torch.arange(problem.place.total, device=problem.device)
+        (self._everyone,) = problem.place.collect(numbers, lambda own: (problem.rows.rows(own),))
+        self._values = torch.empty(
+            len(problem.rows), problem.place.total, dtype=torch.float64, device=problem.device
+        )
+        for start, stop, block in problem.rows.blocks():
+            self._values[start:stop] = self._fresh(block)
+
+    def update(self, column: Float[Tensor, " n"], s: float) -> None:
+        """Take in an observation of variance s, by its posterior column over the rows here."""
+        self._values.addr_(column, self._place.whole(column), alpha=-1.0 / s)
+
+    def mean_square(self, rows: Int[Tensor, " b"] | slice) -> Float[Tensor, " b"]:
+        """Over all candidates."""
+        return self._mean_square(self._values[rows])
+
+    def fresh_mean_square(self, points: Points) -> Float[Tensor, " b"]:
+        """Of some rows, current even where the covariances that are kept are not."""
+        return self._mean_square(self._fresh(points))
+
+    def _fresh(self, points: Points) -> Float[Tensor, "b _n"]:
+        return self._posterior.covariance(points, self._everyone)
+
+    def _mean_square(self, covariance: Float[Tensor, "b _n"]) -> Float[Tensor, " b"]:
+        lengths = torch.linalg.vector_norm(covariance, dim=1)  # makes no second matrix
+        return lengths.square().div_(self._place.total)  # a gradient needs the lengths
+
+
+def check_room(problem: Problem) -> None:
+    """All pairs have to fit into the memory that is left."""
+    n = problem.place.total
+    needed = 8 * (problem.place.largest * n + n * problem.rows.dimension)
+    if needed > problem.memory:
+        raise ValueError(
+            f"memory must hold the covariances of all {n:,} candidates with each other, "
+            f"{in_words(needed)}, for a rule that learns about all candidates (undirected-vtl) "
+            f"with {problem.kernel!r}; {in_words(problem.memory)} are left of it. Pass fewer "
+            f"candidates=, a larger memory=, or a kernel that is an inner product, such as "
+            f"tm.kernels.FeatureMap, which keeps no pairs."
+        )

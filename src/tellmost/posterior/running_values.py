@@ -13,9 +13,8 @@ from torch import Tensor
 
 from tellmost.numerics import nonnegative
 from tellmost.posterior.nearness import RunningNearness
-from tellmost.posterior.problem import Problem
-from tellmost.posterior.targets import TargetSummary, standardizing_weights
-from tellmost.posterior.weights import Start, Step, WeightPosterior, symmetric_root
+from tellmost.posterior.problem import Problem, TargetSummary, standardizing_weights
+from tellmost.posterior.weight_space import Start, Step, WeightPosterior, symmetric_root
 from tellmost.shapes import Float
 
 

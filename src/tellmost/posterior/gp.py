@@ -1,4 +1,23 @@
-"""A prior for one unknown function: kernel, mean and noise."""
+r"""A prior for one unknown function: kernel, mean and noise.
+
+What is believed about f where values were observed: a mean beside the variance.
+
+With the whitened vectors F of :mod:`tellmost.posterior.function_space`,
+
+.. math::
+    \mu_t(x) = m(x) + F(x)^\top r, \qquad
+    r_{t+1} = \frac{y - \mu_t(z)}{\sqrt{k_t(z, z) + \rho^2}},
+
+so an observation adds an entry to r and to every F, and nothing is factorised anew.
+
+A root of a covariance, from which functions are drawn.
+
+Where rounding allows, the Cholesky factor. Covariances of smooth functions have few directions
+of any size; for those the factor with pivots (Harbrecht et al. 2012), which ends where no
+variance is left that could be told from rounding:
+
+.. math:: K \approx R R^\top, \qquad 0 \le K_{ii} - (R R^\top)_{ii} \le \epsilon\, k(x_i, x_i).
+"""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -12,8 +31,10 @@ from torch import Tensor
 from tellmost.checking.choices import check_kernel
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.written import describe, write
+from tellmost.numerics import SAMPLED_VARIANCE, nonnegative
+from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.rows.opening import NOT_NUMBERS, check_positive, check_vector, kind_of
-from tellmost.shapes import Float
+from tellmost.shapes import Bool, Float, Int
 
 Mean = float | Callable[[Tensor], Any]
 """A constant, or a function from (n, d) float64 points to (n,) values."""
@@ -200,3 +221,118 @@ def check_noise_std(noise_std: Any) -> float:
             f"is 0 or infinite. Measure y in another unit."
         )
     return number
+
+
+MeanFunction = Callable[[Tensor], Tensor]
+"""The prior mean at some points, an entry each."""
+
+
+class Belief:
+    """Mean and variance of f over the rows of a problem and anywhere else."""
+
+    def __init__(
+        self,
+        tracker: FunctionTracker,
+        prior_mean: MeanFunction,
+        y: Float[Tensor, " t"] | None = None,
+    ) -> None:
+        """``y`` has the values of what the tracker's problem has observed already."""
+        self.tracker = tracker
+        self._prior_mean = prior_mean
+        self._mean_of_rows = prior_mean(tracker.points)
+        self._residuals = self._mean_of_rows.new_empty(0)
+        if y is not None and len(y):
+            points = torch.cat([one.point for one in tracker.problem.observed])
+            self._residuals = tracker.posterior.whiten_values(y - prior_mean(points))
+            self._mean_of_rows += tracker.whitened_rows.T @ self._residuals
+
+    def observe(self, point: Points, y: float, noise_variance: float) -> float:
+        """Take in a value observed at a point, given as a single row; returns its variance."""
+        expected = float(self._prior_mean(point))  # the caller's function may fail
+        F, s = self.tracker.observe_point(point, noise_variance)
+        surprise = y - expected - float(F @ self._residuals)
+        residual = self._residuals.new_full((1,), surprise / s**0.5)
+        self._residuals = torch.cat([self._residuals, residual])
+        self._mean_of_rows += self.tracker.whitened_rows[-1] * residual
+        return s
+
+    def at(self, points: Points) -> tuple[Float[Tensor, " b"], Float[Tensor, " b"]]:
+        """Mean and variance at some points."""
+        F = self.tracker.posterior.whiten(points)
+        prior = self.tracker.kernel.diagonal(points)
+        mean = self._prior_mean(points) + F.T @ self._residuals
+        return mean, nonnegative(prior - F.square().sum(dim=0))
+
+    def of_rows(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+        """Mean and variance of every row."""
+        return self._mean_of_rows.clone(), self.tracker.variance_of_rows.clone()
+
+    def root_of_rows(self, among: Bool[Tensor, " n"] | None = None) -> Float[Tensor, "b r"]:
+        """Of the covariance of all rows, or of some: R with R R' equal to it.
+
+        A point that several rows have counts once.
+        """
+        rows = slice(None) if among is None else among
+        first, place = first_occurrences(self.tracker.points[rows])
+        points = self.tracker.points[rows][first]
+        F = self.tracker.whitened_rows[:, rows][:, first]
+        covariance = self.tracker.kernel.block(points, points) - F.T @ F
+        return root_of_covariance(covariance, self.tracker.kernel.diagonal(points))[place]
+
+    def sample_rows(
+        self,
+        count: int,
+        generator: torch.Generator,
+        among: Bool[Tensor, " n"] | None = None,
+        *,
+        root: Float[Tensor, "b r"] | None = None,
+    ) -> Float[Tensor, "count b"]:
+        """Functions drawn from the posterior, jointly at all rows, or at some of them.
+
+        ``root``: that of ``root_of_rows``, where it is at hand.
+        """
+        root = self.root_of_rows(among) if root is None else root
+        size = root.shape[1], count
+        normal = torch.randn(size, generator=generator, dtype=torch.float64).to(root)
+        mean = self._mean_of_rows if among is None else self._mean_of_rows[among]
+        return mean + (root @ normal).T
+
+
+def root_of_covariance(
+    covariance: Float[Tensor, "n n"], prior_variance: Float[Tensor, " n"]
+) -> Float[Tensor, "n r"]:
+    """R with R R' = covariance, up to SAMPLED_VARIANCE of the prior variances."""
+    factor, failed = torch.linalg.cholesky_ex(covariance)
+    if not bool(failed):
+        return factor
+    return pivoted_root(covariance, SAMPLED_VARIANCE * prior_variance)
+
+
+def pivoted_root(
+    covariance: Float[Tensor, "n n"], enough: Float[Tensor, " n"]
+) -> Float[Tensor, "n r"]:
+    """Columns of the Cholesky factor, the largest variance first, until all are small enough."""
+    left = covariance.diagonal().clone()
+    columns = torch.empty_like(covariance)  # a row each: they are read from one to the next
+    for r in range(len(covariance)):
+        pivot = int(torch.where(left > enough, left, 0.0).argmax())
+        if not bool(left[pivot] > enough[pivot]):
+            return columns[:r].T
+        column = covariance[pivot] - columns[:r, pivot] @ columns[:r]
+        columns[r] = column / column[pivot].sqrt()
+        left -= columns[r].square()
+    return columns.T
+
+
+def first_occurrences(
+    points: Float[Tensor, "n d"],
+) -> tuple[Int[Tensor, " u"], Int[Tensor, " n"]]:
+    """The rows that have a point first, in their order, and for every row which of these it is.
+
+    A point that is there twice makes a covariance singular.
+    """
+    _, kind = torch.unique(points, dim=0, return_inverse=True)
+    first = torch.full((int(kind.max()) + 1,), len(kind), device=kind.device)
+    first.scatter_reduce_(0, kind, torch.arange(len(kind), device=kind.device), "amin")
+    order = first.argsort()
+    return first[order], order.argsort()[kind]
