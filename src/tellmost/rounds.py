@@ -41,8 +41,7 @@ class FusedRounds:
     def __init__(
         self, tracker: WeightTracker, rule: int, eligibility: Eligibility, most: int | None
     ) -> None:
-        from tellmost.gpu.drafting import Drafted
-        from tellmost.gpu.replaying import room_for_replay
+        from tellmost.gpu.drafts import Drafted, room_for_replay
 
         n, device = len(tracker.problem.rows), tracker.problem.device
         values = [run.values for run in tracker.running.values()]
@@ -67,7 +66,7 @@ class FusedRounds:
 
     def advance(self, stop: Stop, most: int | None, first: float | None) -> list[Pick]:
         """The next picks; none where a round cannot decide which is the best."""
-        from tellmost.gpu.replaying import replay
+        from tellmost.gpu.drafts import replay
 
         self._prepare(first)
         top = self._scores.topk(len(self._drafted.scratch[0]))
@@ -101,7 +100,7 @@ class FusedRounds:
         self, rows: Int[Tensor, " L"], scores: Float[Tensor, " L"]
     ) -> Float[Tensor, "q T d"]:
         """Draft picks; returns the vectors whose products with the rows are their columns."""
-        from tellmost.gpu.drafting import draft
+        from tellmost.gpu.drafts import draft
 
         problem, squares = self._tracker.problem, self._tracker.squares
         block = problem.rows.rows(rows)
@@ -122,7 +121,7 @@ class FusedRounds:
     def _judge(
         self, outside: Tensor, rows: Int[Tensor, " L"], stop: Stop, most: int | None
     ) -> None:
-        from tellmost.gpu.judging import judge
+        from tellmost.gpu.drafts import judge
 
         drafted = self._drafted
         judge(
@@ -162,7 +161,7 @@ class FusedRounds:
 
     def _commit(self) -> None:
         """Update the rows by the picks that stand, and rank them."""
-        from tellmost.gpu.replaying import commit
+        from tellmost.gpu.drafts import commit
 
         commit(
             self._rule,

@@ -308,7 +308,7 @@ def fused_products(
     squared: bool = False,
 ) -> None:
     """Inner products on a GPU, without a float64 copy of the rows; or their summed squares."""
-    from tellmost.gpu.products import products
+    from tellmost.gpu.passes import products
 
     is_final, mean = pool.ready is not None, pool.normalization.mean
     rows = pool.ready if pool.ready is not None else pool.held

@@ -65,7 +65,7 @@ def fused_survey(
     pool: Pool, normalization: Normalization, first: int
 ) -> tuple[Survey, Fingerprint]:
     """The same on a GPU, in one kernel; only rows whose squares are not finite are searched."""
-    from tellmost.gpu.surveying import survey_rows
+    from tellmost.gpu.passes import survey_rows
 
     assert pool.held is not None
     squares, total = survey_rows(pool.held, first)
