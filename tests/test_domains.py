@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellmost.domains import Box
+from tellmost.targets.box import Box
 
 limits = st.floats(-1e6, 1e6)
 sides = st.tuples(limits, st.floats(1e-9, 1e6)).map(lambda side: (side[0], side[0] + side[1]))

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tellmost.domains import Box
 from tellmost.refining import find_starts, refine
+from tellmost.targets.box import Box
 
 BOXES = {1: Box(-1, 1), 2: Box([-1, 0], [1, 50])}
 NOISE = 0.1**2  # a variance

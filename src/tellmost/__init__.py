@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tellmost import kernels, rules, targets, theory
-    from tellmost.domains import Box
     from tellmost.learner import ActiveLearner
     from tellmost.posterior.gp import GP
     from tellmost.safebo import (
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     )
     from tellmost.selecting import select
     from tellmost.selection import Selection
+    from tellmost.targets.box import Box
 
 __version__ = "0.1.0"
 
@@ -40,7 +40,7 @@ __all__ = [
 
 _HOMES = {
     "ActiveLearner": "tellmost.learner",
-    "Box": "tellmost.domains",
+    "Box": "tellmost.targets.box",
     "Constraint": "tellmost.safebo",
     "GP": "tellmost.posterior.gp",
     "MiscalibratedModel": "tellmost.safebo",

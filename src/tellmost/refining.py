@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tellmost.domains import Box
 from tellmost.numerics import (
     FIRST_STEP,
     FULL_STEP,
@@ -26,6 +25,7 @@ from tellmost.numerics import (
     TIE_TOLERANCE,
 )
 from tellmost.shapes import Bool, Float, Int
+from tellmost.targets.box import Box
 
 Gain = Callable[[Float[Tensor, "b d"]], Float[Tensor, " b"]]
 """Of each point by itself, and differentiable."""

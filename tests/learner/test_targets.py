@@ -190,7 +190,7 @@ def test_thompson_targets_are_where_drawn_functions_are_largest():
 
 
 def test_thompson_targets_refuse_a_pool_too_large_to_draw_at(monkeypatch):
-    monkeypatch.setattr("tellmost.targets.maximizers.SAMPLED_ROWS", 50)
+    monkeypatch.setattr("tellmost.targets.potential.SAMPLED_ROWS", 50)
     with pytest.raises(ValueError, match="jointly at all points of the pool, at most 50"):
         learner_of(ThompsonMaximizers(3)).ask()
 

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from tellmost.checking import check_points, check_positive, read_array
-from tellmost.domains import Box
 from tellmost.kernels import Kernel
 from tellmost.kernels.composed import matrix_size
 from tellmost.kernels.kernel import Points
@@ -25,6 +24,7 @@ from tellmost.rows.opening import (
 )
 from tellmost.rules import KMeansPlusPlus, Random, Rule
 from tellmost.shapes import Float
+from tellmost.targets.box import Box
 
 
 def check_pool(pool: Any, kernel: Kernel, seed: int) -> Points:

@@ -18,7 +18,6 @@ from tellmost.checking import (
     check_whole,
 )
 from tellmost.choosers import Eager, score_all
-from tellmost.domains import Box
 from tellmost.eligibility import Eligibility, Limits
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.written import write
@@ -55,6 +54,7 @@ from tellmost.rules.rule import targets_in_pool
 from tellmost.running.processes import Alone, Place
 from tellmost.shapes import Bool, Float
 from tellmost.targets import Known, Sampled
+from tellmost.targets.box import Box
 
 NO_CANDIDATE = (
     "no candidate is left to ask for: every row of the pool was observed or is closed by "

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from tellmost.checking import check_positive
-from tellmost.domains import Box
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import NOISE_STEP
 from tellmost.rows.opening import check_all_positive, check_vector
 from tellmost.shapes import Float
+from tellmost.targets.box import Box
 
 NoiseLike = float | np.ndarray | Tensor | Callable[[np.ndarray], Any]
 

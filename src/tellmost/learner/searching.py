@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 
 from tellmost.choosers import score_all
-from tellmost.domains import Box
 from tellmost.kernels.kernel import Points
 from tellmost.learner.noise import Noise
 from tellmost.numerics import REFINED_STARTS, TIE_TOLERANCE
@@ -13,6 +12,7 @@ from tellmost.refining import find_starts, refine
 from tellmost.rules import Rule
 from tellmost.rules.rule import is_random
 from tellmost.shapes import Bool, Float
+from tellmost.targets.box import Box
 
 
 def best_in_box(

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.domains import Box
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import LEADERS, REFINED_STARTS, SAFE_BISECTIONS, SKETCH_BAND, TIE_TOLERANCE
 from tellmost.refining import find_starts, refine
@@ -16,6 +15,7 @@ from tellmost.safebo.query import Purpose
 from tellmost.safebo.stages import Stage
 from tellmost.shapes import Bool, Float, Int
 from tellmost.targets import Known, NoTargetsLeft, Targets
+from tellmost.targets.box import Box
 
 Allowed = Callable[[Points], Bool[Tensor, " b"]]
 """Whether points anywhere may be asked for."""

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.domains import Box
 from tellmost.numerics import SOBOL_POINTS
 from tellmost.shapes import Float
+from tellmost.targets.box import Box
 
 
 @runtime_checkable

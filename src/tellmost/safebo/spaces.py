@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.domains import Box, check_names
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import SAME_ROW
 from tellmost.rows.opening import check_rows, read_array
 from tellmost.safebo.query import Query
 from tellmost.safebo.trials import parameter_names
 from tellmost.shapes import Float, Int
+from tellmost.targets.box import Box, check_names
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from tellmost.domains import Box
 from tellmost.kernels.kernel import Points
 from tellmost.learner.noise import Noise
 from tellmost.numerics import SEEING_TOLERANCE, SKETCH_NOISE, SKETCH_SHARE, SKETCH_TOLERANCE
@@ -19,6 +18,7 @@ from tellmost.safebo.constraints import Lipschitz, Side
 from tellmost.safebo.outputs import Output
 from tellmost.safebo.views import Seen, View, noise_of_targets
 from tellmost.shapes import Bool, Float
+from tellmost.targets.box import Box
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """Which points we want to know about: fixed, drawn anew each round, or read off the posterior."""
 
-from tellmost.targets.expanders import PotentialExpanders
+from tellmost.targets.fixed import Region, Sampled
 from tellmost.targets.known import Known, NoTargetsLeft, Targets
-from tellmost.targets.level_set import LevelSet
-from tellmost.targets.maximizers import PotentialMaximizers, ThompsonMaximizers
-from tellmost.targets.region import Region
-from tellmost.targets.sampled import Sampled
+from tellmost.targets.potential import (
+    LevelSet,
+    PotentialExpanders,
+    PotentialMaximizers,
+    ThompsonMaximizers,
+)
 
 __all__ = [
     "Known",

@@ -36,7 +36,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from tellmost.domains import Box
 from tellmost.experiments.safebo.reactor import RECIPES, make_batch
 from tellmost.experiments.safebo.tasks import Constants
 from tellmost.kernels import Matern, Scaled
@@ -46,6 +45,7 @@ from tellmost.safebo.baselines import estimate_lipschitz, steepest_slope
 from tellmost.safebo.slopes import Slopes
 from tellmost.safebo.strategies import Strategy
 from tellmost.shapes import Bool, Float, Int
+from tellmost.targets.box import Box
 
 POINTS, FEW_POINTS = 2_048, 256
 STARTS = 12

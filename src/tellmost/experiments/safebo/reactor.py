@@ -31,8 +31,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tellmost.domains import Box
 from tellmost.shapes import Float
+from tellmost.targets.box import Box
 
 RECIPES = Box(
     [295.0, 0.5, 0.95, 0.5, 0.5, 0.5],

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.domains import Box
 from tellmost.experiments.safebo.quadcopter.task import SAFE_SEED, Quadcopter
 from tellmost.experiments.safebo.tasks import NOISE_STD
 from tellmost.kernels import Matern
 from tellmost.posterior.gp import GP
 from tellmost.safebo import Constraint, CoordinateLines, Lipschitz, SafeOptimizer
 from tellmost.safebo.strategies import Strategy
+from tellmost.targets.box import Box
 
 LENGTHSCALE = 0.1  # in raw units, for gains from 0 to 20
 LINE_POINTS = 2_000
