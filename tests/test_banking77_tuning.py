@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib")
 
 from tellmost.experiments import banking77_tuning as tuning
 from tellmost.experiments.banking77 import Queries
-from tellmost.selecting import select
+from tellmost.selecting.select import select
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,10 @@ import torch
 
 import tellmost as tm
 from problems import targets_for
-from tellmost import checkpoint as checkpoints
-from tellmost import selecting
 from tellmost.rules import BY_NAME
 from tellmost.running import progress
+from tellmost.selecting import checkpoint as checkpoints
+from tellmost.selecting import select
 
 N, D, M, K = 40, 8, 5, 12
 RNG = np.random.default_rng(0)
@@ -49,7 +49,7 @@ class Interrupting:
 def interrupt(path, picks, *arguments, **options):
     """A run that ends with Ctrl-C after so many picks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(selecting, "ProgressLine", Interrupting)
+        patch.setattr(select, "ProgressLine", Interrupting)
         patch.setattr(Interrupting, "picks", picks)
         with pytest.raises(KeyboardInterrupt):
             tm.select(*arguments, checkpoint=path, **options)
@@ -281,7 +281,7 @@ def test_every_pick_is_with_the_system_before_the_next_is_made(path, monkeypatch
     def look(self, picks, most, gain):
         sizes.append(len(lines_of(path)) - 1)
 
-    monkeypatch.setattr(selecting.ProgressLine, "__call__", look)
+    monkeypatch.setattr(select.ProgressLine, "__call__", look)
     tm.select(POOL, TARGETS, 4, checkpoint=path)
     assert sizes == [1, 2, 3, 4]
 

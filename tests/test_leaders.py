@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from problems import seeds
-from tellmost.leaders import Leaders, find_leaders, tie_width
 from tellmost.running.processes import ALONE, Alone, Place
+from tellmost.selecting.choosers import Leaders, find_leaders, tie_width
 
 
 @dataclass(frozen=True)

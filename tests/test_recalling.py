@@ -6,7 +6,7 @@ import torch
 
 import tellmost as tm
 from tellmost.kernels.written import read_kernel
-from tellmost.recalling import recall
+from tellmost.selecting.replay import recall
 
 generator = np.random.default_rng(0)
 POOL, TARGETS = generator.standard_normal((300, 12)), generator.standard_normal((15, 12))

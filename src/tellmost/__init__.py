@@ -14,8 +14,8 @@ if TYPE_CHECKING:
         RKHSBound,
         SafeOptimizer,
     )
-    from tellmost.selecting import select
-    from tellmost.selection import Selection
+    from tellmost.selecting.select import select
+    from tellmost.selecting.selection import Selection
     from tellmost.targets.box import Box
 
 __version__ = "0.1.0"
@@ -47,8 +47,8 @@ _HOMES = {
     "NoSafePoint": "tellmost.safebo",
     "RKHSBound": "tellmost.safebo",
     "SafeOptimizer": "tellmost.safebo",
-    "Selection": "tellmost.selection",
-    "select": "tellmost.selecting",
+    "Selection": "tellmost.selecting.selection",
+    "select": "tellmost.selecting.select",
 }
 
 

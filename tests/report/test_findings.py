@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import tellmost as tm
-from tellmost.recalling import recall
 from tellmost.report import curves as curves_of_report
 from tellmost.report.curves import follow, follow_curves
 from tellmost.report.health import measure_overlap
@@ -16,6 +15,7 @@ from tellmost.report.payload import write_payload
 from tellmost.report.picks import find_served
 from tellmost.report.rows import Items, find_closeness
 from tellmost.report.targets import describe_targets
+from tellmost.selecting.replay import recall
 from tellmost.studies import examine
 
 generator = np.random.default_rng(3)

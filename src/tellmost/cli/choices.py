@@ -27,7 +27,8 @@ def check_choices(
     has_cost: bool = False,
 ) -> None:
     """The library's own checks of what needs no data; their errors are about usage."""
-    from tellmost import checking
+    from tellmost.selecting.arguments import check_combination
+    from tellmost.selecting.limits import check_bounds
 
     known = read_rule(rule)
     if k is budget is min_gain is min_gain_share is None:
@@ -35,8 +36,8 @@ def check_choices(
             "say how much to pick: -k 100, --budget with --cost-column, or --min-gain-share."
         )
     try:
-        checking.check_combination(known, has_targets, replace, conditional, floor)
-        checking.check_bounds(k, budget, min_gain, min_gain_share, known, conditional)
+        check_combination(known, has_targets, replace, conditional, floor)
+        check_bounds(k, budget, min_gain, min_gain_share, known, conditional)
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from error
     check_normalize(normalize)
@@ -58,8 +59,7 @@ def check_noise(ratio: float | None, std: str | None) -> None:
 
 def check_machine(device: str | None, memory: str | None) -> None:
     """Whether there is such a device, and whether the memory is a size."""
-    from tellmost.checking import check_memory
-    from tellmost.checking.choices import check_device
+    from tellmost.selecting.arguments import check_device, check_memory
 
     try:
         check_memory(memory)
@@ -100,7 +100,7 @@ def split_numbers(text: str, option: str) -> list[int]:
 
 
 def check_normalize(normalize: str | None) -> None:
-    from tellmost.checking import NORMALIZATIONS
+    from tellmost.selecting.arguments import NORMALIZATIONS
 
     if normalize is not None and normalize not in NORMALIZATIONS:
         raise UsageError(f"--normalize must be {', '.join(NORMALIZATIONS)}; got {normalize!r}.")

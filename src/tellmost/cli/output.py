@@ -13,7 +13,7 @@ from tellmost.cli.ending import UsageError, in_terms_of_options
 
 if TYPE_CHECKING:
     from tellmost.records import Records
-    from tellmost.selection import Selection
+    from tellmost.selecting.selection import Selection
 
 SHOWN = 5  # picks below the summary
 TOOLS = ("label-studio",)

@@ -60,7 +60,7 @@ def report(
     )
     from tellmost.running.progress import working
     from tellmost.running.writing import check_writable
-    from tellmost.selection import Selection
+    from tellmost.selecting.selection import Selection
 
     check_not_read(output, "--output", [selection, *pool, targets])
     check_writable(output, "--output")

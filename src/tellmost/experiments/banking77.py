@@ -33,7 +33,7 @@ from tellmost.numerics import PROBE_C
 from tellmost.probes import fit_logistic
 from tellmost.records import read_records
 from tellmost.rules import MMR, Random
-from tellmost.selecting import select
+from tellmost.selecting.select import select
 from tellmost.shapes import Bool, Float, Int
 
 FAMILIES = {

@@ -32,8 +32,8 @@ import torch
 from tellmost.experiments.digits_figure import draw_figure
 from tellmost.experiments.scores import summarize_scores, tabulate
 from tellmost.rules import Random
-from tellmost.selecting import select
-from tellmost.selection import Selection
+from tellmost.selecting.select import select
+from tellmost.selecting.selection import Selection
 from tellmost.shapes import Bool, Float, Int
 
 CLASSES = (3, 6, 9)

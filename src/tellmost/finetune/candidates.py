@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from tellmost.checking import check_whole
+from tellmost.rows.opening import check_whole
 from tellmost.shapes import Int
 
 

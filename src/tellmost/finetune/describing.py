@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.identity import digest
+from tellmost.selecting.checkpoint import digest
 
 
 def describe(thing: Any) -> str:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import default_collate
 
-from tellmost.checking import check_whole
 from tellmost.finetune.embedding import evaluating
 from tellmost.finetune.inputs import Collate, Inputs, call, device_of
 from tellmost.finetune.labels import check_labels
@@ -25,6 +24,7 @@ from tellmost.finetune.training import (
     devices_of,
     run_trainer,
 )
+from tellmost.rows.opening import check_whole
 from tellmost.running.progress import ProgressLine
 from tellmost.shapes import Float, Int
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from tellmost.checking import check_whole
 from tellmost.finetune.candidates import Candidates, check_candidates, check_draw
 from tellmost.finetune.contents import name_of
 from tellmost.finetune.describing import describe
@@ -15,7 +14,7 @@ from tellmost.finetune.inputs import Collate, Inputs, device_of
 from tellmost.finetune.stopwatch import Stopwatch
 from tellmost.finetune.strategies import Scene, Strategy, check_choice, check_strategy
 from tellmost.learner.arguments import check_seed
-from tellmost.rows.opening import check_indices
+from tellmost.rows.opening import check_indices, check_whole
 from tellmost.shapes import Int
 
 

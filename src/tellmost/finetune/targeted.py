@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.checking import check_rule
 from tellmost.finetune.activations import LastLayer
 from tellmost.finetune.covariances import Laplace, LatentCovariance, Weigh
 from tellmost.finetune.embedding import Embedded, Embedding
@@ -14,7 +13,8 @@ from tellmost.finetune.strategies import Scene
 from tellmost.kernels import Linear
 from tellmost.learner.arguments import seeded
 from tellmost.rules import Rule
-from tellmost.selecting import select
+from tellmost.selecting.arguments import check_rule
+from tellmost.selecting.select import select
 from tellmost.shapes import Int
 
 

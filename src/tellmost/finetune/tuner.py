@@ -9,7 +9,6 @@ import numpy as np
 from torch import nn
 from torch.utils.data import default_collate
 
-from tellmost.checking import check_whole
 from tellmost.finetune.history import History, Round
 from tellmost.finetune.inputs import Collate, Inputs, device_of
 from tellmost.finetune.labels import check_labels, check_task, is_in_task
@@ -29,7 +28,7 @@ from tellmost.finetune.training import (
     run_evaluation,
     run_trainer,
 )
-from tellmost.rows.opening import check_distinct, check_indices
+from tellmost.rows.opening import check_distinct, check_indices, check_whole
 from tellmost.running.progress import ProgressLine
 from tellmost.shapes import Int
 

@@ -11,12 +11,12 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from tellmost.checking.points import check_weights
 from tellmost.integrations.batches import Prospect
 from tellmost.kernels.kernel import Points
 from tellmost.posterior.gp import GP
 from tellmost.rows.opening import check_rows, read_array
 from tellmost.rules import ITL, VTL
+from tellmost.selecting.arguments import check_weights
 from tellmost.shapes import Float
 
 

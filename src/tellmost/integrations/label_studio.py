@@ -7,7 +7,7 @@ from typing import Any
 
 from tellmost.records import Records
 from tellmost.running.writing import check_writable, written_whole
-from tellmost.selection import Selection
+from tellmost.selecting.selection import Selection
 
 
 def check_label_studio_path(path: str | os.PathLike[str], argument: str = "output") -> None:

@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.checking import check_points
-from tellmost.checking.points import check_candidates
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.rows.sources import as_tensor
+from tellmost.selecting.arguments import check_candidates, check_points
 from tellmost.shapes import Bool
 from tellmost.targets import Known, NoTargetsLeft, Region, Sampled, Targets
 from tellmost.targets.box import Box

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.checking import check_points, check_positive, read_array
 from tellmost.kernels import Kernel
 from tellmost.kernels.composed import matrix_size
 from tellmost.kernels.kernel import Points
@@ -18,11 +17,14 @@ from tellmost.rows.opening import (
     check_all_positive,
     check_indices,
     check_matrix_rows,
+    check_positive,
     check_rows,
     check_vector,
     kind_of,
+    read_array,
 )
 from tellmost.rules import KMeansPlusPlus, Random, Rule
+from tellmost.selecting.arguments import check_points
 from tellmost.shapes import Float
 from tellmost.targets.box import Box
 

@@ -9,19 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.checking import (
-    check_combination,
-    check_placement,
-    check_points,
-    check_positive,
-    check_rule,
-    check_whole,
-)
-from tellmost.choosers import Eager, score_all
-from tellmost.eligibility import Eligibility, Limits
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.written import write
-from tellmost.leaders import NO_NUMBERS
 from tellmost.learner.aiming import check_targets, open_rows, points_of, reported_points
 from tellmost.learner.arguments import (
     check_box,
@@ -48,10 +37,19 @@ from tellmost.posterior.floor import compute_floor
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.gp import GP, Belief, as_gp
 from tellmost.posterior.problem import TARGET_FIELDS, Observation, Problem
+from tellmost.rows.opening import check_positive, check_whole
 from tellmost.rows.pool import Pool
 from tellmost.rules import Rule
 from tellmost.rules.rule import targets_in_pool
 from tellmost.running.processes import Alone, Place
+from tellmost.selecting.arguments import (
+    check_combination,
+    check_placement,
+    check_points,
+    check_rule,
+)
+from tellmost.selecting.choosers import NO_NUMBERS, Eager, score_all
+from tellmost.selecting.limits import Eligibility, Limits
 from tellmost.shapes import Bool, Float
 from tellmost.targets import Known, Sampled
 from tellmost.targets.box import Box

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.checking import check_positive
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import NOISE_STEP
-from tellmost.rows.opening import check_all_positive, check_vector
+from tellmost.rows.opening import check_all_positive, check_positive, check_vector
 from tellmost.shapes import Float
 from tellmost.targets.box import Box
 

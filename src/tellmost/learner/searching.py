@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from tellmost.choosers import score_all
 from tellmost.kernels.kernel import Points
 from tellmost.learner.noise import Noise
 from tellmost.numerics import REFINED_STARTS, TIE_TOLERANCE
@@ -11,6 +10,7 @@ from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.refining import find_starts, refine
 from tellmost.rules import Rule
 from tellmost.rules.rule import is_random
+from tellmost.selecting.choosers import score_all
 from tellmost.shapes import Bool, Float
 from tellmost.targets.box import Box
 

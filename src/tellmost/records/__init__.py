@@ -4,10 +4,10 @@ from tellmost.records.array_files import read_array_files
 from tellmost.records.features import match_features
 from tellmost.records.labels import read_labels
 from tellmost.records.matching import match_ids, read_observed
-from tellmost.records.nearest import nearest_targets
 from tellmost.records.picks import check_picks_path, pick_rows, write_picks
 from tellmost.records.reading import column_names, read_records
 from tellmost.records.records import Records
+from tellmost.selecting.replay import nearest_targets
 
 __all__ = [
     "Records",

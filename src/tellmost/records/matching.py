@@ -7,15 +7,14 @@ import numpy as np
 import torch
 
 from tellmost import numerics
-from tellmost.checking import read_array
 from tellmost.records.ids import find_rows, key_of
 from tellmost.records.reading import OWN_ID
 from tellmost.records.records import Records
 from tellmost.records.small_files import SmallFile, open_small
-from tellmost.rows.opening import check_indices, open_source
+from tellmost.rows.opening import check_indices, open_source, read_array
 from tellmost.rows.pool import Pool
 from tellmost.rows.sources import check_there
-from tellmost.selection import Selection
+from tellmost.selecting.selection import Selection
 from tellmost.shapes import Int
 
 SAVED = ".tellmost"

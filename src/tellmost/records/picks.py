@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tellmost.neighbors import Nearest
 from tellmost.records.records import Records
 from tellmost.rows.parquet import import_pyarrow
 from tellmost.running.writing import check_writable, written_whole
-from tellmost.selection import Selection
+from tellmost.selecting.replay import Nearest
+from tellmost.selecting.selection import Selection
 
 FORMATS = (".csv", ".tsv", ".jsonl", ".parquet", ".tellmost")
 COLUMNS = ("rank", "index", "id", "gain", "uncertainty", "nearest_target", "similarity")

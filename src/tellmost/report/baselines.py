@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tellmost.recalling import Recalled
 from tellmost.rules import Rule
+from tellmost.selecting.replay import Recalled
 from tellmost.shapes import Int
 
 RANDOM_DRAWS = 10

@@ -8,10 +8,10 @@ import numpy as np
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from tellmost.numerics import RETRACE_BYTES
-from tellmost.recalling import Recalled
 from tellmost.report.baselines import draw_at_random, find_eligible, pick_again
 from tellmost.report.payload import shorten
 from tellmost.rows.sources import spans
+from tellmost.selecting.replay import Recalled
 from tellmost.shapes import Float, Int
 
 RETRACED = 2_000  # picks followed target by target; the work grows with the cube

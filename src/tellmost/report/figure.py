@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tellmost.report.levels import find_levels, name_uncertainty
-from tellmost.selection import Selection
+from tellmost.selecting.selection import Selection
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tellmost.recalling import Recalled
 from tellmost.report.baselines import BLIND_TO_NOISE, pick_again
 from tellmost.report.curves import RETRACED
 from tellmost.report.markup import percent
+from tellmost.selecting.replay import Recalled
 from tellmost.studies import Health
 from tellmost.studies.health import facts_about
 

@@ -7,10 +7,10 @@ import numpy as np
 
 from tellmost.kernels.composed import feature_form
 from tellmost.numerics import FLOOR_EXACT_ROWS, UNINFORMATIVE
-from tellmost.recalling import Recalled
 from tellmost.report.baselines import find_eligible
 from tellmost.rules import Random
-from tellmost.selection import Selection
+from tellmost.selecting.replay import Recalled
+from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float
 
 

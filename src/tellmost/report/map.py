@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.recalling import Recalled
 from tellmost.report.payload import shorten
 from tellmost.report.rows import Items
+from tellmost.selecting.replay import Recalled
 from tellmost.shapes import Float, Int
 from tellmost.studies import Health
 

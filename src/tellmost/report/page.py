@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.recalling import Recalled, recall
 from tellmost.report.curves import Curves, follow_curves, pack_curves
 from tellmost.report.health import Overlap, measure_overlap
 from tellmost.report.levels import with_levels
@@ -30,7 +29,8 @@ from tellmost.report.stopping import Stop, suggest_stop
 from tellmost.report.summary import summarize, telling_levels
 from tellmost.report.targets import TargetBars, describe_targets, pack_targets
 from tellmost.running.writing import check_writable, written_whole
-from tellmost.selection import Selection
+from tellmost.selecting.replay import Recalled, recall
+from tellmost.selecting.selection import Selection
 from tellmost.studies import Health, examine
 
 # the browser itself sees to it that nothing is loaded, whatever an item may say

@@ -28,7 +28,7 @@ from tellmost.report.settings import describe_settings
 from tellmost.report.stopping import Stop
 from tellmost.report.summary import Summary
 from tellmost.report.targets import TargetBars
-from tellmost.selection import Selection
+from tellmost.selecting.selection import Selection
 from tellmost.studies import Health
 
 PANELS = {

@@ -7,13 +7,12 @@ import numpy as np
 import torch
 
 from tellmost.kernels import Linear
-from tellmost.neighbors import Nearest, find_nearest
-from tellmost.recalling import Recalled
 from tellmost.report.curves import RETRACED, retrace_in_parts
 from tellmost.report.markup import Column, number
 from tellmost.report.payload import shorten
 from tellmost.report.rows import ITEM_LENGTH, Items
-from tellmost.selection import Selection
+from tellmost.selecting.replay import Nearest, Recalled, find_nearest
+from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
 
 SHOWN_PICKS = RETRACED

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tellmost.report.markup import number
-from tellmost.selection import Selection
+from tellmost.selecting.selection import Selection
 
 
 def describe_settings(chosen: Selection) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from tellmost.report.levels import Level, find_levels, name_uncertainty
 from tellmost.report.markup import number, percent
 from tellmost.report.settings import describe_noise
 from tellmost.report.stopping import Stop, explain_stop
-from tellmost.selection import Selection
+from tellmost.selecting.selection import Selection
 
 ROWS_IN_WORDS = {
     None: "Rows were used as given, not normalised.",

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from tellmost.recalling import Recalled
 from tellmost.report.payload import shorten
 from tellmost.report.rows import ITEM_LENGTH, Items, find_closeness
-from tellmost.selection import Selection
+from tellmost.selecting.replay import Recalled
+from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
 
 SHOWN_TARGETS = 200

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.checking import check_rule
 from tellmost.learner.aiming import check_targets
 from tellmost.learner.arguments import seeded
 from tellmost.posterior.gp import GP
@@ -21,6 +20,7 @@ from tellmost.safebo.searches import Search, SobolSet
 from tellmost.safebo.spaces import Space
 from tellmost.safebo.trials import STATUS
 from tellmost.safebo.views import READABLE
+from tellmost.selecting.arguments import check_rule
 from tellmost.shapes import Float
 from tellmost.targets import PotentialMaximizers, Targets
 

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from tellmost import checking
 from tellmost.kernels import Kernel
 from tellmost.kernels.composed import matrix_size
+from tellmost.rows.opening import check_whole
 from tellmost.rules import Rule
 from tellmost.running.processes import ALONE
-from tellmost.scene import Scene
-from tellmost.selecting import select
-from tellmost.selection import Selection
+from tellmost.selecting.arguments import check_combination, check_kernel, check_rule, check_scene
+from tellmost.selecting.select import select
+from tellmost.selecting.selection import Selection
+from tellmost.selecting.task import Scene
 from tellmost.studies.comparison import Comparison, Measurement
 from tellmost.studies.judging import ClassJudge, Features, NumberJudge
 from tellmost.studies.labels import Labels, check_labels
@@ -65,10 +66,10 @@ def compare(
         progress: called after each selection with how many are done, and how many there are.
     """
     rules = check_methods(rule, methods)
-    seeds = checking.check_whole(seeds, "seeds")
-    k = checking.check_whole(k, "k")
+    seeds = check_whole(seeds, "seeds")
+    k = check_whole(k, "k")
     looked_at = check_budgets(budgets, k)
-    prior = checking.check_kernel(kernel)
+    prior = check_kernel(kernel)
     scene = check_all(pool, targets, prior, rules, k, normalize, device, memory)
     both = check_both(labels, target_labels, scene, kind)
     check_runs(scene, prior, k, seeds, has_labels=both is not None)
@@ -208,7 +209,7 @@ def check_methods(rule: str | Rule, methods: Sequence[str | Rule]) -> tuple[Rule
     """The rule, then the others; each name once."""
     if isinstance(methods, str):
         raise TypeError(f"methods must be a list of names or rules; got the name {methods!r}.")
-    rules = (checking.check_rule(rule), *(checking.check_rule(method) for method in methods))
+    rules = (check_rule(rule), *(check_rule(method) for method in methods))
     names = [one.name for one in rules]
     if len(rules) > 1 and names[0] in names[1:]:
         rules = (rules[0], *(one for one in rules[1:] if one.name != names[0]))
@@ -225,7 +226,7 @@ def check_budgets(budgets: Sequence[int] | None, k: int) -> tuple[int, ...]:
     """Ascending, with k as the last."""
     if budgets is None:
         return tuple(sorted({max(k // part, 1) for part in (8, 4, 2, 1)}))
-    wanted = {checking.check_whole(budget, "budgets") for budget in budgets}
+    wanted = {check_whole(budget, "budgets") for budget in budgets}
     if wanted and max(wanted) > k:
         raise ValueError(f"budgets must be at most k = {k}; got {max(wanted)}.")
     return tuple(sorted(wanted | {k}))
@@ -243,10 +244,10 @@ def check_all(
 ) -> Scene:
     """The scene of the rule, with the errors that ``select`` would give; not read yet."""
     for rule in rules:
-        checking.check_combination(rule, targets is not None, False, True, False)
+        check_combination(rule, targets is not None, False, True, False)
     if targets is None:
         raise ValueError("compare needs targets: it asks what picks tell about them; got none.")
-    return checking.check_scene(
+    return check_scene(
         pool,
         targets,
         kernel,

@@ -8,12 +8,25 @@ from typing import Any
 
 import torch
 
-from tellmost import checking, numerics
-from tellmost.checking.points import sizes_of
+from tellmost import numerics
 from tellmost.rules import Rule
 from tellmost.running.memory import Sizes, in_words
 from tellmost.running.processes import ALONE
-from tellmost.scene import Scene
+from tellmost.selecting.arguments import (
+    check_combination,
+    check_kernel,
+    check_rule,
+    check_scene,
+    sizes_of,
+)
+from tellmost.selecting.limits import (
+    check_bounds,
+    check_columns_ahead,
+    check_enough,
+    check_limits,
+    check_noise,
+)
+from tellmost.selecting.task import Scene
 from tellmost.studies.trial import Request, Trial, try_out
 from tellmost.studies.words import entry, number, paragraph
 
@@ -85,15 +98,15 @@ def estimate(
 
     Reads only the first rows of the pool, so that a row that is not finite may be found later.
     """
-    chosen = checking.check_rule(rule)
-    checking.check_combination(chosen, targets is not None, replace, True, False)
-    bounds = checking.check_bounds(k, None, None, None, chosen, True)
+    chosen = check_rule(rule)
+    check_combination(chosen, targets is not None, replace, True, False)
+    bounds = check_bounds(k, None, None, None, chosen, True)
     assert bounds.k is not None
-    ahead = checking.check_columns_ahead(columns_ahead)
-    scene = checking.check_scene(
+    ahead = check_columns_ahead(columns_ahead)
+    scene = check_scene(
         pool,
         targets,
-        checking.check_kernel(kernel),
+        check_kernel(kernel),
         normalize=normalize,
         observed=observed,
         candidates=candidates,
@@ -105,10 +118,10 @@ def estimate(
         memory=memory,
         exchange=ALONE,
     )
-    ratio, std = checking.check_noise(noise_ratio, noise_std, scene)
+    ratio, std = check_noise(noise_ratio, noise_std, scene)
     no_limits = {"cost": None, "budget": None, "groups": None, "max_per_group": None}
-    limits = checking.check_limits(scene, chosen, replace=replace, **no_limits)
-    checking.check_enough(bounds, limits, ALONE)
+    limits = check_limits(scene, chosen, replace=replace, **no_limits)
+    check_enough(bounds, limits, ALONE)
     request = Request(scene, chosen, ratio, std, bounds.k, normalize, ahead, replace)
     with closing(scene.pool.source), torch.inference_mode():
         return sum_up(request, measure(request))

@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost import checking, numerics
+from tellmost import numerics
 from tellmost.kernels import Linear
 from tellmost.rows.pool import Normalization, Pool
 from tellmost.rules import Random
 from tellmost.running.processes import ALONE
-from tellmost.scene import Scene, check_variance
+from tellmost.selecting.arguments import check_scene
+from tellmost.selecting.task import Scene, check_variance
 from tellmost.studies.duplicates import Likeness, count_duplicates, row_bits, sample_size
 from tellmost.studies.moments import Moments
 from tellmost.studies.words import bullet, count_of, entry, number, percent
@@ -131,7 +132,7 @@ def check_pool(pool: Any, normalize: str | None, device: Any, memory: int | str 
             f"pool must have rows of features to be examined; got shape {tuple(pool.shape)}. Row "
             f"numbers of a Precomputed kernel have no features; a single feature is (n, 1)."
         )
-    return checking.check_scene(
+    return check_scene(
         pool,
         None,
         Linear(),

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from tellmost import checking, numerics
-from tellmost.scene import check_variance
+from tellmost import numerics
+from tellmost.rows.opening import check_positive, check_whole
+from tellmost.selecting.task import check_variance
 from tellmost.studies.health import Health, check_pool, draw, look
 from tellmost.studies.holding_out import Evidence, hold_out
 from tellmost.studies.labels import Labels, check_labels
@@ -94,7 +95,7 @@ def check(
     """
     ratio = numerics.DEFAULT_NOISE_RATIO
     if noise_ratio is not None:
-        ratio = checking.check_positive(noise_ratio, "noise_ratio")
+        ratio = check_positive(noise_ratio, "noise_ratio")
     rng = np.random.default_rng(seed)
     scene = check_pool(pool, normalize, device, memory)
     known = None
@@ -114,7 +115,7 @@ def check(
 
 
 def check_folds(folds: Any, labels: Labels) -> int:
-    folds = checking.check_whole(folds, "folds")
+    folds = check_whole(folds, "folds")
     if not 2 <= folds <= len(labels):
         raise ValueError(
             f"folds must be at least 2 and at most the number of rows, {len(labels)}; got {folds}."

@@ -6,18 +6,18 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from tellmost import checking, numerics
-from tellmost.checkpoint import NoCheckpoint
-from tellmost.choosers import Chooser, Lazy, Once
-from tellmost.eligibility import Eligibility
-from tellmost.greedy import Stop, run
+from tellmost import numerics
 from tellmost.posterior.problem import Problem
 from tellmost.posterior.tracking import Tracker, track
-from tellmost.rounds import fused_rounds
 from tellmost.rules import Rule
 from tellmost.running.processes import ALONE, Place
-from tellmost.scene import Observed, Scene, resolve_noise
-from tellmost.selecting import Task, choose_chooser
+from tellmost.selecting.checkpoint import NoCheckpoint
+from tellmost.selecting.choosers import Chooser, Lazy, Once
+from tellmost.selecting.fused_rounds import fused_rounds
+from tellmost.selecting.limits import Eligibility, check_limits
+from tellmost.selecting.loop import Stop, run
+from tellmost.selecting.select import Task, choose_chooser
+from tellmost.selecting.task import Observed, Scene, resolve_noise
 from tellmost.studies.front import front_of
 
 
@@ -130,7 +130,7 @@ def read(request: Request) -> Task:
     """The task of the request, with its rows read: a few picks, half of the rows at most."""
     scene = request.scene.surveyed(request.normalize)
     no_limits = {"cost": None, "budget": None, "groups": None, "max_per_group": None}
-    limits = checking.check_limits(scene, request.rule, replace=request.replace, **no_limits)
+    limits = check_limits(scene, request.rule, replace=request.replace, **no_limits)
     return Task(
         scene=scene,
         rule=request.rule,

@@ -14,9 +14,9 @@ from tellmost.rules import Rule
 from tellmost.rules.rule import targets_in_pool
 from tellmost.running.memory import Plan
 from tellmost.running.processes import ALONE, Place
-from tellmost.scene import Observed, Scene, resolve_noise
-from tellmost.selecting import select
-from tellmost.selection import Selection
+from tellmost.selecting.select import select
+from tellmost.selecting.selection import Selection
+from tellmost.selecting.task import Observed, Scene, resolve_noise
 
 PROBLEMS, ROWS, FEATURES, TARGETS = 6, 20, 4, 3
 PICKS = 5

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from tellmost.checking import check_positive, check_whole
 from tellmost.numerics import BOUNDARY_PICKS, nonnegative
 from tellmost.posterior.function_space import FunctionPosterior
+from tellmost.rows.opening import check_positive, check_whole
 from tellmost.shapes import Float, Int
 from tellmost.theory.capacity import capacity_bound
 from tellmost.theory.greedy import choose

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.checking import check_positive, check_whole
 from tellmost.numerics import ENUMERATED
+from tellmost.rows.opening import check_positive, check_whole
 from tellmost.shapes import Int
 from tellmost.theory.greedy import choose
 from tellmost.theory.joint import Joint

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.checking import check_positive, check_whole
+from tellmost.rows.opening import check_positive, check_whole
 from tellmost.shapes import Float
 from tellmost.theory.boundaries import variance_along
 from tellmost.theory.capacity import find_capacity

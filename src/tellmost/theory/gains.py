@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.checking import check_whole
-from tellmost.rows.opening import check_vector
+from tellmost.rows.opening import check_vector, check_whole
 from tellmost.shapes import Float
 from tellmost.theory.greedy import choose, summed_gains
 from tellmost.theory.joint import Joint

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tellmost.selecting import select
-from tellmost.selection import Selection
+from tellmost.selecting.select import select
+from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float
 from tellmost.theory.setting import Setting
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from math import log
 from typing import Any
 
-from tellmost.checking import check_kernel, check_whole
 from tellmost.kernels import FeatureKernel, Gaussian, Kernel, Laplace, Matern, Scaled
+from tellmost.rows.opening import check_whole
+from tellmost.selecting.arguments import check_kernel
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.checking import check_whole
 from tellmost.numerics import ENUMERATED
+from tellmost.rows.opening import check_whole
 from tellmost.shapes import Float, Int
 from tellmost.theory.greedy import choose
 from tellmost.theory.joint import Joint

@@ -7,8 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.checking import check_kernel, check_points, check_positive, read_array
-from tellmost.checking.amounts import check_squares
 from tellmost.kernels import Kernel
 from tellmost.kernels.composed import matrix_size
 from tellmost.kernels.kernel import Points
@@ -17,9 +15,13 @@ from tellmost.rows.opening import (
     check_all_positive,
     check_indices,
     check_matrix_rows,
+    check_positive,
     check_rows,
     check_vector,
+    read_array,
 )
+from tellmost.selecting.arguments import check_kernel, check_points
+from tellmost.selecting.limits import check_squares
 from tellmost.shapes import Float
 
 RULES = ("itl", "vtl", "mm-itl")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import exp, expm1, log1p, sqrt
 
-from tellmost.checking import check_positive, check_whole
+from tellmost.rows.opening import check_positive, check_whole
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from tellmost.experiments.gp.measures import whitening
 from tellmost.experiments.gp.settings import Setting
-from tellmost.leaders import best_of
 from tellmost.numerics import nonnegative
 from tellmost.posterior.nearness import squared_distance
 from tellmost.posterior.problem import State, TargetState, covariance_fields
 from tellmost.rules import Rule
+from tellmost.selecting.choosers import best_of
 from tellmost.shapes import Float, Int
 
 

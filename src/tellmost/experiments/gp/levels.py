@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 
 from tellmost.experiments.gp.settings import Setting
-from tellmost.selecting import select
+from tellmost.selecting.select import select
 from tellmost.shapes import Bool, Float
 
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from tellmost.experiments.gp.methods import Method
 from tellmost.experiments.gp.settings import Setting
-from tellmost.leaders import NO_NUMBERS
 from tellmost.rules import Rule
-from tellmost.selecting import select
+from tellmost.selecting.choosers import NO_NUMBERS
+from tellmost.selecting.select import select
 from tellmost.shapes import Int
 
 

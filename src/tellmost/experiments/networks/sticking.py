@@ -29,7 +29,7 @@ from tellmost.experiments.networks.storing import RunId, read_runs
 from tellmost.experiments.networks.training import training_of
 from tellmost.experiments.networks.tying import ALSO, TRIAL, try_first_ties
 from tellmost.finetune import Inputs, embed
-from tellmost.selecting import select
+from tellmost.selecting.select import select
 from tellmost.shapes import Float, Int
 
 CANDIDATES, TARGETS, PICKS = 1_000, 3, 5

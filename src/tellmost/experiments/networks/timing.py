@@ -28,7 +28,7 @@ from tellmost.experiments.networks.settings import EMBEDDINGS, NOISE_STD, RULES
 from tellmost.experiments.networks.stepping import BATCH, LEARNING_RATE
 from tellmost.experiments.networks.training import EPOCHS, FewEpochs, wait_for
 from tellmost.finetune import Inputs, embed
-from tellmost.selecting import select
+from tellmost.selecting.select import select
 
 EXAMPLES = (100, 500, 1_000)
 CANDIDATES, TARGETS, PICKS = 1_000, 10, 10

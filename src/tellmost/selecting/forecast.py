@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.eligibility import Eligibility
 from tellmost.posterior.tracking import Tracker
 from tellmost.rules import Rule
 from tellmost.running.processes import Place
+from tellmost.selecting.limits import Eligibility
 from tellmost.shapes import Bool, Float, Int
 
 

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.eligibility import Eligibility
 from tellmost.gpu import can_fuse
-from tellmost.greedy import Pick, Stop
 from tellmost.posterior.tracking import Tracker
 from tellmost.posterior.weight_tracker import WeightTracker
 from tellmost.rules import ITL, VTL, Rule, UncertaintySampling, UndirectedITL
+from tellmost.selecting.limits import Eligibility
+from tellmost.selecting.loop import Pick, Stop
 from tellmost.shapes import Float, Int
 
 FUSED = {ITL: 0, VTL: 1, UncertaintySampling: 2, UndirectedITL: 3}  # as in gpu.scores

@@ -8,7 +8,7 @@ from tellmost.posterior.problem import Problem
 from tellmost.posterior.tracking import Tracker
 from tellmost.rules import Rule
 from tellmost.running.processes import Exchange, Place
-from tellmost.scene import Noise, evenly_spaced
+from tellmost.selecting.task import Noise, evenly_spaced
 
 STACK_LEVEL = 6  # from here to the line that called select, through torch's wrapper of it
 

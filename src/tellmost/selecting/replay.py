@@ -2,6 +2,10 @@
 
 A Selection holds numbers of rows, not rows. With pool and targets in hand again, other rules can
 choose under the same conditions, and any choice can be retraced target by target.
+
+What lies near each pick.
+
+The target nearest to each pick, of a selection that has just been made.
 """
 
 from dataclasses import dataclass, replace
@@ -13,16 +17,17 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.checking import check_points, check_rule, read_array
 from tellmost.kernels import Kernel, Linear
 from tellmost.posterior.floor import retrace
-from tellmost.rows.opening import open_source
-from tellmost.rows.pool import Pool
+from tellmost.rows.opening import open_source, read_array
+from tellmost.rows.pool import Normalization, Pool
+from tellmost.rows.sources import spans
 from tellmost.rows.survey import normalization_of
 from tellmost.rules import Rule
 from tellmost.running.processes import ALONE, Place
-from tellmost.selecting import select
-from tellmost.selection import Selection
+from tellmost.selecting.arguments import check_points, check_rule
+from tellmost.selecting.select import select
+from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
 
 
@@ -207,3 +212,51 @@ def check_same_variance(chosen: Selection, before: Float[np.ndarray, " m"]) -> N
             f"variance {before[differs[0]]:.4g} before the first pick, and had "
             f"{then[differs[0]]:.4g}."
         )
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """For each pick the target nearest in angle, and the cosine similarity to it."""
+
+    targets: Int[np.ndarray, " k"]
+    cosines: Float[np.ndarray, " k"]
+
+
+def find_nearest(
+    pool: Pool, targets: Tensor | None, indices: Int[np.ndarray, " k"]
+) -> Nearest | None:
+    """In float64, whatever the kernel; None where there are no rows or no targets to compare."""
+    if targets is None or len(pool.shape) == 1:
+        return None
+    unit = Normalization(to_unit_length=True)
+    directions = unit.apply(targets)
+    best, where = [torch.empty(0, dtype=torch.float64)], [torch.empty(0, dtype=torch.int64)]
+    step = max(numerics.CHUNK_BYTES // (8 * len(targets)), 1)
+    for start, stop in spans(len(indices), step):
+        rows = unit.apply(pool.rows(torch.from_numpy(indices[start:stop])))
+        values, numbers = (rows @ directions.T).max(dim=1)
+        best.append(values.cpu())
+        where.append(numbers.cpu())
+    return Nearest(torch.cat(where).numpy(), torch.cat(best).numpy())
+
+
+def nearest_targets(chosen: Selection, pool: Any, targets: Any) -> Nearest | None:
+    """For each pick, as the selection saw its rows: normalised as it was told to.
+
+    ``pool`` and ``targets`` are those of the selection, which is not checked again; None without
+    targets.
+    """
+    if targets is None:
+        return None
+    source = open_source(pool, "pool")
+    try:
+        given = Pool(source, source.device, numerics.BLOCK_BYTES)
+        given.remember(torch.from_numpy(chosen.indices))
+        place = Place.of(len(given), ALONE)
+        given = replace(
+            given, normalization=normalization_of(given, chosen.settings["normalize"], place)
+        )
+        points = check_points(targets, "targets", given.shape, Linear()).to(given.device)
+        return find_nearest(given, given.normalization.apply(points), chosen.indices)
+    finally:
+        source.close()

@@ -11,10 +11,9 @@ from typing import NoReturn, Protocol, runtime_checkable
 import torch
 
 from tellmost import numerics
-from tellmost.choosers import Chooser
-from tellmost.eligibility import Eligibility
-from tellmost.leaders import NO_NUMBERS
 from tellmost.posterior.tracking import Tracker
+from tellmost.selecting.choosers import NO_NUMBERS, Chooser
+from tellmost.selecting.limits import Eligibility
 
 Progress = Callable[[int, int | None, float], None]
 """Called after each pick with picks so far, picks at most (None: not known), and the gain."""

@@ -12,23 +12,46 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost import checking
-from tellmost.checkpoint import Checkpoint, FollowedCheckpoint, NoCheckpoint, open_checkpoint
-from tellmost.choosers import Chooser, Eager, Lazy, Once
-from tellmost.eligibility import Eligibility, Limits
-from tellmost.greedy import Stop, Trace, run
-from tellmost.identity import identify
 from tellmost.posterior.columns_ahead import shortlist_length
 from tellmost.posterior.floor import Floor, compute_floor
 from tellmost.posterior.problem import Problem
 from tellmost.posterior.tracking import Tracker, track
-from tellmost.rounds import FusedRounds, fused_rounds
 from tellmost.rows.sources import NamedArray
 from tellmost.rules import CosineSimilarity, Random, Rule, TopK
 from tellmost.running.progress import ProgressLine
-from tellmost.scene import Noise, Scene, resolve_noise
-from tellmost.selection import Selection
-from tellmost.warning import warn_of_determined_targets, warn_of_small_noise
+from tellmost.selecting.arguments import (
+    check_agreement,
+    check_checkpoint,
+    check_combination,
+    check_floor,
+    check_group,
+    check_kernel,
+    check_placement,
+    check_rule,
+    check_scene,
+)
+from tellmost.selecting.checkpoint import (
+    Checkpoint,
+    FollowedCheckpoint,
+    NoCheckpoint,
+    identify,
+    open_checkpoint,
+)
+from tellmost.selecting.choosers import Chooser, Eager, Lazy, Once
+from tellmost.selecting.fused_rounds import FusedRounds, fused_rounds
+from tellmost.selecting.limits import (
+    Eligibility,
+    Limits,
+    check_bounds,
+    check_columns_ahead,
+    check_enough,
+    check_limits,
+    check_noise,
+)
+from tellmost.selecting.loop import Stop, Trace, run
+from tellmost.selecting.notes import warn_of_determined_targets, warn_of_small_noise
+from tellmost.selecting.selection import Selection
+from tellmost.selecting.task import Noise, Scene, resolve_noise
 
 ArrayLike = np.ndarray | Tensor | str | os.PathLike[str] | list[Any] | NamedArray
 PoolLike = ArrayLike | Iterable[Any]  # of paths, or of blocks
@@ -107,15 +130,15 @@ def select(
             available.
         progress: a line on stderr; None shows it on a terminal after a second.
     """
-    exchange = checking.check_group(group)
+    exchange = check_group(group)
     with exchange.together():
-        rule = checking.check_rule(rule)
-        log_path = checking.check_checkpoint(checkpoint)
-        checking.check_combination(rule, targets is not None, replace, conditional, floor)
-        bounds = checking.check_bounds(k, budget, min_gain, min_gain_share, rule, conditional)
-        ahead = checking.check_columns_ahead(columns_ahead)
-        prior = checking.check_kernel(kernel)
-    scene = checking.check_scene(
+        rule = check_rule(rule)
+        log_path = check_checkpoint(checkpoint)
+        check_combination(rule, targets is not None, replace, conditional, floor)
+        bounds = check_bounds(k, budget, min_gain, min_gain_share, rule, conditional)
+        ahead = check_columns_ahead(columns_ahead)
+        prior = check_kernel(kernel)
+    scene = check_scene(
         pool,
         targets,
         prior,
@@ -130,7 +153,7 @@ def select(
         memory=memory,
         exchange=exchange,
     )
-    checking.check_agreement(
+    check_agreement(
         scene,
         rule,
         bounds,
@@ -149,8 +172,8 @@ def select(
         },
     )
     with exchange.together():
-        ratio, std = checking.check_noise(noise_ratio, noise_std, scene)
-    limits = checking.check_limits(
+        ratio, std = check_noise(noise_ratio, noise_std, scene)
+    limits = check_limits(
         scene,
         rule,
         cost=cost,
@@ -159,7 +182,7 @@ def select(
         max_per_group=max_per_group,
         replace=replace,
     )
-    checking.check_enough(bounds, limits, exchange)
+    check_enough(bounds, limits, exchange)
     with closing(scene.pool.source):
         scene = scene.surveyed(normalize)
         task = Task(
@@ -201,8 +224,8 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     """Build what is known, run the loop, sum up."""
     problem = task.scene.problem(task.rule, task.noise, task.stop.picks, task.columns_ahead)
     log = open_log(task)  # before any long work, since it may refuse
-    checking.check_floor(task.floor, problem)
-    checking.check_placement(task.rule, problem)
+    check_floor(task.floor, problem)
+    check_placement(task.rule, problem)
     notes = warn_of_small_noise(problem, task.stop.picks, task.noise)
     tracker = track(problem)
     notes += warn_of_determined_targets(tracker, task.rule, problem.place)

@@ -1,0 +1,501 @@
+"""Everything about points: pool, candidates, targets, what was observed.
+
+Rule, kernel, device and checkpoint, and which options go together.
+
+The group of processes that choose together, and whether they were asked the same.
+
+Whether the targets are where a rule needs them.
+
+The memory budget: a number of bytes, or a size as people write it.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+from tellmost.kernels import Kernel, Linear
+from tellmost.kernels.composed import feature_form, matrix_size
+from tellmost.numerics import FLOOR_EXACT_ROWS
+from tellmost.posterior.floor import can_compute_floor
+from tellmost.posterior.nearness import targets_among_rows
+from tellmost.posterior.problem import FIXED_FIELDS, STATE_FIELDS, TARGET_FIELDS, Problem
+from tellmost.rows.opening import (
+    check_distinct,
+    check_indices,
+    check_matrix_rows,
+    check_rows,
+    check_shape,
+    check_vector,
+    kind_of,
+    open_source,
+    read_array,
+)
+from tellmost.rows.pool import Pool
+from tellmost.rows.sources import HeldRows, Source, as_tensor
+from tellmost.rules import BY_NAME, Rule
+from tellmost.rules.rule import is_random, targets_in_pool
+from tellmost.running.memory import (
+    Plan,
+    Sizes,
+    available,
+    chosen_budget,
+    in_words,
+    least_budget,
+    plan,
+)
+from tellmost.running.processes import ALONE, Exchange, Group, Place, agree
+from tellmost.selecting.checkpoint import describe, digest
+from tellmost.selecting.limits import Bounds
+from tellmost.selecting.selection import Selection
+from tellmost.selecting.task import ANOTHER_POOL, Observed, Scene
+from tellmost.shapes import Float, Int
+
+NORMALIZATIONS = ("unit", "center", "center+unit")
+
+
+def check_scene(
+    pool: Any,
+    targets: Any,
+    kernel: Kernel,
+    *,
+    normalize: str | None,
+    observed: Any,
+    candidates: Any,
+    target_weights: Any,
+    rule: Rule,
+    k: int | None,
+    replace: bool,
+    device: Any,
+    memory: Any,
+    exchange: Exchange,
+) -> Scene:
+    """Everything about points, before the pool's rows are read."""
+    with exchange.together():
+        _check_normalize(normalize, kernel)
+        wanted = None if device is None else check_device(device)
+        budget = check_memory(memory)
+        source = check_source(pool, kernel)
+    pool_place = Place.of(source.shape[0], exchange)
+    agree(exchange, {"number of features": list(source.shape[1:])})
+    with exchange.together():
+        where = source.device if wanted is None else wanted
+        points = None
+        if targets is not None:
+            points = check_points(targets, "targets", source.shape, kernel).to(where)
+        weights = check_weights(target_weights, rule, points, where)
+        shape = (pool_place.total, *source.shape[1:])
+        seen = check_observed(observed, shape, kernel, where, replace)
+        chosen = check_candidates(candidates, source.shape[0], is_alone=exchange.is_alone)
+        sizes = sizes_of(source, points, kernel, rule, k)
+        is_here = source.held is not None and source.device == where
+        plan = check_plan(budget, sizes, where, is_here=is_here, processes=exchange.size)
+    return Scene(
+        pool=Pool(source, where, plan.block_bytes),
+        kernel=kernel,
+        candidates=chosen,
+        targets=points,
+        target_weights=weights,
+        is_weighted=target_weights is not None,
+        observed=seen,
+        plan=plan,
+        pool_place=pool_place,
+        place=place_candidates(source.shape[0] if chosen is None else len(chosen), exchange),
+    )
+
+
+def place_candidates(count: int, exchange: Exchange) -> Place:
+    place = Place.of(count, exchange)
+    if place.total == 0:
+        raise ValueError("candidates must name at least one row; got none on any process.")
+    return place
+
+
+def check_source(pool: Any, kernel: Kernel) -> Source:
+    source = open_source(pool, "pool")
+    if matrix_size(kernel) is None:
+        check_shape(source.shape, "pool")
+        return source
+    return HeldRows(check_matrix_rows(source.read(0, source.shape[0]), "pool", kernel))
+
+
+def sizes_of(
+    source: Source, targets: Tensor | None, kernel: Kernel, rule: Rule, k: int | None
+) -> Sizes:
+    n, d = source.shape[0], torch.Size(source.shape[1:]).numel()
+    return Sizes(
+        rows=n,
+        features=d,
+        targets=0 if targets is None else len(targets),
+        data_bytes=n * d * source.dtype.itemsize,
+        picks=k or 0,
+        has_weights=feature_form(kernel) is not None,
+        sees_targets="variance_given_targets" in rule.needs,
+    )
+
+
+def _check_normalize(normalize: Any, kernel: Kernel) -> None:
+    if normalize is None:
+        return
+    if normalize not in NORMALIZATIONS:
+        raise ValueError(
+            f"normalize must be None or one of {', '.join(map(repr, NORMALIZATIONS))}; got "
+            f"{normalize!r}."
+        )
+    if matrix_size(kernel) is not None:
+        raise ValueError(
+            f"normalize has no meaning with a Precomputed kernel, whose points are row numbers; "
+            f"got {normalize!r}. Drop it."
+        )
+
+
+def check_points(points: Any, name: str, shape: tuple[int, ...], kernel: Kernel) -> Tensor:
+    """Targets or outside observations as float64 rows, for a pool of this shape."""
+    data = read_array(points, name)
+    if matrix_size(kernel) is not None:
+        return check_matrix_rows(data, name, kernel)
+    if data.ndim == 1 and len(data):
+        data = data[None]
+    check_rows(data, name)
+    if data.shape[1] != shape[1]:
+        raise ValueError(
+            f"pool and {name} must share their feature dimension; got pool {shape} and {name} "
+            f"{tuple(data.shape)}."
+        )
+    return data.to(torch.float64)
+
+
+def check_candidates(
+    candidates: Any, n: int, *, is_alone: bool = True
+) -> Int[Tensor, " c"] | None:
+    """Rows that may be picked, ascending; None for all. None at all only if others have some."""
+    if candidates is None:
+        return None
+    values = as_tensor(candidates, "candidates").cpu()
+    if values.numel() == 0 and not is_alone:
+        return torch.empty(0, dtype=torch.int64)
+    if values.numel() == 0:
+        raise ValueError("candidates must name at least one row; got none. None allows all rows.")
+    if values.dtype == torch.bool:
+        if values.shape != (n,):
+            raise ValueError(
+                f"candidates, as a mask, must have an entry per pool row, ({n},); got "
+                f"{tuple(values.shape)}."
+            )
+        indices = values.nonzero()[:, 0]
+    else:
+        indices = check_indices(values, "candidates", n)
+        check_distinct(indices, "candidates", "Name each row once.")
+        indices = indices.sort().values
+    if len(indices) == n:
+        return None
+    if len(indices) == 0 and is_alone:
+        raise ValueError("candidates must name at least one row; the mask is False everywhere.")
+    return indices
+
+
+def check_observed(
+    observed: Any, shape: tuple[int, ...], kernel: Kernel, device: torch.device, replace: bool
+) -> Observed:
+    """For rows of this shape, those of all processes together."""
+    none = Observed(torch.empty(0, dtype=torch.int64))
+    if observed is None:
+        return none
+    if isinstance(observed, Selection):
+        return _observed_selection(observed, shape, kernel, device)
+    values = read_array(observed, "observed")
+    if values.numel() == 0:
+        return none
+    if values.ndim == 2:
+        if matrix_size(kernel) is not None:
+            raise ValueError(
+                f"with a Precomputed kernel observed must be a vector of numbers of pool rows; "
+                f"got {kind_of(values)}."
+            )
+        points = check_points(values, "observed", shape, kernel)
+        return Observed(none.indices, points.cpu(), points.to(device))
+    if values.ndim != 1 or values.is_floating_point() or values.dtype == torch.bool:
+        raise TypeError(
+            f"observed must be a vector of integers (numbers of pool rows), an (o, d) array of "
+            f"points, or a Selection; got {kind_of(values)}. The rows of a mask are "
+            f"np.flatnonzero(mask); a single point is point[None]."
+        )
+    indices = check_indices(values, "observed", shape[0])
+    if not replace:
+        check_distinct(indices, "observed", "Pass replace=True if it was observed repeatedly.")
+    return Observed(indices)
+
+
+def _observed_selection(
+    earlier: Selection, shape: tuple[int, ...], kernel: Kernel, device: torch.device
+) -> Observed:
+    """What it knows; whether it knows it of this pool is seen once the pool has been read."""
+    indices = torch.from_numpy(np.concatenate([earlier.observed_indices, earlier.indices]))
+    if earlier.settings["rows"] != shape[0]:
+        raise ValueError(ANOTHER_POOL)
+    points = earlier.observed_points
+    if points is None:
+        return Observed(indices, fingerprint=earlier.fingerprint)
+    kept = torch.from_numpy(points)
+    features = check_points(kept, "observed", shape, kernel).to(device)
+    return Observed(indices, kept, features, earlier.fingerprint)
+
+
+def check_weights(
+    weights: Any, rule: Rule, targets: Tensor | None, device: torch.device
+) -> Float[Tensor, " m"] | None:
+    if targets is None:
+        if weights is not None:
+            raise ValueError("target_weights needs targets; got none. Pass targets or drop it.")
+        return None
+    m = len(targets)
+    if weights is None:
+        return torch.full((m,), 1.0 / m, dtype=torch.float64, device=device)
+    if not rule.weighs_targets:
+        raise ValueError(
+            f"target_weights has no meaning for rule {rule.name!r}, whose gain weighs no single "
+            f"targets; use vtl, mm-itl, ctl or cosine, or drop it."
+        )
+    values = check_vector(weights, "target_weights", m, "target").to(device)
+    least, largest = float(values.min()), float(values.max())
+    if least < 0 or largest == 0:
+        raise ValueError(
+            f"target_weights must be non-negative with a positive sum; got values from {least:g} "
+            f"to {largest:g}."
+        )
+    values = values / largest  # so that no sum overflows
+    return values / values.sum()
+
+
+def check_rule(rule: str | Rule) -> Rule:
+    if isinstance(rule, str):
+        if rule not in BY_NAME:
+            raise ValueError(
+                f"unknown rule {rule!r}; the rules are {', '.join(BY_NAME)}, or an object with "
+                f"the attributes of tellmost.rules.Rule."
+            )
+        return BY_NAME[rule]()
+    if isinstance(rule, type) or not isinstance(rule, Rule):
+        raise TypeError(
+            f"rule must be a name or an instance of a rule, such as tm.rules.VTL(); got {rule!r}."
+        )
+    unknown = rule.needs - STATE_FIELDS
+    if unknown:
+        raise ValueError(
+            f"rule {rule.name!r} needs {', '.join(sorted(unknown))}, which a State does not have; "
+            f"it has {', '.join(sorted(STATE_FIELDS))}."
+        )
+    if rule.needs & TARGET_FIELDS and not rule.needs_targets:
+        raise ValueError(f"rule {rule.name!r} reads targets but says needs_targets = False.")
+    return rule
+
+
+def check_kernel(kernel: Any) -> Kernel:
+    if kernel is None:
+        return Linear()
+    if isinstance(kernel, type):
+        raise TypeError(
+            f"kernel must be an instance, such as {kernel.__name__}(...); got the class itself."
+        )
+    if isinstance(kernel, Kernel):
+        return kernel
+    if type(kernel).__module__.startswith("gpytorch") or hasattr(kernel, "covar_dist"):
+        from tellmost.integrations.gpytorch import GPyTorchKernel
+
+        return GPyTorchKernel(kernel)
+    raise TypeError(
+        f"kernel must come from tm.kernels, be a gpytorch kernel, or have the methods block, "
+        f"column and diagonal; got {type(kernel).__name__}."
+    )
+
+
+def check_device(device: Any) -> torch.device:
+    try:
+        return torch.empty(0, device=device).device
+    except (TypeError, RuntimeError, AssertionError) as error:  # unknown, or not on this machine
+        raise ValueError(
+            f"device must be one that torch can use here, such as 'cpu'; got {device!r}: "
+            f"{str(error).splitlines()[0].rstrip('.')}."
+        ) from error
+
+
+def check_checkpoint(path: Any) -> Path | None:
+    """Where a checkpoint is, or may be written."""
+    if path is None:
+        return None
+    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
+        raise TypeError(f"checkpoint must be the path of a file; got {type(path).__name__}.")
+    checked = Path(path)
+    if checked.exists() and not checked.is_file():
+        kind = "folder" if checked.is_dir() else "device or pipe"
+        raise ValueError(
+            f"checkpoint must be the path of a file; {str(checked)!r} is a {kind}. Name a file in "
+            f"a folder that exists."
+        )
+    if not checked.parent.is_dir():
+        raise FileNotFoundError(
+            f"checkpoint must be a file in a folder that exists; there is no folder "
+            f"{str(checked.parent)!r}. Make it first."
+        )
+    return checked
+
+
+def check_combination(
+    rule: Rule, has_targets: bool, replace: bool, conditional: bool, floor: bool
+) -> None:
+    """Options that have no meaning together."""
+    if rule.needs_targets and not has_targets:
+        free = [name for name, make in BY_NAME.items() if not make().needs_targets]
+        raise ValueError(
+            f"rule {rule.name!r} needs targets; the rules without are {', '.join(free)}."
+        )
+    is_blind = not rule.needs - FIXED_FIELDS and not is_random(rule)
+    if replace and (is_blind or not conditional):
+        which = f"rule {rule.name!r}" if is_blind else "conditional=False"
+        raise ValueError(
+            f"replace=True has no meaning with {which}: the best point would be picked every time."
+        )
+    if floor and not has_targets:
+        raise ValueError("floor=True needs targets; got none. Pass targets or drop it.")
+
+
+def check_group(group: Any) -> Exchange:
+    """None for one process that holds all rows."""
+    if group is None:
+        return ALONE
+    if not dist.is_available() or not dist.is_initialized():
+        raise ValueError(
+            "group needs torch.distributed to be initialised; call "
+            "torch.distributed.init_process_group() first, on every process, and start them with "
+            "torchrun."
+        )
+    if not isinstance(group, dist.ProcessGroup):
+        raise TypeError(
+            f"group must be a process group of torch.distributed that this process belongs to, "
+            f"such as torch.distributed.group.WORLD; got {type(group).__name__}."
+        )
+    return Group.of(group)
+
+
+def check_floor(floor: bool, problem: Problem) -> None:
+    if floor and not can_compute_floor(problem):
+        raise ValueError(
+            f"floor=True with group needs inner products, or at most {FLOOR_EXACT_ROWS:,} "
+            f"candidates; got {problem.kernel!r} and {problem.place.total:,} candidates. Drop it, "
+            f"or compute it on one process that holds all rows."
+        )
+
+
+def check_agreement(scene: Scene, rule: Rule, bounds: Bounds, settings: Mapping[str, Any]) -> None:
+    """Whether all processes were given the same, apart from their rows; settings as they came."""
+    exchange = scene.place.exchange
+    if exchange.is_alone:
+        return
+    facts = {
+        "rule": describe(rule),
+        "kernel": describe(scene.kernel),
+        "targets": digest(scene.targets),
+        "target_weights": digest(scene.target_weights),
+        "observed": [digest(scene.observed.indices), digest(scene.observed.points)],
+        "k": bounds.k,
+        "budget": bounds.budget,
+        "min_gain": bounds.min_gain,
+        "min_gain_share": bounds.min_gain_share,
+        "kind of device": scene.pool.device.type,
+    }
+    given = {name: in_short(value) for name, value in settings.items()}
+    agree(exchange, facts | given)
+
+
+def in_short(value: Any) -> str | None:
+    """A number or a word as it is; of a list only that it was given."""
+    if value is None:
+        return None
+    return repr(value) if np.ndim(value) == 0 else "an entry per row"
+
+
+def check_placement(rule: Rule, problem: Problem) -> None:
+    """Some rules make sense only where all, or some, of the targets are candidates."""
+    wanted = targets_in_pool(rule)
+    if wanted is None or problem.targets is None:
+        return
+    found = targets_among_rows(problem)
+    missing = (~found).nonzero().flatten().tolist()
+    if not missing or (wanted == "some" and len(missing) < len(found)):
+        return
+    needed = "every target" if wanted == "all" else "at least one target"
+    which = "none is" if len(missing) == len(found) else f"target {missing[0]} is not"
+    raise ValueError(
+        f"rule {rule.name!r} needs {needed} to be a row that may be picked, as it has no meaning "
+        f"for targets outside; {len(missing)} of the {len(found)} targets are no candidates "
+        f"({which} among them). Add them to the pool or to candidates, or use rule='vtl', which "
+        f"takes targets anywhere."
+    )
+
+
+UNITS = {
+    "B": 1,
+    **{f"{letter}B": 1000**power for power, letter in enumerate("KMGT", start=1)},
+    **{f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", start=1)},
+}
+SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B)\s*", re.IGNORECASE)
+
+
+def check_memory(memory: Any) -> int | None:
+    """In bytes; None for what Tellmost thinks fit."""
+    if memory is None:
+        return None
+    if isinstance(memory, str):
+        found = SIZE.fullmatch(memory)
+        if found is None or found[2].upper() not in UNITS:
+            raise ValueError(_message(repr(memory)))
+        count = int(float(found[1]) * UNITS[found[2].upper()])
+    elif isinstance(memory, int | np.integer) and not isinstance(memory, bool):
+        count = int(memory)
+    else:
+        came = repr(memory) if isinstance(memory, bool | float) else type(memory).__name__
+        raise TypeError(_message(came))
+    if count < 1:
+        raise ValueError(_message(repr(memory)))
+    return count
+
+
+def _message(came: str) -> str:
+    return (
+        f"memory must be a whole number of bytes or a size such as '500MB', '4GB' or '2GiB'; got "
+        f"{came}. None takes half of what is available."
+    )
+
+
+def check_plan(
+    budget: int | None,
+    sizes: Sizes,
+    device: torch.device,
+    *,
+    is_here: bool,
+    processes: int = 1,
+) -> Plan:
+    """What becomes of the budget; an error if it is too small to work at all.
+
+    Processes have a GPU each, but share the memory of a machine.
+    """
+    sharers = processes if device.type == "cpu" else 1
+    limit = available(device) // sharers if budget is None else budget
+    least = least_budget(sizes)
+    if least > limit:
+        blocks = least - sizes.for_rows - sizes.for_points
+        came = "that much is not available" if budget is None else f"got {in_words(limit)}"
+        raise ValueError(
+            f"memory must be at least {least:,} bytes ({in_words(least)}) for a pool of "
+            f"{sizes.rows:,} rows of {sizes.features:,} features and {sizes.targets:,} targets: "
+            f"{in_words(sizes.for_rows)} for values per row, {in_words(sizes.for_points)} for the "
+            f"targets and the posterior, {in_words(blocks)} for blocks of rows; {came}. Give "
+            f"more, or split the pool."
+        )
+    return plan(sizes, budget or chosen_budget(limit, sizes), device, is_here=is_here)
