@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tellmost.refining import find_starts, refine
+from tellmost.learner.climbing import find_starts, refine
 from tellmost.targets.box import Box
 
 BOXES = {1: Box(-1, 1), 2: Box([-1, 0], [1, 50])}

@@ -11,19 +11,24 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.written import write
-from tellmost.learner.aiming import check_targets, open_rows, points_of, reported_points
 from tellmost.learner.arguments import (
     check_box,
     check_data,
     check_pool,
     check_seed,
+    check_targets,
     check_told,
+    open_rows,
+    points_of,
+    reported_points,
     seeded,
 )
-from tellmost.learner.noise import Noise, NoiseLike
-from tellmost.learner.outlook import Outlook
+from tellmost.learner.climbing import best_in_box
 from tellmost.learner.record import (
     FORMAT,
+    Noise,
+    NoiseLike,
+    Outlook,
     Record,
     Told,
     read_state,
@@ -31,7 +36,6 @@ from tellmost.learner.record import (
     single_rows,
     write_state,
 )
-from tellmost.learner.searching import best_in_box
 from tellmost.numerics import CONFIDENCE_BETA
 from tellmost.posterior.floor import compute_floor
 from tellmost.posterior.function_tracker import FunctionTracker

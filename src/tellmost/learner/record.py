@@ -1,8 +1,13 @@
-"""What was told, in its order, and how it is written down."""
+"""What was told, in its order, and how it is written down.
+
+The observation noise: one number, one per pool row, or a function of the point.
+
+What is left to learn, and what it would take.
+"""
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +17,11 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
+from tellmost.numerics import NOISE_STEP, UNINFORMATIVE
+from tellmost.rows.opening import check_all_positive, check_positive, check_vector
 from tellmost.running.writing import written_whole
+from tellmost.shapes import Float
+from tellmost.targets.box import Box
 
 OUTSIDE = -1
 """The row number of a point that is not in the pool."""
@@ -102,3 +111,111 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"{os.fspath(path)!r} is no saved learner: it was not written by "
             f"ActiveLearner.save, or is damaged."
         ) from error
+
+
+NoiseLike = float | np.ndarray | Tensor | Callable[[np.ndarray], Any]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The variance of an observation of f, over the pool and elsewhere."""
+
+    of_rows: Float[Tensor, " n"]
+    scalar: float | None  # None: it differs between points
+    function: Callable[[np.ndarray], Any] | None = None
+
+    @classmethod
+    def of(cls, noise_std: NoiseLike, pool: Points) -> "Noise":
+        """From standard deviations, checked."""
+        if callable(noise_std):
+            return cls(_asked(noise_std, pool), None, noise_std)
+        if np.ndim(noise_std) == 0:
+            variance = check_positive(noise_std, "noise_std") ** 2
+            value = torch.tensor(variance, dtype=torch.float64, device=pool.device)
+            return cls(value.expand(len(pool)), variance)
+        std = check_vector(noise_std, "noise_std", len(pool), "pool row").to(pool.device)
+        check_all_positive(std, "noise_std")
+        return cls(std.square(), None)
+
+    def at(self, points: Points) -> Float[Tensor, " b"]:
+        """At points that are no rows of the pool."""
+        if self.function is not None:
+            return _asked(self.function, points)
+        if self.scalar is None:
+            raise ValueError(
+                "noise_std was given per pool row, so the noise of a point outside the pool is "
+                "not known. Say it, tell(points, y, noise_std=...), or give the learner a "
+                "function of (n, d) points as noise_std."
+            )
+        return torch.full((len(points),), self.scalar, dtype=torch.float64, device=points.device)
+
+    def near(self, points: Points, box: Box) -> Float[Tensor, " b"]:
+        """At points of a box, with a gradient: by differences, as the function is the caller's."""
+        here = points.detach()
+        values = self.at(here)
+        if self.function is None:
+            return values
+        slopes = torch.stack([self._slope(here, box, axis) for axis in range(box.dimension)], 1)
+        return values + ((points - here) * slopes).sum(dim=1)
+
+    def _slope(self, points: Points, box: Box, axis: int) -> Float[Tensor, " b"]:
+        """Along one axis, by a difference that stays in the box."""
+        step = torch.zeros_like(points)
+        step[:, axis] = NOISE_STEP * box.width()[axis]
+        ahead, behind = box.clip(points + step), box.clip(points - step)
+        return (self.at(ahead) - self.at(behind)) / (ahead - behind)[:, axis]
+
+
+def _asked(function: Callable[[np.ndarray], Any], points: Points) -> Float[Tensor, " b"]:
+    values = function(points.detach().cpu().numpy())
+    std = check_vector(values, "noise_std(points)", len(points), "point").to(points.device)
+    check_all_positive(std, "noise_std(points)")
+    return std.square()
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """A stop signal: how uncertain the targets are, and what more observations can do about it.
+
+    ``observations`` is how many more, chosen as ``ask`` does, bring the uncertainty down to
+    ``level``: posterior variances do not depend on what is measured, so under the given prior,
+    with targets that stay the same, this is no estimate. None where that takes more than
+    ``at_most``, or where no number of observations does.
+    """
+
+    uncertainty: float  # mean variance of the targets now
+    floor: float  # what would be left of it if f were known at every candidate
+    level: float | None = None
+    observations: int | None = None
+    at_most: int | None = None
+
+    @property
+    def reducible(self) -> float:
+        """What more observations could remove: uncertainty less floor."""
+        return max(self.uncertainty - self.floor, 0.0)
+
+    @property
+    def is_reachable(self) -> bool | None:
+        """Whether any number of observations reaches the level; None without a level."""
+        if self.level is None:
+            return None
+        return self.level > self.floor or self.uncertainty <= self.level
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the level is reached or, without one, nothing is left to reduce."""
+        if self.level is not None:
+            return self.uncertainty <= self.level
+        return self.reducible <= UNINFORMATIVE * self.uncertainty
+
+    def __str__(self) -> str:
+        now = f"uncertainty {self.uncertainty:.4g}, of which {self.reducible:.4g} can be reduced"
+        return now if self.level is None else f"{now}; {self._about_level()}"
+
+    def _about_level(self) -> str:
+        if self.observations is not None:
+            more = f"{self.observations} more observations reach" if self.observations else "below"
+            return f"{more} {self.level:.4g}"
+        if not self.is_reachable:
+            return f"{self.level:.4g} cannot be reached: the floor is {self.floor:.4g}"
+        return f"{self.at_most} more observations do not reach {self.level:.4g}"

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.learner.aiming import check_targets
-from tellmost.learner.arguments import seeded
+from tellmost.learner.arguments import check_targets, seeded
 from tellmost.posterior.gp import GP
 from tellmost.rows.opening import check_all_positive, check_positive, check_vector
 from tellmost.rules import Rule

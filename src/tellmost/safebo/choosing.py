@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
+from tellmost.learner.climbing import find_starts, refine
 from tellmost.numerics import LEADERS, REFINED_STARTS, SAFE_BISECTIONS, SKETCH_BAND, TIE_TOLERANCE
-from tellmost.refining import find_starts, refine
 from tellmost.safebo.query import Purpose
 from tellmost.safebo.stages import Stage
 from tellmost.shapes import Bool, Float, Int

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.learner.aiming import Asked
+from tellmost.learner.arguments import Asked
 from tellmost.posterior.gp import GP, name_of
 from tellmost.rows.pool import Pool
 from tellmost.safebo.constraints import Constraint

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
-from tellmost.learner.noise import Noise
+from tellmost.learner.record import Noise
 from tellmost.numerics import SEEING_TOLERANCE, SKETCH_NOISE, SKETCH_SHARE, SKETCH_TOLERANCE
 from tellmost.posterior.sketch import Features, Moments
 from tellmost.rules import Rule
