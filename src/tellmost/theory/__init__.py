@@ -1,23 +1,41 @@
 """The quantities of the paper, as functions of a pool, targets, a kernel and the noise."""
 
-from tellmost.theory.boundaries import MarkovBoundary, markov_boundary, markov_boundary_size
-from tellmost.theory.capacity import Capacity, capacity_bound, information_capacity
+from tellmost.theory.boundaries import (
+    IrreducibleVariance,
+    MarkovBoundary,
+    irreducible_variance,
+    markov_boundary,
+    markov_boundary_size,
+)
+from tellmost.theory.capacity import (
+    Capacity,
+    CapacityRate,
+    capacity_bound,
+    capacity_rate,
+    information_capacity,
+)
 from tellmost.theory.confidence import confidence_width, realised_information
 from tellmost.theory.convergence import (
     GainBound,
+    StochasticTargetBound,
     VarianceBound,
     error_bound,
     gain_bound,
+    stochastic_target_bound,
     variance_bound,
     variance_bound_within,
 )
-from tellmost.theory.gains import marginal_gains, marginal_gains_along, task_complexity
-from tellmost.theory.interactions import Interaction, information_ratio, multivariate_information
-from tellmost.theory.irreducible import IrreducibleVariance, irreducible_variance
-from tellmost.theory.rates import CapacityRate, capacity_rate
-from tellmost.theory.ratios import SubmodularityRatio, submodularity_ratio
-from tellmost.theory.reductions import uncertainty_reduction
-from tellmost.theory.stochastic_targets import StochasticTargetBound, stochastic_target_bound
+from tellmost.theory.gains import (
+    Interaction,
+    SubmodularityRatio,
+    information_ratio,
+    marginal_gains,
+    marginal_gains_along,
+    multivariate_information,
+    submodularity_ratio,
+    task_complexity,
+)
+from tellmost.theory.setting import uncertainty_reduction
 
 __all__ = [
     "Capacity",

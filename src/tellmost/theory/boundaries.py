@@ -1,4 +1,12 @@
-"""Few observations that tell about a point what all of the sample space could."""
+"""Few observations that tell about a point what all of the sample space could.
+
+Samples that determine f on the whole sample space, and how well they do.
+
+Hübotter et al. 2024, App. "Existence of an Approximate Markov Boundary" and "Generalization to
+Continuous S for Finite Dimensional RKHSs".
+
+The variance that no observations within the sample space can remove.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,16 +15,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from tellmost.numerics import BOUNDARY_PICKS, nonnegative
+from tellmost.kernels.composed import feature_form
+from tellmost.numerics import BOUNDARY_PICKS, RANK_TOLERANCE, nonnegative
+from tellmost.posterior.floor import compute_floor
 from tellmost.posterior.function_space import FunctionPosterior
+from tellmost.posterior.problem import Problem
 from tellmost.rows.opening import check_positive, check_whole
+from tellmost.rows.pool import Pool
+from tellmost.running.processes import ALONE, Place
 from tellmost.shapes import Float, Int
 from tellmost.theory.capacity import capacity_bound
-from tellmost.theory.greedy import choose
-from tellmost.theory.irreducible import leave_irreducible
+from tellmost.theory.gains import choose
 from tellmost.theory.setting import Setting, check_picks, check_setting
-from tellmost.theory.spans import conditioning, spanning_rows
 
 FIRST_PICKS = 16
 """How many observations are tried first; then twice as many, and again."""
@@ -166,3 +178,78 @@ def variance_along(setting: Setting, picks: Sequence[int]) -> Float[np.ndarray, 
     falls = posterior.whiten(setting.targets).square().cumsum(dim=0)
     prior = setting.kernel.diagonal(setting.targets)[None]
     return nonnegative(torch.cat([prior, prior - falls])).numpy()
+
+
+def spanning_rows(setting: Setting) -> Int[Tensor, " r"]:
+    """Rows that determine f on the pool: a basis for inner products, else all different ones."""
+    if feature_form(setting.kernel) is None:
+        points = setting.pool.reshape(len(setting.pool), -1)
+        _, group = torch.unique(points, dim=0, return_inverse=True)
+        numbers = group.tolist()
+        return torch.tensor(sorted({number: row for row, number in enumerate(numbers)}.values()))
+    posterior, chosen = FunctionPosterior(setting.kernel, setting.pool.device), list[int]()
+    enough = RANK_TOLERANCE * float(setting.kernel.diagonal(setting.pool).max())
+    while float((left := posterior.variance(setting.pool)).max()) > enough:
+        chosen.append(int(left.argmax()))
+        posterior.observe(setting.pool[chosen[-1] : chosen[-1] + 1], 0.0)
+    return torch.tensor(chosen, dtype=torch.int64)
+
+
+def conditioning(setting: Setting, rows: Int[Tensor, " r"]) -> float:
+    r"""How hard it is to learn f at all samples by learning it at these: the paper's c.
+
+    .. math:: c = 2 |\Omega| \sigma^2 \tilde\sigma^2 / \lambda_{\min}(K_{\Omega\Omega})
+    """
+    if len(rows) == 0:
+        return 0.0
+    points = setting.pool[rows]
+    values = torch.linalg.eigvalsh(setting.kernel.block(points, points))
+    if float(values[0]) <= RANK_TOLERANCE * float(values[-1]):
+        return inf
+    sigma, noisy = largest_variances(setting)
+    return 2.0 * len(rows) * sigma * noisy / float(values[0])
+
+
+def largest_variances(setting: Setting) -> tuple[float, float]:
+    r""":math:`\sigma^2` over samples and targets, :math:`\tilde\sigma^2` over samples."""
+    of_pool = setting.kernel.diagonal(setting.pool)
+    sigma = max(float(of_pool.max()), float(setting.kernel.diagonal(setting.targets).max()))
+    return sigma, float((of_pool + setting.noise_variance).max())
+
+
+@dataclass(frozen=True, eq=False)
+class IrreducibleVariance:
+    """eta^2 of each target; an upper bound where ``is_exact`` is False."""
+
+    value: Float[np.ndarray, " m"]
+    is_exact: bool
+    description: str
+
+
+def irreducible_variance(pool: Any, targets: Any, *, kernel: Any = None) -> IrreducibleVariance:
+    r"""The variance left at each target if f were known at every sample.
+
+    .. math:: \eta_S^2(x) = \mathrm{Var}[f_x \mid f_S] = \|\phi(x)\|^2_{\Pi_\Phi}, \qquad
+        \Pi_\Phi = I - \Phi^\top (\Phi \Phi^\top)^{-1} \Phi
+
+    Hübotter et al. 2024, Sec. 3.1; the form with features, for kernels that are inner products,
+    App. "Generalization to Continuous S for Finite Dimensional RKHSs". Zero within S and, for
+    inner products, within its span. Eigenvalues below ``numerics.RANK_TOLERANCE`` count as zero.
+    Beyond ``numerics.FLOOR_EXACT_ROWS`` samples of a kernel that is no inner product it is an
+    upper bound, and says so. The same as ``select(..., floor=True).floor``.
+    """
+    return leave_irreducible(check_setting(pool, targets, kernel, 1.0))
+
+
+def leave_irreducible(setting: Setting) -> IrreducibleVariance:
+    problem = Problem(
+        kernel=setting.kernel,
+        rows=Pool.of(setting.pool),
+        noise_variance=setting.noise_variance,
+        prior_variance=setting.kernel.diagonal(setting.pool),
+        place=Place.of(len(setting.pool), ALONE),
+        targets=setting.targets,
+        target_weights=torch.full((setting.target_count,), 1.0 / setting.target_count).double(),
+    )
+    found = compute_floor(problem, [])
+    return IrreducibleVariance(found.floor.numpy(), found.is_exact, found.description)

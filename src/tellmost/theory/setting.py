@@ -1,6 +1,25 @@
-"""Pool, targets, prior and noise of a question about theory, checked."""
+r"""Pool, targets, prior and noise of a question about theory, checked.
 
+The joint covariance of samples and targets, dense: theory asks about small sets.
+
+Multisets of samples, all of one size: for what tiny sample spaces allow to be enumerated.
+
+How much uncertainty about the targets a set of observations removes.
+
+.. math::
+    \psi_A^{ITL}(X) = I(f_A; y_X), \qquad
+    \psi_A^{VTL}(X) = \mathrm{tr}\,\mathrm{Var}[f_A] - \mathrm{tr}\,\mathrm{Var}[f_A \mid y_X],
+    \qquad \psi_A^{MM}(X) = \sum_{a \in A} I(f_a; y_X)
+
+Hübotter et al. 2024, Sec. 3.1 and App. "Non-adaptive Data Selection & Submodularity", "Mean
+Marginal ITL": sums over the targets, where ``tm.select`` reports means. X is a multiset of
+samples: a sample that comes again is another observation.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -10,6 +29,15 @@ from torch import Tensor
 from tellmost.kernels import Kernel
 from tellmost.kernels.composed import matrix_size
 from tellmost.kernels.kernel import Points
+from tellmost.numerics import (
+    ENUMERATED,
+    REDUCED_AT_ONCE,
+    REDUCTION_ROUNDING,
+    SMALLEST_REMAINING,
+    ZERO_VARIANCE,
+    nonnegative,
+)
+from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.rows.opening import (
     NOT_NUMBERS,
     check_all_positive,
@@ -22,7 +50,7 @@ from tellmost.rows.opening import (
 )
 from tellmost.selecting.arguments import check_kernel, check_points
 from tellmost.selecting.limits import check_squares
-from tellmost.shapes import Float
+from tellmost.shapes import Float, Int
 
 RULES = ("itl", "vtl", "mm-itl")
 """Rules whose uncertainty reduction is a function of the set that was observed."""
@@ -122,3 +150,145 @@ def _among(points: Points, others: Points) -> np.ndarray:
 
 def _rows(points: Points) -> np.ndarray:
     return points.reshape(len(points), -1).numpy() + 0  # so that -0.0 and 0.0 are the same
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """Covariances given what was observed; of the samples also had the targets been seen."""
+
+    rows: Float[Tensor, "n n"]
+    rows_given_targets: Float[Tensor, "n n"]
+    cross: Float[Tensor, "n m"]
+    target_variance: Float[Tensor, " m"]
+    noise_variance: Float[Tensor, " n"]
+
+    @classmethod
+    def of(cls, setting: Setting, observed: Sequence[int] = ()) -> "Joint":
+        """Given noisy observations at some samples, in any order, perhaps repeated."""
+        pool, targets, kernel = setting.pool, setting.targets, setting.kernel
+        posterior = FunctionPosterior(kernel, pool.device)
+        seeing = posterior.copy()
+        seeing.see_targets(targets, 0.0)
+        for row in observed:
+            for each in (posterior, seeing):
+                each.observe(pool[row : row + 1], float(setting.noise_variance[row]))
+        variance = posterior.variance(targets)
+        is_known = variance <= ZERO_VARIANCE * kernel.diagonal(targets)
+        return cls(
+            rows=posterior.covariance(pool, pool),
+            rows_given_targets=seeing.covariance(pool, pool),
+            cross=posterior.covariance(pool, targets),
+            target_variance=nonnegative(torch.where(is_known, 0.0, variance)),
+            noise_variance=setting.noise_variance,
+        )
+
+
+def count_multisets(n: int, size: int) -> int:
+    return comb(n + size - 1, size)
+
+
+def all_multisets(n: int, size: int) -> Int[Tensor, "c s"]:
+    """A row each, in lexicographic order."""
+    return torch.tensor(list(combinations_with_replacement(range(n), size)), dtype=torch.int64)
+
+
+def check_enumerable(count: int, what: str, way_out: str) -> None:
+    if count > ENUMERATED:
+        raise ValueError(
+            f'method="exact" tries every {what}, at most {ENUMERATED:,} (numerics.ENUMERATED); '
+            f"here are {count:,}. {way_out}"
+        )
+
+
+def uncertainty_reduction(
+    pool: Any,
+    targets: Any,
+    picks: Any,
+    *,
+    rule: str = "itl",
+    kernel: Any = None,
+    noise_std: Any,
+    given: Any = (),
+) -> float:
+    r"""How much observing some rows of the pool reduces the uncertainty about the targets.
+
+    .. math:: \Delta_A(X \mid D) = \psi_A(D \cup X) - \psi_A(D)
+
+    In nats for "itl" and "mm-itl", a variance for "vtl"; ``given`` is D. Monotone in X and never
+    negative (App. "Non-adaptive Data Selection & Submodularity", first lemma).
+    """
+    setting = check_setting(pool, targets, kernel, noise_std)
+    n = len(setting.pool)
+    subset, known = check_picks(picks, "picks", n), check_picks(given, "given", n)
+    rule = check_rule_name(rule)
+    joint = Joint.of(setting, known)
+    return float(reduce(joint, torch.tensor([subset], dtype=torch.int64), rule))
+
+
+def reduce(joint: Joint, subsets: Int[Tensor, "c s"], rule: str) -> Float[Tensor, " c"]:
+    """The reduction by each of many multisets of one size, each a row of row numbers."""
+    if subsets.numel() == 0:
+        return torch.zeros(len(subsets), dtype=torch.float64)
+    return torch.cat([_REDUCTIONS[rule](joint, some) for some in _portions(subsets, joint)])
+
+
+def reduce_singly(joint: Joint, rule: str) -> Float[Tensor, " n"]:
+    """The reduction by one observation at each sample: what the rule scores."""
+    return reduce(joint, torch.arange(len(joint.rows))[:, None], rule)
+
+
+def rounding_of(joint: Joint, rule: str) -> float:
+    """Reductions below this are rounding."""
+    signal = float((joint.rows.diagonal() / joint.noise_variance).max())
+    unit = float(joint.target_variance.sum()) if rule == "vtl" else 1.0
+    return REDUCTION_ROUNDING * unit * (1.0 + signal)
+
+
+def information(
+    K: Float[Tensor, "n n"], noise_variance: Float[Tensor, " n"], subsets: Int[Tensor, "c s"]
+) -> Float[Tensor, " c"]:
+    r"""I(f_X; y_X) = 1/2 log det(I + P^{-1/2} K_XX P^{-1/2}) of each multiset."""
+    values = torch.linalg.eigvalsh(_in_noise_units(K, noise_variance, subsets))
+    return 0.5 * values.clamp_(min=0.0).log1p().sum(dim=1)  # a covariance has none below 0
+
+
+def _itl(joint: Joint, subsets: Tensor) -> Tensor:
+    before = information(joint.rows, joint.noise_variance, subsets)
+    after = information(joint.rows_given_targets, joint.noise_variance, subsets)
+    return (before - after).clamp_(min=0.0)  # rounding
+
+
+def _vtl(joint: Joint, subsets: Tensor) -> Tensor:
+    return _explained(joint, subsets).sum(dim=1)
+
+
+def _mm_itl(joint: Joint, subsets: Tensor) -> Tensor:
+    variance = joint.target_variance
+    share = torch.where(variance > 0, _explained(joint, subsets) / variance, 0.0)
+    left = (1.0 - share).clamp_(min=SMALLEST_REMAINING)
+    return -0.5 * left.log().sum(dim=1)
+
+
+_REDUCTIONS = {"itl": _itl, "vtl": _vtl, "mm-itl": _mm_itl}
+
+
+def _explained(joint: Joint, subsets: Int[Tensor, "c s"]) -> Float[Tensor, "c m"]:
+    """Var[f_a] - Var[f_a | y_X] of each target, by eigenvalues in units of the noise."""
+    values, vectors = torch.linalg.eigh(_in_noise_units(joint.rows, joint.noise_variance, subsets))
+    cross = joint.cross[subsets] * joint.noise_variance.rsqrt()[subsets][:, :, None]
+    projected = vectors.transpose(1, 2) @ cross
+    return (projected.square() / (1.0 + values.clamp_(min=0.0))[:, :, None]).sum(dim=1)
+
+
+def _in_noise_units(
+    K: Float[Tensor, "n n"], noise_variance: Float[Tensor, " n"], subsets: Int[Tensor, "c s"]
+) -> Float[Tensor, "c s s"]:
+    scale = noise_variance.rsqrt()[subsets]
+    block = K[subsets[:, :, None], subsets[:, None, :]]
+    return scale[:, :, None] * block * scale[:, None, :]
+
+
+def _portions(subsets: Int[Tensor, "c s"], joint: Joint) -> Iterator[Int[Tensor, "p s"]]:
+    size = subsets.shape[1]
+    wide = size * max(size, joint.cross.shape[1])
+    return iter(torch.split(subsets, max(REDUCED_AT_ONCE // wide, 1)))
