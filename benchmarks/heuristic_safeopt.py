@@ -20,10 +20,9 @@ import tellmost as tm
 from drawn_task import BETA, NOISE_STD, STARTS, STEPS, DrawnTask, Grid, Priors
 from setting import save
 from tellmost.safebo.baselines import HeuristicSafeOpt
-from tellmost.safebo.baselines.heuristic_safeopt import find_expanders, imagine_margins
-from tellmost.safebo.baselines.safeopt import find_maximizers
-from tellmost.safebo.failing import MiscalibratedModel
+from tellmost.safebo.baselines.expanding import find_expanders, find_maximizers, imagine_margins
 from tellmost.safebo.strategies import Choice, Scene
+from tellmost.safebo.trials import MiscalibratedModel
 
 GPY_JITTER = 1e-8  # GPy adds it to the noise variance; ours is told of it
 ROUNDING = 1e-9  # in prior standard deviations

@@ -13,12 +13,18 @@ from safe_problems import SEED_ROW, Case, Options
 import oracle_baselines as slow
 import tellmost as tm
 from tellmost.safebo import CoordinateLines, baselines
-from tellmost.safebo.baselines import heuristic_safeopt
-from tellmost.safebo.baselines.eic import expected_improvement, find_incumbent
-from tellmost.safebo.baselines.heuristic_safeopt import find_expanders
-from tellmost.safebo.baselines.ise import safety_information
-from tellmost.safebo.baselines.ise_bo import max_value_information
-from tellmost.safebo.baselines.safeopt import find_expanders_by_slope, find_maximizers
+from tellmost.safebo.baselines import expanding
+from tellmost.safebo.baselines.expanding import (
+    find_expanders,
+    find_expanders_by_slope,
+    find_maximizers,
+)
+from tellmost.safebo.baselines.information import (
+    expected_improvement,
+    find_incumbent,
+    max_value_information,
+    safety_information,
+)
 from tellmost.safebo.bounds import probability_safe
 from tellmost.safebo.strategies import Choice, Scene
 
@@ -304,7 +310,7 @@ def test_safeopt_stays_within_what_slopes_prove_where_bounds_prove_more():
 def test_heuristic_safeopt_finds_the_widest_expander_however_rows_are_cut(
     chunk_bytes, monkeypatch
 ):
-    monkeypatch.setattr(heuristic_safeopt, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(expanding, "CHUNK_BYTES", chunk_bytes)
     X = np.linspace(0, 1, 61)
     f, g = -4 * (X - 0.5) ** 2, np.cos(4 * (X - 0.5))
     optimizer = tm.SafeOptimizer(

@@ -126,7 +126,7 @@ def test_no_parameter_moves_farther_than_its_longest_step(search):
 
 
 def test_a_point_between_two_ends_never_leaves_the_box():
-    from tellmost.safebo.choosing import last_allowed
+    from tellmost.safebo.choice import last_allowed
 
     box = tm.Box([0.1], [0.7])
     starts = torch.linspace(0.1, 0.7, 999, dtype=torch.float64)[:, None]

@@ -3,11 +3,18 @@
 from tellmost.safebo.calibration import Calibration
 from tellmost.safebo.confidence import RKHSBound
 from tellmost.safebo.constraints import Constraint, Lipschitz
-from tellmost.safebo.failing import Halted, MiscalibratedModel, NoSafePoint
 from tellmost.safebo.optimizer import SafeOptimizer
-from tellmost.safebo.query import Query, Recommendation
-from tellmost.safebo.searches import CoordinateLines, RandomLines, SobolSet
-from tellmost.safebo.trials import Event, History, Trial
+from tellmost.safebo.spaces import CoordinateLines, RandomLines, SobolSet
+from tellmost.safebo.trials import (
+    Event,
+    Halted,
+    History,
+    MiscalibratedModel,
+    NoSafePoint,
+    Query,
+    Recommendation,
+    Trial,
+)
 
 __all__ = [
     "Calibration",

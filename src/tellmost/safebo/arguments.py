@@ -1,4 +1,7 @@
-"""Arguments of the optimizer, checked: each error says what came and the way out."""
+"""Arguments of the optimizer, checked: each error says what came and the way out.
+
+From what the user states to a model, and to the noise of a told value.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,17 +10,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tellmost.kernels.kernel import Points
 from tellmost.learner.arguments import check_targets, seeded
+from tellmost.numerics import SOBOL_POINTS
 from tellmost.posterior.gp import GP
 from tellmost.rows.opening import check_all_positive, check_positive, check_vector
 from tellmost.rules import Rule
+from tellmost.safebo.confidence import Confidence
 from tellmost.safebo.constraints import Constraint
-from tellmost.safebo.opening import Seed
-from tellmost.safebo.outputs import OBJECTIVE, Output
-from tellmost.safebo.query import Query
-from tellmost.safebo.searches import Search, SobolSet
-from tellmost.safebo.spaces import Space
-from tellmost.safebo.trials import STATUS
+from tellmost.safebo.outputs import OBJECTIVE, Output, gather_outputs, gather_sides
+from tellmost.safebo.spaces import Search, SobolSet, Space, with_context
+from tellmost.safebo.stages import Model, Seed
+from tellmost.safebo.strategies import Strategy
+from tellmost.safebo.telling import noise_of
+from tellmost.safebo.trials import STATUS, Query
 from tellmost.safebo.views import READABLE
 from tellmost.selecting.arguments import check_rule
 from tellmost.shapes import Float
@@ -187,3 +193,44 @@ def read_seeds(safe_seed: Any, space: Space) -> tuple[list[Seed], list[dict[str,
             )
     told = [{name: column[i] for name, column in columns.items()} for i in range(len(seeds))]
     return seeds, told if columns else []
+
+
+def make_model(
+    space: Space,
+    objective: GP,
+    constraints: Mapping[str, Constraint],
+    *,
+    confidence: Confidence,
+    rule: Rule,
+    noise_std: Any,
+    is_minimized: bool,
+    strategy: Strategy | None,
+) -> Model:
+    """All priors in units of their standard deviation over the domain, and all limits."""
+    inside = space.rows if space.box is None else space.box.sobol(SOBOL_POINTS, 0)
+    assert inside is not None
+    inputs = with_context(inside, torch.zeros(len(space.contexts), dtype=torch.float64))
+    outputs = gather_outputs(objective, constraints, inputs)
+    return Model(
+        outputs=tuple(outputs),
+        sides=tuple(gather_sides(outputs, constraints)),
+        lipschitz={name: one.slope for name, one in constraints.items()},
+        confidence=confidence,
+        rule=rule,
+        noise_std=check_output_noise(noise_std, outputs, space),
+        is_minimized=is_minimized,
+        strategy=strategy,
+    )
+
+
+def noise_told(
+    model: Model, number: int, row: int | None, where: Points, own: Mapping[str, float]
+) -> float:
+    """Standard deviation of a told value of an output, in its unit."""
+    given = noise_of(model.outputs[number], own)
+    if given is not None:
+        return given
+    stated = model.noise_std[number]
+    if row is not None and not callable(stated) and np.ndim(stated) == 1:
+        return float(stated[row])
+    return float(model.noise_at(number, where)) ** 0.5

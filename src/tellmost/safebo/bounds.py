@@ -16,7 +16,7 @@ from torch import Tensor
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import EMPTY_INTERVAL
 from tellmost.safebo.constraints import Lipschitz, Side
-from tellmost.safebo.failing import MiscalibratedModel
+from tellmost.safebo.trials import MiscalibratedModel
 from tellmost.shapes import Bool, Float
 
 

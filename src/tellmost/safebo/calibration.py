@@ -11,28 +11,120 @@ Williams 2006, Sec. 5.4.2, for single values.
 
 *As they came*: z-scores of different places are correlated, and what was asked for depends on what
 was told before. So the verdict rests on the likelihood of the values under the prior and under
-:data:`tellmost.safebo.alternatives.ALTERNATIVES`. The mean of the likelihood ratios is a
+:data:`tellmost.safebo.calibration.ALTERNATIVES`. The mean of the likelihood ratios is a
 martingale of mean 1 under the prior, however points were chosen, so by Ville's inequality it ever
 reaches 1 / alpha with probability alpha at most: look as often as you like.
+
+Ways in which a prior may be wrong, each a model of its own to hold against it.
+
+Hyper-parameters of the priors from what was told, only when asked for.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import log
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tellmost.kernels import Gaussian, Kernel, Laplace, Matern, Product, Scaled, Sum
 from tellmost.kernels.kernel import Points
+from tellmost.kernels.written import HasHyperparameters, is_written, read_kernel
 from tellmost.numerics import CALIBRATION_ERROR, CALIBRATION_LEVELS
-from tellmost.safebo.alternatives import ALTERNATIVES, AS_GIVEN, Alternative, alternatives_to
+from tellmost.posterior.gp import GP
 from tellmost.safebo.outputs import Output
-from tellmost.safebo.refitting import observations_of
 from tellmost.safebo.telling import value_of
 from tellmost.safebo.trials import Trial
 from tellmost.shapes import Float
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """The same prior with one thing changed."""
+
+    name: str
+    is_wider: bool  # whether its bounds are wider, so that the prior would be overconfident
+    lengthscale: float = 1.0  # factors
+    noise_std: float = 1.0
+    prior_std: float = 1.0
+    finding: str = ""
+    advice: str = ""
+
+    def covariance(
+        self, kernel: Kernel, points: Points, noise_variance: Float[Tensor, " t"]
+    ) -> Float[Tensor, "t t"]:
+        """Of values observed at the points."""
+        K = kernel.block(points / self.lengthscale, points / self.lengthscale)
+        return self.prior_std**2 * K + torch.diag(self.noise_std**2 * noise_variance)
+
+
+AS_GIVEN = Alternative("as given", is_wider=False)
+
+ALTERNATIVES = (
+    Alternative(
+        "half the lengthscale",
+        is_wider=True,
+        lengthscale=0.5,
+        finding="the function changes over shorter distances than its lengthscale says",
+        advice="refit(), or give a shorter lengthscale",
+    ),
+    Alternative(
+        "three times the noise",
+        is_wider=True,
+        noise_std=3.0,
+        finding="values scatter more than noise_std says",
+        advice="refit(), or raise noise_std",
+    ),
+    Alternative(
+        "twice the prior deviation",
+        is_wider=True,
+        prior_std=2.0,
+        finding="values lie farther from the prior mean than its standard deviation says",
+        advice="scale the kernel, tm.kernels.Scaled(kernel, 4.0), or correct the mean",
+    ),
+    Alternative(
+        "twice the lengthscale",
+        is_wider=False,
+        lengthscale=2.0,
+        finding="the function changes over longer distances than its lengthscale says",
+        advice="safe, but slow: refit(), or give a longer lengthscale",
+    ),
+    Alternative(
+        "a third of the noise",
+        is_wider=False,
+        noise_std=1 / 3,
+        finding="values scatter less than noise_std says",
+        advice="safe, but slow: lower noise_std, if you trust it; refit() never does",
+    ),
+    Alternative(
+        "half the prior deviation",
+        is_wider=False,
+        prior_std=0.5,
+        finding="values lie closer to the prior mean than its standard deviation says",
+        advice="safe, but slow: scale the kernel, tm.kernels.Scaled(kernel, 0.25)",
+    ),
+)
+
+
+def alternatives_to(kernel: Kernel) -> Iterator[Alternative]:
+    """Those that mean something for a kernel: not every one has a lengthscale."""
+    is_stretched = has_lengthscale(kernel)
+    return (one for one in ALTERNATIVES if is_stretched or one.lengthscale == 1.0)
+
+
+def has_lengthscale(kernel: Kernel) -> bool:
+    """Whether stretching the points is the same as shortening lengthscales, in all its parts."""
+    if isinstance(kernel, Scaled):
+        return has_lengthscale(kernel.kernel)
+    if isinstance(kernel, Sum | Product):
+        return has_lengthscale(kernel.first) and has_lengthscale(kernel.second)
+    if isinstance(kernel, HasHyperparameters):
+        return any("lengthscale" in name for name in kernel.hyperparameters())
+    return isinstance(kernel, Gaussian | Laplace | Matern)
+
 
 HEADER = ("output", "values", "places", "mean z", "std z")
 TOO_FEW = "too few observations to say"
@@ -231,3 +323,76 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     first = cells[0].ljust(widths[0])
     middle = [cell.rjust(width) for cell, width in zip(cells[1:-1], widths[1:-1], strict=True)]
     return "  ".join([first, *middle, cells[-1]])
+
+
+@dataclass(frozen=True)
+class Refit:
+    """New priors of some outputs, by their first names, and after how many trials."""
+
+    trials: int
+    priors: Mapping[str, GP]
+
+    def state(self) -> dict[str, Any]:
+        """As plain values; a mean that is a function stays that of the old prior."""
+        for name, gp in self.priors.items():
+            if not is_written(gp.kernel):
+                raise ValueError(
+                    f"the kernel to which {name!r} was fitted again cannot be written down: "
+                    f"{gp.kernel!r}. Keep history, or use kernels of tm.kernels."
+                )
+        return {
+            "trials": self.trials,
+            "priors": {
+                name: {"kernel": repr(gp.kernel), "noise_std": gp.noise_std}
+                for name, gp in self.priors.items()
+            },
+        }
+
+    @classmethod
+    def read(cls, state: Mapping[str, Any], outputs: Sequence[Output]) -> "Refit":
+        old = {output.names[0]: output.gp for output in outputs}
+        return cls(
+            state["trials"],
+            {
+                name: replace(
+                    old[name], kernel=read_kernel(prior["kernel"]), noise_std=prior["noise_std"]
+                )
+                for name, prior in state["priors"].items()
+            },
+        )
+
+
+def fit_again(output: Output, trials: Sequence[Trial]) -> GP:
+    """The prior under which all values of an output are most likely, with the same mean.
+
+    Noise never shrinks: where the fit finds less than was stated, the stated one is kept and the
+    rest is fitted beside it, since too little noise makes bounds too narrow to be safe.
+    """
+    X, y = observations_of(output, trials)
+    gp = output.gp
+    found = GP.fit(X, y, gp.kernel, mean=gp.mean)
+    if found.noise_std < gp.noise_std:
+        found = GP.fit(X, y, gp.kernel, mean=gp.mean, noise_std=gp.noise_std)
+    return replace(gp, kernel=found.kernel, noise_std=found.noise_std)
+
+
+def observations_of(
+    output: Output, trials: Sequence[Trial]
+) -> tuple[Float[np.ndarray, "t d"], Float[np.ndarray, " t"]]:
+    """All inputs and values, those that the prior brought along first."""
+    inputs, values = [], []
+    if output.gp.data is not None:
+        inputs, values = list(output.gp.data.points.numpy()), output.gp.data.y.tolist()
+    for trial in trials:
+        value = value_of(output, trial.values)
+        if value is not None:
+            inputs.append(trial.x)
+            values.append(value)
+    if not values:
+        raise ValueError(f"nothing was told of {output.names[0]!r} yet, so nothing can be fitted.")
+    return np.array(inputs), np.array(values)
+
+
+def describe_refit(old: GP, new: GP, name: str) -> str:
+    kept = " (noise kept: the fit found less)" if new.noise_std == old.noise_std else ""
+    return f"{name}: {old} -> {new}{kept}"

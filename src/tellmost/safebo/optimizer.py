@@ -12,34 +12,30 @@ from tellmost.learner.arguments import check_seed
 from tellmost.posterior.gp import GP
 from tellmost.rules import Rule
 from tellmost.safebo import arguments
-from tellmost.safebo.calibration import Calibration, calibrate
+from tellmost.safebo.arguments import make_model, noise_told
+from tellmost.safebo.calibration import Calibration, Refit, calibrate, describe_refit, fit_again
+from tellmost.safebo.choice import Task, Turn
 from tellmost.safebo.confidence import Learned, RKHSBound, Schedule, check_confidence
 from tellmost.safebo.constraints import Constraint
-from tellmost.safebo.failing import Halted
-from tellmost.safebo.identity import describe_model, describe_task
-from tellmost.safebo.modelling import make_model, noise_told
-from tellmost.safebo.opening import Seeds
 from tellmost.safebo.outputs import OBJECTIVE, find_output
-from tellmost.safebo.query import Query, Recommendation
-from tellmost.safebo.refitting import Refit, describe_refit, fit_again
 from tellmost.safebo.rounds import Round, Rounds
 from tellmost.safebo.saving import (
     Saved,
     check_same,
+    describe_model,
+    describe_task,
     read_saved,
     read_state,
     write_events,
     write_state,
     write_trial,
 )
-from tellmost.safebo.searches import Search
 from tellmost.safebo.snapshots import Kind, take_snapshot
-from tellmost.safebo.spaces import check_space, with_context
-from tellmost.safebo.stages import Model, describe_betas
+from tellmost.safebo.spaces import Search, check_space, with_context
+from tellmost.safebo.stages import Model, Seeds, describe_betas
 from tellmost.safebo.strategies import Strategy, check_strategy
 from tellmost.safebo.telling import about_breach, check_noise, check_values, judge, value_of
-from tellmost.safebo.trials import Event, History, Trial
-from tellmost.safebo.turns import Task, Turn
+from tellmost.safebo.trials import Event, Halted, History, Query, Recommendation, Trial
 from tellmost.shapes import Bool
 
 if TYPE_CHECKING:

@@ -8,11 +8,8 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
-from tellmost.safebo.layouts import Layout, lay_out_round, lay_out_rows
-from tellmost.safebo.opening import Seeds
-from tellmost.safebo.searches import Search
-from tellmost.safebo.spaces import Space
-from tellmost.safebo.stages import Model, Origin, Stage
+from tellmost.safebo.spaces import Layout, Search, Space, lay_out_round, lay_out_rows
+from tellmost.safebo.stages import Model, Origin, Seeds, Stage
 from tellmost.safebo.telling import value_of
 from tellmost.safebo.trials import Trial
 from tellmost.safebo.views import Seen

@@ -7,11 +7,10 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from tellmost.safebo.choice import Turn
 from tellmost.safebo.constraints import Constraint
-from tellmost.safebo.query import Recommendation
 from tellmost.safebo.rounds import Rounds
-from tellmost.safebo.trials import History
-from tellmost.safebo.turns import Turn
+from tellmost.safebo.trials import History, Recommendation
 from tellmost.shapes import Bool, Float
 from tellmost.targets import NoTargetsLeft
 

@@ -1,19 +1,26 @@
-"""What may be set, what is given, and how points are written down by the user."""
+"""What may be set, what is given, and how points are written down by the user.
+
+Which points a round looks at: what may be asked for, and where something is known already.
+
+Where in a box a round looks: along a line, or everywhere a little.
+
+Kirschner et al. 2019 (LineBO): a line through the last point, along an axis or in any direction,
+is searched finely. What was observed and what was recommended is always looked at too.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
-from tellmost.numerics import SAME_ROW
+from tellmost.numerics import SAME_ROW, SOBOL_POINTS
 from tellmost.rows.opening import check_rows, read_array
-from tellmost.safebo.query import Query
-from tellmost.safebo.trials import parameter_names
-from tellmost.shapes import Float, Int
+from tellmost.safebo.trials import Query, parameter_names
+from tellmost.shapes import Bool, Float, Int
 from tellmost.targets.box import Box, check_names
 
 
@@ -198,3 +205,166 @@ def with_context(points: Points, context: Float[Tensor, " c"]) -> Points:
     if not len(context):
         return points
     return torch.cat([points, context.expand(len(points), -1)], dim=1)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Points of a round, and the rows at which things are found among them."""
+
+    points: Points
+    is_candidate: Bool[Tensor, " n"]
+    seeds: tuple[int, ...]  # a row for each declared seed
+    trials: tuple[int, ...]  # a row for each trial
+    data: tuple[tuple[int, ...], ...]  # of each output, a row for each observation of its prior
+    pending: tuple[int, ...]
+
+
+class _Rows:
+    """Points that are put one under the other."""
+
+    def __init__(self) -> None:
+        self._points: list[Points] = []
+        self._is_candidate: list[Tensor] = []
+        self._count = 0
+
+    def add(self, points: Points, is_candidate: bool) -> tuple[int, ...]:
+        self._points.append(points)
+        self._is_candidate.append(torch.full((len(points),), is_candidate))
+        self._count += len(points)
+        return tuple(range(self._count - len(points), self._count))
+
+    def together(self) -> tuple[Points, Bool[Tensor, " n"]]:
+        return torch.cat(self._points), torch.cat(self._is_candidate)
+
+
+def lay_out_rows(
+    rows: Float[Tensor, "n d"], seeds: Sequence[int], data: Sequence[Points]
+) -> Layout:
+    """A finite domain: its rows, and behind them where the priors have data elsewhere."""
+    together = _Rows()
+    together.add(rows, True)
+    of_data = tuple(together.add(points, False) for points in data)
+    points, is_candidate = together.together()
+    return Layout(points, is_candidate, tuple(seeds), (), of_data, ())
+
+
+def lay_out_round(
+    space: Space,
+    searched: Points,
+    context: Float[Tensor, " c"],
+    *,
+    seeds: Sequence[tuple[int | None, Tensor]],
+    trials: Sequence[Tensor],
+    extra: Sequence[Tensor],
+    data: Sequence[Points],
+    pending: Sequence[Tensor],
+) -> Layout:
+    """A box, or a domain under a context: what is searched now, and where something is known.
+
+    Trials come with the context they had; what they set may be asked for under the present one.
+    Seeds of a domain are rows of it, which come first.
+    """
+    d, width = space.dimension, space.dimension + len(space.contexts)
+    together = _Rows()
+    together.add(with_context(searched, context), True)
+    of_seeds = tuple(row for row, _ in seeds if row is not None)
+    if space.box is not None:
+        declared = _stack([point for _, point in seeds], d)
+        of_seeds = together.add(with_context(declared, context), True)
+    known = _stack(trials, width)
+    of_trials = together.add(known, not len(context))
+    if len(context) and space.box is not None:
+        together.add(with_context(known[:, :d], context), True)
+    together.add(with_context(_stack(extra, d), context), True)
+    of_data = tuple(together.add(points, False) for points in data)
+    of_pending = together.add(_stack(pending, width), False)
+    points, is_candidate = together.together()
+    return Layout(points, is_candidate, of_seeds, of_trials, of_data, of_pending)
+
+
+def _stack(points: Sequence[Tensor], width: int) -> Points:
+    if not points:
+        return torch.empty(0, width, dtype=torch.float64)
+    return torch.stack(list(points))
+
+
+@runtime_checkable
+class Search(Protocol):
+    """The points of a round."""
+
+    @property
+    def is_refined(self) -> bool:
+        """Whether the best of them is climbed from."""
+
+    def points(
+        self, box: Box, through: Float[Tensor, " d"], seed: int, generator: np.random.Generator
+    ) -> Float[Tensor, "n d"]:
+        """``seed`` is the same in all rounds, the generator that of this one."""
+
+
+@dataclass(frozen=True)
+class CoordinateLines:
+    """A line along a random axis through the last point, from face to face of the box."""
+
+    count: int = 2_000
+
+    is_refined: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_count(self.count, "CoordinateLines")
+
+    def points(
+        self, box: Box, through: Float[Tensor, " d"], seed: int, generator: np.random.Generator
+    ) -> Float[Tensor, "n d"]:
+        axis = int(generator.integers(box.dimension))
+        line = through.expand(self.count, -1).clone()
+        low, high = box.low[axis], box.high[axis]
+        line[:, axis] = torch.linspace(low, high, self.count, dtype=torch.float64)
+        return line
+
+
+@dataclass(frozen=True)
+class RandomLines:
+    """A line in a random direction through the last point, from face to face of the box.
+
+    Directions are uniform in the unit cube that the box is scaled to.
+    """
+
+    count: int = 2_000
+
+    is_refined: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_count(self.count, "RandomLines")
+
+    def points(
+        self, box: Box, through: Float[Tensor, " d"], seed: int, generator: np.random.Generator
+    ) -> Float[Tensor, "n d"]:
+        low, high = box.corners()
+        direction = torch.from_numpy(generator.standard_normal(box.dimension)) * box.width()
+        faces = torch.stack([(low - through) / direction, (high - through) / direction])
+        back = faces.amin(dim=0).amax()
+        ahead = faces.amax(dim=0).amin()
+        steps = torch.linspace(float(back), float(ahead), self.count, dtype=torch.float64)
+        return box.clip(through + steps[:, None] * direction)
+
+
+@dataclass(frozen=True)
+class SobolSet:
+    """The same evenly spread points in every round; the best safe one is climbed from."""
+
+    count: int = SOBOL_POINTS
+    is_refined: bool = True
+
+    def __post_init__(self) -> None:
+        check_count(self.count, "SobolSet")
+
+    def points(
+        self, box: Box, through: Float[Tensor, " d"], seed: int, generator: np.random.Generator
+    ) -> Float[Tensor, "n d"]:
+        return box.sobol(self.count, seed)
+
+
+def check_count(count: int, name: str) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 2:
+        raise ValueError(f"{name}(count) must be a whole number of at least 2; got {count!r}.")

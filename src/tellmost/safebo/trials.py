@@ -1,4 +1,9 @@
-"""What was tried and what came out."""
+"""What was tried and what came out.
+
+Where to measure next, and why that is safe.
+
+States of affairs in which no point can be named; each says what happened and what to do.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,3 +82,81 @@ class History:
 
 def parameter_names(names: Sequence[str] | None, dimension: int) -> tuple[str, ...]:
     return tuple(names) if names is not None else tuple(f"x{i}" for i in range(dimension))
+
+
+Purpose = Literal["seed", "explore", "expand", "risk"]
+"""A declared seed that the bounds do not prove safe, or that was not told yet; to learn about
+points that are safe; to learn whether others are; or a point that nothing proves safe, which a
+strategy chose that does not keep safe."""
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """A point to measure, with what is known about its safety."""
+
+    x: Float[np.ndarray, " d"]  # what to set, without the context
+    index: int | None  # the row of a finite domain
+    lower: Mapping[str, float]  # of each constraint's margin, in its unit; negative: not proven
+    probability_safe: float  # under the model, of the point alone: Lipschitz constants aside
+    purpose: Purpose
+    names: tuple[str, ...] = ()
+    context: Float[np.ndarray, " c"] | None = None
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """x by name."""
+        return dict(zip(self.names, self.x.tolist(), strict=True))
+
+    def __str__(self) -> str:
+        where = ", ".join(f"{name}={value:.4g}" for name, value in self.parameters.items())
+        known = "; ".join(f"{name} {low:+.3g}" for name, low in self.lower.items())
+        margins = f"; margins at least: {known}" if known else ""
+        return f"{where} ({self.purpose}; safe with {self.probability_safe:.4f}{margins})"
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendation:
+    """The best point that is known to be safe, by the lower bound of its objective."""
+
+    x: Float[np.ndarray, " d"]
+    index: int | None
+    bound: float  # the objective is at least this, or at most if it is minimized
+    mean: float
+    std: float
+    names: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """x by name."""
+        return dict(zip(self.names, self.x.tolist(), strict=True))
+
+    def __str__(self) -> str:
+        where = ", ".join(f"{name}={x:.4g}" for name, x in self.parameters.items())
+        return f"{where}, {self.mean:.4g} ± {self.std:.2g}"
+
+
+class NoSafePoint(Exception):  # noqa: N818 - a state of affairs, not a mistake
+    """No point is known to be safe, and no seed is left to ask for."""
+
+
+class Halted(Exception):  # noqa: N818
+    """A violation was told, and has not been acknowledged yet."""
+
+
+class MiscalibratedModel(Exception):  # noqa: N818
+    """Confidence intervals of different rounds exclude each other: the model is wrong."""
+
+    def __init__(
+        self, name: str, point: Sequence[float], gap: float, *, has_slopes: bool = False
+    ) -> None:
+        where = ", ".join(f"{x:.4g}" for x in point)
+        slopes = " (d) A Lipschitz constant is too small." if has_slopes else ""
+        super().__init__(
+            f"the interval of {name!r} at ({where}) is empty: the bounds of different rounds "
+            f"exclude each other by {gap:.2g} prior standard deviations, which cannot be where "
+            f"they hold. (a) beta is too small to hold in all rounds at once: raise it, or give "
+            f"confidence=, which intersects nothing. (b) The kernel is wrong, most often its "
+            f"lengthscale too long: look at calibration(), then refit(). (c) The noise is larger "
+            f"than stated.{slopes}"
+        )
+        self.name, self.point, self.gap = name, tuple(point), gap

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import torch
 
-from tellmost.safebo.baselines.safeopt import find_expanders_by_slope
-from tellmost.safebo.choosing import best_row
+from tellmost.safebo.baselines.expanding import find_expanders_by_slope
+from tellmost.safebo.choice import best_row
 from tellmost.safebo.slopes import grow
 from tellmost.safebo.stages import Stage, Track
 from tellmost.safebo.strategies import Choice, Scene
