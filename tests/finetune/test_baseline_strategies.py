@@ -13,11 +13,10 @@ import oracle
 import oracle_finetune_baselines as slow
 import tellmost as tm
 from tellmost.finetune import LastLayer, LossGradients, Outputs, baselines
-from tellmost.finetune.baselines.clustering import cluster, draw_seeds
+from tellmost.finetune.baselines.asking import cluster, draw_seeds
+from tellmost.finetune.baselines.covering import choose_typical, cover, find_balls, pure_radius
 from tellmost.finetune.baselines.eig import expected_information
-from tellmost.finetune.baselines.prob_cover import cover, find_balls, pure_radius
-from tellmost.finetune.baselines.softmax import entropy, lack_of_confidence, lack_of_margin
-from tellmost.finetune.baselines.typi_clust import choose_typical
+from tellmost.finetune.baselines.undirected import entropy, lack_of_confidence, lack_of_margin
 
 EXAMPLES = 12
 

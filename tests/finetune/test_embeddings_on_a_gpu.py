@@ -19,7 +19,7 @@ from tellmost.finetune import (
     embed,
     fit_laplace,
 )
-from tellmost.finetune.contents import name_of
+from tellmost.finetune.inputs import name_of
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 

@@ -22,7 +22,7 @@ from tellmost.finetune import (
     Uniform,
     Weighted,
     WholePool,
-    stopwatch,
+    training,
 )
 
 POOL, LABELS = clusters()
@@ -395,8 +395,8 @@ def test_the_history_has_metrics_and_seconds_of_each_round():
 
 def test_an_activity_within_another_counts_for_itself_alone(monkeypatch):
     seconds = iter([0.0, 1.0, 3.0, 4.0, 4.5, 10.0])
-    monkeypatch.setattr(stopwatch, "now", lambda device: next(seconds))
-    watch = stopwatch.Stopwatch()
+    monkeypatch.setattr(training, "now", lambda device: next(seconds))
+    watch = training.Stopwatch()
     with watch.measure("selecting"):
         with watch.measure("embedding"):
             pass

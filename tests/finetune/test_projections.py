@@ -6,7 +6,7 @@ from networks import cnn, mlp
 
 from tellmost import numerics
 from tellmost.finetune import LossGradients, OutputGradients, Outputs, Projected, embed
-from tellmost.finetune.hashing import mixed, signs
+from tellmost.finetune.projections import mixed, signs
 
 ROWS = torch.randn(6, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
 PICTURES = torch.randn(6, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3))

@@ -11,11 +11,9 @@ from torch import Tensor, nn
 from torch.utils.data import default_collate
 
 from tellmost.finetune.embedding import evaluating
-from tellmost.finetune.inputs import Collate, Inputs, call, device_of
-from tellmost.finetune.labels import check_labels
+from tellmost.finetune.inputs import Collate, Inputs, call, check_labels, device_of
 from tellmost.finetune.setting import Setting, are_row_numbers
-from tellmost.finetune.strategies import Strategy
-from tellmost.finetune.targeted import BY_VTL
+from tellmost.finetune.strategies import BY_VTL, Strategy
 from tellmost.finetune.training import (
     Trainer,
     check_devices,

@@ -1,6 +1,10 @@
-"""What happened in each round: a value."""
+"""What happened in each round: a value.
+
+The state of a loop as plain values.
+"""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -111,3 +115,125 @@ def joined(parts: list[np.ndarray], dtype: type) -> np.ndarray:
 
 def written(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.3f}"
+
+
+FORMAT = "tellmost-fine-tuner-2"
+
+
+@dataclass(frozen=True, eq=False)
+class Bought:
+    """Picks that are labelled, of a round that is not over."""
+
+    rows: Int[np.ndarray, " k"]
+    labels: Int[np.ndarray, " k"]
+    seconds: Mapping[str, float]
+    metrics: Mapping[str, float] | None = None  # of the training; None: not yet trained on
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "rows": self.rows.tolist(),
+            "labels": self.labels.tolist(),
+            "seconds": dict(self.seconds),
+            "metrics": None if self.metrics is None else dict(self.metrics),
+        }
+
+
+def write_history(history: History) -> list[dict[str, Any]]:
+    return [
+        {
+            "rows": one.rows.tolist(),
+            "labels": one.labels.tolist(),
+            "is_in_task": one.is_in_task.tolist(),
+            "metrics": dict(one.metrics),
+            "seconds": dict(one.seconds),
+        }
+        for one in history
+    ]
+
+
+def read_saved(
+    state: Mapping[str, Any], *, has_task: bool, n: int, taken: Int[np.ndarray, " o"]
+) -> tuple[History, Bought | None]:
+    """Of a loop over n rows, of which those in ``taken`` are never picked."""
+    with refusing_damage():
+        rounds = tuple(read_round(number, one) for number, one in enumerate(state["history"], 1))
+        bought = None if state["bought"] is None else read_bought(state["bought"])
+        parts = [taken, *(one.rows for one in rounds), *([] if bought is None else [bought.rows])]
+        check_rows(np.concatenate(parts), n)
+        return History(rounds, has_task), bought
+
+
+def read_batches(state: Mapping[str, Any], n: int) -> tuple[int, list[list[int]], list[list[int]]]:
+    """The epoch of a sampler over n rows, and its batches: given, and chosen ahead."""
+    with refusing_damage():
+        epoch, given, ahead = int(state["epoch"]), state["given"], state["ahead"]
+        batches = [numbers(one) for one in (*given, *ahead)]
+        check_rows(np.concatenate([numbers([]), *batches]), n)
+        as_lists = [one.tolist() for one in batches]
+        return epoch, as_lists[: len(given)], as_lists[len(given) :]
+
+
+@contextmanager
+def refusing_damage() -> Iterator[None]:
+    """While a state is read, before anything of it counts."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ValueError(
+            f"the state is damaged, and nothing of it was taken over: {error!r}. Take one that "
+            f"state_dict() returned."
+        ) from error
+
+
+def check_rows(rows: Int[np.ndarray, " r"], n: int) -> None:
+    """Rows of the pool, each once."""
+    if len(np.unique(rows)) != len(rows) or (len(rows) and not 0 <= rows.min() <= rows.max() < n):
+        raise ValueError(f"picks must be different rows of the pool, 0 to {n - 1}")
+
+
+def numbers(values: Any) -> Int[np.ndarray, " r"]:
+    found = np.asarray(values)
+    if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
+        raise ValueError(f"whole numbers are needed where there is {values!r}")
+    return found.astype(np.int64)
+
+
+def read_round(number: int, one: Mapping[str, Any]) -> Round:
+    rows, labels = read_picks(one)
+    inside = np.array(one["is_in_task"], dtype=bool)
+    if inside.shape != rows.shape:
+        raise ValueError(f"{len(rows)} rows need as many of is_in_task; there are {inside.size}")
+    return Round(
+        number=number,
+        rows=rows,
+        labels=labels,
+        is_in_task=inside,
+        metrics=dict(one["metrics"]),
+        seconds=dict(one["seconds"]),
+    )
+
+
+def read_bought(one: Mapping[str, Any]) -> Bought:
+    rows, labels = read_picks(one)
+    metrics = None if one["metrics"] is None else dict(one["metrics"])
+    return Bought(rows, labels, dict(one["seconds"]), metrics)
+
+
+def read_picks(
+    one: Mapping[str, Any],
+) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " k"]]:
+    """Rows and their labels."""
+    rows, labels = numbers(one["rows"]), numbers(one["labels"])
+    if len(rows) != len(labels):
+        raise ValueError(f"{len(rows)} rows need as many labels; there are {len(labels)}")
+    return rows, labels
+
+
+def check_same(state: Mapping[str, Any], mine: Mapping[str, Any], what: str) -> None:
+    """A state belongs to a loop or sampler that was made with the same arguments."""
+    for name, value in mine.items():
+        if state.get(name) != value:
+            raise ValueError(
+                f"the state is of another {what}: its {name} is {state.get(name)!r}, that of this "
+                f"one {value!r}. Make the {what} with the arguments it had."
+            )

@@ -1,6 +1,17 @@
-"""What goes into a layer of a network, and comes out of it, while the network runs."""
+r"""What goes into a layer of a network, and comes out of it, while the network runs.
 
-from collections.abc import Iterator
+The final layer of a network, f(x) = W h(x) + b, as one forward pass shows it.
+
+Embeddings that one forward pass gives: what the last layer sees, and what it says.
+
+With f(x) = W h(x), and independent weights of variance one, every output has the covariance
+
+.. math:: k(x, z) = h(x)^\top h(z)
+
+Hübotter et al. 2024, Sec. 4. ``LastLayer`` is h, ``Outputs`` is f itself (the empirical NNGP).
+"""
+
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +21,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from tellmost.finetune.inputs import call, in_words
+from tellmost.shapes import Float
 
 MOST_LISTED = 40  # layers that an error names
 
@@ -139,3 +151,100 @@ def listed(layers: dict[str, nn.Module]) -> str:
     if hidden > 0:
         named = [f"{hidden} more", *named[hidden:]]
     return ", ".join(named) or "no layers"
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """A batch at the final layer; ``features`` end in a 1 if the layer has a bias."""
+
+    features: Float[Tensor, "b d"]
+    outputs: Float[Tensor, "b c"]
+    layer: nn.Linear
+
+    @property
+    def weights(self) -> Float[Tensor, "c d"]:
+        """W, and b as its last column if there is one."""
+        W, b = self.layer.weight.detach(), self.layer.bias
+        return W if b is None else torch.cat([W, b.detach()[:, None]], dim=1)
+
+
+@contextmanager
+def at_the_head(model: nn.Module, layer: str | None) -> Iterator[Callable[[Any], Head]]:
+    """While entered: from a batch to what its final layer sees and says."""
+    with watching(model, layer) as watched:
+
+        def run(batch: Any) -> Head:
+            last, outputs = watched.run(model, batch)
+            h, final = last.features, final_layer(last, outputs)
+            if final.bias is not None:
+                h = torch.cat([h, h.new_ones(len(h), 1)], dim=1)
+            return Head(at_least_float32(h), at_least_float32(outputs), final)
+
+        yield run
+
+
+def final_layer(last: Call, outputs: Tensor) -> nn.Linear:
+    """The watched layer, if the network's outputs are what it returned."""
+    if not isinstance(last.layer, nn.Linear):
+        raise ValueError(
+            f"layer must be the final nn.Linear, W h + b, for gradients with respect to it; "
+            f"{last.name!r} is a {type(last.layer).__name__}."
+        )
+    if last.is_changed or not is_returned(last.outputs, outputs):
+        raise ValueError(
+            f"the model's outputs must be those of its final layer {last.name!r}, but it "
+            f"changes them afterwards or has another layer there. Name the layer that makes the "
+            f"outputs (layer=), or return logits: a softmax belongs into the loss."
+        )
+    return last.layer
+
+
+def at_least_float32(values: Tensor) -> Tensor:
+    """Gradients and curvatures of networks in half precision are made in single precision."""
+    return values.detach().to(torch.promote_types(values.dtype, torch.float32))
+
+
+@dataclass(frozen=True)
+class LastLayer:
+    """What goes into the last layer: the penultimate activations.
+
+    Args:
+        layer: the name of a layer whose inputs are meant; None: the ``nn.Linear`` that makes the
+            network's outputs, whatever else is called after it; where none does, as before a
+            softmax, the last that is called in the forward pass.
+    """
+
+    layer: str | None = None
+
+    @property
+    def name(self) -> str:
+        return "last layer" if self.layer is None else f"inputs of {self.layer}"
+
+    @contextmanager
+    def on(self, model: nn.Module) -> Iterator[Callable[[Any], Tensor]]:
+        with watching(model, self.layer) as watched:
+
+            def features(batch: Any) -> Tensor:
+                last, _ = watched.run(model, batch)
+                return last.features
+
+            yield features
+
+    def kernel(self, model: nn.Module, batch: Any) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What the network returns: its logits, or predictions of several values."""
+
+    @property
+    def name(self) -> str:
+        return "outputs"
+
+    @contextmanager
+    def on(self, model: nn.Module) -> Iterator[Callable[[Any], Tensor]]:
+        yield lambda batch: call(model, batch)
+
+    def kernel(self, model: nn.Module, batch: Any) -> None:
+        return None

@@ -6,6 +6,10 @@ Dense: independent signs over :math:`\sqrt{q}` (Achlioptas 2003), with variance 
 \|z\|^2 + \langle x, z \rangle^2 - 2 \sum_i x_i^2 z_i^2) / q`. CountSketch: each column is added to
 one of q with a sign (Charikar, Chen and Farach-Colton 2002), of the same variance, for a q-th of
 the work. Signs and places are functions of the seed and the column's number.
+
+Random bits that are a function of a seed and a number: the same on every device, in any order.
+
+The mixing is SplitMix64's (Steele, Lea and Flood 2014), in integers that wrap around.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,9 +22,8 @@ from torch import Tensor, nn
 
 from tellmost import numerics
 from tellmost.finetune.embedding import Embedding
-from tellmost.finetune.hashing import mixed, shifted, signs
-from tellmost.finetune.jacobians import Tile
-from tellmost.shapes import Float
+from tellmost.finetune.gradients import Tile
+from tellmost.shapes import Float, Int
 
 
 @runtime_checkable
@@ -132,3 +135,45 @@ class CountSketch:
         places = shifted(bits, 1) % self._dimension
         signed = values * (1 - 2 * (bits & 1)).to(values.dtype)
         return values.new_zeros(len(values), self._dimension).index_add_(1, places, signed)
+
+
+GOLDEN = 0x9E3779B97F4A7C15
+MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+BITS = 64
+
+
+def wrapped(number: int) -> int:
+    """As a signed number of 64 bits."""
+    number %= 2**BITS
+    return number - 2**BITS if number >= 2 ** (BITS - 1) else number
+
+
+def mixed(numbers: Int[Tensor, "*size"], seed: int) -> Int[Tensor, "*size"]:
+    """64 random bits for each number."""
+    z = (numbers + 1) * wrapped(GOLDEN) + wrapped((seed + 1) * MULTIPLIERS[0])
+    for shift, multiplier in zip((30, 27), MULTIPLIERS, strict=True):
+        z = (z ^ shifted(z, shift)) * wrapped(multiplier)
+    return z ^ shifted(z, 31)
+
+
+def shifted(z: Int[Tensor, "*size"], by: int) -> Int[Tensor, "*size"]:
+    """To the right, with zeros coming in from the left."""
+    return (z >> by) & (2 ** (BITS - by) - 1)
+
+
+def signs(
+    rows: Int[Tensor, " r"], columns: int, seed: int, dtype: torch.dtype
+) -> Float[Tensor, "r c"]:
+    """1 or -1 for each row and column: a bit each of the words of a row.
+
+    Bytes are looked up in a table of their eight signs, several times faster than bit by bit.
+    """
+    words = -(-columns // BITS)
+    numbers = rows[:, None] * words + torch.arange(words, device=rows.device)
+    octets = mixed(numbers, seed).view(torch.uint8).flatten().to(torch.int32)
+    return signs_of_bytes(dtype, rows.device)[octets].reshape(len(rows), -1)[:, :columns]
+
+
+def signs_of_bytes(dtype: torch.dtype, device: torch.device) -> Float[Tensor, "256 8"]:
+    bits = torch.arange(256, device=device)[:, None] >> torch.arange(8, device=device)
+    return (1 - 2 * (bits & 1)).to(dtype)

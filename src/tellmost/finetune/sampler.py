@@ -7,12 +7,10 @@ import numpy as np
 from torch import nn
 from torch.utils.data import Sampler, default_collate
 
-from tellmost.finetune.inputs import Collate
-from tellmost.finetune.labels import check_labels
-from tellmost.finetune.saving import check_same, read_batches
+from tellmost.finetune.history import check_same, read_batches
+from tellmost.finetune.inputs import Collate, check_labels
 from tellmost.finetune.setting import Setting
-from tellmost.finetune.strategies import Strategy
-from tellmost.finetune.targeted import BY_VTL
+from tellmost.finetune.strategies import BY_VTL, Strategy
 from tellmost.rows.opening import check_whole
 from tellmost.shapes import Int
 

@@ -1,14 +1,30 @@
-"""What chooses the inputs of a round: a strategy, and what it sees."""
+"""What chooses the inputs of a round: a strategy, and what it sees.
 
-from dataclasses import dataclass, field
+What tells one strategy, or sampler of candidates, from another, as text.
+
+Choosing by a decision rule on what the network makes of the inputs.
+"""
+
+import re
+import warnings
+from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from tellmost.finetune.embedding import Embedded, Embedding, embed
 from tellmost.finetune.inputs import Inputs
-from tellmost.finetune.stopwatch import Stopwatch
+from tellmost.finetune.laplace import Laplace, LatentCovariance, Weigh
+from tellmost.finetune.layers import LastLayer
+from tellmost.finetune.training import Stopwatch
+from tellmost.kernels import Linear
+from tellmost.learner.arguments import seeded
+from tellmost.rules import Rule
+from tellmost.selecting.arguments import check_rule
+from tellmost.selecting.checkpoint import digest
+from tellmost.selecting.select import select
 from tellmost.shapes import Int
 
 Part = Literal["candidates", "targets", "observed", "labelled"]
@@ -77,3 +93,150 @@ def check_choice(chosen: Any, n: int, k: int, strategy: Strategy) -> Int[np.ndar
             f"candidates, as whole numbers of 0 to {n - 1}; it chose {chosen!r}."
         )
     return positions.astype(np.int64)
+
+
+def describe(thing: Any) -> str:
+    """Its class and options, the same in every process: without addresses, and arrays by digest.
+
+    Of an object without a repr of its own nothing is known but its class and its ``name``.
+    """
+    if isinstance(thing, Tensor | np.ndarray):
+        return f"tensor{tuple(thing.shape)}:{digest(torch.as_tensor(thing).detach().double())}"
+    if isinstance(thing, list | tuple):
+        return f"[{', '.join(map(describe, thing))}]"
+    if is_dataclass(thing) and not isinstance(thing, type):
+        options = [f"{f.name}={describe(getattr(thing, f.name))}" for f in fields(thing) if f.repr]
+        return f"{type(thing).__qualname__}({', '.join(options)})"
+    kind: Any = type(thing)
+    if kind.__repr__ is object.__repr__:
+        named = f" {thing.name!r}" if hasattr(thing, "name") else ""
+        return f"{kind.__module__}.{kind.__qualname__}{named}"
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing))
+
+
+@dataclass(frozen=True)
+class Targeted:
+    """Prefers what tells most about the targets: ``tm.select`` on embeddings of the network.
+
+    Hübotter et al. 2024, Sec. 4 and Alg. 1: f is taken to be linear in the embedding, with
+    Gaussian weights, to guide the choice and for nothing else. The paper's ITL for networks is
+    about noisy targets: ``Targeted("itl-y")``. Its noise is a standard deviation, ``noise_std``;
+    the default here is ``noise_ratio`` 1, that of ``tm.select``. It is far too large where
+    activations share a large mean, as behind a ReLU: give ``noise_std``, or take the mean away
+    with ``normalize="center+unit"`` (results/digits-network), as loops do where no strategy is
+    given. ``Targeted()`` itself takes nothing away.
+    """
+
+    rule: str | Rule = "vtl"
+    _: KW_ONLY
+    embedding: Embedding = field(default_factory=LastLayer)
+    covariance: Any = None  # a LatentCovariance, such as Laplace(); None: identity
+    noise_ratio: float | None = None
+    noise_std: float | None = None
+    normalize: str | None = None
+    conditional: bool = True  # False: the k best by their first score, top-b in the paper
+    observed: bool = False  # True: conditioned on what earlier rounds trained on
+
+    def __post_init__(self) -> None:
+        check_rule(self.rule)
+        check_covariance(self.covariance, observed=self.observed, normalize=self.normalize)
+        if not isinstance(self.embedding, Embedding) or isinstance(self.embedding, type):
+            raise TypeError(
+                f"Targeted(embedding) must be an object such as LastLayer(); got "
+                f"{self.embedding!r}."
+            )
+        if isinstance(self.covariance, Laplace):
+            self.covariance.check_embedding(self.embedding)
+
+    @property
+    def name(self) -> str:
+        return check_rule(self.rule).name
+
+    def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
+        rule = seeded(check_rule(self.rule), self.rule, scene.seed)
+        made = scene.embed("candidates", self.embedding)
+        weigh = self._weigh(scene)
+        candidates = weigh(made)
+        self._check_normalize(candidates)
+        targets = weigh(scene.embed("targets", self.embedding)) if aims(rule, scene) else None
+        observed = None
+        if self.observed and len(scene.observed):
+            observed = weigh(scene.embed("observed", self.embedding)).points
+        with warnings.catch_warnings():  # activations are nearly of rank one: every round says so
+            warnings.filterwarnings("ignore", ".*picks exceed the effective rank", UserWarning)
+            return select(
+                candidates.points,
+                None if targets is None else targets.points,
+                k,
+                rule=rule,
+                kernel=candidates.kernel,
+                noise_ratio=self.noise_ratio,
+                noise_std=self.noise_std,
+                normalize=self.normalize,
+                observed=observed,
+                conditional=self.conditional,
+                progress=False,
+            ).indices
+
+    def _check_normalize(self, candidates: Embedded) -> None:
+        """Rows that are no features, such as residuals beside activations, cannot be scaled."""
+        if self.normalize is None or isinstance(candidates.kernel, Linear | None):
+            return
+        raise ValueError(
+            f"Targeted(normalize={self.normalize!r}) is for points that are compared by inner "
+            f"products; those of {self.embedding!r} have a kernel of their own. Leave normalize "
+            f"out, or write the points out: LossGradients(materialize=True), Projected(...)."
+        )
+
+    def _weigh(self, scene: Scene) -> Weigh:
+        """What gives points the kernel of this round."""
+        if self.covariance is None:
+            return lambda embedded: embedded
+        labels = scene.observed_labels
+        if (labels < 0).any():
+            raise ValueError(
+                f"Targeted(covariance) is fitted to what was observed, and needs its labels; "
+                f"label {int(labels.min())} is no class number. Give labels= to the sampler."
+            )
+        with scene.watch.measure("embedding"):
+            if len(labels) == 0 and isinstance(self.covariance, Laplace):
+                # what could not be fitted later is said before labels are bought
+                self.covariance.check_network(scene.model, scene.candidates, self.embedding)
+            return self.covariance.fit(
+                scene.model,
+                scene.observed,
+                labels,
+                self.embedding,
+                batch_size=scene.batch_size,
+            )
+
+
+def check_covariance(covariance: Any, *, observed: bool, normalize: str | None) -> None:
+    if covariance is None:
+        return
+    if isinstance(covariance, type) or not isinstance(covariance, LatentCovariance):
+        raise TypeError(
+            f"Targeted(covariance) must be fitted to what was observed, such as Laplace(); got "
+            f"{type(covariance).__name__}. A matrix goes into embedding=Weighted(embedding, "
+            f"matrix)."
+        )
+    if observed:
+        raise ValueError(
+            "Targeted(covariance) is that of the weights given what was observed already: with "
+            "observed=True it would be counted twice. Give one of them."
+        )
+    if normalize is not None:
+        raise ValueError(
+            f"Targeted(covariance) is that of the weights of features as the network has them, "
+            f"which normalize={normalize!r} would change. Leave normalize out, and where features "
+            f"share a large mean give a small noise_std; or leave covariance out."
+        )
+
+
+def aims(rule: Rule, scene: Scene) -> bool:
+    """Whether the choice is about targets; without them ``select`` says so if it has to be."""
+    return rule.needs_targets or scene.targets is not None
+
+
+BY_VTL = Targeted(normalize="center+unit")
+"""What chooses where nothing else is said: VTL without the mean that activations share."""

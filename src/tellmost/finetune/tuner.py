@@ -9,16 +9,28 @@ import numpy as np
 from torch import nn
 from torch.utils.data import default_collate
 
-from tellmost.finetune.history import History, Round
-from tellmost.finetune.inputs import Collate, Inputs, device_of
-from tellmost.finetune.labels import check_labels, check_task, is_in_task
-from tellmost.finetune.saving import FORMAT, Bought, check_same, read_saved, write_history
+from tellmost.finetune.history import (
+    FORMAT,
+    Bought,
+    History,
+    Round,
+    check_same,
+    read_saved,
+    write_history,
+)
+from tellmost.finetune.inputs import (
+    Collate,
+    Inputs,
+    check_labels,
+    check_task,
+    device_of,
+    is_in_task,
+)
 from tellmost.finetune.setting import Setting, as_numbers
-from tellmost.finetune.stopwatch import Stopwatch
-from tellmost.finetune.strategies import Strategy
-from tellmost.finetune.targeted import BY_VTL
+from tellmost.finetune.strategies import BY_VTL, Strategy
 from tellmost.finetune.training import (
     Evaluation,
+    Stopwatch,
     Trainer,
     check_devices,
     check_metrics,

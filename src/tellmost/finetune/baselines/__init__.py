@@ -4,15 +4,23 @@ All choose among the same candidates, by the same network, and differ in the cho
 CosineSimilarity, InformationDensity and EIG; the others do not look at the targets.
 """
 
-from tellmost.finetune.baselines.badge import BADGE
-from tellmost.finetune.baselines.core_set import CoreSet
+from tellmost.finetune.baselines.covering import ProbCover, TypiClust
+from tellmost.finetune.baselines.diverse import (
+    BADGE,
+    CoreSet,
+    CosineSimilarity,
+    InformationDensity,
+    Random,
+)
 from tellmost.finetune.baselines.eig import EIG
-from tellmost.finetune.baselines.prob_cover import ProbCover
-from tellmost.finetune.baselines.random import Random
-from tellmost.finetune.baselines.similarity import CosineSimilarity, InformationDensity
-from tellmost.finetune.baselines.softmax import LeastConfidence, Margin, MaxEntropy
-from tellmost.finetune.baselines.typi_clust import TypiClust
-from tellmost.finetune.baselines.undirected import BAIT, UncertaintySampling, UndirectedITL
+from tellmost.finetune.baselines.undirected import (
+    BAIT,
+    LeastConfidence,
+    Margin,
+    MaxEntropy,
+    UncertaintySampling,
+    UndirectedITL,
+)
 
 __all__ = [
     "BADGE",

@@ -28,8 +28,8 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.finetune.baselines.asking import check_count, find_largest, read_logits
-from tellmost.finetune.baselines.softmax import entropy
-from tellmost.finetune.loss_gradients import LossGradients
+from tellmost.finetune.baselines.undirected import entropy
+from tellmost.finetune.gradients import LossGradients
 from tellmost.finetune.strategies import Part, Scene
 from tellmost.rows.sources import spans
 from tellmost.shapes import Float, Int

@@ -1,6 +1,23 @@
-"""Derivatives of every output for every input, by ``torch.func``, in parts that fit in memory."""
+r"""Gradients of the loss with respect to the final layer, with the label that the network expects.
 
-from collections.abc import Iterable, Iterator, Mapping
+For cross entropy, :math:`\hat y = \arg\max_c f_c(x)` and :math:`f(x) = W h(x)`,
+
+.. math:: \nabla_W\, \ell(f(x), \hat y) = r\, h(x)^\top, \quad
+    r = \mathrm{softmax}(f(x)) - e_{\hat y}
+
+Ash et al. 2020 (BADGE); Hübotter et al. 2024, App. H. A bias is a feature that is always 1.
+
+Gradients of a network's outputs with respect to its weights: the empirical tangent kernel.
+
+.. math:: k(x, z) = \sum_c \langle \nabla_\theta f_c(x), \nabla_\theta f_c(z) \rangle
+
+Jacot et al. 2018; Hübotter et al. 2024, App. H. For the final layer, :math:`f(x) = W h(x)`, the
+sum is :math:`c\, h(x)^\top h(z)`, and nothing needs to be differentiated.
+
+Derivatives of every output for every input, by ``torch.func``, in parts that fit in memory.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +28,61 @@ from torch.func import functional_call, jacrev, vmap
 
 from tellmost import numerics
 from tellmost.finetune.inputs import call
+from tellmost.finetune.layers import Head, at_the_head
+from tellmost.kernels import Outer
 from tellmost.shapes import Float
+
+
+@dataclass(frozen=True)
+class LossGradients:
+    """Residual and feature, [r, h], whose product is the gradient; compared as such products.
+
+    Args:
+        layer: the final layer's name; None: the ``nn.Linear`` that makes the outputs.
+        materialize: True: the gradients themselves, c d numbers for each input, class by class;
+            inner products of these are the same kernel.
+    """
+
+    layer: str | None = None
+    materialize: bool = False
+
+    @property
+    def name(self) -> str:
+        return "loss gradients"
+
+    @contextmanager
+    def on(self, model: nn.Module) -> Iterator[Callable[[Any], Tensor]]:
+        with at_the_head(model, self.layer) as run:
+
+            def gradients(batch: Any) -> Tensor:
+                head = run(batch)
+                r, h = residuals(head.outputs), head.features
+                return outer(r, h) if self.materialize else torch.cat([r, h.to(r)], dim=1)
+
+            yield gradients
+
+    def kernel(self, model: nn.Module, batch: Any) -> Outer | None:
+        if self.materialize:
+            return None
+        with at_the_head(model, self.layer) as run:
+            return Outer(run(batch).outputs.shape[1])
+
+
+def residuals(outputs: Float[Tensor, "b c"]) -> Float[Tensor, "b c"]:
+    """softmax(f) - e_argmax; the entry of the argmax from the others, which keeps its digits."""
+    if outputs.shape[1] < 2:
+        raise ValueError(
+            "gradients of cross entropy need outputs of two classes or more; got one. Give a "
+            "network of one logit a second that is 0."
+        )
+    expected = outputs.argmax(dim=1, keepdim=True)
+    r = outputs.softmax(dim=1).scatter(1, expected, 0.0)
+    return r.scatter(1, expected, -r.sum(dim=1, keepdim=True))
+
+
+def outer(r: Float[Tensor, "b c"], h: Float[Tensor, "b d"]) -> Float[Tensor, "b cd"]:
+    """r h' of each row, in one row."""
+    return (r[:, :, None] * h[:, None, :].to(r)).flatten(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,3 +210,60 @@ def with_a_row(batch: Any) -> Any:
     if isinstance(batch, Mapping):
         return {key: value[:, None] for key, value in batch.items()}
     return batch[:, None]
+
+
+@dataclass(frozen=True)
+class OutputGradients:
+    """Gradients of all outputs, one after the other: c times as many numbers as weights.
+
+    Args:
+        parameters: "last": those of the final layer, as d numbers (d + 1 with a bias) and not c d,
+            which give the same kernel; "all": every parameter that requires a gradient; or names.
+
+    The network is differentiated in eval mode, one input at a time by ``torch.func``, so its
+    normalisation uses its running statistics. Networks of many weights need a ``Projected``, which
+    takes the gradients part by part.
+    """
+
+    parameters: str | Sequence[str] = "last"
+
+    def __post_init__(self) -> None:
+        given = self.parameters
+        if not isinstance(given, str):
+            object.__setattr__(self, "parameters", tuple(given))  # which can be hashed
+        elif given not in ("last", "all"):
+            raise ValueError(
+                f"parameters must be 'last', 'all' or a tuple of names of parameters; got "
+                f"{given!r}."
+            )
+
+    @property
+    def name(self) -> str:
+        which = {"last": "the final layer", "all": "all weights"}
+        chosen = self.parameters
+        words = which[chosen] if isinstance(chosen, str) else ", ".join(chosen)
+        return f"output gradients of {words}"
+
+    @contextmanager
+    def on(self, model: nn.Module) -> Iterator[Callable[[Any], Tensor]]:
+        with self.tiles_on(model) as tiles_of:
+            yield lambda batch: assembled(tiles_of(batch))
+
+    @contextmanager
+    def tiles_on(self, model: nn.Module) -> Iterator[Callable[[Any], Iterator[Tile]]]:
+        """While entered: from a batch to its points in parts that fit into memory."""
+        if not isinstance(self.parameters, str):
+            yield Jacobians.of(model, tuple(self.parameters)).tiles
+        elif self.parameters == "all":
+            yield Jacobians.of(model, None).tiles
+        else:
+            with at_the_head(model, None) as run:
+                yield lambda batch: iter([Tile(0, 0, last_layer_gradients(run(batch)))])
+
+    def kernel(self, model: nn.Module, batch: Any) -> None:
+        return None
+
+
+def last_layer_gradients(head: Head) -> Float[Tensor, "b d"]:
+    """sqrt(c) h: inner products of these are the sum over outputs."""
+    return head.features * head.outputs.shape[1] ** 0.5

@@ -1,4 +1,10 @@
-r"""Similarity to the targets: CosineSimilarity and InformationDensity.
+r"""BADGE: batch active learning by diverse gradient embeddings.
+
+CoreSet, also known as MaxDist.
+
+Random choice.
+
+Similarity to the targets: CosineSimilarity and InformationDensity.
 
 .. math::
     \angle(x, A) = \frac1{|A|} \sum_{a \in A} \frac{k(x, a)}{\sqrt{k(x, x)\, k(a, a)}}
@@ -7,13 +13,12 @@ Hübotter et al. 2024, App. "Baselines". What is picked changes no score, so nea
 picked together.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
 
-from tellmost.finetune.activations import LastLayer
 from tellmost.finetune.baselines.asking import (
     Points,
     check_count,
@@ -21,12 +26,70 @@ from tellmost.finetune.baselines.asking import (
     read_logits,
     read_points,
 )
-from tellmost.finetune.baselines.softmax import entropy
+from tellmost.finetune.baselines.undirected import entropy
 from tellmost.finetune.embedding import Embedding
-from tellmost.finetune.strategies import Scene
-from tellmost.finetune.targeted import Targeted
+from tellmost.finetune.gradients import LossGradients
+from tellmost.finetune.layers import LastLayer
+from tellmost.finetune.strategies import Scene, Targeted
 from tellmost.posterior.problem import prior_correlation
 from tellmost.shapes import Float, Int
+
+
+@dataclass(frozen=True)
+class BADGE:
+    r"""Prefer large and different gradients: a draw of k-means++ seeds among them.
+
+    .. math::
+        P(x) \propto \min_{s \in B} |g(x) - g(s)|^2, \qquad
+        g(x) = \nabla_{\theta'} \ell(f(x; \theta), \hat y(x))
+
+    Ash et al. 2020: g is the gradient of the cross entropy by the last layer's parameters, had the
+    predicted label :math:`\hat y` been observed; B is the batch so far. The distances come from
+    the product of residuals and of features, so no gradient is ever written out. The first pick
+    is uniform, as in Hübotter et al. 2024, App. "Baselines", and in k-means++.
+    """
+
+    embedding: Embedding = field(default_factory=LossGradients)
+    name: ClassVar[str] = "badge"
+
+    def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
+        check_count(scene, k)
+        return Targeted("k-means++", embedding=self.embedding).choose(scene, k)
+
+
+@dataclass(frozen=True)
+class CoreSet:
+    r"""Prefer what is farthest from everything chosen, in this batch or (``observed``) before.
+
+    .. math:: \min_{s \in D} d(x, s), \qquad d(x, s)^2 = k(x, x) + k(s, s) - 2\, k(x, s)
+
+    Sener and Savarese 2018, the greedy k-centre choice; MaxDist in Hübotter et al. 2024, App.
+    "Baselines". The rule ``tm.rules.KCenter`` on the network's points: with nothing chosen the
+    first pick is the longest one. What was labelled before counts inside the task and outside.
+    """
+
+    embedding: Embedding = field(default_factory=LastLayer)
+    observed: bool = True
+    name: ClassVar[str] = "coreset"
+
+    def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
+        check_count(scene, k)
+        rule = Targeted("k-center", embedding=self.embedding, observed=self.observed)
+        return rule.choose(replace(scene, observed=scene.labelled), k)
+
+
+@dataclass(frozen=True)
+class Random:
+    """Any candidates, all alike: the baseline that every strategy has to beat.
+
+    The network is not asked, so nothing is embedded.
+    """
+
+    name: ClassVar[str] = "random"
+
+    def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
+        check_count(scene, k)
+        return scene.generator.permutation(len(scene.candidates))[:k]
 
 
 @dataclass(frozen=True)
