@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from tellmost.probes import fit_logistic
+from tellmost.evaluation.probes import fit_logistic
 
 
 def problem(n, d, classes, seed=0, spread=1.0):

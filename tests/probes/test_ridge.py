@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import oracle
 from tellmost import numerics
-from tellmost.probes import fit_ridge
+from tellmost.evaluation.probes import fit_ridge
 
 
 def problem(n, d, outputs, seed, noise_ratio=0.5):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tellmost as tm
+from tellmost.evaluation.health import examine
 from tellmost.report import curves as curves_of_report
 from tellmost.report.curves import follow, follow_curves
 from tellmost.report.health import measure_overlap
@@ -16,7 +17,6 @@ from tellmost.report.picks import find_served
 from tellmost.report.rows import Items, find_closeness
 from tellmost.report.targets import describe_targets
 from tellmost.selecting.replay import recall
-from tellmost.studies import examine
 
 generator = np.random.default_rng(3)
 POOL, TARGETS = generator.standard_normal((200, 6)), generator.standard_normal((7, 6))

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import tellmost as tm
-from tellmost.studies import compare
-from tellmost.studies.comparison import Comparison, Measurement
+from tellmost.evaluation.compare import compare
+from tellmost.evaluation.comparison import Comparison, Measurement
 
 BASIC = ("random", "top-k", "cosine")
 

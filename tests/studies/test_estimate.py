@@ -8,9 +8,8 @@ import torch
 
 import tellmost as tm
 from tellmost import numerics
-from tellmost.studies import estimate
-from tellmost.studies.estimate import Range, at_size, in_time, passes_of
-from tellmost.studies.trial import Trial
+from tellmost.evaluation.estimate import Range, at_size, estimate, in_time, passes_of
+from tellmost.evaluation.trial import Trial
 
 
 def rows(n=3_000, d=12, seed=0):

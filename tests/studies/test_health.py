@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import tellmost as tm
 from tellmost import numerics
-from tellmost.studies import examine
+from tellmost.evaluation.health import examine
 
 
 def rows(n=300, d=8, seed=0, dtype=np.float32):

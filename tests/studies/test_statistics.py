@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tellmost.studies.statistics import Mean, rank_correlation, t_quantile
+from tellmost.evaluation.statistics import Mean, rank_correlation, t_quantile
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 9, 29, 30, 31, 60, 1_000])

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tellmost import numerics
-from tellmost.studies import check, examine
-from tellmost.studies.holding_out import folds_of
+from tellmost.evaluation.check import check
+from tellmost.evaluation.health import examine
+from tellmost.evaluation.judging import folds_of
 
 
 def clusters(n=400, d=12, classes=4, seed=0):

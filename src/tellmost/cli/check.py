@@ -66,8 +66,8 @@ def check(
         progress=progress,
     )
     given = columns.read_pool(pool)
+    from tellmost.evaluation.check import check as run
     from tellmost.running.progress import working
-    from tellmost.studies import check as run
 
     known = read_labels(labels, label_column, "--labels", given)
     with working(progress, "checking"):

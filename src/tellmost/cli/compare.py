@@ -129,9 +129,9 @@ def compare(
     given = columns.read_pool(pool)
     wanted = columns.read_targets(targets, given)
     assert wanted is not None
+    from tellmost.evaluation.compare import METHODS
+    from tellmost.evaluation.compare import compare as run
     from tellmost.running.progress import ProgressLine
-    from tellmost.studies import compare as run
-    from tellmost.studies.compare import METHODS
 
     with ProgressLine(progress, "selections", done_before=0) as line:
         comparison = run(

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tellmost.evaluation.health import Health, facts_about
 from tellmost.report.baselines import BLIND_TO_NOISE, pick_again
 from tellmost.report.curves import RETRACED
 from tellmost.report.markup import percent
 from tellmost.selecting.replay import Recalled
-from tellmost.studies import Health
-from tellmost.studies.health import facts_about
 
 NOISE_FACTORS = {0.1: "a tenth of the noise", 10.0: "ten times the noise"}
 

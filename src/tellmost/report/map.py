@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tellmost.evaluation.health import Health
 from tellmost.report.payload import shorten
 from tellmost.report.rows import Items
 from tellmost.selecting.replay import Recalled
 from tellmost.shapes import Float, Int
-from tellmost.studies import Health
 
 MAP_ROWS = 4_000  # points that a phone can draw
 MAP_TARGETS = 1_000

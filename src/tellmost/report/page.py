@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tellmost.evaluation.health import Health, examine
 from tellmost.report.curves import Curves, follow_curves, pack_curves
 from tellmost.report.health import Overlap, measure_overlap
 from tellmost.report.levels import with_levels
@@ -31,7 +32,6 @@ from tellmost.report.targets import TargetBars, describe_targets, pack_targets
 from tellmost.running.writing import check_writable, written_whole
 from tellmost.selecting.replay import Recalled, recall
 from tellmost.selecting.selection import Selection
-from tellmost.studies import Health, examine
 
 # the browser itself sees to it that nothing is loaded, whatever an item may say
 POLICY = (

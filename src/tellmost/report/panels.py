@@ -5,6 +5,7 @@ from html import escape
 
 import numpy as np
 
+from tellmost.evaluation.health import Health
 from tellmost.numerics import STOP_SHARE
 from tellmost.report.baselines import RANDOM_DRAWS
 from tellmost.report.curves import Curves
@@ -29,7 +30,6 @@ from tellmost.report.stopping import Stop
 from tellmost.report.summary import Summary
 from tellmost.report.targets import TargetBars
 from tellmost.selecting.selection import Selection
-from tellmost.studies import Health
 
 PANELS = {
     "summary": "Summary",

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tellmost.evaluation.statistics import Mean
 from tellmost.experiments.gp.curves import Curves
 from tellmost.experiments.gp.measures import RISING, information_at
 from tellmost.numerics import RANK_TOLERANCE, SAME_VALUES
 from tellmost.shapes import Float
-from tellmost.studies.statistics import Mean
 
 LOOSE_CUT = 1e-4
 TOLERANCES = (LOOSE_CUT, 1e-6, 1e-8, RANK_TOLERANCE, 1e-12)

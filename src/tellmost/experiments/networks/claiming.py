@@ -6,12 +6,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tellmost.evaluation.statistics import Mean
 from tellmost.experiments.networks.comparing import ALL_ROUNDS, Comparison, compare, compare_ends
 from tellmost.experiments.networks.curves import Curves
 from tellmost.experiments.networks.equalities import Pair, is_same_rule, repeats
 from tellmost.experiments.networks.problems import CIFAR, MNIST
 from tellmost.experiments.verdicts import Verdict, conclude
-from tellmost.studies.statistics import Mean
 
 DIRECTED = ("itl", "vtl", "ctl")
 TITLES = {CIFAR: "CIFAR-100", MNIST: "MNIST"}

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tellmost.evaluation.statistics import Mean, t_quantile
 from tellmost.experiments.networks.curves import Curves
-from tellmost.studies.statistics import Mean, t_quantile
 
 ALL_ROUNDS = slice(None)
 

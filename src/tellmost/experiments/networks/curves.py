@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tellmost.evaluation.statistics import Mean
 from tellmost.experiments.networks.experiments import Experiment
 from tellmost.experiments.networks.problems import TASKS
 from tellmost.experiments.networks.running import Run
 from tellmost.experiments.networks.settings import Configuration
 from tellmost.experiments.networks.storing import RunId
 from tellmost.shapes import Float, Int
-from tellmost.studies.statistics import Mean
 
 MEASURES = {"accuracy": "accuracy", "share": "share of picks from the task's classes"}
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tellmost.evaluation.statistics import Mean
 from tellmost.experiments.networks.claiming import (
     ALIKE,
     DIRECTED,
@@ -22,7 +23,6 @@ from tellmost.experiments.networks.comparing import bars_apart, compare, tenths
 from tellmost.experiments.networks.curves import Curves
 from tellmost.experiments.networks.problems import CIFAR
 from tellmost.shapes import Float
-from tellmost.studies.statistics import Mean
 
 BASELINES = ("cosine", "information-density", "badge", "random")
 MIDWAY = 500

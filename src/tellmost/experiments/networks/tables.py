@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from tellmost.evaluation.statistics import Mean
 from tellmost.experiments.networks.curves import Curves
 from tellmost.experiments.networks.noise_claims import ROWS, cells, row_label
 from tellmost.experiments.networks.problems import CIFAR
 from tellmost.experiments.networks.settings import RHOS
 from tellmost.experiments.tables import Cells
-from tellmost.studies.statistics import Mean
 
 LOOKED_AT = {CIFAR: (50, 100, 250, 500, 1000)}
 FEW_LOOKED_AT = (5, 10, 25, 50, 100)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tellmost.evaluation.statistics import Mean
 from tellmost.experiments.safebo.records import Record
-from tellmost.studies.statistics import Mean
 
 
 @dataclass(frozen=True)

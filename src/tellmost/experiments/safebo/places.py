@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from tellmost.evaluation.statistics import Mean, rank_correlation
 from tellmost.experiments.safebo.barriers import third_bump
 from tellmost.experiments.safebo.records import Record
 from tellmost.experiments.safebo.running import Run
 from tellmost.experiments.safebo.tasks import Task
 from tellmost.experiments.verdicts import Verdict, conclude
-from tellmost.studies.statistics import Mean, rank_correlation
 
 EARLY = 50  # rounds in which the paper counts the violations of EIC
 CLOSE = 0.8  # the rank correlation from which on two measures match closely

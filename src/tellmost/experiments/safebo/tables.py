@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from tellmost.evaluation.statistics import Mean
 from tellmost.experiments.safebo.records import Record
 from tellmost.experiments.tables import Cells
-from tellmost.studies.statistics import Mean
 
 ENDING = ("mean regret", "safe set", "violations", "ms per ask")
 SUMMARY = (

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tellmost.evaluation.statistics import Mean
 from tellmost.experiments.safebo.methods import BY_KEY
 from tellmost.experiments.safebo.misspecified.studying import PRESENT, SETTINGS, Ending, Setting
 from tellmost.experiments.safebo.misspecified.summaries import Group, group
 from tellmost.experiments.verdicts import Verdict, conclude
 from tellmost.numerics import CALIBRATION_ERROR
-from tellmost.studies.statistics import Mean
 
 ROUGHER, GIVEN, SMOOTHER = 0.5, 1.0, 2.0
 NOTHING = "not counted: it warns with lengthscales as given too"

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tellmost.evaluation.statistics import Mean
 from tellmost.experiments.numbers import Numbers, Series, shorten
 from tellmost.experiments.safebo.methods import BY_KEY
 from tellmost.experiments.safebo.misspecified.studying import FACTORS, SETTINGS, Ending
 from tellmost.experiments.tables import Cells
 from tellmost.numerics import AGREEING_ERRORS, REPRODUCED
-from tellmost.studies.statistics import Mean
 
 MEASURES: dict[str, Callable[[Ending], float]] = {
     "violations": lambda one: one.violations,

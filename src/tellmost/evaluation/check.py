@@ -9,12 +9,11 @@ import numpy as np
 import torch
 
 from tellmost import numerics
+from tellmost.evaluation.health import Health, check_pool, draw, look
+from tellmost.evaluation.judging import Evidence, Labels, check_labels, hold_out
+from tellmost.evaluation.statistics import bullet, entry, number, percent
 from tellmost.rows.opening import check_positive, check_whole
 from tellmost.selecting.task import check_variance
-from tellmost.studies.health import Health, check_pool, draw, look
-from tellmost.studies.holding_out import Evidence, hold_out
-from tellmost.studies.labels import Labels, check_labels
-from tellmost.studies.words import bullet, entry, number, percent
 
 WITHOUT_LABELS = (
     "Labels of these rows would add: how well a linear probe predicts them, whether predicted "

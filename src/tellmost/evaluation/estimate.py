@@ -9,6 +9,8 @@ from typing import Any
 import torch
 
 from tellmost import numerics
+from tellmost.evaluation.statistics import entry, number, paragraph
+from tellmost.evaluation.trial import Request, Trial, try_out
 from tellmost.rules import Rule
 from tellmost.running.memory import Sizes, in_words
 from tellmost.running.processes import ALONE
@@ -27,8 +29,6 @@ from tellmost.selecting.limits import (
     check_noise,
 )
 from tellmost.selecting.task import Scene
-from tellmost.studies.trial import Request, Trial, try_out
-from tellmost.studies.words import entry, number, paragraph
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,10 @@
-"""A short selection from the first rows of a pool, with the time that each part of it takes."""
+"""A short selection from the first rows of a pool, with the time that each part of it takes.
+
+The first rows of a source, seen as a source: for trials.
+"""
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -9,6 +13,7 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.posterior.problem import Problem
 from tellmost.posterior.tracking import Tracker, track
+from tellmost.rows.sources import HeldRows, Piece, Source, Span
 from tellmost.rules import Rule
 from tellmost.running.processes import ALONE, Place
 from tellmost.selecting.checkpoint import NoCheckpoint
@@ -18,7 +23,7 @@ from tellmost.selecting.limits import Eligibility, check_limits
 from tellmost.selecting.loop import Stop, run
 from tellmost.selecting.select import Task, choose_chooser
 from tellmost.selecting.task import Observed, Scene, resolve_noise
-from tellmost.studies.front import front_of
+from tellmost.shapes import Bool, Int
 
 
 @dataclass(frozen=True)
@@ -172,3 +177,51 @@ def time_per_entry(tracker: Tracker, problem: Problem, watch: Watch) -> float:
     weights @ columns
     posteriors = 2 if problem.sees_targets else 1
     return posteriors * watch.lap() / columns.numel()
+
+
+def front_of(source: Source, count: int) -> Source:
+    """Of rows in memory a view; of others the same reading, of fewer rows."""
+    if source.held is not None:
+        return HeldRows(source.held[:count], source.where)
+    return Front(source, count)
+
+
+class Front:
+    """The first rows of a source that is read whenever rows are needed; closing is left to it."""
+
+    held = None
+
+    def __init__(self, source: Source, count: int) -> None:
+        self._source = source
+        self.shape = (count, *source.shape[1:])
+        self.jumps, self.where = source.jumps, source.where
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._source.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self._source.device
+
+    @property
+    def passes(self) -> float:
+        return self._source.passes * self._source.shape[0] / self.shape[0]
+
+    def read(self, start: int, stop: int) -> Tensor:
+        return self._source.read(start, stop)
+
+    def take(self, indices: Int[Tensor, " b"]) -> Tensor:
+        return self._source.take(indices)
+
+    def stream(self, wanted: Sequence[Span]) -> Iterator[Piece]:
+        return self._source.stream(wanted)
+
+    def remember(self, indices: Int[Tensor, " b"]) -> None:
+        self._source.remember(indices)
+
+    def at_hand(self, indices: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
+        return self._source.at_hand(indices)
+
+    def close(self) -> None:
+        """Nothing: the source goes on."""

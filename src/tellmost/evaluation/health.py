@@ -1,4 +1,21 @@
-"""What can be said about a pool from its rows alone: lengths, copies, directions."""
+r"""What can be said about a pool from its rows alone: lengths, copies, directions.
+
+Rows that are equal, and rows that almost are.
+
+Equal rows are found by 128 bits of each, two sums as in ``fingerprint``, modulo 2^64:
+
+.. math:: r_i = \sum_j \mathrm{fold}(b_{ij})\, w_j
+
+with the bits b of the float64 values and odd factors w. The second fold brings the exponent down
+to the lowest bits, which the first leaves zero for whole numbers.
+
+Mean and second moment of the rows, added up block by block, and what they tell.
+
+With :math:`M = \frac1n \sum_i x_i x_i^\top`: the effective rank is :math:`(\mathrm{tr} M)^2 /
+|M|_F^2`, the same as :math:`(\mathrm{tr} K)^2 / |K|_F^2` of the inner products of all rows: d for
+isotropic rows, 1 for equal ones, 0 for zeros. Principal directions are the eigenvectors of
+:math:`M - \mu\mu^\top`.
+"""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,15 +27,15 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
+from tellmost.evaluation.statistics import bullet, count_of, entry, number, percent
 from tellmost.kernels import Linear
-from tellmost.rows.pool import Normalization, Pool
+from tellmost.rows.pool import Normalization, Pool, column_factors
+from tellmost.rows.sources import spans
 from tellmost.rules import Random
 from tellmost.running.processes import ALONE
 from tellmost.selecting.arguments import check_scene
 from tellmost.selecting.task import Scene, check_variance
-from tellmost.studies.duplicates import Likeness, count_duplicates, row_bits, sample_size
-from tellmost.studies.moments import Moments
-from tellmost.studies.words import bullet, count_of, entry, number, percent
+from tellmost.shapes import Float, Int
 
 
 @dataclass(frozen=True)
@@ -272,4 +289,128 @@ def remarks_on(health: Health) -> Iterator[str]:
         yield (
             f"rows lie along few directions (effective rank {number(health.effective_rank)} of "
             f"{health.features:,}): a few picks settle most of what the pool can tell."
+        )
+
+
+def row_bits(rows: Float[Tensor, "b d"]) -> Int[Tensor, "b 2"]:
+    """128 bits of each row; minus zero is zero."""
+    bits = (rows + 0.0).view(torch.int64)
+    factors = column_factors(bits)
+    first = (bits ^ _shifted(bits, 32)).mul_(factors).sum(dim=1)
+    second = bits ^ _shifted(bits, 29) ^ _shifted(bits, 52)
+    return torch.stack([first, second.mul_(factors.flip(0)).sum(dim=1)], dim=1)
+
+
+def _shifted(values: Tensor, by: int) -> Tensor:
+    """To the right, with zeros from the left."""
+    return (values >> by) & (2 ** (64 - by) - 1)
+
+
+def count_duplicates(pool: Pool, bits: Int[Tensor, "n 2"]) -> int:
+    """How many rows equal an earlier one.
+
+    Rows of equal bits are compared where that is cheap: all of a pool in memory, some of a file
+    whose rows can be read singly. Others are as good as certain: 128 bits.
+    """
+    later, earlier = _pairs(bits.cpu().numpy())
+    few = len(later) if pool.source.held is not None else numerics.CONFIRMED_SINGLY
+    false = 0
+    if pool.source.held is not None or pool.source.jumps:
+        for start, stop in spans(min(few, len(later)), pool.rows_per_block):
+            one, other = pool.rows(later[start:stop]), pool.rows(earlier[start:stop])
+            false += int((one != other).any(dim=1).sum())
+    return len(later) - false
+
+
+def _pairs(bits: np.ndarray) -> tuple[Int[Tensor, " p"], Int[Tensor, " p"]]:
+    """Rows of equal bits: each but the first of its kind, and that first."""
+    order = np.lexsort((bits[:, 1], bits[:, 0]))  # stable: of equal rows the first comes first
+    ordered = bits[order]
+    repeats = np.concatenate([[False], (ordered[1:] == ordered[:-1]).all(axis=1)])
+    firsts = np.maximum.accumulate(np.where(repeats, 0, np.arange(len(bits))))
+    later, earlier = order[repeats], order[firsts[repeats]]
+    by_row = np.argsort(later)
+    return torch.from_numpy(later[by_row]), torch.from_numpy(earlier[by_row])
+
+
+class Likeness:
+    """The largest cosine of each sampled row with any other row, over the blocks seen so far."""
+
+    def __init__(self, rows: Int[Tensor, " s"], points: Float[Tensor, "s d"]) -> None:
+        self._rows = rows
+        self._points = unit(points)
+        self._largest = torch.full_like(points[:, 0], -1.0)
+
+    def add(self, start: int, block: Float[Tensor, "b d"]) -> None:
+        """Take in the rows from number ``start`` on."""
+        block = unit(block)
+        step = max(numerics.BLOCK_BYTES // (8 * len(block)), 1)
+        for first, last in spans(len(self._points), step):
+            cosines = self._points[first:last] @ block.T
+            own = self._rows[first:last] - start
+            here = ((own >= 0) & (own < len(block))).nonzero()[:, 0]
+            cosines[here, own[here]] = -1.0
+            largest = self._largest[first:last]
+            torch.maximum(largest, cosines.amax(dim=1), out=largest)
+
+    def share(self) -> float:
+        return float((self._largest >= numerics.NEAR_DUPLICATE).double().mean())
+
+
+def unit(rows: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+    return Normalization(to_unit_length=True).apply(rows)
+
+
+def sample_size(n: int, d: int, device: torch.device, room: int) -> int:
+    """Rows to compare with all: as many as the work allows, and the bytes there is room for."""
+    work = numerics.HEALTH_WORK.get(device.type, numerics.HEALTH_WORK["cuda"])
+    most = min(int(work / (n * (2 * d + numerics.COSINE_WORK))), room // (8 * d))
+    return min(n, max(most, numerics.LEAST_EXAMINED))
+
+
+class Moments:
+    """Of the rows seen so far."""
+
+    def __init__(self, dimension: int, device: torch.device) -> None:
+        self.count = 0
+        self._sum = torch.zeros(dimension, dtype=torch.float64, device=device)
+        self._squares = torch.zeros(dimension, dimension, dtype=torch.float64, device=device)
+
+    def add(self, rows: Float[Tensor, "b d"]) -> None:
+        self.count += len(rows)
+        self._sum += rows.sum(dim=0)
+        self._squares.addmm_(rows.T, rows)
+
+    @property
+    def mean(self) -> Float[Tensor, " d"]:
+        return self._sum / self.count
+
+    @property
+    def second(self) -> Float[Tensor, "d d"]:
+        return self._squares / self.count
+
+    def effective_rank(self) -> float:
+        own = float(self.second.diagonal().sum()) ** 2
+        return own / float(self.second.square().sum()) if own > 0 else 0.0
+
+    def share_along_mean(self) -> float:
+        """|E x|^2 / E |x|^2: what rows have in common; 0 for centred rows, 1 for equal ones."""
+        total = float(self.second.diagonal().sum())
+        return float(self.mean.square().sum()) / total if total > 0 else 0.0
+
+    def principal(self) -> tuple[Float[Tensor, "2 d"], Float[Tensor, " 2"]]:
+        """The two directions of most variance about the mean, and the share of each in it.
+
+        A direction that is not there is zero. The largest entry of each is positive.
+        """
+        C = torch.addr(self.second, self.mean, self.mean, alpha=-1.0)
+        values, vectors = torch.linalg.eigh(C)
+        values, vectors = values.flip(0)[:2].clamp(min=0.0), vectors.flip(1)[:, :2].T
+        total = float(C.diagonal().sum())
+        shares = values / total if total > 0 else torch.zeros_like(values)
+        largest = vectors.gather(1, vectors.abs().argmax(dim=1, keepdim=True))
+        vectors = torch.where(shares[:, None] > 0, vectors * largest.sign(), 0.0)
+        short = 2 - len(vectors)
+        return torch.nn.functional.pad(vectors, (0, 0, 0, short)), torch.nn.functional.pad(
+            shares, (0, short)
         )

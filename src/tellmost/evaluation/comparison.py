@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.studies.statistics import Mean
-from tellmost.studies.words import listed, number, paragraph, percent
+from tellmost.evaluation.statistics import Mean, listed, number, paragraph, percent
 
 COLUMNS_PER_TABLE = 4
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from tellmost.evaluation.comparison import Comparison, Measurement
+from tellmost.evaluation.judging import ClassJudge, Features, Labels, NumberJudge, check_labels
 from tellmost.kernels import Kernel
 from tellmost.kernels.composed import matrix_size
 from tellmost.rows.opening import check_whole
@@ -17,9 +19,6 @@ from tellmost.selecting.arguments import check_combination, check_kernel, check_
 from tellmost.selecting.select import select
 from tellmost.selecting.selection import Selection
 from tellmost.selecting.task import Scene
-from tellmost.studies.comparison import Comparison, Measurement
-from tellmost.studies.judging import ClassJudge, Features, NumberJudge
-from tellmost.studies.labels import Labels, check_labels
 
 METHODS = ("random", "top-k", "mmr", "k-center", "cosine")
 
