@@ -8,14 +8,10 @@ import pytest
 import tellmost as tm
 from tellmost.evaluation.health import examine
 from tellmost.report import curves as curves_of_report
-from tellmost.report.curves import follow, follow_curves
-from tellmost.report.health import measure_overlap
-from tellmost.report.levels import with_levels
-from tellmost.report.map import draw_map
-from tellmost.report.payload import write_payload
-from tellmost.report.picks import find_served
-from tellmost.report.rows import Items, find_closeness
-from tellmost.report.targets import describe_targets
+from tellmost.report.curves import follow, follow_curves, with_levels
+from tellmost.report.markup import write_payload
+from tellmost.report.picks import Items, describe_targets, draw_map, find_closeness, find_served
+from tellmost.report.summary import measure_overlap
 from tellmost.selecting.replay import recall
 
 generator = np.random.default_rng(3)

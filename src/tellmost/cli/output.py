@@ -232,7 +232,7 @@ def print_study(study: Study, *, as_json: bool) -> None:
 
 def summarize(chosen: "Selection", outlet: Outlet) -> dict[str, Any]:
     """The same for machines."""
-    from tellmost.report.levels import weigh
+    from tellmost.report.curves import weigh
 
     return {
         "picked": len(chosen),

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tellmost.report.levels import find_levels, name_uncertainty
+from tellmost.report.curves import find_levels, name_uncertainty
 from tellmost.selecting.selection import Selection
 
 if TYPE_CHECKING:

@@ -10,10 +10,15 @@ from typing import Any
 import numpy as np
 
 from tellmost.evaluation.health import Health, examine
-from tellmost.report.curves import Curves, follow_curves, pack_curves
-from tellmost.report.health import Overlap, measure_overlap
-from tellmost.report.levels import with_levels
-from tellmost.report.map import Map, draw_map, pack_map
+from tellmost.report.curves import (
+    Curves,
+    Stop,
+    follow_curves,
+    pack_curves,
+    suggest_stop,
+    with_levels,
+)
+from tellmost.report.markup import shorten, write_payload
 from tellmost.report.panels import (
     write_curves,
     write_health,
@@ -23,12 +28,20 @@ from tellmost.report.panels import (
     write_summary,
     write_targets,
 )
-from tellmost.report.payload import shorten, write_payload
-from tellmost.report.picks import Picks, describe_picks, pack_picks
-from tellmost.report.rows import Items, check_items
-from tellmost.report.stopping import Stop, suggest_stop
-from tellmost.report.summary import summarize, telling_levels
-from tellmost.report.targets import TargetBars, describe_targets, pack_targets
+from tellmost.report.picks import (
+    Items,
+    Map,
+    Picks,
+    TargetBars,
+    check_items,
+    describe_picks,
+    describe_targets,
+    draw_map,
+    pack_map,
+    pack_picks,
+    pack_targets,
+)
+from tellmost.report.summary import Overlap, measure_overlap, summarize, telling_levels
 from tellmost.running.writing import check_writable, written_whole
 from tellmost.selecting.replay import Recalled, recall
 from tellmost.selecting.selection import Selection

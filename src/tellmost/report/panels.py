@@ -7,11 +7,7 @@ import numpy as np
 
 from tellmost.evaluation.health import Health
 from tellmost.numerics import STOP_SHARE
-from tellmost.report.baselines import RANDOM_DRAWS
-from tellmost.report.curves import Curves
-from tellmost.report.health import Overlap, describe_health, describe_overlap, explain_overlap
-from tellmost.report.levels import find_levels, name_uncertainty
-from tellmost.report.map import Dots, Map
+from tellmost.report.curves import RANDOM_DRAWS, Curves, Stop, find_levels, name_uncertainty
 from tellmost.report.markup import (
     Column,
     number,
@@ -24,11 +20,15 @@ from tellmost.report.markup import (
     write_small,
     write_table,
 )
-from tellmost.report.picks import STATIC_PICKS, Picks, list_columns
-from tellmost.report.settings import describe_settings
-from tellmost.report.stopping import Stop
-from tellmost.report.summary import Summary
-from tellmost.report.targets import TargetBars
+from tellmost.report.picks import STATIC_PICKS, Dots, Map, Picks, TargetBars, list_columns
+from tellmost.report.summary import (
+    Overlap,
+    Summary,
+    describe_health,
+    describe_overlap,
+    describe_settings,
+    explain_overlap,
+)
 from tellmost.selecting.selection import Selection
 
 PANELS = {
