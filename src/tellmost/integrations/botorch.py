@@ -1,9 +1,18 @@
-"""ITL and VTL as acquisition functions of BoTorch (extra ``bo``).
+r"""ITL and VTL as acquisition functions of BoTorch (extra ``bo``).
 
 What they add to ``botorch.acquisition``: targets. The points to choose from and the points to know
 about are two sets, and the information about the latter has a closed form.
+
+What a batch of points would teach, observed together.
+
+By the chain rule that is what its points teach one after the other, each given those before:
+
+.. math:: \Delta(x_1, \dots, x_q \mid D) = \sum_i \Delta(x_i \mid D, y_{x_1}, \dots, y_{x_{i-1}})
+
+exactly so for the information of ITL and for the fall in variance of VTL.
 """
 
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -11,13 +20,127 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from tellmost.integrations.batches import Prospect
+from tellmost.integrations.models import ModelKernel
+from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
+from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.posterior.gp import GP
+from tellmost.posterior.problem import State
 from tellmost.rows.opening import check_rows, read_array
 from tellmost.rules import ITL, VTL
 from tellmost.selecting.arguments import check_weights
 from tellmost.shapes import Float
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Posterior covariances of the points of each batch, with each other and with the targets."""
+
+    among: Float[Tensor, "b q q"]
+    with_targets: Float[Tensor, "b q m"]  # no columns where the rule does not read them
+
+    def variance(self, i: int) -> Float[Tensor, " b"]:
+        return self.among[:, i, i].clamp(min=0.0)  # rounding
+
+    def observe(self, i: int, noise_variance: float) -> "Batches":
+        """Given an observation of the i-th point of each batch."""
+        column = self.among[:, :, i] / (self.variance(i) + noise_variance)[:, None]
+        return Batches(
+            self.among - column[:, :, None] * self.among[:, None, i],
+            self.with_targets - column[:, :, None] * self.with_targets[:, None, i],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Prospect:
+    """What is known, what is to be known, and with which noise it can be observed."""
+
+    rule: ITL | VTL
+    noise_variance: float
+    targets: Points
+    weights: Float[Tensor, " m"]
+    kernel: Kernel
+    posterior: FunctionPosterior
+    given_targets: FunctionPosterior | None  # for ITL: had the targets been seen
+    whitened_targets: Float[Tensor, "t m"]  # F of the targets, for VTL
+
+    @classmethod
+    def of(
+        cls, rule: ITL | VTL, gp: GP, targets: Points, weights: Float[Tensor, " m"]
+    ) -> "Prospect":
+        """Given the data of the prior. The targets' rank is that under the prior, as in select."""
+        noise = gp.noise_std**2
+        posterior, given_targets = FunctionPosterior(gp.kernel, targets.device), None
+        if isinstance(rule, ITL):
+            given_targets = posterior.copy()
+            given_targets.see_targets(targets, rule.target_noise_variance(noise))
+        nothing = posterior.whiten(targets)
+        start = cls(rule, noise, targets, weights, gp.kernel, posterior, given_targets, nothing)
+        return start if gp.data is None else start.after(gp.data.points, gp.data.noise_variance)
+
+    def after(self, points: Points, noise_variance: Float[Tensor, " b"]) -> "Prospect":
+        """Had these points been observed, whatever came out."""
+        posterior, given_targets = self.posterior.copy(), self.given_targets
+        posterior.observe_all(points, noise_variance)
+        if given_targets is not None:
+            given_targets = given_targets.copy()
+            given_targets.observe_all(points, noise_variance)
+        return replace(
+            self,
+            posterior=posterior,
+            given_targets=given_targets,
+            whitened_targets=posterior.whiten(self.targets, self.whitened_targets),
+        )
+
+    def gain(self, X: Float[Tensor, "b q d"]) -> Float[Tensor, " b"]:
+        """Of each batch, in the unit of the rule; differentiable in X."""
+        prior = covariance_within(self.kernel, X)
+        known = Batches(prior - explained(self.posterior, X), self._covariance(X))
+        seen: Batches | None = None
+        if self.given_targets is not None:
+            seen = Batches(prior - explained(self.given_targets, X), known.with_targets)
+        total = X.new_zeros(len(X))
+        for i in range(X.shape[1]):
+            total = total + self.rule.gain(self._state(i, known, seen))
+            if i + 1 < X.shape[1]:
+                known = known.observe(i, self.noise_variance)
+                seen = seen if seen is None else seen.observe(i, self.noise_variance)
+        return total
+
+    def _state(self, i: int, known: Batches, seen: Batches | None) -> State:
+        fields = {"variance": known.variance(i)}
+        if seen is None:
+            fields["squared_covariance"] = known.with_targets[:, i].square() @ self.weights
+        else:
+            fields["variance_given_targets"] = seen.variance(i)
+        b = len(known.among)
+        nobody = torch.full((b,), -1, device=known.among.device)
+        return State(nobody, i, known.among.new_full((b,), self.noise_variance), fields)
+
+    def _covariance(self, X: Float[Tensor, "b q d"]) -> Float[Tensor, "b q m"]:
+        """Posterior covariances with the targets, for VTL."""
+        if self.given_targets is not None:
+            return X.new_empty(*X.shape[:2], 0)
+        points = X.flatten(0, 1)
+        F = self.posterior.whiten(points)
+        covariance = self.kernel.block(points, self.targets) - F.T @ self.whitened_targets
+        return covariance.reshape(*X.shape[:2], -1)
+
+
+def explained(posterior: FunctionPosterior, X: Float[Tensor, "b q d"]) -> Float[Tensor, "b q q"]:
+    """What observations have taken from the prior covariances within each batch."""
+    F = posterior.whiten(X.flatten(0, 1))
+    within = F.T.reshape(*X.shape[:2], len(F))
+    return within @ within.mT
+
+
+def covariance_within(kernel: Kernel, X: Float[Tensor, "b q d"]) -> Float[Tensor, "b q q"]:
+    """Prior covariances among the points of each batch."""
+    if X.shape[1] == 1:
+        return kernel.diagonal(X[:, 0])[:, None, None]
+    if isinstance(kernel, ModelKernel):
+        return kernel.prior.joint(X)
+    return torch.stack([kernel.block(x, x) for x in X])
 
 
 class qITL(AcquisitionFunction):  # noqa: N801 - as BoTorch names what takes batches

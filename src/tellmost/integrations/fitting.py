@@ -29,8 +29,7 @@ from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.integrations.gpytorch import GPyTorchKernel
-from tellmost.integrations.translating import Logarithmic, from_gpytorch, to_gpytorch
+from tellmost.integrations.gpytorch import GPyTorchKernel, Logarithmic, from_gpytorch, to_gpytorch
 from tellmost.kernels import Kernel, Matern, Scaled
 from tellmost.kernels.composed import matrix_size
 from tellmost.posterior.gp import GP, Mean, check_noise_std

@@ -1,11 +1,28 @@
-"""Kernels of GPyTorch (extra ``bo``)."""
+"""Kernels of GPyTorch (extra ``bo``).
+
+Kernels of ours as kernels of gpytorch, and back, with the same hyper-parameters.
+"""
 
 from copy import deepcopy
+from functools import reduce
 from typing import Any
 
+import torch
+from gpytorch.constraints import Positive
+from gpytorch.kernels import (
+    AdditiveKernel,
+    LinearKernel,
+    MaternKernel,
+    ProductKernel,
+    RBFKernel,
+    ScaleKernel,
+)
+from gpytorch.kernels import Kernel as Theirs
 from torch import Tensor
 
+from tellmost.kernels import Gaussian, Kernel, Laplace, Linear, Matern, Product, Scaled, Sum
 from tellmost.kernels.kernel import Points
+from tellmost.kernels.stationary import Lengthscale
 from tellmost.shapes import Float
 
 
@@ -47,3 +64,115 @@ def hyperparameters_of(module: Any) -> dict[str, list[float]]:
         value = raw if constraint is None else constraint.transform(raw)
         found[name.replace("raw_", "")] = value.detach().double().reshape(-1).tolist()
     return found
+
+
+THEIR_NU = (0.5, 1.5, 2.5)
+
+
+class Logarithmic(Positive):  # type: ignore[misc]
+    """What is positive, searched for by its logarithm."""
+
+    def __init__(self) -> None:
+        super().__init__(transform=torch.exp, inv_transform=torch.log)
+
+
+class L1Kernel(Theirs):  # type: ignore[misc]
+    """exp of minus the L1 distance: our Laplace kernel, which gpytorch does not have."""
+
+    has_lengthscale = True
+
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
+        x1, x2 = x1 / self.lengthscale, x2 / self.lengthscale
+        if diag:
+            return (x1 - x2).abs().sum(dim=-1).neg().exp()
+        return torch.cdist(x1, x2, p=1).neg().exp()
+
+
+class FixedKernel(Theirs):  # type: ignore[misc]
+    """A kernel of ours without hyper-parameters that could be fitted."""
+
+    def __init__(self, ours: Kernel) -> None:
+        super().__init__()
+        self.ours = ours
+
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
+        return self.ours.diagonal(x1) if diag else self.ours.block(x1, x2)
+
+
+def to_gpytorch(kernel: Kernel) -> Theirs:
+    """In float64, with the values of ours as the place where a search starts."""
+    if isinstance(kernel, Gaussian):
+        return _with_lengthscale(RBFKernel, kernel.lengthscale)
+    if isinstance(kernel, Laplace):
+        return _with_lengthscale(L1Kernel, kernel.lengthscale)
+    if isinstance(kernel, Matern):
+        if kernel.nu not in THEIR_NU:
+            raise ValueError(
+                f"GP.fit(kernel): Matern must have nu 0.5, 1.5 or 2.5 to be fitted, as in "
+                f"gpytorch; got {kernel.nu}."
+            )
+        return _with_lengthscale(MaternKernel, kernel.lengthscale, nu=kernel.nu)
+    if isinstance(kernel, Scaled):
+        scaled = ScaleKernel(to_gpytorch(kernel.kernel), outputscale_constraint=Logarithmic())
+        scaled.double().outputscale = torch.tensor(kernel.factor, dtype=torch.float64)
+        return scaled
+    if isinstance(kernel, Sum):
+        return to_gpytorch(kernel.first) + to_gpytorch(kernel.second)
+    if isinstance(kernel, Product):
+        return to_gpytorch(kernel.first) * to_gpytorch(kernel.second)
+    return FixedKernel(kernel)
+
+
+def _with_lengthscale(kind: type, lengthscale: Lengthscale, **options: float) -> Theirs:
+    values = torch.as_tensor(lengthscale, dtype=torch.float64).detach().clone()
+    dimensions = len(values) if values.ndim else None
+    kernel = kind(ard_num_dims=dimensions, lengthscale_constraint=Logarithmic(), **options)
+    kernel.double().lengthscale = values
+    return kernel
+
+
+def from_gpytorch(kernel: Theirs, stretch: Float[Tensor, " d"] | None = None) -> Kernel | None:
+    """The kernel of ours that is the same, or None if there is none.
+
+    With ``stretch`` the same of inputs that are divided by it, and perhaps shifted, beforehand.
+    """
+    if kernel.active_dims is not None or tuple(kernel.batch_shape):
+        return None
+    if type(kernel) is RBFKernel:
+        return Gaussian(_lengthscale_of(kernel, stretch))
+    if type(kernel) is L1Kernel:
+        return Laplace(_lengthscale_of(kernel, stretch))
+    if type(kernel) is MaternKernel:
+        return Matern(kernel.nu, _lengthscale_of(kernel, stretch))
+    if type(kernel) is ScaleKernel:
+        inner = from_gpytorch(kernel.base_kernel, stretch)
+        return None if inner is None else Scaled(inner, float(kernel.outputscale.detach()))
+    if type(kernel) in (AdditiveKernel, ProductKernel):
+        return _fold(kernel, stretch)
+    if stretch is not None:
+        return None
+    if type(kernel) is LinearKernel:
+        return _linear(kernel.variance.detach().double().reshape(-1))
+    return kernel.ours if isinstance(kernel, FixedKernel) else None
+
+
+def _fold(kernel: Theirs, stretch: Tensor | None) -> Kernel | None:
+    parts = [from_gpytorch(part, stretch) for part in kernel.kernels]
+    known = [part for part in parts if part is not None]
+    together = Sum if isinstance(kernel, AdditiveKernel) else Product
+    return reduce(together, known) if len(known) == len(parts) else None
+
+
+def _linear(variances: Float[Tensor, " d"]) -> Kernel:
+    if len(variances) == 1:
+        return Scaled(Linear(), float(variances))
+    return Linear(torch.diag(variances))
+
+
+def _lengthscale_of(kernel: Theirs, stretch: Tensor | None) -> float | tuple[float, ...]:
+    values = kernel.lengthscale.detach().double().reshape(-1)
+    if stretch is not None:
+        values = values * stretch
+    elif kernel.ard_num_dims is None:
+        return float(values)
+    return tuple(values.tolist())
