@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tellmost.kernels.composed import feature_form
 from tellmost.numerics import RANK_TOLERANCE
-from tellmost.testing.contracts import fail, gap, require_methods
+from tellmost.testing.cases import fail, gap, require_methods
 
 
 def check_kernel(kernel: object, points: Tensor) -> None:

@@ -9,8 +9,7 @@ from tellmost.kernels import Gaussian
 from tellmost.rules import Rule
 from tellmost.rules.rule import is_random
 from tellmost.testing.cases import cases
-from tellmost.testing.examining import ExaminedRule
-from tellmost.testing.rules import check_attributes, check_gains
+from tellmost.testing.rules import ExaminedRule, check_attributes, check_gains
 
 
 def read_methods(names: Sequence[str]) -> list[Method]:
