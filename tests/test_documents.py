@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tellmost.records import read_records
+from tellmost.cli.reading import read_records
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from tellmost.embeddings import embed_texts
-from tellmost.records import read_records
+from tellmost.cli.embedding import embed_texts
+from tellmost.cli.reading import read_records
 
 TEXTS = ["a", "bb", "a", "ccc", "bb"]
 MODULE = """
@@ -183,7 +183,7 @@ def test_an_unknown_model_lists_the_choices(tmp_path):
 
 
 def test_a_missing_package_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("tellmost.embeddings.sentences.find_spec", lambda name: None)
+    monkeypatch.setattr("tellmost.cli.models.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pip install 'tellmost\[embed\]'"):
         embed_texts(TEXTS, "all-minilm", beside=tmp_path / "x")
     (tmp_path / "config.json").touch()

@@ -7,8 +7,8 @@ import pytest
 
 import tellmost as tm
 from files_of_points import IDS, ROWS, TEXTS, write_jsonl, write_npy
+from tellmost.cli.reading import read_records
 from tellmost.integrations.label_studio import write_label_studio
-from tellmost.records import read_records
 
 CHOSEN = tm.select(ROWS, np.ones((1, 3)), 3)
 

@@ -7,7 +7,8 @@ import pytest
 
 import tellmost as tm
 from files_of_points import IDS, ROWS, N, write_csv, write_jsonl, write_npy, write_parquet
-from tellmost.records import match_ids, read_labels, read_observed, read_records
+from tellmost.cli.labels import match_ids, read_labels, read_observed
+from tellmost.cli.reading import read_records
 
 WANTED = [7, 0, 3]
 NAMES = [IDS[row] for row in WANTED]

@@ -21,14 +21,11 @@ from files_of_points import (
     write_npy,
     write_parquet,
 )
-from tellmost.records import (
-    check_picks_path,
-    match_ids,
-    nearest_targets,
-    read_records,
-    write_picks,
-)
+from tellmost.cli.labels import match_ids
+from tellmost.cli.picks import check_picks_path, write_picks
+from tellmost.cli.reading import read_records
 from tellmost.rows.opening import open_source
+from tellmost.selecting.replay import nearest_targets
 
 TARGETS = np.random.default_rng(1).normal(size=(3, D))
 TARGET_IDS = ["one", "two", "three"]

@@ -24,7 +24,7 @@ from files_of_points import (
     write_npz,
     write_parquet,
 )
-from tellmost.records import read_records
+from tellmost.cli.reading import read_records
 from tellmost.rows.opening import open_source
 from tellmost.rows.sources import NamedArray
 

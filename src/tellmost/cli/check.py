@@ -3,9 +3,8 @@
 from typing import Annotated
 
 from tellmost.cli import options
-from tellmost.cli.choices import check_machine, check_normalize
 from tellmost.cli.ending import DONE
-from tellmost.cli.inputs import Columns, check_there, read_labels
+from tellmost.cli.inputs import Columns, check_machine, check_normalize, check_there, read_labels
 from tellmost.cli.output import print_study
 
 Folds = Annotated[

@@ -4,15 +4,19 @@ from pathlib import Path
 from typing import Annotated
 
 from tellmost.cli import options
-from tellmost.cli.choices import (
+from tellmost.cli.ending import DONE, UsageError
+from tellmost.cli.inputs import (
+    Columns,
     check_choices,
     check_machine,
+    check_there,
+    read_kernel,
+    read_labels,
+    read_noise,
     read_rule,
     split_names,
     split_numbers,
 )
-from tellmost.cli.ending import DONE, UsageError
-from tellmost.cli.inputs import Columns, check_there, read_kernel, read_labels, read_noise
 from tellmost.cli.output import print_study
 
 Picks = Annotated[

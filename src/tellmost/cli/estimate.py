@@ -1,14 +1,16 @@
 """``tellmost estimate``: what a selection will take, before it runs."""
 
 from tellmost.cli import options
-from tellmost.cli.choices import check_choices, check_machine, read_rule
 from tellmost.cli.ending import DONE, UsageError
 from tellmost.cli.inputs import (
     Columns,
+    check_choices,
+    check_machine,
     find_candidates,
     find_observed,
     read_kernel,
     read_noise,
+    read_rule,
     read_values,
 )
 from tellmost.cli.output import print_study

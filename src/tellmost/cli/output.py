@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from tellmost.cli.ending import UsageError, in_terms_of_options
 
 if TYPE_CHECKING:
-    from tellmost.records import Records
+    from tellmost.cli.records import Records
     from tellmost.selecting.selection import Selection
 
 SHOWN = 5  # picks below the summary
@@ -44,7 +44,7 @@ class Outlet:
 
     def check(self, pool: "Records", inputs: Sequence[Path | None]) -> None:
         """Before long work: whether the files can be written, and that none of them is read."""
-        from tellmost.records import check_picks_path
+        from tellmost.cli.picks import check_picks_path
         from tellmost.running.writing import check_writable
 
         if self.export is not None and pool.text_field is None:
@@ -71,9 +71,10 @@ class Outlet:
         progress: bool | None,
     ) -> list[Any]:
         """Write the files; the picks as rows, for whoever prints them."""
+        from tellmost.cli.picks import pick_rows, write_picks
         from tellmost.integrations.label_studio import write_label_studio
-        from tellmost.records import nearest_targets, pick_rows, write_picks
         from tellmost.running.progress import working
+        from tellmost.selecting.replay import nearest_targets
 
         points = None if targets is None else targets.vectors
         nearest = nearest_targets(chosen, pool.vectors, points)
@@ -139,7 +140,7 @@ def print_selection(
     as_json: bool,
 ) -> None:
     """The picks to stdout if they went nowhere else, and a summary; or all of it as JSON."""
-    from tellmost.records.picks import COLUMNS
+    from tellmost.cli.picks import COLUMNS
 
     if as_json:
         about = summarize(chosen, outlet) | ({"picks": rows} if outlet.output is None else {})

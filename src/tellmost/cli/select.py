@@ -4,15 +4,17 @@ from pathlib import Path
 from typing import Annotated
 
 from tellmost.cli import options
-from tellmost.cli.choices import check_choices, check_machine, read_rule
 from tellmost.cli.ending import DONE, NOTHING_LEFT
 from tellmost.cli.inputs import (
     Columns,
+    check_choices,
+    check_machine,
     choose_values,
     find_candidates,
     find_observed,
     read_kernel,
     read_noise,
+    read_rule,
     read_values,
 )
 from tellmost.cli.output import Outlet, has_ended_early, print_selection, remark_on

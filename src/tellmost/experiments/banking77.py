@@ -28,10 +28,10 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 import torch
 
+from tellmost.cli.reading import read_records
 from tellmost.evaluation.probes import fit_logistic
 from tellmost.experiments.scores import Scores, draw_curves, summarize_scores, tabulate
 from tellmost.numerics import PROBE_C
-from tellmost.records import read_records
 from tellmost.rules import MMR, Random
 from tellmost.selecting.select import select
 from tellmost.shapes import Bool, Float, Int

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tellmost.records import Records
+from tellmost.cli.records import Records
 from tellmost.running.writing import check_writable, written_whole
 from tellmost.selecting.selection import Selection
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tellmost.embeddings.functions import find_by_name
+from tellmost.cli.models import find_by_name
 from tellmost.experiments.gp.methods import METHODS, Method, has_seed
 from tellmost.kernels import Gaussian
 from tellmost.rules import Rule

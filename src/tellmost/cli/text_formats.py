@@ -1,4 +1,7 @@
-"""A .csv or .tsv file: columns of numbers, or a column whose cells hold lists of numbers."""
+"""A .csv or .tsv file: columns of numbers, or a column whose cells hold lists of numbers.
+
+A .jsonl file: one JSON object per line.
+"""
 
 import csv
 import json
@@ -7,8 +10,8 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from tellmost.records.columns import check_named, is_number, listed
-from tellmost.records.text_files import read_lines, suffix_of
+from tellmost.cli.records import check_named, is_number, listed
+from tellmost.cli.text_tables import read_lines, suffix_of
 from tellmost.rows.sources import File
 
 LEAST_COUNTED = 8  # a point that reads 0, 1, 2, ... 7 is a header without doubt
@@ -16,7 +19,7 @@ LOOKED_AT = 100  # rows that show which columns hold numbers
 LONGEST_CELL = 2**30  # the module's own limit, 128 KB, is less than a long document
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
 
-Row = list[str]
+Cells = list[str]
 
 
 class Delimited:
@@ -38,7 +41,7 @@ class Delimited:
         self._body = cells[self._has_header :]
         self.has_rows = len(self._body) > 0
 
-    def rows(self) -> Iterator[tuple[int, Row]]:
+    def rows(self) -> Iterator[tuple[int, Cells]]:
         """(first line, cells)."""
         for line, cells, _ in islice(self._scan(), self._has_header, None):
             if len(cells) != self.width:
@@ -52,12 +55,12 @@ class Delimited:
         """Each row as it stands in the file."""
         return (text for _, _, text in islice(self._scan(), self._has_header, None))
 
-    def value(self, row: Row, name: str, line: int) -> str:
+    def value(self, row: Cells, name: str, line: int) -> str:
         return row[self._places[name]]
 
     def vectors(
         self, wanted: str | None, others: Iterable[str]
-    ) -> tuple[list[str], Callable[[Row, int], Sequence[Any]]]:
+    ) -> tuple[list[str], Callable[[Cells, int], Sequence[Any]]]:
         """The columns that are features, and how to take a vector out of a row."""
         if wanted is not None:
             name = check_named(wanted, self.names, self.file)
@@ -68,7 +71,7 @@ class Delimited:
             itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
         )
 
-        def read(row: Row, line: int) -> Sequence[Any]:
+        def read(row: Cells, line: int) -> Sequence[Any]:
             try:
                 return list(map(float, take(row)))
             except ValueError:
@@ -108,7 +111,7 @@ class Delimited:
             f"[0.1, 2]; got {came!r}."
         )
 
-    def _no_number(self, row: Row, places: list[int], line: int) -> ValueError:
+    def _no_number(self, row: Cells, places: list[int], line: int) -> ValueError:
         place = next(place for place in places if not is_number(row[place]))
         column = repr(self.names[place]) if self.names else str(place + 1)
         came = f"got {row[place]!r}" if row[place].strip() else "it is empty"
@@ -122,7 +125,7 @@ class Delimited:
             if name and self._places[name] != place:
                 raise ValueError(f"{self.file.label} has two columns named {name!r}. Rename one.")
 
-    def _scan(self) -> Iterator[tuple[int, Row, str]]:
+    def _scan(self) -> Iterator[tuple[int, Cells, str]]:
         """(first line, cells, text) of each row; a row in quotes may go over several lines."""
         taken: list[str] = []
         number = 0
@@ -145,7 +148,7 @@ class Delimited:
             raise ValueError(f"{self.file.label}, line {number}: {error}.") from error
 
 
-def is_header(start: Sequence[Row]) -> bool:
+def is_header(start: Sequence[Cells]) -> bool:
     """Whether the first of some rows names columns: it holds a word, or counts 0, 1, 2, ...
 
     pandas names columns so that have no names, after an empty name for its index. Points that
@@ -162,3 +165,95 @@ def is_header(start: Sequence[Row]) -> bool:
 
 def _is_missing(cell: str) -> bool:
     return cell.strip().lower() in MISSING
+
+
+Fields = dict[str, Any]
+
+
+class JsonLines:
+    """Records by line. The columns are the fields of the first record."""
+
+    header = ""
+    has_rows = True
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+        _, first = next(self.rows(), (0, None))
+        if first is None:
+            raise ValueError(f"{file.label} has no rows.")
+        self._first = first
+        self.names: Sequence[str] = list(first)
+
+    def rows(self) -> Iterator[tuple[int, Fields]]:
+        """(line, record); blank lines are no records."""
+        for line, text in read_lines(self.file):
+            if text.strip():
+                yield line, self._parsed(line, text)
+
+    def raw(self) -> Iterator[str]:
+        """Each record as it stands in the file."""
+        return (text for _, text in read_lines(self.file) if text.strip())
+
+    def value(self, row: Fields, name: str, line: int) -> Any:
+        try:
+            return row[name]
+        except KeyError:
+            raise ValueError(
+                f"{self.file.label}: every record must have the field {name!r}; that of line "
+                f"{line} has {listed(list(row)) or 'none'}."
+            ) from None
+
+    def vectors(
+        self, wanted: str | None, others: Iterable[str]
+    ) -> tuple[list[str], Callable[[Fields, int], Sequence[Any]]]:
+        """The column that holds the vectors, and how to take one out of a record."""
+        name = self._vector_name(wanted)
+
+        def read(row: Fields, line: int) -> Sequence[Any]:
+            value = self.value(row, name, line)
+            if isinstance(value, list):
+                return value
+            raise ValueError(
+                f"{self.file.label}, line {line}: {name!r} must be a list of numbers; got "
+                f"{_shortened(value)}."
+            )
+
+        return [name], read
+
+    def _vector_name(self, wanted: str | None) -> str:
+        if wanted is not None:
+            return check_named(wanted, self.names, self.file)
+        lists = [name for name, value in self._first.items() if _is_vector(value)]
+        if len(lists) == 1:
+            return lists[0]
+        came = f"{len(lists)} do: {listed(lists)}" if lists else "none does"
+        raise ValueError(
+            f"{self.file.label}: one field must hold the vectors; {came}, of the fields "
+            f"{listed(self.names)}. Name one with vector_column, or embed a text_field."
+        )
+
+    def _parsed(self, line: int, text: str) -> Fields:
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            message = getattr(error, "msg", "nested too deeply")
+            column = f" at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+            raise ValueError(
+                f"{self.file.label}, line {line} is not valid JSON: {message}{column}."
+            ) from error
+        if isinstance(row, dict):
+            return row
+        raise ValueError(
+            f"{self.file.label}, line {line} must be a JSON object such as "
+            f'{{"id": 1, "text": "..."}}; got {_shortened(row)}.'
+        )
+
+
+def _is_vector(value: Any) -> bool:
+    is_list = isinstance(value, list) and len(value) > 0
+    return is_list and all(isinstance(entry, int | float) for entry in value)
+
+
+def _shortened(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tellmost.records.records import Records
+from tellmost.cli.records import Records
 from tellmost.rows.parquet import import_pyarrow
 from tellmost.running.writing import check_writable, written_whole
 from tellmost.selecting.replay import Nearest

@@ -8,16 +8,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tellmost.embeddings import Progress, embed_texts
-from tellmost.records.arrays import ArrayTable
-from tellmost.records.columns import check_named, listed
-from tellmost.records.delimited import Delimited
-from tellmost.records.ids import check_ids
-from tellmost.records.jsonl import JsonLines
-from tellmost.records.parquet import ParquetTable
-from tellmost.records.records import Records, name_place
-from tellmost.records.text_files import suffix_of
-from tellmost.records.text_tables import TextFormat, TextTable, read_body
+from tellmost.cli.array_tables import ArrayTable, ParquetTable
+from tellmost.cli.embedding import Progress, embed_texts
+from tellmost.cli.records import Records, check_ids, check_named, listed, name_place
+from tellmost.cli.text_formats import Delimited, JsonLines
+from tellmost.cli.text_tables import TextFormat, TextTable, read_body, suffix_of
 from tellmost.rows.sources import File, NamedArray, check_there, open_filled
 from tellmost.shapes import Shaped
 

@@ -1,0 +1,218 @@
+"""Files of arrays, whose rows have numbers and nothing else: .npy, .npz and .safetensors.
+
+Several array files as one pool: rows numbered through, and nothing else about them.
+
+A .parquet file as records: columns read when they are asked for, rows by row group.
+"""
+
+import json
+import zipfile
+import zlib
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tellmost.cli.records import Records, check_named, listed
+from tellmost.rows.files import TYPES
+from tellmost.rows.opening import open_source
+from tellmost.rows.parquet import OpenedParquet, import_pyarrow, is_vector
+from tellmost.rows.sources import File, NamedArray, check_there, choose_name, open_filled
+from tellmost.shapes import Int
+
+
+class ArrayTable:
+    """Rows without columns; ``vectors`` is what a selection takes."""
+
+    names: Sequence[str] = ()
+
+    def __init__(self, file: File, name: str | None, *, lone_vector: bool = False) -> None:
+        self.file = file
+        self._name = name or "vectors"
+        self.vectors: Any = file.path if name is None else NamedArray(file.path, name)
+        if file.path.suffix == ".npz":
+            self._name, self.vectors = load_npz(file, name)
+        source = open_source(self.vectors, file.argument)
+        self._shape = source.shape
+        if lone_vector and len(self._shape) == 1:
+            self.vectors = source.read(0, *self._shape)[None]
+            self._shape = (1, *self._shape)
+        source.close()
+        if len(self._shape) != 2 or 0 in self._shape:
+            raise ValueError(
+                f"{file.label} must hold rows x features, (n, d); got shape {self._shape}."
+            )
+
+    def __len__(self) -> int:
+        return self._shape[0]
+
+    def column(self, name: str) -> list[Any]:
+        raise AssertionError("there is no column that could be asked for")
+
+    def take(self, indices: Int[np.ndarray, " k"]) -> Tensor:
+        """Rows in their own dtype; a tensor, since numpy has no bfloat16."""
+        source = open_source(self.vectors, self.file.argument)
+        try:
+            return source.take(torch.from_numpy(indices))
+        finally:
+            source.close()
+
+    def write(self, path: Path, indices: Int[np.ndarray, " k"]) -> None:
+        rows = self.take(indices)
+        with path.open("wb") as stream:
+            match self.file.path.suffix:
+                case ".safetensors":
+                    stream.write(_as_safetensors(self._name, rows))
+                case ".npz":
+                    _save_npz(stream, self._name, rows.numpy())
+                case _:
+                    np.save(stream, rows.numpy())
+
+
+def load_npz(file: File, name: str | None) -> tuple[str, np.ndarray]:
+    """One array of an archive, all of it in memory; pickled objects are refused, never loaded."""
+    try:
+        if not zipfile.is_zipfile(file.path):  # np.load would take it for an array or a pickle
+            raise zipfile.BadZipFile("it is no archive")
+        with np.load(file.path, allow_pickle=False) as archive:
+            found = list(archive.files)
+            chosen = choose_name(found, "array", file, name)
+            return chosen, _unpickled(archive, chosen, file)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        message = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise ValueError(f"{file.label} is no whole .npz file: {message}.") from error
+
+
+def _unpickled(archive: Any, name: str, file: File) -> np.ndarray:
+    try:
+        return archive[name]
+    except ValueError as error:
+        if "pickle" not in str(error):
+            raise ValueError(f"{file.label}: the array {name!r} is damaged.") from error
+        raise ValueError(
+            f"{file.label}: the array {name!r} holds pickled Python objects, which can run code "
+            f"when loaded, and is refused. Save a numeric array with np.savez."
+        ) from error
+
+
+def _save_npz(stream: Any, name: str, rows: np.ndarray) -> None:
+    """np.savez takes names as keywords, and has some of its own."""
+    with zipfile.ZipFile(stream, "w") as archive, archive.open(f"{name}.npy", "w") as entry:
+        np.lib.format.write_array(entry, rows, allow_pickle=False)
+
+
+def _as_safetensors(name: str, rows: Tensor) -> bytes:
+    kind = next(kind for kind, dtype in TYPES.items() if dtype == rows.dtype)
+    data = rows.contiguous().view(torch.uint8).numpy().tobytes()
+    about = {"dtype": kind, "shape": list(rows.shape), "data_offsets": [0, len(data)]}
+    header = json.dumps({name: about}).encode()
+    return len(header).to_bytes(8, "little") + header + data
+
+
+ARRAYS = (".npy", ".safetensors", ".parquet")
+
+
+class ArrayFiles:
+    """Rows of several files, one after the other."""
+
+    names: Sequence[str] = ()
+
+    def __init__(self, paths: Sequence[Path], first: File) -> None:
+        self.file = first
+        self._paths = list(paths)
+
+    def column(self, name: str) -> list[Any]:
+        raise AssertionError("there is no column that could be asked for")
+
+    def take(self, indices: Int[np.ndarray, " k"]) -> Tensor:
+        source = open_source(self._paths, self.file.argument)
+        try:
+            return source.take(torch.from_numpy(indices))
+        finally:
+            source.close()
+
+    def write(self, path: Path, indices: Int[np.ndarray, " k"]) -> None:
+        with path.open("wb") as stream:
+            np.save(stream, self.take(indices).numpy())
+
+
+def read_array_files(paths: Sequence[Path], argument: str) -> Records:
+    """Rows of several .npy, .safetensors or .parquet files with one array each, streamed."""
+    for path in paths:
+        check_there(path, argument, "Name the files in it.")
+        if path.suffix not in ARRAYS:
+            raise ValueError(
+                f"{argument}: several files must each hold an array, {', '.join(ARRAYS)}; got "
+                f"{path.name}. Join text files into one."
+            )
+    source = open_source(list(paths), argument)
+    count = source.shape[0]
+    source.close()
+    table = ArrayFiles(paths, open_filled(paths[0], argument))
+    return Records(list(paths), np.arange(count), table)
+
+
+class ParquetTable:
+    """Columns by name, rows by number."""
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+        self._arrow = import_pyarrow(f"{file.argument}: reading {file.path.name}")
+        with self._opened() as opened:
+            groups = range(opened.num_row_groups)
+            lengths = [opened.metadata.row_group(group).num_rows for group in groups]
+            self._kinds = {entry.name: entry.type for entry in opened.schema_arrow}
+        self._starts = [0, *accumulate(lengths)]
+        self.names: Sequence[str] = list(self._kinds)
+        if len(self) == 0:
+            raise ValueError(f"{file.label} has no rows.")
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def vector_name(self, wanted: str | None) -> str:
+        """The column of vectors that is wanted, or the only one there is."""
+        vectors = [name for name, kind in self._kinds.items() if is_vector(self._arrow, kind)]
+        if wanted is not None:
+            check_named(wanted, self.names, self.file)
+            if wanted in vectors:
+                return wanted
+            raise ValueError(
+                f"{self.file.label}: column {wanted!r} must hold lists of numbers; it holds "
+                f"{self._kinds[wanted]}."
+            )
+        if len(vectors) == 1:
+            return vectors[0]
+        came = f"{len(vectors)} do: {listed(vectors)}" if vectors else "none does"
+        raise ValueError(
+            f"{self.file.label}: one column must hold lists of numbers, the vectors; {came}, of "
+            f"the columns {listed(self.names)}. Name one with vector_column, or embed a "
+            f"text_field."
+        )
+
+    def column(self, name: str) -> list[Any]:
+        with self._opened() as opened:
+            return opened.read(columns=[name]).column(0).to_pylist()
+
+    def take(self, indices: Int[np.ndarray, " k"]) -> Any:
+        """Rows as a table of the same schema, in the order asked for; a row group at a time."""
+        order = np.argsort(indices, kind="stable")
+        groups = np.searchsorted(self._starts, indices[order], side="right") - 1
+        parts = []
+        with self._opened() as opened:
+            empty = opened.schema_arrow.empty_table()
+            for group in np.unique(groups).tolist():
+                local = indices[order[groups == group]] - self._starts[group]
+                parts.append(opened.read_row_group(group).take(self._arrow.array(local)))
+        table = self._arrow.concat_tables([empty, *parts])
+        return table.take(self._arrow.array(np.argsort(order, kind="stable")))
+
+    def write(self, path: Path, indices: Int[np.ndarray, " k"]) -> None:
+        self._arrow.parquet.write_table(self.take(indices), path)
+
+    def _opened(self) -> OpenedParquet:
+        return OpenedParquet(self.file, self._arrow)

@@ -1,0 +1,274 @@
+"""Labels: one per row, by id where there are ids, else by order.
+
+Files that say one thing about each of some rows: ids, or labels.
+
+Which pool rows a file names: by their ids, as a saved selection, or as row numbers.
+"""
+
+import os
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tellmost import numerics
+from tellmost.cli.array_tables import ParquetTable
+from tellmost.cli.reading import OWN_ID
+from tellmost.cli.records import (
+    SHOWN_IDS,
+    Records,
+    as_array,
+    check_named,
+    find_rows,
+    key_of,
+    listed,
+)
+from tellmost.cli.text_formats import Delimited, JsonLines
+from tellmost.cli.text_tables import TextTable, read_lines, suffix_of
+from tellmost.rows.opening import check_indices, open_source, read_array
+from tellmost.rows.pool import Pool
+from tellmost.rows.sources import File, check_there, open_filled
+from tellmost.selecting.selection import Selection
+from tellmost.shapes import Int, Shaped
+
+FORMATS = (".csv", ".tsv", ".jsonl", ".parquet", ".txt")
+
+
+@dataclass(frozen=True)
+class SmallFile:
+    """Columns by name; or one without a name, ``only``."""
+
+    file: File
+    names: Sequence[str]
+    read: Callable[[str], list[Any]]
+    only: list[Any] | None = None
+
+    def column(self, name: str) -> list[Any]:
+        return self.read(check_named(name, self.names, self.file))
+
+    def find(self, names: Sequence[str | None], what: str, way_out: str) -> list[Any]:
+        """The first of these columns that there is, or the only one; else an error."""
+        if self.only is not None:
+            return self.only
+        for name in names:
+            if name is not None and name in self.names:
+                return self.column(name)
+        if len(self.names) == 1:
+            return self.column(self.names[0])
+        raise ValueError(
+            f"{self.file.label} must have a column of {what}; it has {listed(self.names)}. "
+            f"{way_out}"
+        )
+
+
+def open_small(
+    path: Path,
+    argument: str,
+    others: Sequence[str] = (),
+    headers: Collection[str | None] | None = None,
+) -> SmallFile:
+    """A file of one of the formats; ``others`` are those that the caller reads itself.
+
+    ``headers``: what the first cell of a lone column must be to count as its name; None: any word.
+    """
+    check_there(path, argument, "Name one file in it.")
+    file = open_filled(path, argument)
+    match suffix_of(path):
+        case ".txt":
+            lines = [text.strip() for _, text in read_lines(file)]
+            return SmallFile(file, (), list, [text for text in lines if text])
+        case ".csv" | ".tsv":
+            return _open_delimited(file, headers)
+        case ".jsonl":
+            table = TextTable(JsonLines(file))
+            return SmallFile(file, table.names, table.column)
+        case ".parquet":
+            parquet = ParquetTable(file)
+            return SmallFile(file, parquet.names, parquet.column)
+    raise ValueError(
+        f"{argument}: cannot read {path.name}; the formats are {', '.join([*others, *FORMATS])}."
+    )
+
+
+def _open_delimited(file: File, headers: Collection[str | None] | None) -> SmallFile:
+    source = Delimited(file)
+    if source.width == 1 and headers is not None and source.names:
+        source = Delimited(file, has_header=source.names[0] in headers)
+    if source.names:
+        table = TextTable(source)
+        return SmallFile(file, table.names, table.column)
+    if source.width > 1:
+        raise ValueError(
+            f"{file.label} has {source.width} columns without names. Add a header, or keep one."
+        )
+    return SmallFile(file, (), list, [row[0] for _, row in source.rows()])
+
+
+LABEL = "label"  # the column of labels where none is named
+
+
+def read_labels(
+    path: str | os.PathLike[str], argument: str, records: Records, *, column: str | None = None
+) -> Shaped[np.ndarray, " n"]:
+    """A label for each row: numbers stay numbers, for regression; words stay words.
+
+    A .csv, .tsv, .jsonl, .parquet, .txt or .npy file. Rows are matched by id where the file has a
+    column of ids that can be the pool's, else they must be as many, in the same order.
+    """
+    path = Path(path)
+    check_there(path, argument, "Name one file in it.")
+    if path.suffix == ".npy":
+        return _check_all(_load_vector(path, argument), path.name, argument, records)
+    small = open_small(path, argument, (".npy",))
+    ids = _find_ids(small, records)
+    values = _find_labels(small, records, column)
+    if ids is not None:
+        values = _ordered(ids, values, small, records)
+    return _check_all(as_array(values), path.name, argument, records)
+
+
+def _load_vector(path: Path, argument: str) -> np.ndarray:
+    file = open_filled(path, argument)
+    try:
+        values = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        message = str(error).splitlines()[0].rstrip(".")
+        raise ValueError(f"{file.label} is no whole .npy file of labels: {message}.") from error
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1 or values.dtype.kind not in "fiubU":
+        raise ValueError(
+            f"{file.label} must hold one label per row, (n,); got {values.dtype} of shape "
+            f"{values.shape}."
+        )
+    return values
+
+
+def _find_ids(small: SmallFile, records: Records) -> list[Any] | None:
+    """Ids that say which row a label belongs to; None where order has to say it."""
+    name = next((n for n in (records.id_column, OWN_ID) if n in small.names), None)
+    if name is None:
+        return None
+    ids = small.column(name)
+    if records.has_own_ids or set(map(key_of, ids)) == set(map(key_of, records.ids.tolist())):
+        return ids
+    return None
+
+
+def _find_labels(small: SmallFile, records: Records, column: str | None) -> list[Any]:
+    if column is not None:
+        return small.column(column)
+    others = [name for name in small.names if name not in (records.id_column, OWN_ID)]
+    names = [LABEL, *(others if len(others) == 1 else [])]
+    return small.find(names, "labels", "Name one of them.")
+
+
+def _ordered(
+    ids: Sequence[Any], values: Sequence[Any], small: SmallFile, records: Records
+) -> list[Any]:
+    """The labels of the pool's rows; the file may have others as well."""
+    known: dict[str, Any] = {}
+    for identifier, value in zip(ids, values, strict=True):
+        key = key_of(identifier)
+        if key in known:
+            raise ValueError(f"{small.file.label} has two labels for id {identifier!r}. Keep one.")
+        known[key] = value
+    lacking = [i for i in records.ids.tolist() if key_of(i) not in known]
+    if lacking:
+        shown = ", ".join(repr(i) for i in lacking[:SHOWN_IDS])
+        raise ValueError(
+            f"{small.file.label} must have a label for every row of {records.path.name}; "
+            f"{len(lacking):,} ids have none: {shown}{' and more' * (len(lacking) > SHOWN_IDS)}."
+        )
+    return [known[key_of(i)] for i in records.ids.tolist()]
+
+
+def _check_all(
+    labels: Shaped[np.ndarray, " l"], name: str, argument: str, records: Records
+) -> Shaped[np.ndarray, " l"]:
+    n = len(records)
+    if len(labels) != n:
+        raise ValueError(
+            f"{argument}: {name} must have one label per row of {records.path.name}, {n:,}; it "
+            f"has {len(labels):,}. The first line of a .csv file is a header if it is no number; "
+            f"a .txt file has none."
+        )
+    is_float = labels.dtype.kind == "f"
+    is_gap = [label is None or label == "" for label in labels.tolist()]
+    is_bad = ~np.isfinite(labels) if is_float else np.array(is_gap)
+    if is_bad.any():
+        row = int(np.flatnonzero(is_bad)[0])
+        raise ValueError(
+            f"{argument}: {name} must have a label for every row; that of {records.line(row)} of "
+            f"{records.path.name} is {str(labels[row]) or 'empty'}. Leave such rows out of both "
+            f"files."
+        )
+    return labels
+
+
+SAVED = ".tellmost"
+
+
+def match_ids(
+    path: str | os.PathLike[str], records: Records, argument: str
+) -> Int[np.ndarray, " k"]:
+    """Numbers of the pool rows that a file names, in its order.
+
+    A .csv, .tsv, .jsonl or .parquet file with a column of ids, called as the pool's or "id"; ids
+    in a lone column or a .txt file; a saved Selection; an .npy file of row numbers.
+    """
+    path = Path(path)
+    check_there(path, argument, "Name one file in it.")
+    if path.suffix == SAVED:
+        return _rows_of(Selection.load(path), records, argument)
+    if path.suffix == ".npy":
+        return check_indices(read_array(path, argument), argument, len(records)).numpy()
+    names = (records.id_column, OWN_ID)
+    small = open_small(path, argument, (SAVED, ".npy"), headers=names)
+    ids = small.find(names, "ids", f"Name it {records.id_column or OWN_ID!r}.")
+    rows = find_rows(ids, records.ids.tolist(), small.file.label, records.path.name)
+    if {"rank", "index"} <= set(small.names):
+        _check_same_rows(rows, small, records)
+    return rows
+
+
+def _check_same_rows(rows: Int[np.ndarray, " k"], small: SmallFile, records: Records) -> None:
+    """Picks were written with both; ids that are mere line numbers fit any pool."""
+    for row, index in zip(rows.tolist(), small.column("index"), strict=True):
+        if key_of(index) != str(row):
+            raise ValueError(
+                f"{small.file.label} has picks of another pool: its row {index} has an id that is "
+                f"row {row} of {records.path.name}. If only the ids are meant, give them alone, "
+                f"in a .txt file."
+            )
+
+
+def read_observed(
+    path: str | os.PathLike[str], records: Records, argument: str = "observed"
+) -> Selection | torch.Tensor | Int[np.ndarray, " k"]:
+    """What ``select`` takes as observed: a saved Selection, points of an .npy file, or rows."""
+    path = Path(path)
+    check_there(path, argument, "Name one file in it.")
+    if path.suffix == SAVED:
+        return Selection.load(path)  # select checks that it belongs to the pool
+    if path.suffix == ".npy":
+        return read_array(path, argument)
+    return match_ids(path, records, argument)
+
+
+def _rows_of(chosen: Selection, records: Records, argument: str) -> Int[np.ndarray, " k"]:
+    source = open_source(records.vectors, "pool")
+    try:
+        pool = Pool(source, source.device, numerics.BLOCK_BYTES)
+        is_same = pool.fingerprint() == chosen.fingerprint.split("+")[0]
+    finally:
+        source.close()
+    if not is_same:
+        raise ValueError(
+            f"{argument} is a Selection from another pool than {records.path.name}: its row "
+            f"numbers mean other points here. Pass a file of ids."
+        )
+    return chosen.indices
