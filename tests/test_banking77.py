@@ -10,7 +10,7 @@ from banking_excerpt import COUNTING_WORDS, copy_excerpt
 
 pytest.importorskip("matplotlib")
 
-from tellmost.experiments import banking77
+from tellmost_reproduction import banking77
 
 
 @pytest.fixture(scope="module")

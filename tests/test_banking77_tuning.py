@@ -10,9 +10,9 @@ from banking_excerpt import COUNTING_WORDS, copy_excerpt
 
 pytest.importorskip("matplotlib")
 
-from tellmost.experiments import banking77_tuning as tuning
-from tellmost.experiments.banking77 import Queries
 from tellmost.selecting.select import select
+from tellmost_reproduction import banking77_tuning as tuning
+from tellmost_reproduction.banking77 import Queries
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")
 
-from tellmost.experiments import digits
+from tellmost.cli import digits
 
 
 @pytest.fixture(scope="module")

@@ -51,10 +51,6 @@ def serve() -> None:
 
 def load() -> None:
     """What takes long; nothing is computed, so that no threads are there to be lost."""
-    import tellmost.cli.app
-    import tellmost.records
-    import tellmost.selecting
-    import tellmost.studies  # noqa: F401
 
 
 def run_job(arguments, cwd, environment, out, err) -> None:

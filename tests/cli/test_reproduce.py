@@ -6,7 +6,7 @@ pytest.importorskip("typer")
 
 from tellmost.cli.app import app
 from tellmost.cli.ending import run as run_here
-from tellmost.experiments.catalogue import CATALOGUE, Entry, Outcome
+from tellmost_reproduction.catalogue import CATALOGUE, Entry, Outcome
 
 RULE = """
 import tellmost as tm

@@ -3,7 +3,7 @@
 import numpy as np
 
 import oracle
-from tellmost.experiments.gp.settings import Setting
+from tellmost_reproduction.gp.settings import Setting
 
 
 def as_problem(setting: Setting, target_noise: float = 0.0) -> oracle.Problem:

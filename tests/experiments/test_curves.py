@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from tellmost.experiments.gp import comparing
-from tellmost.experiments.gp.curves import Curves, Run, count_runs, needed, trace_curves
-from tellmost.experiments.gp.dense import pick_densely
-from tellmost.experiments.gp.measures import MEASURES, Knowledge
-from tellmost.experiments.gp.methods import METHODS, methods_for
-from tellmost.experiments.gp.picking import pick
-from tellmost.experiments.gp.settings import SMOKE, Size, settings
+from tellmost_reproduction.gp import comparing
+from tellmost_reproduction.gp.curves import Curves, Run, count_runs, needed, trace_curves
+from tellmost_reproduction.gp.dense import pick_densely
+from tellmost_reproduction.gp.measures import MEASURES, Knowledge
+from tellmost_reproduction.gp.methods import METHODS, methods_for
+from tellmost_reproduction.gp.picking import pick
+from tellmost_reproduction.gp.settings import SMOKE, Size, settings
 
 SMALL = settings(SMOKE.side)
 

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from tellmost.experiments import digits_network
+from tellmost_reproduction import digits_network
 
 RESULTS = Path(__file__).parents[2] / "results" / "digits-network" / "summary.json"
 

@@ -5,9 +5,9 @@ import pytest
 from densely import as_problem
 
 import oracle
-from tellmost.experiments.gp import levels
-from tellmost.experiments.gp.measures import information_at, measure, observe
-from tellmost.experiments.gp.settings import settings
+from tellmost_reproduction.gp import levels
+from tellmost_reproduction.gp.measures import information_at, measure, observe
+from tellmost_reproduction.gp.settings import settings
 
 SMALL = settings(14)
 NAMES = ("gp-fig3", "gp-extrapolation-laplace", "gp-heteroscedastic")

@@ -5,10 +5,10 @@ import pytest
 from densely import as_problem
 
 import oracle
-from tellmost.experiments.gp.methods import METHODS, SquaredCTL, methods_for
-from tellmost.experiments.gp.picking import pick
-from tellmost.experiments.gp.settings import SMOKE, settings
 from tellmost.testing import check_rule
+from tellmost_reproduction.gp.methods import METHODS, SquaredCTL, methods_for
+from tellmost_reproduction.gp.picking import pick
+from tellmost_reproduction.gp.settings import SMOKE, settings
 
 SMALL = settings(SMOKE.side)
 

@@ -9,13 +9,13 @@ import torch
 
 pytest.importorskip("matplotlib")
 
-from tellmost.experiments.catalogue import CATALOGUE, Request
-from tellmost.experiments.safebo import pooling
-from tellmost.experiments.safebo.barriers import barriers
-from tellmost.experiments.safebo.methods import BY_KEY
-from tellmost.experiments.safebo.misspecified.findings import judge
-from tellmost.experiments.safebo.misspecified.stretching import stretch
-from tellmost.experiments.safebo.misspecified.studying import (
+from tellmost_reproduction.catalogue import CATALOGUE, Request
+from tellmost_reproduction.safebo import pooling
+from tellmost_reproduction.safebo.barriers import barriers
+from tellmost_reproduction.safebo.methods import BY_KEY
+from tellmost_reproduction.safebo.misspecified.findings import judge
+from tellmost_reproduction.safebo.misspecified.stretching import stretch
+from tellmost_reproduction.safebo.misspecified.studying import (
     FACTORS,
     PRESENT,
     SETTINGS,
@@ -25,11 +25,11 @@ from tellmost.experiments.safebo.misspecified.studying import (
     looks,
     make_jobs,
 )
-from tellmost.experiments.safebo.misspecified.summaries import agrees, group, numbers_of
-from tellmost.experiments.safebo.process import small_process
-from tellmost.experiments.safebo.running import Job, Run, run
-from tellmost.experiments.safebo.tasks import island
-from tellmost.experiments.verdicts import FAILS, HOLDS, IN_PART
+from tellmost_reproduction.safebo.misspecified.summaries import agrees, group, numbers_of
+from tellmost_reproduction.safebo.process import small_process
+from tellmost_reproduction.safebo.running import Job, Run, run
+from tellmost_reproduction.safebo.tasks import island
+from tellmost_reproduction.verdicts import FAILS, HOLDS, IN_PART
 
 
 @pytest.mark.parametrize("factor", FACTORS)

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from tellmost.experiments.networks.claims import CLAIMS
-from tellmost.experiments.networks.comparing import compare
-from tellmost.experiments.networks.curves import Curves
-from tellmost.experiments.networks.equalities import EQUALITIES, repeats
-from tellmost.experiments.networks.experiments import experiments
-from tellmost.experiments.networks.notes import notes_for
-from tellmost.experiments.networks.problems import TASKS
-from tellmost.experiments.networks.running import Run
-from tellmost.experiments.verdicts import FAILS, HOLDS, IN_PART, OPEN, conclude
+from tellmost_reproduction.networks.claims import CLAIMS
+from tellmost_reproduction.networks.comparing import compare
+from tellmost_reproduction.networks.curves import Curves
+from tellmost_reproduction.networks.equalities import EQUALITIES, repeats
+from tellmost_reproduction.networks.experiments import experiments
+from tellmost_reproduction.networks.notes import notes_for
+from tellmost_reproduction.networks.problems import TASKS
+from tellmost_reproduction.networks.running import Run
+from tellmost_reproduction.verdicts import FAILS, HOLDS, IN_PART, OPEN, conclude
 
 KNOWN = experiments()
 ROUNDS, SEEDS = 20, 4

@@ -9,10 +9,10 @@ import torch
 import oracle_networks
 import tellmost as tm
 from oracle_networks import inner
-from tellmost.experiments.networks.problems import CIFAR, read_problem
-from tellmost.experiments.networks.settings import EMBEDDINGS
-from tellmost.experiments.networks.training import training_of
 from tellmost.finetune import Inputs, embed
+from tellmost_reproduction.networks.problems import CIFAR, read_problem
+from tellmost_reproduction.networks.settings import EMBEDDINGS
+from tellmost_reproduction.networks.training import training_of
 
 CANDIDATES, TARGETS, PICKS = 80, 5, 10
 EXAMPLES = 40

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 import oracle_networks
-from tellmost.experiments.networks.convnet import draw_small_head
-from tellmost.experiments.networks.efficientnet import (
+from tellmost_reproduction.networks.convnet import draw_small_head
+from tellmost_reproduction.networks.efficientnet import (
     BLOCK_PARTS,
     LAST_BLOCK,
     PARTS,
@@ -23,13 +23,13 @@ from tellmost.experiments.networks.efficientnet import (
     prepare,
     read_weights,
 )
-from tellmost.experiments.networks.images import read_cifar, read_idx, read_mnist
-from tellmost.experiments.networks.keeping_best import Best
-from tellmost.experiments.networks.problems import CIFAR, MNIST, among, read_problem
-from tellmost.experiments.networks.settings import STANDARD, variant
-from tellmost.experiments.networks.splitting import split
-from tellmost.experiments.networks.stepping import Stepper, plan_epochs
-from tellmost.experiments.networks.training import training_of
+from tellmost_reproduction.networks.images import read_cifar, read_idx, read_mnist
+from tellmost_reproduction.networks.keeping_best import Best
+from tellmost_reproduction.networks.problems import CIFAR, MNIST, among, read_problem
+from tellmost_reproduction.networks.settings import STANDARD, variant
+from tellmost_reproduction.networks.splitting import split
+from tellmost_reproduction.networks.stepping import Stepper, plan_epochs
+from tellmost_reproduction.networks.training import training_of
 
 
 def published_weights(seed=0):

@@ -7,23 +7,23 @@ import numpy as np
 import pytest
 import torch
 
-from tellmost.experiments.catalogue import CATALOGUE, Request
-from tellmost.experiments.networks.claims import CLAIMS, judge, unjudged
-from tellmost.experiments.networks.curves import Curves
-from tellmost.experiments.networks.experiments import experiments, jobs_in_order
-from tellmost.experiments.networks.numbering import is_near, numbers_of
-from tellmost.experiments.networks.pages import write_page
-from tellmost.experiments.networks.problems import CIFAR, MNIST, read_problem
-from tellmost.experiments.networks.reproducing import reproduce
-from tellmost.experiments.networks.running import Bench, Run
-from tellmost.experiments.networks.scheduling import open_jobs
-from tellmost.experiments.networks.settings import chosen, smaller
-from tellmost.experiments.networks.sticking import count_picks
-from tellmost.experiments.networks.storing import append_run, read_runs, write_runs
-from tellmost.experiments.networks.tables import PAPER, table_of_noise
-from tellmost.experiments.networks.timing import time_everything
 from tellmost.finetune import Targeted
 from tellmost.finetune.baselines import Random
+from tellmost_reproduction.catalogue import CATALOGUE, Request
+from tellmost_reproduction.networks.claims import CLAIMS, judge, unjudged
+from tellmost_reproduction.networks.curves import Curves
+from tellmost_reproduction.networks.experiments import experiments, jobs_in_order
+from tellmost_reproduction.networks.numbering import is_near, numbers_of
+from tellmost_reproduction.networks.pages import write_page
+from tellmost_reproduction.networks.problems import CIFAR, MNIST, read_problem
+from tellmost_reproduction.networks.reproducing import reproduce
+from tellmost_reproduction.networks.running import Bench, Run
+from tellmost_reproduction.networks.scheduling import open_jobs
+from tellmost_reproduction.networks.settings import chosen, smaller
+from tellmost_reproduction.networks.sticking import count_picks
+from tellmost_reproduction.networks.storing import append_run, read_runs, write_runs
+from tellmost_reproduction.networks.tables import PAPER, table_of_noise
+from tellmost_reproduction.networks.timing import time_everything
 
 KNOWN = experiments()
 LEVELS = {"itl": 0.88, "vtl": 0.87, "ctl": 0.86, "random": 0.80, "cosine": 0.75}

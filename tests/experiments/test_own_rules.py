@@ -2,10 +2,10 @@
 
 import pytest
 
-from tellmost.experiments.catalogue import CATALOGUE, Request
-from tellmost.experiments.gp.curves import trace_curves
-from tellmost.experiments.gp.own_rules import read_methods
-from tellmost.experiments.gp.settings import Size, settings
+from tellmost_reproduction.catalogue import CATALOGUE, Request
+from tellmost_reproduction.gp.curves import trace_curves
+from tellmost_reproduction.gp.own_rules import read_methods
+from tellmost_reproduction.gp.settings import Size, settings
 
 RULES = """
 from dataclasses import dataclass

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from tellmost.experiments.safebo import orders, places
-from tellmost.experiments.safebo.barriers import barriers, third_bump
-from tellmost.experiments.safebo.claims import CLAIMS
-from tellmost.experiments.safebo.comparing import compare, describe_rounds, rounds_needed
-from tellmost.experiments.safebo.methods import BY_KEY, METHODS
-from tellmost.experiments.safebo.process import small_process
-from tellmost.experiments.safebo.records import Experiment, Record
-from tellmost.experiments.safebo.running import Run
-from tellmost.experiments.safebo.settings import EXPERIMENTS
-from tellmost.experiments.safebo.tasks import bumps, island
-from tellmost.experiments.verdicts import FAILS, HOLDS, IN_PART
+from tellmost_reproduction.safebo import orders, places
+from tellmost_reproduction.safebo.barriers import barriers, third_bump
+from tellmost_reproduction.safebo.claims import CLAIMS
+from tellmost_reproduction.safebo.comparing import compare, describe_rounds, rounds_needed
+from tellmost_reproduction.safebo.methods import BY_KEY, METHODS
+from tellmost_reproduction.safebo.process import small_process
+from tellmost_reproduction.safebo.records import Experiment, Record
+from tellmost_reproduction.safebo.running import Run
+from tellmost_reproduction.safebo.settings import EXPERIMENTS
+from tellmost_reproduction.safebo.tasks import bumps, island
+from tellmost_reproduction.verdicts import FAILS, HOLDS, IN_PART
 
 SEEDS, ROUNDS = 4, 6
 

@@ -9,15 +9,15 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from tellmost.experiments.catalogue import CATALOGUE, Request
-from tellmost.experiments.numbers import Numbers, Series, find_differences, read_expected
-from tellmost.experiments.safebo.claims import RULE
-from tellmost.experiments.safebo.methods import BY_KEY
-from tellmost.experiments.safebo.numbers import PACKAGE, agrees, numbers_of
-from tellmost.experiments.safebo.records import Record
-from tellmost.experiments.safebo.running import Job, run
-from tellmost.experiments.safebo.settings import EXPERIMENTS, SMOKE_ROUNDS, SMOKE_SEEDS
-from tellmost.experiments.verdicts import FAILS, HOLDS, IN_PART, OPEN
+from tellmost_reproduction.catalogue import CATALOGUE, Request
+from tellmost_reproduction.numbers import Numbers, Series, find_differences, read_expected
+from tellmost_reproduction.safebo.claims import RULE
+from tellmost_reproduction.safebo.methods import BY_KEY
+from tellmost_reproduction.safebo.numbers import PACKAGE, agrees, numbers_of
+from tellmost_reproduction.safebo.records import Record
+from tellmost_reproduction.safebo.running import Job, run
+from tellmost_reproduction.safebo.settings import EXPERIMENTS, SMOKE_ROUNDS, SMOKE_SEEDS
+from tellmost_reproduction.verdicts import FAILS, HOLDS, IN_PART, OPEN
 
 ROOT = Path(__file__).parents[2]
 PICTURES = {"safebo-2d": "maps", "safebo-barriers": "picks"}

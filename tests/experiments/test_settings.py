@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tellmost.experiments.gp import settings as module
-from tellmost.experiments.gp.measures import rank
-from tellmost.experiments.gp.settings import FULL, SMOKE, check_counts, settings
+from tellmost_reproduction.gp import settings as module
+from tellmost_reproduction.gp.measures import rank
+from tellmost_reproduction.gp.settings import FULL, SMOKE, check_counts, settings
 
 ALL = settings()
 

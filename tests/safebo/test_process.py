@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import oracle_reactor
-from tellmost.experiments.safebo.methods import BY_KEY
-from tellmost.experiments.safebo.process import (
+from tellmost_reproduction.safebo.methods import BY_KEY
+from tellmost_reproduction.safebo.process import (
     HOTTEST,
     NOISE_STD,
     PRIORS,
@@ -16,8 +16,8 @@ from tellmost.experiments.safebo.process import (
     fit_priors,
     process,
 )
-from tellmost.experiments.safebo.reactor import RECIPES, make_batch
-from tellmost.experiments.safebo.running import Job, run
+from tellmost_reproduction.safebo.reactor import RECIPES, make_batch
+from tellmost_reproduction.safebo.running import Job, run
 
 
 def test_the_reactor_agrees_with_a_slow_version_of_its_equations():

@@ -4,15 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from tellmost.experiments.safebo.quadcopter import (
-    CODE,
-    TEXT,
-    Quadcopter,
-    make_optimizer,
-    plan_controls,
-)
-from tellmost.experiments.safebo.quadcopter.costs import HOVER, total_cost
-from tellmost.experiments.safebo.quadcopter.dynamics import (
+from tellmost_reproduction.safebo.quadcopter.configurations import CODE, TEXT, make_optimizer
+from tellmost_reproduction.safebo.quadcopter.costs import HOVER, total_cost
+from tellmost_reproduction.safebo.quadcopter.dynamics import (
     INERTIA,
     START,
     STEP_SECONDS,
@@ -20,8 +14,9 @@ from tellmost.experiments.safebo.quadcopter.dynamics import (
     advance,
     fly,
 )
-from tellmost.experiments.safebo.quadcopter.slopes import ORACLE, estimate_slopes
-from tellmost.experiments.safebo.quadcopter.task import SAFE_SEED
+from tellmost_reproduction.safebo.quadcopter.ilqr import plan_controls
+from tellmost_reproduction.safebo.quadcopter.slopes import ORACLE, estimate_slopes
+from tellmost_reproduction.safebo.quadcopter.task import SAFE_SEED, Quadcopter
 
 
 @pytest.fixture(scope="module")

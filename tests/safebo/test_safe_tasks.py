@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tellmost as tm
-from tellmost.experiments.safebo.tasks import bumps, island
+from tellmost_reproduction.safebo.tasks import bumps, island
 
 
 def test_the_1d_task_has_its_golden_numbers():

@@ -18,7 +18,7 @@ def demo(out: Out = Path("tellmost-demo"), debug: options.Debug = False) -> int:
     thirty unlabelled images of 3, 6 and 9. Beside it: nearest neighbours and random choice, with a
     classifier's accuracy over five seeds. Writes picks, a figure, a page and all numbers.
     """
-    from tellmost.experiments import digits
+    from tellmost.cli import digits
 
     digits.main(["--out", str(out)])
     return DONE

@@ -8,7 +8,7 @@ import typer
 
 from tellmost.cli import options
 from tellmost.cli.ending import DONE, FAILED, UsageError
-from tellmost.experiments.catalogue import CATALOGUE, Entry, Request
+from tellmost_reproduction.catalogue import CATALOGUE, Entry, Request
 
 Name = Annotated[
     str | None,
@@ -128,7 +128,7 @@ def check_rules(names: list[str]) -> None:
     """Whether they can be found and made; what is wrong with them is a matter of usage."""
     if not names:
         return
-    from tellmost.experiments.gp.own_rules import read_methods
+    from tellmost_reproduction.gp.own_rules import read_methods
 
     try:
         read_methods(names)

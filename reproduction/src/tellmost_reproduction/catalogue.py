@@ -1,0 +1,97 @@
+"""The experiments that ``tellmost reproduce`` knows. Nothing here loads torch.
+
+A module of experiments has ``reproduce(name, request) -> Outcome``; to add one, add its entry.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is wanted of an experiment."""
+
+    out: Path  # each experiment writes into a folder of its name in it
+    is_smoke: bool = False  # a tiny size, to see that it runs
+    rules: tuple[str, ...] = ()  # the user's, each as package.module:MyRule
+    progress: bool | None = None
+    data: Path | None = None  # a folder with the files that an experiment reads
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run has to say, where it differs from the expected values, and what it wrote."""
+
+    text: str
+    differences: tuple[str, ...]
+    written: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An experiment by its name, what it shows, and the module that runs it."""
+
+    name: str
+    title: str
+    module: str
+    needs_data: bool = False  # but for smoke size
+
+    def run(self, request: Request) -> Outcome:
+        reproduce: Callable[[str, Request], Outcome] = import_module(self.module).reproduce
+        return reproduce(self.name, request)
+
+
+GP = "tellmost_reproduction.gp.reproducing"
+SAFE = "tellmost_reproduction.safebo.reproducing"
+MISSPECIFIED = "tellmost_reproduction.safebo.misspecified.reproducing"
+NETWORKS = "tellmost_reproduction.networks.reproducing"
+
+CATALOGUE = {
+    name: Entry(name, title, module, needs_data=module == NETWORKS)
+    for name, title, module in (
+        ("gp", "all of the Gaussian-process experiments below", GP),
+        ("gp-fig2", "the first 25 picks of ITL, two kernels, two places of the targets", GP),
+        ("gp-fig3", "entropy and standard deviation, Gaussian kernel, targets inside", GP),
+        ("gp-laplace", "the same under the Laplace kernel", GP),
+        ("gp-extrapolation", "targets mostly outside the sample space, Gaussian kernel", GP),
+        ("gp-extrapolation-laplace", "the same under the Laplace kernel", GP),
+        ("gp-heteroscedastic", "ten times the noise in a square among the targets", GP),
+        ("gp-sparse", "few targets in a large domain", GP),
+        ("safebo", "all of the experiments with safe optimization below", SAFE),
+        ("safebo-1d", "to the higher of two hills, through a barely safe valley", SAFE),
+        ("safebo-2d", "an island, with the maximum off its shore", SAFE),
+        ("safebo-barriers", "jumping past local barriers, a reconstruction", SAFE),
+        ("safebo-quadcopter", "gains of a quadcopter, as in the published code", SAFE),
+        ("safebo-quadcopter-text", "the same with the beta of the paper's text", SAFE),
+        ("safebo-process", "beyond the paper: a 6d process with two graded limits", SAFE),
+        ("safebo-misspecified", "lengthscales wrong by a factor of two", MISSPECIFIED),
+        ("nn", "all of the network experiments below", NETWORKS),
+        ("nn-mnist", "figure 4, left: digits 3, 6 and 9, a network from scratch", NETWORKS),
+        (
+            "nn-cifar100",
+            "figure 4, right: classes 0 to 9 of CIFAR-100, fine-tuned; Lite0 for B0",
+            NETWORKS,
+        ),
+        ("nn-inside", "the same where the targets can be chosen too; Lite0 for B0", NETWORKS),
+        ("nn-embeddings", "loss gradients against the last layer; Lite0 for B0", NETWORKS),
+        ("nn-laplace", "a Laplace approximation of the weights' covariance", NETWORKS),
+        ("nn-batches", "conditional batches against the b best; Lite0 for B0", NETWORKS),
+        ("nn-baselines", "TypiClust, ProbCover and EIG; Lite0 for B0", NETWORKS),
+        ("nn-undirected", "rules that do not look at the targets; Lite0 for B0", NETWORKS),
+        ("nn-scarce", "80% of the task's images taken from the pool; Lite0 for B0", NETWORKS),
+        ("nn-lopsided", "half the targets of some classes taken away; Lite0 for B0", NETWORKS),
+        ("nn-candidates", "VTL, and the number of candidates of a round; Lite0 for B0", NETWORKS),
+        ("nn-per-round", "how many of the targets a round looks at; Lite0 for B0", NETWORKS),
+        ("nn-targets", "how many targets there are; Lite0 for B0", NETWORKS),
+        ("nn-rho", "the table of noise standard deviations; Lite0 for B0", NETWORKS),
+        (
+            "nn-beyond",
+            "beyond the paper: whole pool, earlier rounds, noise ratios; Lite0 for B0",
+            NETWORKS,
+        ),
+    )
+}
+"""All of them by name, in the order of the paper."""

@@ -1,0 +1,176 @@
+"""Figures: accuracy and share of picks against labels, a row of panels for each dataset.
+
+Where a figure has too many curves for one panel, each rule has a row.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tellmost.report.drawing import label_ends, make_figure
+from tellmost_reproduction.networks.curves import Curves
+from tellmost_reproduction.networks.problems import CIFAR, MNIST
+from tellmost_reproduction.networks.settings import Configuration
+from tellmost_reproduction.networks.tables import shown
+
+Style = tuple[str, str, float]
+"""Colour, dashes, width."""
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart
+STYLES: dict[str, Style] = {
+    "itl": ("#0072B2", "-", 2.2),
+    "vtl": ("#D55E00", "-", 2.2),
+    "ctl": ("#E69F00", "-", 1.6),
+    "cosine": ("#CC79A7", "-", 1.3),
+    "information-density": ("#56B4E9", "-", 1.3),
+    "badge": ("#009E73", "-", 1.3),
+    "random": ("#8a8a8a", "-", 1.6),
+    "inside-all": ("#000000", "-", 1.6),
+}
+SEQUENCE = ("#86bbdc", "#4a90c9", "#1c5fa8", "#08224f")
+"""For curves that differ by a number alone: the larger it is, the darker."""
+
+OTHERS = ("#5b2a86", "#7a3b1d", "#3d5a1f", "#b8860b", "#2f4f4f", "#a0307a", "#4682b4", "#000000")
+DASHES = ("--", ":", "-.")
+ROWS = {"nn-candidates": ("itl", "vtl", "ctl"), "nn-beyond": ("itl", "vtl", "cosine")}
+"""Methods that have a row of panels each, with Random in every row."""
+
+NUMBERED: dict[str, tuple[str, Callable[[Configuration], int | None]]] = {
+    "nn-candidates": ("k", lambda one: one.candidates),
+    "nn-per-round": ("m", lambda one: one.targets_per_round),
+    "nn-targets": ("M", lambda one: one.targets),
+}
+"""Experiments whose curves differ by a number: its letter, and where it is found."""
+
+NETWORKS = {CIFAR: "CIFAR-100 (Lite0)", MNIST: "MNIST"}
+SHORT_LABEL = 26  # characters; longer ones have a wider figure, not narrower panels
+PANELS = (("accuracy", "Accuracy on the task"), ("share", "Share of picks from the task"))
+
+
+def draw_curves(curves: Curves) -> "Figure":
+    """All configurations that there are runs of; of the noise ratios the default alone."""
+    rows = [
+        (dataset, drawn)
+        for dataset in curves.experiment.datasets
+        if shown(curves, dataset)
+        for drawn in rows_of(curves, dataset)
+    ]
+    longest = max(len(label_of(curves, one)) for _, drawn in rows for one in drawn)
+    width = 11.0 + 0.15 * max(longest - SHORT_LABEL, 0)
+    figure = make_figure(width, (4.2 if len(rows) < 3 else 3.4) * len(rows))
+    panels = figure.subplots(len(rows), 2, squeeze=False)
+    for row, (dataset, drawn) in zip(panels, rows, strict=True):
+        for axes, (measure, title) in zip(row, PANELS, strict=True):
+            draw_measure(axes, curves, drawn, measure)
+            draw_levels(axes, curves, dataset, measure)
+            axes.set_title(f"{title}, {NETWORKS[dataset]}", loc="left", fontsize=10)
+            label_ends(axes)
+    return figure
+
+
+def rows_of(curves: Curves, dataset: str) -> list[list[Configuration]]:
+    """What a row of panels shows."""
+    drawn = [one for one in shown(curves, dataset) if is_drawn(one)]
+    methods = ROWS.get(curves.experiment.name)
+    if methods is None:
+        return [drawn]
+    rows = [[one for one in drawn if method_of(one) in (key, "random")] for key in methods]
+    return [row for row in rows if any(method_of(one) != "random" for one in row)]
+
+
+def draw_measure(axes: "Axes", curves: Curves, drawn: list[Configuration], measure: str) -> None:
+    styles = styles_for(curves.experiment.name, drawn)
+    for one in drawn:
+        color, dashes, width = styles[one.name]
+        values, labels = curves.values(measure, one.name), curves.labels(one.name)
+        mean = values.mean(axis=0)
+        axes.plot(labels, mean, dashes, color=color, linewidth=width, label=label_of(curves, one))
+        if len(values) > 1:
+            error = values.std(axis=0, ddof=1) / len(values) ** 0.5
+            axes.fill_between(
+                labels, mean - error, mean + error, color=color, alpha=0.2, linewidth=0
+            )
+    axes.set_xlabel("labels bought (seeds of a curve in brackets)")
+    axes.set_xlim(0, max(curves.labels(one.name)[-1] for one in drawn))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.25, linewidth=0.6)
+
+
+def label_of(curves: Curves, one: Configuration) -> str:
+    """With its seeds: curves of three beside those of ten are not to be read alike."""
+    stuck = ", stuck" if curves.is_stuck(one.name) else ""
+    return f"{words_for(curves, one)} ({len(curves.of_name(one.name))}){stuck}"
+
+
+def words_for(curves: Curves, one: Configuration) -> str:
+    """The usual number is named too where curves differ by it."""
+    if curves.experiment.name not in NUMBERED or method_of(one) == "random":
+        return one.label
+    letter, number = NUMBERED[curves.experiment.name]
+    return one.label if f"{letter} = " in one.label else f"{one.label}, {letter} = {number(one):,}"
+
+
+def is_drawn(one: Configuration) -> bool:
+    """What is reached with the targets alone is a level; other noise ratios are in the tables."""
+    is_default = one.name.startswith(f"{one.dataset}/ratio-1/")
+    return one.pool != "targets" and (is_default or "/ratio-" not in one.name)
+
+
+def draw_levels(axes: "Axes", curves: Curves, dataset: str, measure: str) -> None:
+    """What is reached with all of the targets: a level, from the labels that they cost."""
+    for one in shown(curves, dataset):
+        if one.pool != "targets" or measure != "accuracy":
+            continue
+        level = curves.last(measure, one.name)
+        ends = (float(curves.labels(one.name)[-1]), axes.get_xlim()[1])
+        label = label_of(curves, one)
+        axes.plot(ends, (level.value,) * 2, "--", color="#000000", linewidth=1.4, label=label)
+        error = level.error or 0.0
+        low, high = level.value - error, level.value + error
+        axes.fill_between(ends, low, high, color="#000000", alpha=0.12, linewidth=0)
+
+
+def method_of(one: Configuration) -> str:
+    """By which a curve has its colour."""
+    last = one.name.rsplit("/", 1)[-1]
+    return last if last in STYLES else last.split("-", 1)[0]
+
+
+def styles_for(experiment: str, drawn: list[Configuration]) -> dict[str, Style]:
+    if experiment in NUMBERED:
+        return styles_by_number(drawn, NUMBERED[experiment][1])
+    return styles_by_method(drawn, has_own_row=experiment in ROWS)
+
+
+def styles_by_number(
+    drawn: list[Configuration], number: Callable[[Configuration], int | None]
+) -> dict[str, Style]:
+    others = sorted(
+        (one for one in drawn if method_of(one) != "random"), key=lambda o: number(o) or 0
+    )
+    colors = SEQUENCE[-len(others) :]
+    made = {one.name: (c, "-", 1.8) for one, c in zip(others, colors, strict=True)}
+    return {one.name: made.get(one.name, STYLES["random"]) for one in drawn}
+
+
+def styles_by_method(drawn: list[Configuration], *, has_own_row: bool) -> dict[str, Style]:
+    """A method keeps its colour; a variant has dashes, or a colour if no other method is there."""
+    made: dict[str, Style] = {}
+    others, dashed = 0, dict.fromkeys(STYLES, 0)
+    for one in drawn:
+        method = method_of(one)
+        is_variant = method in STYLES and any(s[0] == STYLES[method][0] for s in made.values())
+        if method not in STYLES or (is_variant and has_own_row):
+            made[one.name] = (OTHERS[others % len(OTHERS)], "-", 1.3)
+            others += 1
+        elif is_variant:
+            color, _, width = STYLES[method]
+            made[one.name] = (color, DASHES[dashed[method] % len(DASHES)], width)
+            dashed[method] += 1
+        else:
+            made[one.name] = STYLES[method]
+    return made

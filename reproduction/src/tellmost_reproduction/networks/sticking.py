@@ -1,0 +1,136 @@
+"""Why some rules get stuck on MNIST: what they picked, and how sure a network is after one image.
+
+    python -m tellmost_reproduction.networks.sticking --data folder \
+        --runs results/nn/runs.jsonl.gz --out results/nn/sticking.json --seeds 2
+
+Runs on a CPU: in seconds what is told by the stored runs and by one training on one image, and in
+about a quarter of an hour, for two seeds, what ties between epochs change. ``--seeds 0`` leaves
+that out.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from tellmost.finetune import Inputs, embed
+from tellmost.selecting.select import select
+from tellmost.shapes import Float, Int
+from tellmost_reproduction.keeping import keep_text
+from tellmost_reproduction.networks.curves import Curves
+from tellmost_reproduction.networks.experiments import experiments
+from tellmost_reproduction.networks.images import read_mnist
+from tellmost_reproduction.networks.problems import MNIST, Problem, read_problem
+from tellmost_reproduction.networks.running import Run
+from tellmost_reproduction.networks.settings import EMBEDDINGS, NOISE_STD, RULES
+from tellmost_reproduction.networks.storing import RunId, read_runs
+from tellmost_reproduction.networks.training import training_of
+from tellmost_reproduction.networks.tying import ALSO, TRIAL, try_first_ties
+
+CANDIDATES, TARGETS, PICKS = 1_000, 3, 5
+
+
+def count_picks(
+    runs: Mapping[RunId, Run], digits: Int[np.ndarray, " n"]
+) -> dict[str, dict[str, Any]]:
+    """Of those that are stuck: labels of the task by seed, and the digit picked most."""
+    found: dict[str, dict[str, Any]] = {}
+    for experiment in experiments().values():
+        curves = Curves.of(experiment, runs)
+        for name in curves.stuck():
+            picked = np.concatenate([digits[run.picks] for run in curves.of_name(name)])
+            counts = np.bincount(picked, minlength=10)
+            found[name] = {
+                "task_labels": [run.in_task[-1] for run in curves.of_name(name)],
+                "accuracy": [run.accuracy[-1] for run in curves.of_name(name)],
+                "digit": int(counts.argmax()),
+                "share": float(counts.max() / counts.sum()),
+            }
+    return found
+
+
+def look_after_one_image(
+    problem: Problem, digits: Int[np.ndarray, " n"], *, candidates: int = CANDIDATES
+) -> dict[str, Any]:
+    """Train on one image of the first class; gaps of the logits by digit, and the gains."""
+    model = problem.draw(0).eval()
+    training = training_of(model, problem, 10)
+    training.start(0)
+    inside = np.flatnonzero(problem.is_in_task)
+    first = inside[problem.labels[inside] == 0][0]
+    training(model, problem.inputs[[first]], torch.tensor([0]), 1)
+    rows = np.random.default_rng(0).choice(len(digits), candidates, replace=False)
+    gaps = gaps_of(model, problem, rows)
+    return {
+        "digit": int(digits[first]),
+        "gap_medians": {
+            str(digit): float(np.median(gaps[digits[rows] == digit]))
+            for digit in np.unique(digits)
+        },
+        "gap_range": [float(gaps.min()), float(gaps.max())],
+        "smallest_gaps": digits[rows][np.argsort(gaps)[:20]].tolist(),
+        "picks": pick(model, problem, np.concatenate([inside[-TARGETS:], rows]), digits),
+    }
+
+
+@torch.no_grad()
+def gaps_of(
+    model: nn.Module, problem: Problem, rows: Int[np.ndarray, " k"]
+) -> Float[np.ndarray, " k"]:
+    """By how many nats the logit of the first class is above the largest other."""
+    outputs = model(problem.inputs[torch.from_numpy(rows)]).double()
+    return (outputs[:, 0] - outputs[:, 1:].amax(dim=1)).numpy()
+
+
+def pick(
+    model: nn.Module, problem: Problem, rows: Int[np.ndarray, " k"], digits: Int[np.ndarray, " n"]
+) -> dict[str, dict[str, Any]]:
+    """The first picks by loss gradients: their gains, places among the candidates, digits."""
+    embedded = embed(model, Inputs(problem.inputs, rows, "pool"), EMBEDDINGS["loss"][1])
+    points, made = embedded.points, {}
+    for label, rule in RULES.values():
+        chosen = select(
+            points[TARGETS:],
+            points[:TARGETS],
+            PICKS,
+            rule=rule,
+            kernel=embedded.kernel,
+            noise_std=NOISE_STD[MNIST],
+            progress=False,
+        )
+        made[f"G-{label}"] = {
+            "gains": chosen.gains.tolist(),
+            "rows": chosen.indices.tolist(),
+            "digits": digits[rows[TARGETS:]][chosen.indices].tolist(),
+        }
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--runs", type=Path, nargs="+", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=2, help="of the trial of ties; 0: none")
+    given = parser.parse_args(arguments)
+    torch.set_num_threads(1)  # so that it adds in one order
+    digits = read_mnist(given.data).train_labels.astype(np.int64)
+    problem = read_problem(MNIST, given.data, torch.device("cpu"))
+    runs = read_runs(given.runs)
+    found: dict[str, Any] = {
+        "picks": count_picks(runs, digits),
+        "after_one_image": look_after_one_image(problem, digits),
+    }
+    if given.seeds:
+        names = [*found["picks"], *ALSO]
+        found[TRIAL] = try_first_ties(problem, names, runs, seeds=given.seeds)
+    keep_text(json.dumps(found, indent=1) + "\n", given.out)
+
+
+if __name__ == "__main__":
+    main()

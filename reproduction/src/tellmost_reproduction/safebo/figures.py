@@ -1,0 +1,89 @@
+"""Regret and size of the safe set against rounds, for all methods."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tellmost.report.drawing import label_ends, make_figure
+from tellmost.shapes import Int
+from tellmost_reproduction.safebo.process import Process
+from tellmost_reproduction.safebo.records import Record
+from tellmost_reproduction.safebo.tasks import Task
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# a colour for each kind of method, dashes for its variants
+STYLES: dict[str, tuple[str, str, float]] = {
+    "itl": ("#0072B2", "-", 2.4),
+    "vtl": ("#D55E00", "-", 2.4),
+    "itl-thompson": ("#0072B2", "--", 1.6),
+    "itl-expanders": ("#0072B2", ":", 2.0),
+    "vtl-expanders": ("#D55E00", ":", 2.0),
+    "safeopt": ("#009E73", "-", 1.5),
+    "safeopt-oracle": ("#009E73", "--", 1.5),
+    "safeopt-estimated": ("#009E73", ":", 1.8),
+    "safeopt-expanders": ("#009E73", "-.", 1.6),
+    "heuristic-safeopt": ("#4d7a1f", "-.", 1.4),
+    "goose": ("#9b4f96", "-", 1.5),
+    "goose-oracle": ("#9b4f96", "--", 1.5),
+    "goose-estimated": ("#9b4f96", ":", 1.8),
+    "ise": ("#000000", "-", 1.4),
+    "ise-bo": ("#000000", "--", 1.4),
+    "eic": ("#E69F00", "-", 1.8),
+    "ucb": ("#56B4E9", "-", 1.6),
+    "uncertainty": ("#b08968", "-", 1.4),
+    "random": ("#8a8a8a", "-", 1.3),
+}
+GREY = "#555555"
+MOST_STEPS = 250
+
+
+def draw_curves(record: Record) -> "Figure":
+    """The means over the seeds, with a band of one standard error."""
+    figure = make_figure(12.0, 5.6)
+    left, right = figure.subplots(1, 2)
+    _draw(left, record, "regret")
+    unit = ", kg/h" if isinstance(record.challenge, Process) else ""
+    left.set_title(f"Simple regret of the recommendation{unit}", loc="left", fontsize=10)
+    _draw(right, record, "safe")
+    right.set_title("Points known to be safe", loc="left", fontsize=10)
+    if isinstance(record.challenge, Task | Process):
+        _draw_level(right, int(record.challenge.is_safe.sum()), "all that are safe")
+    for axes in (left, right):
+        label_ends(axes)
+    return figure
+
+
+def _draw(axes: "Axes", record: Record, measure: str) -> None:
+    steps = drawn_steps(record.rounds)
+    for key in record.keys:
+        color, dashes, width = STYLES[key]
+        mean, error = record.mean(measure, key)[steps], record.error(measure, key)[steps]
+        axes.plot(steps, mean, dashes, color=color, linewidth=width, label=record.label(key))
+        axes.fill_between(steps, mean - error, mean + error, color=color, alpha=0.12, linewidth=0)
+    axes.set_xlabel("rounds")
+    axes.set_xlim(0, record.rounds)
+    axes.set_ylim(bottom=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.25, linewidth=0.6)
+
+
+def drawn_steps(rounds: int) -> Int[np.ndarray, " s"]:
+    """All rounds, or evenly spread ones: more than the eye can tell apart make a large file."""
+    return np.unique(np.linspace(0, rounds, min(rounds, MOST_STEPS) + 1).astype(np.int64))
+
+
+def _draw_level(axes: "Axes", level: float, text: str) -> None:
+    axes.set_ylim(top=max(1.06 * level, axes.get_ylim()[1]))
+    axes.axhline(level, color=GREY, linewidth=1.0, linestyle=(0, (6, 3)))
+    axes.annotate(
+        text,
+        (0.02, level),
+        xycoords=axes.get_yaxis_transform(),
+        xytext=(0, 3),
+        textcoords="offset points",
+        fontsize=8,
+        color=GREY,
+    )

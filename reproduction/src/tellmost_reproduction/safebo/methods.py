@@ -1,0 +1,65 @@
+"""The methods that are compared, under one interface: they differ in the choice alone."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tellmost.safebo.baselines import (
+    EIC,
+    ISE,
+    ISEBO,
+    GoOSE,
+    HeuristicSafeOpt,
+    SafeOpt,
+    SafeRandom,
+    SafeUCB,
+    SafeUncertainty,
+)
+from tellmost.safebo.strategies import Strategy
+from tellmost.targets import PotentialExpanders, ThompsonMaximizers
+from tellmost_reproduction.safebo.expanding import ExpandersAlone
+from tellmost_reproduction.safebo.tasks import Constants
+
+THOMPSON = ThompsonMaximizers(K=10)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A rule with its targets, or a strategy in their place."""
+
+    key: str
+    label: str
+    rule: str = "vtl"
+    targets: Any = None  # None: potential maximizers
+    strategy: Strategy | None = None
+    lipschitz: Constants | None = None  # which constants it is given; None: it needs none
+    is_extra: bool = False  # the paper does not have it
+
+
+METHODS = (
+    Method("itl", "ITL", rule="itl"),
+    Method("vtl", "VTL", rule="vtl"),
+    Method("itl-thompson", "ITL, Thompson", rule="itl", targets=THOMPSON),
+    Method("safeopt", "SafeOpt, true L", strategy=SafeOpt(), lipschitz="true", is_extra=True),
+    Method("safeopt-oracle", "SafeOpt, oracle L", strategy=SafeOpt(), lipschitz="oracle"),
+    Method("safeopt-estimated", "SafeOpt, est. L", strategy=SafeOpt(), lipschitz="estimated"),
+    Method("heuristic-safeopt", "Heuristic SafeOpt", strategy=HeuristicSafeOpt()),
+    Method("goose", "GoOSE, true L", strategy=GoOSE(), lipschitz="true", is_extra=True),
+    Method("goose-oracle", "GoOSE, oracle L", strategy=GoOSE(), lipschitz="oracle"),
+    Method("goose-estimated", "GoOSE, est. L", strategy=GoOSE(), lipschitz="estimated"),
+    Method("ise", "ISE", strategy=ISE()),
+    Method("ise-bo", "ISE-BO", strategy=ISEBO()),
+    Method("eic", "EIC (unsafe)", strategy=EIC()),
+    Method("ucb", "UCB inside", strategy=SafeUCB(), is_extra=True),
+    Method("uncertainty", "UnSa inside", strategy=SafeUncertainty(), is_extra=True),
+    Method("random", "random safe", strategy=SafeRandom(), is_extra=True),
+)
+"""All of them, ours first."""
+
+EXPANDING = (
+    Method("itl-expanders", "ITL, expanders", rule="itl", targets=PotentialExpanders()),
+    Method("vtl-expanders", "VTL, expanders", rule="vtl", targets=PotentialExpanders()),
+    Method("safeopt-expanders", "SafeOpt, expanders", strategy=ExpandersAlone(), lipschitz="true"),
+)
+"""Those that learn about what may be safe, whatever its objective."""
+
+BY_KEY = {method.key: method for method in (*METHODS, *EXPANDING)}
