@@ -67,7 +67,7 @@ def test_a_family_is_every_intent_with_the_word_in_its_name():
 
 def test_the_committed_results_are_whole():
     """All seeds, methods and families at full size; the figures in the text come from these."""
-    results = Path(__file__).parents[1] / "results" / "banking77"
+    results = Path(__file__).parents[2] / "results" / "banking77"
     for name, count in (("summary.json", len(banking77.METHODS)), ("knobs.json", 6)):
         summary = json.loads((results / name).read_text())
         assert summary["budgets"] == list(banking77.BUDGETS)

@@ -1,10 +1,10 @@
 """The 6d task: the reactor against a slow version, golden numbers, and runs inside the limits."""
 
 import numpy as np
+import oracle_reactor
 import pytest
 import torch
 
-import oracle_reactor
 from tellmost_reproduction.safebo.methods import BY_KEY
 from tellmost_reproduction.safebo.process import (
     HOTTEST,

@@ -3,13 +3,13 @@
 from itertools import pairwise
 
 import numpy as np
+import oracle_networks
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-import oracle_networks
 from tellmost_reproduction.networks.convnet import draw_small_head
 from tellmost_reproduction.networks.efficientnet import (
     BLOCK_PARTS,

@@ -74,7 +74,7 @@ def test_rounds_of_a_probe_are_one_selection_cut_in_pieces():
 
 def test_the_committed_results_are_whole():
     """All seeds, strategies, heads and families; the figures in the text come from these."""
-    path = Path(__file__).parents[1] / "results" / "banking77-fine-tuning" / "summary.json"
+    path = Path(__file__).parents[2] / "results" / "banking77-fine-tuning" / "summary.json"
     scores = scores_of(path)
     assert json.loads(path.read_text())["budgets"] == tuning.Size().budgets
     assert len(scores) == len(tuning.FAMILIES) * len(tuning.HEADS) * len(tuning.STRATEGIES)

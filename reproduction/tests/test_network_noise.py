@@ -3,12 +3,12 @@
 from functools import cache
 
 import numpy as np
+import oracle_networks
 import pytest
 import torch
-
-import oracle_networks
-import tellmost as tm
 from oracle_networks import inner
+
+import tellmost as tm
 from tellmost.finetune import Inputs, embed
 from tellmost_reproduction.networks.problems import CIFAR, read_problem
 from tellmost_reproduction.networks.settings import EMBEDDINGS

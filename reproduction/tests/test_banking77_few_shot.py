@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NAMES = {
     "vtl": "by VTL, a probe each",
     "nearest": "nearest neighbours, a probe each",
