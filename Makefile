@@ -42,6 +42,6 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) -e ".[demo]"
 	touch $@
 
-$(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) -e ".[test]"
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml reproduction/pyproject.toml constraints.txt
+	$(PIP) -e ".[test]" -e ./reproduction
 	touch $@

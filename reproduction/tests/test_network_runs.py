@@ -57,7 +57,9 @@ def test_publishing_merges_runs_and_writes_all_of_it_into_the_repository_given(t
     kept = kept_in(repository)
     assert len(kept) == 5 and kept["cifar100/inside/itl", 0].accuracy == [0.9] * 4
     folder = repository / "results" / "nn-inside"
-    expected = repository / "src/tellmost/experiments/networks/expected/nn-inside.json"
+    expected = (
+        repository / "reproduction/src/tellmost_reproduction/networks/expected/nn-inside.json"
+    )
     assert (folder / "expected.json").resolve() == expected.resolve()
     ends = json.loads(expected.read_text())["methods"]["cifar100/inside/itl"]["accuracy"]["mean"]
     assert ends[-1] == pytest.approx(np.mean([0.9, 0.501, 0.502]))

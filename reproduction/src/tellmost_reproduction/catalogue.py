@@ -95,3 +95,11 @@ CATALOGUE = {
     )
 }
 """All of them by name, in the order of the paper."""
+
+
+def check_rules(names: list[str]) -> None:
+    """Check that the caller's rules can be found and made; torch is loaded only for a rule."""
+    if names:
+        from tellmost_reproduction.gp.own_rules import read_methods
+
+        read_methods(names)

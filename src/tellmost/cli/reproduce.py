@@ -1,14 +1,19 @@
 """``tellmost reproduce``: the paper's experiments, again."""
 
 from difflib import get_close_matches
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tellmost.cli import options
 from tellmost.cli.ending import DONE, FAILED, UsageError
-from tellmost_reproduction.catalogue import CATALOGUE, Entry, Request
+
+INSTALL = (
+    "the paper's experiments are a distribution of their own, which is not installed: "
+    "pip install tellmost-reproduction, or in a clone of the repository pip install ./reproduction."
+)
 
 Name = Annotated[
     str | None,
@@ -76,14 +81,19 @@ def reproduce(
         tellmost reproduce gp-fig3 --rule my_rules:MyRule
         tellmost reproduce nn-cifar100 --data folder --device cuda
     """
+    experiments = find_experiments()
     if list:
-        print("\n".join(f"{entry.name:26}{entry.title}" for entry in CATALOGUE.values()))
+        entries = experiments.CATALOGUE.values()
+        print("\n".join(f"{entry.name:26}{entry.title}" for entry in entries))
         return DONE
-    entry = find_entry(name)
-    check_rules(rule or [])
+    entry = find_entry(experiments.CATALOGUE, name)
+    try:
+        experiments.check_rules(rule or [])
+    except (ValueError, TypeError, ImportError, AttributeError) as error:
+        raise UsageError(" ".join(str(error).split())) from error
     check_data(entry, data, is_smoke=smoke)
     check_device(device)
-    outcome = entry.run(Request(out, smoke, tuple(rule or ()), progress, data, device))
+    outcome = entry.run(experiments.Request(out, smoke, tuple(rule or ()), progress, data, device))
     print(outcome.text)
     print(f"\nwritten: {', '.join(str(path) for path in outcome.written)}")
     if outcome.differences:
@@ -92,18 +102,26 @@ def reproduce(
     return DONE
 
 
-def find_entry(name: str | None) -> Entry:
+def find_experiments() -> Any:
+    """The catalogue of experiments, which another distribution brings along."""
+    for found in entry_points(group="tellmost.experiments"):
+        return found.load()
+    raise UsageError(INSTALL)
+
+
+def find_entry(catalogue: dict[str, Any], name: str | None) -> Any:
+    """The experiment of this name."""
     if name is None:
-        raise UsageError(f"name an experiment: {', '.join(CATALOGUE)}.")
-    if name not in CATALOGUE:
-        close = get_close_matches(name, CATALOGUE, 1)
+        raise UsageError(f"name an experiment: {', '.join(catalogue)}.")
+    if name not in catalogue:
+        close = get_close_matches(name, catalogue, 1)
         hint = f" Did you mean {close[0]}?" if close else ""
-        names = ", ".join(CATALOGUE)
+        names = ", ".join(catalogue)
         raise UsageError(f"there is no experiment {name!r}; there are {names}.{hint}")
-    return CATALOGUE[name]
+    return catalogue[name]
 
 
-def check_data(entry: Entry, data: Path | None, *, is_smoke: bool) -> None:
+def check_data(entry: Any, data: Path | None, *, is_smoke: bool) -> None:
     if data is not None and not data.is_dir():
         raise UsageError(f"--data must be a folder; {data} is none.")
     if entry.needs_data and data is None and not is_smoke:
@@ -122,15 +140,3 @@ def check_device(device: str) -> None:
     if not device.startswith("cuda") or not torch.cuda.is_available():
         there = "cpu, cuda" if torch.cuda.is_available() else "cpu (torch sees no GPU here)"
         raise UsageError(f"--device must be one of {there}; got {device!r}.")
-
-
-def check_rules(names: list[str]) -> None:
-    """Whether they can be found and made; what is wrong with them is a matter of usage."""
-    if not names:
-        return
-    from tellmost_reproduction.gp.own_rules import read_methods
-
-    try:
-        read_methods(names)
-    except (ValueError, TypeError, ImportError, AttributeError) as error:
-        raise UsageError(" ".join(str(error).split())) from error

@@ -12,10 +12,11 @@ from tellmost.evaluation.comparison import Comparison, Measurement
 from tellmost.evaluation.judging import ClassJudge, Features, Labels, NumberJudge, check_labels
 from tellmost.kernels import Kernel
 from tellmost.kernels.composed import matrix_size
+from tellmost.kernels.written import check_kernel
 from tellmost.rows.opening import check_whole
 from tellmost.rules import Rule
 from tellmost.running.processes import ALONE
-from tellmost.selecting.arguments import check_combination, check_kernel, check_rule, check_scene
+from tellmost.selecting.arguments import check_combination, check_rule, check_scene
 from tellmost.selecting.select import select
 from tellmost.selecting.selection import Selection
 from tellmost.selecting.task import Scene

@@ -11,16 +11,11 @@ import torch
 from tellmost import numerics
 from tellmost.evaluation.statistics import entry, number, paragraph
 from tellmost.evaluation.trial import Request, Trial, try_out
+from tellmost.kernels.written import check_kernel
 from tellmost.rules import Rule
 from tellmost.running.memory import Sizes, in_words
 from tellmost.running.processes import ALONE
-from tellmost.selecting.arguments import (
-    check_combination,
-    check_kernel,
-    check_rule,
-    check_scene,
-    sizes_of,
-)
+from tellmost.selecting.arguments import check_combination, check_rule, check_scene, sizes_of
 from tellmost.selecting.limits import (
     check_bounds,
     check_columns_ahead,

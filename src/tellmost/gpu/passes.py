@@ -11,7 +11,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from tellmost.rows.pool import GOLDEN, MIX, column_factors
 from tellmost.shapes import Float, Int
 
 ROWS = 64  # of a tile
@@ -188,17 +187,26 @@ def _survey_kernel(
     tl.store(sums + tl.program_id(0), tl.sum(tl.where(inside, mixed, 0), axis=0))
 
 
-def survey_rows(data: Tensor, first: int) -> tuple[Float[Tensor, " n"], Int[Tensor, ""]]:
-    """Squared length of every row, and the sum of the fingerprint of rows numbered from ``first``
-    on; see ``fingerprint``."""
+def survey_rows(
+    data: Tensor,
+    first: int,
+    factors: Int[Tensor, " d"],
+    golden: int,
+    mix: tuple[tuple[int, int], tuple[int, int]],
+) -> tuple[Float[Tensor, " n"], Int[Tensor, ""]]:
+    """The squared length of every row, and the sum of the fingerprints of all rows.
+
+    The rows are numbered from ``first`` on. ``factors``, ``golden`` and ``mix`` are the numbers
+    with which ``rows.pool.Fingerprint`` mixes the bits.
+    """
     n, d = data.shape
     programs = triton.cdiv(n, SURVEYED_ROWS)
     squares = torch.empty(n, dtype=torch.float64, device=data.device)
     sums = torch.empty(programs, dtype=torch.int64, device=data.device)
-    (shift, factor), (second_shift, second_factor) = MIX
+    (shift, factor), (second_shift, second_factor) = mix
     _survey_kernel[(programs,)](
-        data, data.stride(0), column_factors(data), squares, sums, n, d, first,
-        GOLDEN, factor, second_factor,
+        data, data.stride(0), factors, squares, sums, n, d, first,
+        golden, factor, second_factor,
         SURVEYED_ROWS=SURVEYED_ROWS, SURVEYED_FEATURES=SURVEYED_FEATURES,
         FIRST=shift, SECOND=second_shift, num_warps=4,
     )  # fmt: skip

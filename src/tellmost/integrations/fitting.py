@@ -32,9 +32,9 @@ from tellmost import numerics
 from tellmost.integrations.gpytorch import GPyTorchKernel, Logarithmic, from_gpytorch, to_gpytorch
 from tellmost.kernels import Kernel, Matern, Scaled
 from tellmost.kernels.composed import matrix_size
+from tellmost.kernels.written import check_kernel
 from tellmost.posterior.gp import GP, Mean, check_noise_std
 from tellmost.rows.opening import check_rows, check_vector, read_array
-from tellmost.selecting.arguments import check_kernel
 from tellmost.shapes import Float
 
 Limits = tuple[Tensor, Tensor]

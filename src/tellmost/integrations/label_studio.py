@@ -3,11 +3,23 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from tellmost.cli.records import Records
+import numpy as np
+
 from tellmost.running.writing import check_writable, written_whole
 from tellmost.selecting.selection import Selection
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A pool whose rows have ids, and texts where ``text_field`` names some."""
+
+    ids: np.ndarray
+    text_field: str | None
+
+    def items(self, rows: np.ndarray) -> list[Any]:
+        """What to show for some rows."""
 
 
 def check_label_studio_path(path: str | os.PathLike[str], argument: str = "output") -> None:
@@ -18,7 +30,9 @@ def check_label_studio_path(path: str | os.PathLike[str], argument: str = "outpu
     check_writable(path, argument)
 
 
-def write_label_studio(path: str | os.PathLike[str], chosen: Selection, records: Records) -> None:
+def write_label_studio(
+    path: str | os.PathLike[str], chosen: Selection, records: Described
+) -> None:
     """Write a JSON list of tasks in the order of the picks, whole or not at all.
 
     A labelling configuration refers to the text as ``$text``; without texts a task has the id and
@@ -30,7 +44,7 @@ def write_label_studio(path: str | os.PathLike[str], chosen: Selection, records:
         unfinished.write_text(text + "\n", encoding="utf-8", errors="replace")
 
 
-def make_tasks(chosen: Selection, records: Records) -> list[dict[str, Any]]:
+def make_tasks(chosen: Selection, records: Described) -> list[dict[str, Any]]:
     """A task per pick: what is to be labelled, and why it was picked."""
     indices = chosen.indices.tolist()
     ids = records.ids[chosen.indices].tolist()

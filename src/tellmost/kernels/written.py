@@ -161,3 +161,23 @@ def _read_value(node: ast.expr) -> Any:
         return ast.literal_eval(node)
     except ValueError as error:
         raise TypeError(ast.unparse(node)) from error
+
+
+def check_kernel(kernel: Any) -> Kernel:
+    """The kernel that the caller means: None is the linear one, and gpytorch's are adapted."""
+    if kernel is None:
+        return Linear()
+    if isinstance(kernel, type):
+        raise TypeError(
+            f"kernel must be an instance, such as {kernel.__name__}(...); got the class itself."
+        )
+    if isinstance(kernel, Kernel):
+        return kernel
+    if type(kernel).__module__.startswith("gpytorch") or hasattr(kernel, "covar_dist"):
+        from tellmost.integrations.gpytorch import GPyTorchKernel
+
+        return GPyTorchKernel(kernel)
+    raise TypeError(
+        f"kernel must come from tm.kernels, be a gpytorch kernel, or have the methods block, "
+        f"column and diagonal; got {type(kernel).__name__}."
+    )

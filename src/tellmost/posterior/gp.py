@@ -29,11 +29,10 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
-from tellmost.kernels.written import describe, write
+from tellmost.kernels.written import check_kernel, describe, write
 from tellmost.numerics import SAMPLED_VARIANCE, nonnegative
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.rows.opening import NOT_NUMBERS, check_positive, check_vector, kind_of
-from tellmost.selecting.arguments import check_kernel
 from tellmost.shapes import Bool, Float, Int
 
 Mean = float | Callable[[Tensor], Any]

@@ -1,1 +1,1 @@
-""""""
+"""Where rows come from, and the pool that holds them."""

@@ -10,7 +10,7 @@ from tellmost import numerics
 from tellmost.gpu import can_fuse
 from tellmost.kernels import Kernel, Linear
 from tellmost.kernels.composed import matrix_size
-from tellmost.rows.pool import Fingerprint, Normalization, Pool
+from tellmost.rows.pool import GOLDEN, MIX, Fingerprint, Normalization, Pool, column_factors
 from tellmost.rows.sources import Source
 from tellmost.running.processes import Place
 from tellmost.shapes import Float
@@ -68,7 +68,7 @@ def fused_survey(
     from tellmost.gpu.passes import survey_rows
 
     assert pool.held is not None
-    squares, total = survey_rows(pool.held, first)
+    squares, total = survey_rows(pool.held, first, column_factors(pool.held), GOLDEN, MIX)
     if not bool(torch.isfinite(squares).all()):
         for start, _, rows in pool.blocks():
             check_finite(start, rows, pool.source, "pool")

@@ -1,1 +1,1 @@
-""""""
+"""From the call of select to the Selection."""

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from tellmost.kernels import Kernel, Linear
+from tellmost.kernels import Kernel
 from tellmost.kernels.composed import feature_form, matrix_size
 from tellmost.numerics import FLOOR_EXACT_ROWS
 from tellmost.posterior.floor import can_compute_floor
@@ -294,25 +294,6 @@ def check_rule(rule: str | Rule) -> Rule:
     if rule.needs & TARGET_FIELDS and not rule.needs_targets:
         raise ValueError(f"rule {rule.name!r} reads targets but says needs_targets = False.")
     return rule
-
-
-def check_kernel(kernel: Any) -> Kernel:
-    if kernel is None:
-        return Linear()
-    if isinstance(kernel, type):
-        raise TypeError(
-            f"kernel must be an instance, such as {kernel.__name__}(...); got the class itself."
-        )
-    if isinstance(kernel, Kernel):
-        return kernel
-    if type(kernel).__module__.startswith("gpytorch") or hasattr(kernel, "covar_dist"):
-        from tellmost.integrations.gpytorch import GPyTorchKernel
-
-        return GPyTorchKernel(kernel)
-    raise TypeError(
-        f"kernel must come from tm.kernels, be a gpytorch kernel, or have the methods block, "
-        f"column and diagonal; got {type(kernel).__name__}."
-    )
 
 
 def check_device(device: Any) -> torch.device:

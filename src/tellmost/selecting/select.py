@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tellmost.kernels.written import check_kernel
 from tellmost.posterior.columns_ahead import shortlist_length
 from tellmost.posterior.floor import Floor, compute_floor
 from tellmost.posterior.problem import Problem
@@ -25,7 +26,6 @@ from tellmost.selecting.arguments import (
     check_combination,
     check_floor,
     check_group,
-    check_kernel,
     check_placement,
     check_rule,
     check_scene,

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tellmost.kernels import FeatureKernel, Gaussian, Kernel, Laplace, Matern, Scaled
+from tellmost.kernels.written import check_kernel
 from tellmost.numerics import ENUMERATED
 from tellmost.rows.opening import check_positive, check_whole
-from tellmost.selecting.arguments import check_kernel
 from tellmost.shapes import Int
 from tellmost.theory.gains import SubmodularityRatio, choose
 from tellmost.theory.setting import (

@@ -29,6 +29,7 @@ from torch import Tensor
 from tellmost.kernels import Kernel
 from tellmost.kernels.composed import matrix_size
 from tellmost.kernels.kernel import Points
+from tellmost.kernels.written import check_kernel
 from tellmost.numerics import (
     ENUMERATED,
     REDUCED_AT_ONCE,
@@ -48,7 +49,7 @@ from tellmost.rows.opening import (
     check_vector,
     read_array,
 )
-from tellmost.selecting.arguments import check_kernel, check_points
+from tellmost.selecting.arguments import check_points
 from tellmost.selecting.limits import check_squares
 from tellmost.shapes import Float, Int
 

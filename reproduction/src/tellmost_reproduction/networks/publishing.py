@@ -33,7 +33,7 @@ from tellmost_reproduction.networks.tying import TRIAL, tabulate_ties
 from tellmost_reproduction.publishing import fill, keep_expected
 from tellmost_reproduction.tables import Cells, in_markdown
 
-PACKAGE = Path("src", "tellmost", "experiments", "networks")
+PACKAGE = Path("reproduction", "src", "tellmost_reproduction", "networks")
 DOCUMENT = Path("docs", "network-experiments.md")
 
 TIMINGS = {"times": "timing.json", "times on a CPU": "timing-cpu.json"}
