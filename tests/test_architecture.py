@@ -14,37 +14,25 @@ import tellmost as tm
 SOURCE = Path(tm.__file__).parent
 
 LAYERS = [
-    {"shapes", "numerics", "writing", "reading"},
-    {"exchange", "sources", "memory", "probes", "domains"},
-    {"fingerprint", "refining"},
-    {"gpu"},
-    {"pools"},
-    {"kernels", "neighbors"},
-    {"posterior", "survey"},
-    {"rules"},
-    {"eligibility", "selection", "progress"},
-    {"forecasting", "leaders", "scene"},
-    {"greedy"},
-    {"rounds"},
-    {"identity"},
-    {"checking", "checkpoint", "warning"},
-    {"selecting", "gp", "targets"},
+    {"shapes", "numerics"},
+    {"running", "kernels", "gpu"},
+    {"rows"},
+    {"posterior"},
+    {"rules", "targets"},
+    {"selecting"},
     {"learner", "theory"},
     {"safebo", "finetune"},
-    {"recalling", "embeddings"},
-    {"records"},
-    {"integrations", "testing", "studies"},
+    {"evaluation", "integrations", "testing"},
     {"report"},
-    {"experiments"},
     {"cli"},
     {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 OUTWARD_AND_LAZY = {
-    ("selection", "report"),  # chosen.plot() and chosen.report()
-    ("checking", "integrations"),  # a gpytorch kernel finds its adapter
-    ("gp", "integrations"),  # GP.fit and GP.of
+    ("selecting", "report"),  # chosen.plot() and chosen.report()
+    ("kernels", "integrations"),  # a gpytorch kernel finds its adapter
+    ("posterior", "integrations"),  # GP.fit and GP.of
     ("safebo", "report"),  # opt.plot()
 }
 

@@ -11,8 +11,8 @@ from tellmost.cli import options
 from tellmost.cli.ending import DONE, FAILED, UsageError
 
 INSTALL = (
-    "the paper's experiments are a distribution of their own, which is not installed: "
-    "pip install tellmost-reproduction, or in a clone of the repository pip install ./reproduction."
+    "the paper's experiments are a distribution of their own, which is not installed: pip install "
+    "tellmost-reproduction, or in a clone of the repository pip install ./reproduction."
 )
 
 Name = Annotated[

@@ -15,10 +15,13 @@ from tellmost.selecting.selection import Selection
 class Described(Protocol):
     """A pool whose rows have ids, and texts where ``text_field`` names some."""
 
-    ids: np.ndarray
-    text_field: str | None
+    @property
+    def ids(self) -> np.ndarray: ...
 
-    def items(self, rows: np.ndarray) -> list[Any]:
+    @property
+    def text_field(self) -> str | None: ...
+
+    def items(self, indices: np.ndarray) -> list[Any]:
         """What to show for some rows."""
 
 
