@@ -19,7 +19,7 @@ import torch
 
 import tellmost as tm
 from problems import clustered, targets_for
-from tellmost import numerics
+from tellmost.posterior.problem import KEEP_BYTES
 
 PER_ROW = ("noise_std", "cost", "groups")
 RULES = list(tm.rules.BY_NAME)
@@ -44,10 +44,10 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
     border: int = 40
     from_file: bool = False
-    keep_bytes: int = numerics.KEEP_BYTES
+    keep_bytes: int = KEEP_BYTES
 
     def whole(self, **more: Any) -> tm.Selection:
-        with patch.object(numerics, "KEEP_BYTES", self.keep_bytes):
+        with patch("tellmost.posterior.problem.KEEP_BYTES", self.keep_bytes):
             return tm.select(self.pool, self.targets, **self.options, **more)
 
     def shard(self, rank: int, **more: Any) -> tm.Selection:
@@ -67,7 +67,7 @@ class Case:
             np.save(f"rows{rank}.npy", rows)
             rows = f"rows{rank}.npy"
         group = torch.distributed.group.WORLD
-        with patch.object(numerics, "KEEP_BYTES", self.keep_bytes):
+        with patch("tellmost.posterior.problem.KEEP_BYTES", self.keep_bytes):
             return tm.select(rows, self.targets, **options, **more, group=group)
 
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tellmost as tm
-from tellmost import numerics
-from tellmost.evaluation.health import examine
+from tellmost.evaluation.health import LEAST_EXAMINED, NEAR_DUPLICATE, examine
 
 
 def rows(n=300, d=8, seed=0, dtype=np.float32):
@@ -49,7 +48,7 @@ def test_numbers_are_those_of_the_plain_definitions():
     assert health.norms.least == 0 and health.norms.zero_rows == 1
     assert health.norms.median == pytest.approx(np.median(norms))
     assert health.norms.spread == pytest.approx(norms.max() / norms[norms > 0].min())
-    assert health.near_duplicates == np.mean(cosines(X).max(axis=1) >= numerics.NEAR_DUPLICATE)
+    assert health.near_duplicates == np.mean(cosines(X).max(axis=1) >= NEAR_DUPLICATE)
     assert health.effective_rank == pytest.approx(np.trace(M) ** 2 / np.sum(M**2))
     mean = X.mean(axis=0)
     assert health.share_along_mean == pytest.approx(mean @ mean / np.trace(M))
@@ -78,9 +77,9 @@ def test_a_sample_stands_for_all_where_all_would_be_too_much(monkeypatch):
     X = rows(4_000, 6)
     X[2_000:] = X[:2_000]  # all rows have a duplicate
     whole = examine(X)
-    monkeypatch.setattr(numerics, "HEALTH_WORK", {"cpu": 72 * 1_500.0, "cuda": 0})
+    monkeypatch.setattr("tellmost.evaluation.health.HEALTH_WORK", {"cpu": 72 * 1_500.0, "cuda": 0})
     part = examine(X)
-    assert part.near_duplicates_from == numerics.LEAST_EXAMINED
+    assert part.near_duplicates_from == LEAST_EXAMINED
     assert part.directions_from == 1_500
     assert part.near_duplicates == 1.0 and part.duplicates == 2_000
     assert part.effective_rank == pytest.approx(whole.effective_rank, rel=0.1)

@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tellmost import numerics
-from tellmost.evaluation.check import check
+from tellmost.evaluation.check import WEAK_PROBE, check
 from tellmost.evaluation.health import examine
 from tellmost.evaluation.judging import folds_of
 
@@ -48,7 +47,7 @@ def test_random_labels_are_unsuitable():
 def test_labels_with_a_little_in_common_are_doubtful():
     X, y = linear(2_000, noise_ratio=10.0)
     result = check(X, y)
-    assert 0 < result.evidence.score.value < numerics.WEAK_PROBE
+    assert 0 < result.evidence.score.value < WEAK_PROBE
     assert result.verdict == "doubtful" and "only weakly" in result.reasons[0]
 
 
@@ -115,7 +114,7 @@ def test_without_labels_there_is_health_and_what_labels_would_add():
 
 def test_large_pools_are_sampled_and_it_is_said(monkeypatch):
     X, y = clusters(300)
-    monkeypatch.setattr(numerics, "CHECKED_ROWS", 100)
+    monkeypatch.setattr("tellmost.evaluation.check.CHECKED_ROWS", 100)
     result = check(X, y)
     assert result.evidence.rows == 100
     assert "of 100 random rows" in squeezed(result.describe())

@@ -7,7 +7,6 @@ from torch import nn
 
 import oracle_finetune_embeddings as oracle
 import tellmost as tm
-from tellmost import numerics
 from tellmost.finetune import LossGradients, OutputGradients, embed
 from tellmost.kernels import Outer
 
@@ -67,7 +66,7 @@ def test_output_gradients_are_those_of_a_backward_loop(names):
 def test_gradients_made_a_few_at_a_time_are_the_same(monkeypatch):
     model = cnn()
     whole = embed(model, PICTURES, OutputGradients("all"), **EXACT).points
-    monkeypatch.setattr(numerics, "GRADIENT_BYTES", whole.shape[1] * 8 // 2)
+    monkeypatch.setattr("tellmost.finetune.gradients.GRADIENT_BYTES", whole.shape[1] * 8 // 2)
     torch.testing.assert_close(
         embed(model, PICTURES, OutputGradients("all"), **EXACT).points, whole
     )

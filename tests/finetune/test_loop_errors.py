@@ -5,7 +5,6 @@ import pytest
 import torch
 from loops import Recorder, clusters, train, tuner
 
-from tellmost import numerics
 from tellmost.finetune import (
     ActiveFineTuner,
     Laplace,
@@ -243,7 +242,7 @@ def test_a_network_that_a_covariance_does_not_fit_is_refused_before_labels_are_b
         raise AssertionError("labels were bought")
 
     if "too large" in text:
-        monkeypatch.setattr(numerics, "FULL_LAPLACE", 35)
+        monkeypatch.setattr("tellmost.finetune.curvatures.FULL_LAPLACE", 35)
     loop = tuner(labels=nobody, strategy=Targeted(embedding=embedding, covariance=covariance))
     with pytest.raises(ValueError, match=text):
         loop.step()

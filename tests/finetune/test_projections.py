@@ -4,7 +4,6 @@ import pytest
 import torch
 from networks import cnn, mlp
 
-from tellmost import numerics
 from tellmost.finetune import LossGradients, OutputGradients, Outputs, Projected, embed
 from tellmost.finetune.projections import mixed, signs
 
@@ -37,8 +36,8 @@ def test_inner_products_are_kept_on_average(kind):
 def test_neither_batches_nor_parts_change_a_projection(kind, monkeypatch):
     model, projected = cnn(), Projected(OutputGradients("all"), 8, kind, seed=3)
     whole = embed(model, PICTURES, projected, dtype=torch.float64).points
-    monkeypatch.setattr(numerics, "GRADIENT_BYTES", 20_000)
-    monkeypatch.setattr(numerics, "PROJECTION_BYTES", 700)
+    monkeypatch.setattr("tellmost.finetune.gradients.GRADIENT_BYTES", 20_000)
+    monkeypatch.setattr("tellmost.finetune.projections.PROJECTION_BYTES", 700)
     parts = embed(model, PICTURES, projected, dtype=torch.float64, batch_size=4).points
     torch.testing.assert_close(parts, whole)
 

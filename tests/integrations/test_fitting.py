@@ -246,6 +246,6 @@ def test_noise_below_the_rounding_of_repeated_points_is_named():
 
 
 def test_a_search_that_was_cut_short_is_told(monkeypatch):
-    monkeypatch.setattr(numerics, "FIT_STEPS", 1)
+    monkeypatch.setattr("tellmost.integrations.fitting.FIT_STEPS", 1)
     with pytest.warns(UserWarning, match="ended before it found an optimum"):
         tm.GP.fit(X, Y)

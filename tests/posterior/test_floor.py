@@ -212,7 +212,7 @@ def test_targets_inside_the_pool_have_no_floor():
 @pytest.fixture
 def small_limits(monkeypatch):
     monkeypatch.setattr(numerics, "FLOOR_EXACT_ROWS", 10)
-    monkeypatch.setattr(numerics, "FLOOR_RANK", 12)
+    monkeypatch.setattr("tellmost.posterior.floor.FLOOR_RANK", 12)
 
 
 @pytest.mark.usefixtures("small_limits")

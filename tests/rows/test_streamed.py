@@ -26,7 +26,7 @@ FIELDS = ("indices", "gains", "uncertainty", "target_variance")
 @pytest.fixture
 def streamed(monkeypatch):
     """No pool is small enough to be held, and blocks have a few rows."""
-    monkeypatch.setattr(numerics, "HELD_SHARE", 0.0)
+    monkeypatch.setattr("tellmost.running.memory.HELD_SHARE", 0.0)
     monkeypatch.setattr(numerics, "LEAST_BLOCK_ROWS", 1)
     monkeypatch.setattr(numerics, "BLOCK_BYTES", 8 * 4 * 8)
 
@@ -116,10 +116,10 @@ def test_picks_do_not_depend_on_where_the_rows_are(
     targets = targets_for(rule, pool, targets, arguments["candidates"])
     expected = tm.select(pool, targets, **arguments)
     with monkeypatch.context() as patch:
-        patch.setattr(numerics, "HELD_SHARE", 0.0)
+        patch.setattr("tellmost.running.memory.HELD_SHARE", 0.0)
         patch.setattr(numerics, "LEAST_BLOCK_ROWS", 1)
         patch.setattr(numerics, "BLOCK_BYTES", 8 * 4 * block_rows)
-        patch.setattr(numerics, "KEEP_BYTES", 0)
+        patch.setattr("tellmost.posterior.problem.KEEP_BYTES", 0)
         chosen = tm.select(FORMS[form](tmp_path, pool), targets, **arguments)
     assert chosen.settings["pool"] == ("held" if form == "mapped" else "streamed")
     same(chosen, expected)
@@ -253,7 +253,7 @@ def test_a_bad_number_in_the_last_block_is_named_with_its_place(
 ):
     monkeypatch.setattr(numerics, "BLOCK_BYTES", 256)
     if not is_held:
-        monkeypatch.setattr(numerics, "HELD_SHARE", 0.0)
+        monkeypatch.setattr("tellmost.running.memory.HELD_SHARE", 0.0)
     pool = rows_of(0, 80)
     pool[78, 2] = np.inf
     places = {

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 import oracle
 import tellmost as tm
 from problems import KERNELS, clustered, make_case, picks_as_a_list, seeds, tensor
-from tellmost import numerics
 from tellmost.posterior.problem import State
 from tellmost.rules import MMR, KCenter, KMeansPlusPlus
 
@@ -246,7 +245,7 @@ def test_a_rule_may_read_both_squared_covariances_and_both_kinds_of_nearness():
 def test_streamed_rows_are_picked_from_like_held_ones(rule, tmp_path, monkeypatch):
     pool, targets = clustered(3_000, 16, 5)
     np.save(tmp_path / "pool.npy", pool)
-    monkeypatch.setattr(numerics, "HELD_SHARE", 0.0)
+    monkeypatch.setattr("tellmost.running.memory.HELD_SHARE", 0.0)
     streamed = tm.select(tmp_path / "pool.npy", targets, 40, rule=rule)
     held = tm.select(torch.from_numpy(pool), targets, 40, rule=rule)
     assert streamed.settings["pool"] == "streamed"

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import tellmost as tm
-from tellmost.numerics import SEEING_TOLERANCE, SKETCH_TOLERANCE
 from tellmost.posterior.sketch import Features, Moments
 from tellmost.safebo.outputs import Output
+from tellmost.safebo.stages import SEEING_TOLERANCE, SKETCH_TOLERANCE
 from tellmost.safebo.views import Seen, View
 
 AXIS = torch.linspace(0, 1, 12, dtype=torch.float64)

@@ -106,7 +106,7 @@ def test_rounds_need_no_targets(rule, fused, monkeypatch):
 
 def test_ties_beyond_the_shortlist_go_to_the_lowest_row(fused, monkeypatch):
     """Every row twelve times, and a shortlist that holds fewer than that."""
-    monkeypatch.setattr("tellmost.numerics.DRAFTED_FROM", 8)
+    monkeypatch.setattr("tellmost.selecting.fused_rounds.DRAFTED_FROM", 8)
     pool, targets = clustered(30, 6, 4)
     repeated = np.tile(pool, (12, 1))
     by_kernels = tm.select(repeated, targets, 40)

@@ -48,7 +48,7 @@ def test_samples_have_none_and_an_inexact_one_says_so(monkeypatch):
         theory.irreducible_variance(x, x, kernel=kernel).value, 0.0, atol=1e-12
     )
     monkeypatch.setattr("tellmost.numerics.FLOOR_EXACT_ROWS", 5)
-    monkeypatch.setattr("tellmost.numerics.FLOOR_RANK", 5)
+    monkeypatch.setattr("tellmost.posterior.floor.FLOOR_RANK", 5)
     found = theory.irreducible_variance(x, x, kernel=kernel)
     assert not found.is_exact and "upper bounds" in found.description
     with pytest.raises(ValueError, match=r"exact irreducible variance.*10 rows"):

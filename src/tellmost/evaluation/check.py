@@ -15,6 +15,14 @@ from tellmost.evaluation.statistics import bullet, entry, number, percent
 from tellmost.rows.opening import check_positive, check_whole
 from tellmost.selecting.task import check_variance
 
+CHECKED_ROWS = 5_000
+"""Random rows whose labels are looked at, at most: probes on more take minutes, and the standard
+error of a share is below one point."""
+
+WEAK_PROBE = 0.2
+"""A probe that closes less than this share of the gap from trivial to perfect answers is weak."""
+
+
 WITHOUT_LABELS = (
     "Labels of these rows would add: how well a linear probe predicts them, whether predicted "
     "variance goes with actual error, and the noise by marginal likelihood."
@@ -35,7 +43,7 @@ class Suitability:
             return "unknown"
         if self.evidence.gain.sign <= 0:
             return "unsuitable"
-        is_weak = self.evidence.share_of_gap < numerics.WEAK_PROBE
+        is_weak = self.evidence.share_of_gap < WEAK_PROBE
         return "doubtful" if is_weak or self.evidence.rank_correlation.sign <= 0 else "suitable"
 
     @property
@@ -107,7 +115,7 @@ def check(
         health = look(scene, normalize, rng)
         if known is None:
             return Suitability(health, None)
-        some = draw(rng, len(known), numerics.CHECKED_ROWS)
+        some = draw(rng, len(known), CHECKED_ROWS)
         few = Labels(known.kind, known.values[some.numpy()], known.why)
         rows = scene.pool.rows(some).cpu()
         return Suitability(health, hold_out(rows, few, folds, ratio, rng))
@@ -129,7 +137,7 @@ def reason_of_probe(evidence: Evidence) -> str:
     figures = f"({evidence.measure} {score} against {baseline})"
     if evidence.gain.sign <= 0:
         return f"the embeddings do not carry the labels {figures}."
-    if evidence.share_of_gap < numerics.WEAK_PROBE:
+    if evidence.share_of_gap < WEAK_PROBE:
         return f"the embeddings carry the labels only weakly {figures}."
     return f"the embeddings carry the labels {figures}."
 

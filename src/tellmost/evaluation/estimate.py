@@ -25,6 +25,17 @@ from tellmost.selecting.limits import (
 )
 from tellmost.selecting.task import Scene
 
+TRIAL_BYTES = 64 * 2**20
+"""Rows of a trial, in their own dtype: more than the caches hold, so that they are read as in a
+long run, and over in about a second."""
+
+TRIAL_SECONDS = 0.5
+"""A trial on a quarter of these rows that takes a quarter of this is repeated on all of them."""
+
+TRIAL_MARGIN = 1.5
+"""Factor by which a machine's speed may differ from that of the trial, either way: other work, a
+file that is no longer in memory, caches."""
+
 
 @dataclass(frozen=True)
 class Range:
@@ -127,12 +138,12 @@ def measure(request: Request) -> list[Trial]:
     pool = request.scene.pool
     n, width = len(pool), pool.dimension * pool.source.dtype.itemsize
     # fewer rows than features would be treated in function space
-    count = min(n, max(numerics.TRIAL_BYTES // width, 2 * pool.dimension))
+    count = min(n, max(TRIAL_BYTES // width, 2 * pool.dimension))
     quarter = max(count // 4, min(n, 2 * pool.dimension))
     try_out(request, min(n, max(quarter // 4, 1)))  # libraries take their time at the first call
     trials = [try_out(request, quarter)]
     seconds = trials[0].first_look + trials[0].set_up + trials[0].each_pass
-    if count > quarter and seconds <= numerics.TRIAL_SECONDS / 4:
+    if count > quarter and seconds <= TRIAL_SECONDS / 4:
         trials.append(try_out(request, count))
     return trials
 
@@ -163,7 +174,7 @@ def sum_up(request: Request, trials: list[Trial]) -> Estimate:
     each = at_size(trials, "each_pass", n)
     made = [count - trial.passes_at_start for count in (passes.least, passes.likely, passes.most)]
     least, likely, most = (first + picks + count * each for count in made)
-    margin = numerics.TRIAL_MARGIN
+    margin = TRIAL_MARGIN
     is_held = scene.plan.holds_pool or not pool.is_streamed
     sizes = sizes_of(pool.source, scene.targets, scene.kernel, request.rule, k)
     return Estimate(

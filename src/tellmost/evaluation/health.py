@@ -37,6 +37,40 @@ from tellmost.selecting.arguments import check_scene
 from tellmost.selecting.task import Scene, check_variance
 from tellmost.shapes import Float, Int
 
+NEAR_DUPLICATE = 0.99
+"""Rows whose cosine reaches this are near-duplicates: an angle of 8 degrees, at which a second
+observation is almost a repetition of the first. Copies of a text in other case or punctuation lie
+above; different sentences about one thing lie below for the usual embeddings."""
+
+HEALTH_WORK = {"cpu": 1e11, "cuda": 1e13}
+"""Floating-point operations that each part of an examination of a pool may take: a few seconds.
+Up to it near-duplicates and directions come from all rows, beyond from as many as it allows."""
+
+COSINE_WORK = 128
+"""Operations of a product that take as long as writing a cosine and reading it again."""
+
+LEAST_EXAMINED = 256
+"""Rows that are compared with all others at least, however large the pool: a share of them has a
+standard error of 3 points at most."""
+
+CONFIRMED_SINGLY = 4_096
+"""Duplicates, found by 128 bits of their rows, that are read again where each is read on its own:
+more would take longer than the examination."""
+
+NORMS_DIFFER = 2.0
+"""A longest row of so many times the shortest is worth a remark: it has four times the prior
+variance, so it counts as four times as telling."""
+
+SHARED_DIRECTION = 0.5
+"""Rows that have more than this share of their variance along their mean are not centred: whatever
+is observed, most of what it tells is the same."""
+
+MANY_NEAR_DUPLICATES = 0.05
+"""A share of near-duplicates above this is worth a remark."""
+
+FEW_DIRECTIONS = 5.0
+"""An effective rank below this is worth a remark where there are ten times as many features."""
+
 
 @dataclass(frozen=True)
 class Norms:
@@ -115,7 +149,7 @@ class Health:
         plain = {name: value for name, value in vars(self).items() if name not in left_out}
         return plain | {
             "norms": dict(vars(self.norms)),
-            "near_duplicate_cosine": numerics.NEAR_DUPLICATE,
+            "near_duplicate_cosine": NEAR_DUPLICATE,
             "explained": list(self.explained),
             "remarks": self.remarks,
         }
@@ -222,7 +256,7 @@ def within(rows: Tensor, start: int, stop: int) -> Tensor:
 
 def moment_rows(n: int, d: int, device: torch.device) -> int:
     """Rows for the second moment: as many as the work allows, yet enough to see all directions."""
-    work = numerics.HEALTH_WORK.get(device.type, numerics.HEALTH_WORK["cuda"])
+    work = HEALTH_WORK.get(device.type, HEALTH_WORK["cuda"])
     return min(n, max(int(work / (2 * d**2)), 4 * d))
 
 
@@ -240,7 +274,7 @@ def facts_about(health: Health) -> Iterator[tuple[str, str]]:
     yield (
         "near-duplicates",
         f"{percent(health.near_duplicates)} of rows have another with a cosine of "
-        f"{numerics.NEAR_DUPLICATE} or more{sampled(health.near_duplicates_from, health.rows)}",
+        f"{NEAR_DUPLICATE} or more{sampled(health.near_duplicates_from, health.rows)}",
     )
     yield (
         "effective rank",
@@ -264,7 +298,7 @@ def remarks_on(health: Health) -> Iterator[str]:
             f"{count_of(norms.zero_rows, 'row is', 'rows are')} zero: nothing is uncertain there, "
             f"so nothing can be gained. Were all items embedded?"
         )
-    if norms.spread > numerics.NORMS_DIFFER:
+    if norms.spread > NORMS_DIFFER:
         yield (
             f"rows are not of one length: norms differ by a factor {number(norms.spread)}, and a "
             f"long row counts as more telling. Consider normalize='unit' (--normalize unit)."
@@ -274,18 +308,18 @@ def remarks_on(health: Health) -> Iterator[str]:
             f"{count_of(health.duplicates, 'row copies', 'rows copy')} another: a copy may be "
             f"picked too, as a repeated observation. Drop copies if their label is the same."
         )
-    if health.near_duplicates > numerics.MANY_NEAR_DUPLICATES:
+    if health.near_duplicates > MANY_NEAR_DUPLICATES:
         yield (
             f"{percent(health.near_duplicates)} of rows have a near-duplicate: picks that look "
             f"alike tell less. groups with max_per_group keeps them apart."
         )
-    if health.share_along_mean > numerics.SHARED_DIRECTION:
+    if health.share_along_mean > SHARED_DIRECTION:
         yield (
             f"rows are not centred: their mean has {percent(health.share_along_mean)} of their "
             f"squared length, and tells none from another. Consider normalize='center+unit'."
         )
-    is_wide = health.features >= 10 * numerics.FEW_DIRECTIONS
-    if is_wide and 0 < health.effective_rank < numerics.FEW_DIRECTIONS:
+    is_wide = health.features >= 10 * FEW_DIRECTIONS
+    if is_wide and 0 < health.effective_rank < FEW_DIRECTIONS:
         yield (
             f"rows lie along few directions (effective rank {number(health.effective_rank)} of "
             f"{health.features:,}): a few picks settle most of what the pool can tell."
@@ -313,7 +347,7 @@ def count_duplicates(pool: Pool, bits: Int[Tensor, "n 2"]) -> int:
     whose rows can be read singly. Others are as good as certain: 128 bits.
     """
     later, earlier = _pairs(bits.cpu().numpy())
-    few = len(later) if pool.source.held is not None else numerics.CONFIRMED_SINGLY
+    few = len(later) if pool.source.held is not None else CONFIRMED_SINGLY
     false = 0
     if pool.source.held is not None or pool.source.jumps:
         for start, stop in spans(min(few, len(later)), pool.rows_per_block):
@@ -354,7 +388,7 @@ class Likeness:
             torch.maximum(largest, cosines.amax(dim=1), out=largest)
 
     def share(self) -> float:
-        return float((self._largest >= numerics.NEAR_DUPLICATE).double().mean())
+        return float((self._largest >= NEAR_DUPLICATE).double().mean())
 
 
 def unit(rows: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
@@ -363,9 +397,9 @@ def unit(rows: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
 
 def sample_size(n: int, d: int, device: torch.device, room: int) -> int:
     """Rows to compare with all: as many as the work allows, and the bytes there is room for."""
-    work = numerics.HEALTH_WORK.get(device.type, numerics.HEALTH_WORK["cuda"])
-    most = min(int(work / (n * (2 * d + numerics.COSINE_WORK))), room // (8 * d))
-    return min(n, max(most, numerics.LEAST_EXAMINED))
+    work = HEALTH_WORK.get(device.type, HEALTH_WORK["cuda"])
+    most = min(int(work / (n * (2 * d + COSINE_WORK))), room // (8 * d))
+    return min(n, max(most, LEAST_EXAMINED))
 
 
 class Moments:

@@ -19,6 +19,17 @@ from tellmost.evaluation.statistics import Mean, rank_correlation
 from tellmost.rows.pool import Pool
 from tellmost.shapes import Float, Int
 
+PROBE_SAMPLE = 4_096
+"""Random pool rows from which a probe takes the mean and the scale of its features."""
+
+LEARNED_SHARE = 4
+"""Predicted variances are compared with errors after so many rows as a quarter of the features:
+as selections do. After many more rows they are all small, and noise makes the errors."""
+
+LEAST_LEARNED = 16
+"""And after so many rows at least."""
+
+
 KINDS = ("classes", "numbers")
 
 
@@ -96,7 +107,7 @@ class Features:
 
     @classmethod
     def of(cls, pool: Pool, rng: np.random.Generator) -> "Features":
-        few = min(len(pool), numerics.PROBE_SAMPLE)
+        few = min(len(pool), PROBE_SAMPLE)
         rows = pool.rows(torch.from_numpy(np.sort(rng.choice(len(pool), few, replace=False))))
         rows = rows.cpu()
         mean = rows.mean(dim=0)
@@ -222,7 +233,7 @@ def hold_out(
     better, worse = _losses(rows, labels, wanted, parts)
     score, baseline, gain = _sum_up(better, worse, are_classes=labels.are_classes)
     few = min(
-        max(rows.shape[1] // numerics.LEARNED_SHARE, numerics.LEAST_LEARNED),
+        max(rows.shape[1] // LEARNED_SHARE, LEAST_LEARNED),
         min(len(fold.taught) for fold in parts),
     )
     likeliest = fit_ridge(rows, wanted - wanted.mean(dim=0))

@@ -26,6 +26,9 @@ from tellmost.finetune.inputs import Inputs
 from tellmost.kernels import Kronecker
 from tellmost.shapes import Float, Int
 
+FULL_LAPLACE = 5_000
+"""Weights of a last layer up to which their full covariance is made: 0.2 GB, half a minute."""
+
 
 @runtime_checkable
 class Curvature(Protocol):
@@ -170,10 +173,10 @@ class FullTally:
 
 
 def check_size(weights: int) -> None:
-    if weights > numerics.FULL_LAPLACE:
+    if weights > FULL_LAPLACE:
         raise ValueError(
             f"the full covariance of {weights:,} weights is too large; up to "
-            f"{numerics.FULL_LAPLACE:,} are taken. Use structure='kronecker' with LossGradients "
+            f"{FULL_LAPLACE:,} are taken. Use structure='kronecker' with LossGradients "
             f"that are not materialized, or with LastLayer."
         )
 

@@ -26,11 +26,14 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 
-from tellmost import numerics
 from tellmost.finetune.inputs import call
 from tellmost.finetune.layers import Head, at_the_head
 from tellmost.kernels import Outer
 from tellmost.shapes import Float
+
+GRADIENT_BYTES = 256 * 2**20
+"""Size of the gradients of a few inputs and outputs that exist at once: 10 million parameters in
+float32 six times, and small beside a network's activations on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ class Jacobians:
     def tiles(self, batch: Any) -> Iterator["Tile"]:
         """All of the (b, c P) derivatives, output by output."""
         b, count = batch_length(batch), outputs_of(self, batch)
-        at_once = max(1, numerics.GRADIENT_BYTES // (self.size * self._itemsize))
+        at_once = max(1, GRADIENT_BYTES // (self.size * self._itemsize))
         inputs = min(b, at_once)
         outputs = max(1, min(count, at_once // inputs))
         for row in range(0, b, inputs):

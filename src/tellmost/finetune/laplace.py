@@ -34,7 +34,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tellmost import numerics
 from tellmost.finetune.curvatures import (
     TALLIES,
     Curvature,
@@ -49,6 +48,13 @@ from tellmost.finetune.inputs import Inputs, device_of
 from tellmost.finetune.layers import Head, LastLayer, at_the_head
 from tellmost.kernels import Kernel, Kronecker, Linear, Scaled
 from tellmost.shapes import Float
+
+LEAST_PRECISION = 1e-12
+"""Least prior precision that is looked for, as a share of the largest that can be best, the number
+of weights over their squared length: below it the prior is flat beside any data."""
+
+PRECISION_STEPS = 60
+"""Halvings of the range of prior precisions, of 28 powers of e: to rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,8 +246,8 @@ def best_precision(values: Float[Tensor, "c d"], squared_length: float) -> float
             "the network first, or give prior_precision=."
         )
     high = log(values.numel() / squared_length)
-    low = high + log(numerics.LEAST_PRECISION)
-    for _ in range(numerics.PRECISION_STEPS):
+    low = high + log(LEAST_PRECISION)
+    for _ in range(PRECISION_STEPS):
         middle = (low + high) / 2
         tau = exp(middle)
         rises = float((values / (values + tau)).sum()) > tau * squared_length

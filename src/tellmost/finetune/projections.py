@@ -20,10 +20,13 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from tellmost import numerics
 from tellmost.finetune.embedding import Embedding
 from tellmost.finetune.gradients import Tile
 from tellmost.shapes import Float, Int
+
+PROJECTION_BYTES = 64 * 2**20
+"""Size of a block of a random projection; making it takes twice as much for its bits. One block is
+kept from batch to batch, others are made again."""
 
 
 @runtime_checkable
@@ -105,7 +108,7 @@ class Dense:
 
     def __call__(self, values: Float[Tensor, "b w"], column: int) -> Float[Tensor, "b q"]:
         total = values.new_zeros(len(values), self._dimension)
-        step = max(1, numerics.PROJECTION_BYTES // (self._dimension * values.itemsize))
+        step = max(1, PROJECTION_BYTES // (self._dimension * values.itemsize))
         for start in range(0, values.shape[1], step):
             part = values[:, start : start + step]
             total.addmm_(part, self._block(column + start, part))

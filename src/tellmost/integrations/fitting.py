@@ -37,6 +37,28 @@ from tellmost.posterior.gp import GP, Mean, check_noise_std
 from tellmost.rows.opening import check_rows, check_vector, read_array
 from tellmost.shapes import Float
 
+LEAST_FITTED = 4
+"""Observations from which hyper-parameters are fitted at least: three points in one dimension lie
+on many curves of any lengthscale, so fewer only repeat the starting values."""
+
+START_LENGTHSCALES = (0.1, 0.5)
+"""Lengthscales from which a fit starts, in ranges of the inputs: a wavy and a smooth function."""
+
+START_NOISE = (0.01, 0.3)
+"""Shares of the noise in the variance of y from which a fit starts: clean and noisy data have an
+optimum each, and the better is taken."""
+
+FIT_STEPS = 500
+"""Steps of L-BFGS at most: fits of a few lengthscales are there after 20 to 60."""
+
+FIT_GRADIENT = 1e-6
+"""The largest entry of the gradient by the logarithms of hyper-parameters, per observation, at
+which a fit is done: the data fix a hyper-parameter to a few percent at best."""
+
+FIT_UNFINISHED = 1e-3
+"""The same where a fit that could not go on is worth a warning."""
+
+
 Limits = tuple[Tensor, Tensor]
 Bounds = dict[str, Limits]
 
@@ -106,7 +128,7 @@ def fit_prior(X: Any, y: Any, kernel: Any, *, noise_std: float | None, mean: Mea
             "noise_std is far below the spread of y and X has near duplicates; (b) the kernel is "
             "not positive semi-definite. Give a larger noise_std, or None to fit it."
         )
-    if best.gradient > numerics.FIT_UNFINISHED:
+    if best.gradient > FIT_UNFINISHED:
         warnings.warn(
             f"GP.fit ended before it found an optimum: the log likelihood per observation still "
             f"changes by {best.gradient:.2g} with the logarithm of a hyper-parameter. Start from "
@@ -134,9 +156,9 @@ def observe(X: Any, y: Any, mean: Mean | None) -> Observations:
     check_rows(points, "X")
     points = points.detach().to("cpu", torch.float64)
     values = check_vector(y, "y", len(points), "row of X").detach().cpu()
-    if len(values) < numerics.LEAST_FITTED:
+    if len(values) < LEAST_FITTED:
         raise ValueError(
-            f"GP.fit needs at least {numerics.LEAST_FITTED} observations; got {len(values)}. "
+            f"GP.fit needs at least {LEAST_FITTED} observations; got {len(values)}. "
             f"Write the prior down instead: tm.GP(kernel, mean=..., noise_std=...)."
         )
     if bool((values == values[0]).all()):
@@ -169,7 +191,7 @@ def starts(
     kernel: Any, noise_std: float | None, mean: Mean | None, observations: Observations
 ) -> list[Regression]:
     variance = observations.spread**2
-    noises = [share * variance for share in numerics.START_NOISE]
+    noises = [share * variance for share in START_NOISE]
     if noise_std is not None:
         noises = [noise_std**2]
     return [
@@ -187,7 +209,7 @@ def starts(
 def start_kernels(kernel: Any, observations: Observations) -> list[Theirs]:
     if kernel is None:
         d = len(observations.ranges)
-        scales = [share * d**0.5 * observations.ranges for share in numerics.START_LENGTHSCALES]
+        scales = [share * d**0.5 * observations.ranges for share in START_LENGTHSCALES]
         return [
             to_gpytorch(Scaled(Matern(2.5, scale), observations.spread**2)) for scale in scales
         ]
@@ -209,7 +231,7 @@ def ascend(model: Regression, is_noise_known: bool, observations: Observations) 
     bounds = bounds_of(mll, observations)
     with exactly(len(observations.y)):
         if free_parameters(mll):
-            options = {"maxiter": numerics.FIT_STEPS, "gtol": numerics.FIT_GRADIENT, "ftol": 0.0}
+            options = {"maxiter": FIT_STEPS, "gtol": FIT_GRADIENT, "ftol": 0.0}
             loss = partial(loss_or_nan, mll)
             limits: Any = bounds  # tensors, a limit per entry, are fine, though typed as numbers
             fit_gpytorch_mll_scipy(mll, bounds=limits, closure=loss, options=options)

@@ -24,9 +24,13 @@ from torch import Tensor
 from tellmost.integrations.gpytorch import from_gpytorch, hyperparameters_of
 from tellmost.kernels import Kernel, Scaled
 from tellmost.kernels.kernel import Points
-from tellmost.numerics import PROBES, TRANSLATED
+from tellmost.numerics import PROBES
 from tellmost.posterior.gp import GP, Data, Mean
 from tellmost.shapes import Float
+
+TRANSLATED = 1e-6
+"""Share of the largest variance by which a kernel of ours and the model's that it stands for may
+differ: gpytorch takes distances from inner products, which leaves seven digits of some."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,15 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from tellmost.kernels.kernel import Points
-from tellmost.numerics import CHECKED_MATRIX, MATRIX_ROUNDING, RANK_TOLERANCE
+from tellmost.numerics import RANK_TOLERANCE
 from tellmost.shapes import Float
+
+CHECKED_MATRIX = 1_000
+"""Precomputed matrices up to this size are checked for negative eigenvalues; larger ones are taken
+on trust, as the check costs the cube of the size."""
+
+MATRIX_ROUNDING = 10.0
+"""How far below 0 a least eigenvalue may be, in size x precision x largest eigenvalue."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,15 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.linear import Linear, checked_covariance
-from tellmost.numerics import OUTER_ERROR, OUTER_ROUNDING
 from tellmost.shapes import Float
+
+OUTER_ROUNDING = 1e-16
+"""Singular values below this share of the largest are rounding, where variances of pairs of
+directions are written as a sum of products."""
+
+OUTER_ERROR = 1e-10
+"""Share of a variance by which such a sum may miss it, for every pair; if it misses one by more,
+as where variances span twelve powers of ten, they are taken as they are."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,10 @@ from tellmost.kernels.composed import Product, Scaled, Sum
 from tellmost.kernels.kernel import Kernel
 from tellmost.kernels.linear import Linear
 from tellmost.kernels.stationary import Gaussian, Laplace, Lengthscale, Matern
-from tellmost.numerics import PRINTED_VALUES
+
+PRINTED_VALUES = 8
+"""Values of a hyper-parameter that are printed; of more, such as a network's weights, the number.
+"""
 
 
 @runtime_checkable

@@ -17,24 +17,42 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.learner.record import Noise
-from tellmost.numerics import (
-    FIRST_STEP,
-    FULL_STEP,
-    LEAST_BEND,
-    LENGTHENING,
-    REFINED,
-    REFINED_STARTS,
-    REFINING_STEPS,
-    SHORTENING,
-    SUFFICIENT_RISE,
-    TIE_TOLERANCE,
-)
+from tellmost.numerics import REFINED_STARTS, TIE_TOLERANCE
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.rules import Rule
 from tellmost.rules.rule import is_random
 from tellmost.selecting.choosers import score_all
 from tellmost.shapes import Bool, Float, Int
 from tellmost.targets.box import Box
+
+REFINING_STEPS = 100
+"""Steps of a climb within a box at most: smooth gains are there after 5 to 30, in 20 dimensions
+after 60."""
+
+FIRST_STEP = 0.01
+"""The first step of a climb, as a share of each side of the box: below the spacing of hundreds of
+candidates in two dimensions or more, so that a climb stays on its hill. It grows where it proves
+too short."""
+
+FULL_STEP = 0.9
+"""A step of this share of the longest that was allowed, or more, was held back by it: if it was
+taken, the next may be twice as long."""
+
+SUFFICIENT_RISE = 1e-4
+"""The least share of the rise that the slope promises for a step to be taken."""
+
+SHORTENING = 0.25
+"""A step that was not taken is tried again at this share of its length."""
+
+LENGTHENING = 4.0
+"""Where the gain bends upwards there is no summit to aim at: the next step is so much longer."""
+
+LEAST_BEND = 1e-8
+"""A bend below this share of slope change x length is rounding, and says nothing."""
+
+REFINED = 1e-12
+"""A climb ends where the next step would raise the gain by less than this share: rounding."""
+
 
 Gain = Callable[[Float[Tensor, "b d"]], Float[Tensor, " b"]]
 """Of each point by itself, and differentiable."""

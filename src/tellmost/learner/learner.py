@@ -36,7 +36,6 @@ from tellmost.learner.record import (
     single_rows,
     write_state,
 )
-from tellmost.numerics import CONFIDENCE_BETA
 from tellmost.posterior.floor import compute_floor
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.gp import GP, Belief, as_gp
@@ -57,6 +56,11 @@ from tellmost.selecting.limits import Eligibility, Limits
 from tellmost.shapes import Bool, Float
 from tellmost.targets import Known, Sampled
 from tellmost.targets.box import Box
+
+CONFIDENCE_BETA = 2.0
+"""Standard deviations of a bound where targets do not say: 95% of a normal distribution, at each
+point by itself."""
+
 
 NO_CANDIDATE = (
     "no candidate is left to ask for: every row of the pool was observed or is closed by "

@@ -17,11 +17,16 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
-from tellmost.numerics import NOISE_STEP, UNINFORMATIVE
+from tellmost.numerics import UNINFORMATIVE
 from tellmost.rows.opening import check_all_positive, check_positive, check_vector
 from tellmost.running.writing import written_whole
 from tellmost.shapes import Float
 from tellmost.targets.box import Box
+
+NOISE_STEP = 1e-5
+"""Half the distance, in sides of a box, over which the slope of the caller's noise is taken: near
+the cube root of float64's precision, where rounding and curvature err alike."""
+
 
 OUTSIDE = -1
 """The row number of a point that is not in the pool."""

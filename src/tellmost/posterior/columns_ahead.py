@@ -41,6 +41,16 @@ from tellmost.posterior.problem import CHOSEN_FIELDS, Problem, State, covariance
 from tellmost.posterior.running_values import Predictable, Taken
 from tellmost.shapes import Float, Int
 
+BALANCE = {"cpu": 4.0, "cuda": 32.0}
+"""How many products with a vector cost as much arithmetic as reading the rows once costs time."""
+
+STREAMED_BALANCE = 40.0
+"""The same for rows that come from a file: 30 GFLOP/s of two CPU cores against a disk that is
+assumed to give 1.5 GB/s."""
+
+SHORTLIST = 512
+"""The forecast looks at so many of the best rows, at most."""
+
 
 @dataclass
 class ColumnsAhead:
@@ -112,15 +122,15 @@ def columns_ahead(problem: Problem, per_column: int, kept: Tensor | None) -> int
 def balance_of(problem: Problem) -> float:
     """B for these rows, wherever they come from."""
     if problem.rows.held is None:
-        return numerics.STREAMED_BALANCE
-    return numerics.BALANCE.get(problem.device.type, numerics.BALANCE["cuda"])
+        return STREAMED_BALANCE
+    return BALANCE.get(problem.device.type, BALANCE["cuda"])
 
 
 def shortlist_length(problem: Problem, width: int) -> int:
     """Rows that a forecast looks at: as many as cost a quarter of a pass, if that is enough."""
     d = problem.rows.dimension
     affordable = problem.place.largest * width // (4 * max(d, 1))
-    return min(max(affordable, 4 * width), numerics.SHORTLIST, problem.place.total)
+    return min(max(affordable, 4 * width), SHORTLIST, problem.place.total)
 
 
 @dataclass

@@ -36,6 +36,9 @@ from tellmost.posterior.tracking import in_terms_of_features, weight_form
 from tellmost.posterior.weight_space import WeightPosterior, symmetric_root
 from tellmost.shapes import Float
 
+FLOOR_RANK = 1_000
+"""Size of the pivoted-Cholesky subset that bounds the floor for larger pools."""
+
 
 @dataclass(frozen=True)
 class Floor:
@@ -185,7 +188,7 @@ def _pivoted_cholesky(
     factor = _PivotedFactor(problem, posterior)
     for pick in dict.fromkeys(picks):
         factor.add(pick)
-    limit = max(numerics.FLOOR_RANK, len(factor.pivots))
+    limit = max(FLOOR_RANK, len(factor.pivots))
     while len(factor.pivots) < limit and factor.add(int(factor.residual.argmax())):
         pass
     is_complete = float(factor.residual.max()) <= factor.enough

@@ -30,10 +30,15 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.written import check_kernel, describe, write
-from tellmost.numerics import SAMPLED_VARIANCE, nonnegative
+from tellmost.numerics import nonnegative
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.rows.opening import NOT_NUMBERS, check_positive, check_vector, kind_of
 from tellmost.shapes import Bool, Float, Int
+
+SAMPLED_VARIANCE = 1e-12
+"""Share of a prior variance that drawn functions may lack: a deviation of 1e-6, and well above the
+rounding of a Cholesky factor of thousands of rows."""
+
 
 Mean = float | Callable[[Tensor], Any]
 """A constant, or a function from (n, d) float64 points to (n,) values."""

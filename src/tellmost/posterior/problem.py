@@ -18,6 +18,10 @@ from tellmost.rows.sources import spans
 from tellmost.running.processes import Place
 from tellmost.shapes import Float, Int
 
+KEEP_BYTES = 4 * 2**30
+"""Rows x targets covariances up to this size are kept and updated; larger ones are recomputed."""
+
+
 NOTHING: frozenset[str] = frozenset()
 
 
@@ -48,7 +52,7 @@ class Problem:
     needs: frozenset[str] = field(default=NOTHING)
     picks: int | None = None  # how many there will be, if that is known
     columns_ahead: int | None = None  # how many are made in one pass; None: as the costs say
-    memory: int = numerics.KEEP_BYTES  # what may be taken for kept columns and covariances
+    memory: int = KEEP_BYTES  # what may be taken for kept columns and covariances
 
     @property
     def device(self) -> torch.device:
@@ -71,7 +75,7 @@ class Problem:
     @property
     def keeps_covariance(self) -> bool:
         """Whether rows x targets covariances are kept, or recomputed whenever they are read."""
-        most = min(self.memory, numerics.KEEP_BYTES)
+        most = min(self.memory, KEEP_BYTES)
         return 8 * self.place.largest * self.target_count <= most
 
     @property

@@ -41,7 +41,7 @@ from torch import Tensor
 
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
-from tellmost.numerics import CHUNK_BYTES, PROVEN, PROVEN_ROWS, RANK_TOLERANCE, nonnegative
+from tellmost.numerics import CHUNK_BYTES, PROVEN, RANK_TOLERANCE, nonnegative
 from tellmost.posterior.function_space import FunctionPosterior, has_eigenvalues_above
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.problem import (
@@ -52,6 +52,11 @@ from tellmost.posterior.problem import (
 )
 from tellmost.rows.sources import spans
 from tellmost.shapes import Bool, Float, Int
+
+PROVEN_ROWS = 1_000
+"""Rows of which it is proven, at most, that no small rank describes them: 10 ms, where making
+features in vain takes 100."""
+
 
 SKETCHED = frozenset(
     {

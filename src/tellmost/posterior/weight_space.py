@@ -14,8 +14,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from tellmost.numerics import RANK_TOLERANCE, WELL_CONDITIONED, nonnegative
+from tellmost.numerics import RANK_TOLERANCE, nonnegative
 from tellmost.shapes import Float
+
+WELL_CONDITIONED = 1e6
+"""Ratio of eigenvalues up to which Cholesky factors stand in for singular values: far above
+RANK_TOLERANCE, so both see the full rank, and they agree to about 1e-15 of this ratio."""
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,11 @@ from tellmost.posterior.running_values import (
 from tellmost.posterior.weight_space import Step, WeightPosterior
 from tellmost.shapes import Float, Int
 
+KEPT_TARGETS = 24
+"""Features per target from which keeping rows x targets covariances costs CTL less than a pass for
+every pick: 768 features and 30 targets take the same time either way."""
+
+
 WIDE = frozenset({"covariance", "correlation"})
 """Fields that are made of rows x targets values."""
 
@@ -258,7 +263,7 @@ class WeightTracker:
 
         They are read, written and read again; the rows are read once, but perhaps from a file.
         """
-        is_cheap = numerics.KEPT_TARGETS * self.problem.target_count <= self._rows.dimension
+        is_cheap = KEPT_TARGETS * self.problem.target_count <= self._rows.dimension
         here = self.problem.keeps_covariance and (is_cheap or self._rows.held is None)
         return bool(self.problem.place.least(int(here)))  # all processes alike
 

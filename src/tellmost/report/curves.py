@@ -24,13 +24,17 @@ import numpy as np
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from tellmost.kernels.composed import feature_form
-from tellmost.numerics import FLOOR_EXACT_ROWS, RETRACE_BYTES, STOP_SHARE, UNINFORMATIVE
+from tellmost.numerics import FLOOR_EXACT_ROWS, STOP_SHARE, UNINFORMATIVE
 from tellmost.report.markup import shorten
 from tellmost.rows.sources import spans
 from tellmost.rules import Random, Rule
 from tellmost.selecting.replay import Recalled
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
+
+RETRACE_BYTES = 64 * 2**20
+"""Size of a block of picks x targets values when a selection is retraced; three exist at once."""
+
 
 RETRACED = 2_000  # picks followed target by target; the work grows with the cube
 POINTS = 400  # more than a screen can show of one line

@@ -9,9 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost import numerics
 from tellmost.rows.sources import File, NamedArray, Span, as_tensor, choose_name
 from tellmost.rows.streamed import Chunk, cut, empty_rows
+
+PARQUET_BUFFER_BYTES = 2**20
+"""Read at once of a column in a .parquet file; without, all of a row group's column is."""
+
+PARQUET_BATCH_BYTES = 2**18
+"""Decoded at once, in float64: pyarrow takes several times as much while it decodes, and gives it
+back late. A batch of 12 times the size is no faster and takes three times the memory."""
 
 
 class ParquetFile:
@@ -65,7 +71,7 @@ class ParquetFile:
             for group in self._groups(wanted):
                 start = self._starts[group]
                 for batch in opened.iter_batches(
-                    max(numerics.PARQUET_BATCH_BYTES // (8 * self.shape[1]), 1),
+                    max(PARQUET_BATCH_BYTES // (8 * self.shape[1]), 1),
                     row_groups=[group],
                     columns=[self._column],
                     use_threads=False,
@@ -124,7 +130,7 @@ class OpenedParquet:
             pass
         try:
             self._opened = self._arrow.parquet.ParquetFile(
-                self._file.path, pre_buffer=False, buffer_size=numerics.PARQUET_BUFFER_BYTES
+                self._file.path, pre_buffer=False, buffer_size=PARQUET_BUFFER_BYTES
             )
         except (self._arrow.ArrowException, OSError) as error:
             raise self._unreadable(error) from error

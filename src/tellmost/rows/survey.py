@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from tellmost import numerics
 from tellmost.gpu import can_fuse
 from tellmost.kernels import Kernel, Linear
 from tellmost.kernels.composed import matrix_size
@@ -14,6 +13,13 @@ from tellmost.rows.pool import GOLDEN, MIX, Fingerprint, Normalization, Pool, co
 from tellmost.rows.sources import Source
 from tellmost.running.processes import Place
 from tellmost.shapes import Float
+
+SMALL_POOL_BYTES = 4 * 2**20
+"""A pool up to this size in float64 stays in the caches and is converted once; larger ones are
+converted block by block in every pass, which costs less than reading twice the bytes."""
+
+FINGERPRINT_COLUMNS = 16
+"""Columns of a precomputed matrix that identify it, beside its diagonal."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +123,7 @@ def matrix_mark(pool: Pool, kernel: Kernel, place: Place) -> str:
     if matrix_size(kernel) is None:
         return ""
     (rows,) = place.collect(torch.arange(place.total), lambda own: (pool.rows(own),))
-    spaced = rows[:: max(len(rows) // numerics.FINGERPRINT_COLUMNS, 1)]
+    spaced = rows[:: max(len(rows) // FINGERPRINT_COLUMNS, 1)]
     digest = hashlib.blake2b(digest_size=8)
     for values in (kernel.diagonal(rows), kernel.block(rows, spaced)):
         digest.update(values.cpu().numpy().tobytes())
@@ -126,7 +132,7 @@ def matrix_mark(pool: Pool, kernel: Kernel, place: Place) -> str:
 
 def converted_once(pool: Pool) -> Pool:
     """A pool that is so small that all of it is kept as float64, if it is one."""
-    is_small = 8 * len(pool) * pool.dimension <= numerics.SMALL_POOL_BYTES
+    is_small = 8 * len(pool) * pool.dimension <= SMALL_POOL_BYTES
     if len(pool.shape) == 1 or pool.is_streamed or not is_small:
         return pool
     return replace(pool, ready=pool.whole(), inverse_length=None)

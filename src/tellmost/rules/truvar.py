@@ -7,9 +7,12 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from tellmost.numerics import THRESHOLD_REACHED
 from tellmost.posterior.problem import State
 from tellmost.shapes import Float
+
+THRESHOLD_REACHED = 1e-6
+"""A standard deviation within this share of a threshold has reached it: TruVar's gains are what
+lies above, and so close to it that is rounding, as for rows of length one and a threshold of 1."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,21 @@ import torch
 
 from tellmost import numerics
 
+HELD_SHARE = 0.5
+"""A pool that takes at most this share of the memory budget is read into memory once."""
+
+BLOCK_SHARE = 32
+"""A block takes at most this part of the memory budget: small budgets have small blocks."""
+
+BLOCKS = 6
+"""Blocks that exist at the same time: two that are read in turn, one as float64, and up to three
+that a kernel or a checksum makes of it."""
+
+ROW_BYTES = 112
+"""Memory per row of the pool, beside columns: up to fourteen float64 values, of which five are
+kept between picks (prior variance, running values, scores, row numbers) and the others are gains,
+masks and temporaries of a rule."""
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -41,7 +56,7 @@ class Sizes:
         columns = 0 if self.has_weights else self.picks
         if columns and self.sees_targets:
             columns = 2 * columns + self.targets
-        return (numerics.ROW_BYTES + 8 * columns) * self.rows
+        return (ROW_BYTES + 8 * columns) * self.rows
 
     @property
     def for_points(self) -> int:
@@ -50,7 +65,7 @@ class Sizes:
 
     def for_blocks(self, block_bytes: int) -> int:
         least = 8 * numerics.LEAST_BLOCK_ROWS * self.features
-        return numerics.BLOCKS * max(block_bytes, least) + numerics.RECENT_BYTES
+        return BLOCKS * max(block_bytes, least) + numerics.RECENT_BYTES
 
 
 @dataclass(frozen=True)
@@ -67,9 +82,9 @@ def plan(sizes: Sizes, budget: int, device: torch.device, *, is_here: bool) -> P
     """The formula above; a pool that is in its place already (``is_here``) costs nothing."""
     most = numerics.BLOCK_BYTES if device.type == "cpu" else numerics.GPU_BLOCK_BYTES
     free = max(budget - least_budget(sizes), 0)  # blocks are not to take what rows need
-    block_bytes = min(most, budget // numerics.BLOCK_SHARE, free // numerics.BLOCKS)
+    block_bytes = min(most, budget // BLOCK_SHARE, free // BLOCKS)
     working = sizes.for_rows + sizes.for_points + sizes.for_blocks(block_bytes)
-    fits = sizes.data_bytes <= min(int(numerics.HELD_SHARE * budget), budget - working)
+    fits = sizes.data_bytes <= min(int(HELD_SHARE * budget), budget - working)
     holds_pool = not is_here and fits
     kept = budget - working - (sizes.data_bytes if holds_pool else 0)
     return Plan(budget, holds_pool, block_bytes, max(kept, 0))
@@ -82,7 +97,7 @@ def least_budget(sizes: Sizes) -> int:
 
 def chosen_budget(free: int, sizes: Sizes) -> int:
     """Where the caller gives none: half of what is free, or more if blocks would be tiny."""
-    comfortable = least_budget(sizes) + numerics.BLOCKS * numerics.BLOCK_BYTES
+    comfortable = least_budget(sizes) + BLOCKS * numerics.BLOCK_BYTES
     return max(free // 2, min(free, comfortable))
 
 

@@ -14,10 +14,12 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
-from tellmost.numerics import EMPTY_INTERVAL
 from tellmost.safebo.constraints import Lipschitz, Side
 from tellmost.safebo.trials import MiscalibratedModel
 from tellmost.shapes import Bool, Float
+
+EMPTY_INTERVAL = 1e-9
+"""Prior standard deviations by which a lower bound may exceed an upper one: rounding."""
 
 
 @dataclass(frozen=True)

@@ -33,12 +33,15 @@ from torch import Tensor
 from tellmost.kernels import Gaussian, Kernel, Laplace, Matern, Product, Scaled, Sum
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.written import HasHyperparameters, is_written, read_kernel
-from tellmost.numerics import CALIBRATION_ERROR, CALIBRATION_LEVELS
+from tellmost.numerics import CALIBRATION_ERROR
 from tellmost.posterior.gp import GP
 from tellmost.safebo.outputs import Output
 from tellmost.safebo.telling import value_of
 from tellmost.safebo.trials import Trial
 from tellmost.shapes import Float
+
+CALIBRATION_LEVELS = (0.5, 0.8, 0.95, 0.99)
+"""Intervals whose coverage is counted: the middle of the distribution and its tails."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.learner.climbing import find_starts, refine
-from tellmost.numerics import LEADERS, REFINED_STARTS, SAFE_BISECTIONS, SKETCH_BAND, TIE_TOLERANCE
+from tellmost.numerics import LEADERS, REFINED_STARTS, TIE_TOLERANCE
 from tellmost.rules.rule import is_random
 from tellmost.safebo.reaching import check_start, find_reachable, nothing_safe, out_of_reach
 from tellmost.safebo.spaces import Layout, Search, Space, with_context
@@ -24,6 +24,14 @@ from tellmost.shapes import Bool, Float, Int
 from tellmost.targets import Known, NoTargetsLeft, Targets
 from tellmost.targets.box import Box
 from tellmost.targets.known import Drawn
+
+SKETCH_BAND = 1e-3
+"""Rows whose sketched gain is within this share of the best are scored again without a sketch, so
+that its error chooses neither between them nor between ties."""
+
+SAFE_BISECTIONS = 20
+"""Halvings of the way back from a point that is not safe: to a millionth of its length."""
+
 
 Allowed = Callable[[Points], Bool[Tensor, " b"]]
 """Whether points anywhere may be asked for."""

@@ -11,10 +11,13 @@ from math import isfinite
 from statistics import NormalDist
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from tellmost.numerics import DEFAULT_CONFIDENCE
 from tellmost.posterior.gp import name_of
 from tellmost.rows.opening import NOT_NUMBERS
 from tellmost.theory import confidence_width
+
+DEFAULT_CONFIDENCE = 0.99
+"""Probability, under the model, that a query satisfies all constraints, unless the caller says."""
+
 
 Schedule = Callable[[int], float]
 """From the number of observations so far to a beta."""

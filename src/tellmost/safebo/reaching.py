@@ -28,7 +28,7 @@ from torch import Tensor
 
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
-from tellmost.numerics import CHUNK_BYTES, MOST_REPEATS, RANK_TOLERANCE, nonnegative
+from tellmost.numerics import CHUNK_BYTES, RANK_TOLERANCE, nonnegative
 from tellmost.posterior.function_space import GrowingMatrix
 from tellmost.rows.opening import NOT_NUMBERS, check_vector
 from tellmost.rows.sources import spans
@@ -36,6 +36,9 @@ from tellmost.safebo.constraints import Lipschitz, Side
 from tellmost.safebo.stages import Stage
 from tellmost.safebo.trials import NoSafePoint
 from tellmost.shapes import Bool, Float
+
+MOST_REPEATS = 1_000_000
+"""Repeats of a measurement that are counted when nothing is safe: more is as good as never."""
 
 
 @runtime_checkable

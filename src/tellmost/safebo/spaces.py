@@ -17,11 +17,15 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
-from tellmost.numerics import SAME_ROW, SOBOL_POINTS
+from tellmost.numerics import SOBOL_POINTS
 from tellmost.rows.opening import check_rows, read_array
 from tellmost.safebo.trials import Query, parameter_names
 from tellmost.shapes import Bool, Float, Int
 from tellmost.targets.box import Box, check_names
+
+SAME_ROW = 1e-9
+"""Share of the domain's extent within which a point is taken for a row of it: rounding of numbers
+that were written down with all their digits."""
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,6 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.learner.record import Noise
-from tellmost.numerics import (
-    SEEING_TOLERANCE,
-    SKETCH_NOISE,
-    SKETCH_SHARE,
-    SKETCH_TOLERANCE,
-    STEP_ROUNDING,
-)
 from tellmost.posterior.sketch import Features, Moments
 from tellmost.rules import Rule
 from tellmost.safebo.bounds import Bounds, Sets, Sources, probability_safe
@@ -30,6 +23,23 @@ from tellmost.safebo.trials import Trial
 from tellmost.safebo.views import Seen, View, noise_of_targets
 from tellmost.shapes import Bool, Float
 from tellmost.targets.box import Box
+
+SKETCH_TOLERANCE = 1e-6
+"""Share of the largest prior variance that a sketch may leave out, where sums over targets are
+made of it; a deviation of a thousandth of the prior's."""
+
+SKETCH_NOISE = 1e-4
+"""And the same as a share of the noise variance: what is left out acts as noise that is not there,
+and it must be small beside the noise that is."""
+
+SEEING_TOLERANCE = 1e-12
+"""The same where f is seen at the targets: below RANK_TOLERANCE, which decides what is seen."""
+
+SKETCH_SHARE = 0.25
+"""A sketch of more features than this share of the points costs more than it saves."""
+
+STEP_ROUNDING = 1e-9
+"""Share by which a step may exceed the longest allowed: ten steps of 0.1 are to cover a unit."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,10 @@ from tellmost.selecting.forecast import find_shortlist, forecast, scores_to_come
 from tellmost.selecting.limits import Eligibility
 from tellmost.shapes import Float, Int
 
+DRIFT_MARGIN = 10.0
+"""How far above the drift that a rebuild leaves the next one has to be."""
+
+
 Measure = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 """Running gains, gains and scores of some rows of this process."""
 
@@ -178,7 +182,7 @@ class Eager:
         if leaders.drift > self._drift_allowed and self.tracker.refresh():
             leaders = self._leaders(least_of)
             # what a refresh cannot repair is no drift: the next one has to be well above it
-            beyond = numerics.DRIFT_MARGIN * leaders.drift
+            beyond = DRIFT_MARGIN * leaders.drift
             self._drift_allowed = max(self._drift_allowed, beyond)
         return leaders.best(self.first)
 

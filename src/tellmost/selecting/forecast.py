@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from tellmost import numerics
 from tellmost.posterior.tracking import Tracker
 from tellmost.rules import Rule
 from tellmost.running.processes import Place
 from tellmost.selecting.limits import Eligibility
 from tellmost.shapes import Bool, Float, Int
+
+REMEMBERED = 1_024
+"""So many of the best rows are kept during a pass over rows that cannot be had singly."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def find_shortlist(
     length: int,
 ) -> Shortlist:
     """The best rows of all processes, from the scores of the rows here."""
-    most = min(max(length, numerics.REMEMBERED), len(scores))
+    most = min(max(length, REMEMBERED), len(scores))
     rows = tracker.shortlisted(scores.topk(most).indices)[:length]
     is_open, cost = eligibility.terms(rows)
     numbers = (rows + place.first).double()

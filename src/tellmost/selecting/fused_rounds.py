@@ -19,6 +19,14 @@ from tellmost.selecting.limits import Eligibility
 from tellmost.selecting.loop import Pick, Stop
 from tellmost.shapes import Float, Int
 
+DRAFTED_FROM = 2_048
+"""Rows of a shortlist on a GPU, at most: the picks of a round are drafted from these."""
+
+DRAFTED_BYTES = 8 * 2**20
+"""Size of a shortlist's features in float64: more features, fewer rows, as their joint covariances
+cost rows x features^2."""
+
+
 FUSED = {ITL: 0, VTL: 1, UncertaintySampling: 2, UndirectedITL: 3}  # as in gpu.scores
 
 
@@ -47,8 +55,8 @@ class FusedRounds:
         values = [run.values for run in tracker.running.values()]
         tracker.width = min(tracker.width, numerics.MOST_DRAFTED // len(values))
         steps = min(tracker.width, most or n)
-        affordable = numerics.DRAFTED_BYTES // (8 * tracker.problem.rows.dimension)
-        length = 2 ** (min(n, numerics.DRAFTED_FROM, max(affordable, 64)).bit_length() - 1)
+        affordable = DRAFTED_BYTES // (8 * tracker.problem.rows.dimension)
+        length = 2 ** (min(n, DRAFTED_FROM, max(affordable, 64)).bit_length() - 1)
         self._tracker = tracker
         self._rule = rule
         self._eligibility = eligibility

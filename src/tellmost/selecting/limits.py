@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost import numerics
 from tellmost.numerics import DEFAULT_NOISE_RATIO
 from tellmost.rows.opening import check_all_positive, check_positive, check_vector, check_whole
 from tellmost.rules import Rule
@@ -19,6 +18,9 @@ from tellmost.rules.rule import is_random
 from tellmost.running.processes import Exchange, Place
 from tellmost.selecting.task import Scene
 from tellmost.shapes import Bool, Float, Int
+
+BUDGET_TOLERANCE = 1e-12
+"""Share of a budget that rounding may add: ten costs of 0.07 are to fit into 0.7."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ class Eligibility:
         cost, budget = self._limits.cost, self._limits.budget
         if cost is None or budget is None:
             return self._left
-        return self._left & (cost <= budget * (1.0 + numerics.BUDGET_TOLERANCE) - self._spent)
+        return self._left & (cost <= budget * (1.0 + BUDGET_TOLERANCE) - self._spent)
 
 
 def check_noise(

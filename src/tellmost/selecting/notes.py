@@ -2,13 +2,16 @@
 
 import warnings
 
-from tellmost import numerics
 from tellmost.posterior.columns_ahead import FewRows
 from tellmost.posterior.problem import Problem
 from tellmost.posterior.tracking import Tracker
 from tellmost.rules import Rule
 from tellmost.running.processes import Exchange, Place
 from tellmost.selecting.task import Noise, evenly_spaced
+
+DETERMINED = 1e-9
+"""A variance below this share of what it was before the targets were seen is settled by them."""
+
 
 STACK_LEVEL = 6  # from here to the line that called select, through torch's wrapper of it
 
@@ -54,7 +57,7 @@ def warn_of_determined_targets(tracker: Tracker, rule: Rule, place: Place) -> li
     if rule.name != "itl":
         return []
     are_determined = [
-        bool((state.variance_given_targets <= numerics.DETERMINED * state.variance).all())
+        bool((state.variance_given_targets <= DETERMINED * state.variance).all())
         for _, _, state in tracker.states()
     ]
     if place.is_any(not all(are_determined)):

@@ -30,6 +30,10 @@ from tellmost.selecting.select import select
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
 
+RECALL_TOLERANCE = 1e-6
+"""Targets whose variances differ by more than this share of the largest are other targets; far
+above what two orders of the same arithmetic can differ by."""
+
 
 @dataclass(frozen=True)
 class Recalled:
@@ -204,7 +208,7 @@ def check_same_targets(chosen: Selection, targets: Any, pool: Pool) -> Tensor | 
 def check_same_variance(chosen: Selection, before: Float[np.ndarray, " m"]) -> None:
     """Targets of equal number, but of other variances, are others."""
     then = chosen.target_variance[0]
-    scale = numerics.RECALL_TOLERANCE * max(float(then.max()), float(before.max()))
+    scale = RECALL_TOLERANCE * max(float(then.max()), float(before.max()))
     differs = np.flatnonzero(np.abs(before - then) > scale)
     if len(differs):
         raise ValueError(

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from tellmost import numerics
 from tellmost.kernels import Kernel
 from tellmost.posterior.problem import Observation, Problem
 from tellmost.rows.pool import Pool, Rows
@@ -14,6 +13,10 @@ from tellmost.rules import Rule
 from tellmost.running.memory import Plan
 from tellmost.running.processes import Place
 from tellmost.shapes import Float, Int, Shaped
+
+EFFECTIVE_RANK_ROWS = 256
+"""Evenly spaced candidates from which the effective rank of a pool is estimated."""
+
 
 ANOTHER_POOL = (
     "observed is a Selection from another pool: its row numbers mean other points here. Pass the "
@@ -193,7 +196,7 @@ def check_variance(kernel: Kernel, variance: Float[Tensor, " b"], name: str) -> 
 
 def evenly_spaced(count: int) -> Int[Tensor, " s"]:
     """A few rows of so many, from which the effective rank is estimated."""
-    few = min(count, numerics.EFFECTIVE_RANK_ROWS)
+    few = min(count, EFFECTIVE_RANK_ROWS)
     return torch.linspace(0, count - 1, few, dtype=torch.float64).round().long()
 
 

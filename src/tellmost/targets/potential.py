@@ -10,9 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tellmost.numerics import SAMPLED_ROWS
 from tellmost.shapes import Bool
 from tellmost.targets.known import Known, check_beta, check_count
+
+SAMPLED_ROWS = 10_000
+"""Rows at which functions are drawn jointly, at most: their covariance takes 0.8 GB."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.composed import feature_form
-from tellmost.numerics import BOUNDARY_PICKS, RANK_TOLERANCE, nonnegative
+from tellmost.numerics import RANK_TOLERANCE, nonnegative
 from tellmost.posterior.floor import compute_floor
 from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.posterior.problem import Problem
@@ -29,6 +29,10 @@ from tellmost.shapes import Float, Int
 from tellmost.theory.capacity import capacity_bound
 from tellmost.theory.gains import choose
 from tellmost.theory.setting import Setting, check_picks, check_setting
+
+BOUNDARY_PICKS = 1_000
+"""Observations that an approximate Markov boundary may take unless the caller says."""
+
 
 FIRST_PICKS = 16
 """How many observations are tried first; then twice as many, and again."""

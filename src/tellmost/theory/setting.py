@@ -30,14 +30,7 @@ from tellmost.kernels import Kernel
 from tellmost.kernels.composed import matrix_size
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.written import check_kernel
-from tellmost.numerics import (
-    ENUMERATED,
-    REDUCED_AT_ONCE,
-    REDUCTION_ROUNDING,
-    SMALLEST_REMAINING,
-    ZERO_VARIANCE,
-    nonnegative,
-)
+from tellmost.numerics import ENUMERATED, SMALLEST_REMAINING, ZERO_VARIANCE, nonnegative
 from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.rows.opening import (
     NOT_NUMBERS,
@@ -52,6 +45,14 @@ from tellmost.rows.opening import (
 from tellmost.selecting.arguments import check_points
 from tellmost.selecting.limits import check_squares
 from tellmost.shapes import Float, Int
+
+REDUCED_AT_ONCE = 2**20
+"""Numbers in a block of covariances of many small sets: 8 MB, and few calls."""
+
+REDUCTION_ROUNDING = 1e-13
+"""A reduction of uncertainty below this is rounding, in nats or in prior variances, at unit signal
+to noise; information is a logarithm of signal to noise, so its rounding grows with that."""
+
 
 RULES = ("itl", "vtl", "mm-itl")
 """Rules whose uncertainty reduction is a function of the set that was observed."""

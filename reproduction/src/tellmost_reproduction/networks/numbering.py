@@ -1,9 +1,17 @@
 """The numbers of an experiment that another run should come to, within its standard errors."""
 
-from tellmost.numerics import AGREEING_TRAININGS, LEAST_ERROR
 from tellmost_reproduction.networks.curves import MEASURES, Curves
 from tellmost_reproduction.networks.tables import counts_for, shown
 from tellmost_reproduction.numbers import Numbers, Series, shorten
+
+AGREEING_TRAININGS = 4.0
+"""Standard errors within which a mean over the seeds of a network experiment is the expected one:
+chance alone puts few of a hundred means so far off. Two runs on GPUs are not bit-equal, and
+training amplifies the difference."""
+
+LEAST_ERROR = 1e-3
+"""Of an accuracy, where a standard error is smaller because the seeds happened to agree: a test
+image of a thousand."""
 
 
 def numbers_of(curves: Curves) -> Numbers:

@@ -11,7 +11,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from tellmost.numerics import CHUNK_BYTES, GOOSE_EPSILON, TIE_TOLERANCE, nonnegative
+from tellmost.numerics import CHUNK_BYTES, TIE_TOLERANCE, nonnegative
 from tellmost.rows.opening import check_positive
 from tellmost.rows.sources import spans
 from tellmost.safebo.choice import best_row
@@ -20,6 +20,10 @@ from tellmost.safebo.slopes import Slopes, grow
 from tellmost.safebo.stages import Stage, Track
 from tellmost.safebo.strategies import Choice, Scene
 from tellmost.shapes import Bool, Float, Int
+
+GOOSE_EPSILON = 1e-3
+"""Width of an interval, in prior standard deviations, below which GoOSE takes it for a point: the
+accuracy of the paper's experiments."""
 
 
 @dataclass(frozen=True)
