@@ -42,9 +42,9 @@ def test_every_argument_of_select_is_an_option():
 
 
 def test_other_commands_share_the_names_of_their_functions():
-    from tellmost.evaluation.check import check as check_pool
-    from tellmost.evaluation.compare import compare as compare_methods
-    from tellmost.evaluation.estimate import estimate as estimate_run
+    from tellmost.evaluation.comparing import compare as compare_methods
+    from tellmost.evaluation.estimation import estimate as estimate_run
+    from tellmost.evaluation.suitability import check as check_pool
 
     for command, function in (
         (compare, compare_methods),

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from tellmost.evaluation.check import WEAK_PROBE, check
 from tellmost.evaluation.health import examine
 from tellmost.evaluation.judging import folds_of
+from tellmost.evaluation.suitability import WEAK_PROBE, check
 
 
 def clusters(n=400, d=12, classes=4, seed=0):
@@ -114,7 +114,7 @@ def test_without_labels_there_is_health_and_what_labels_would_add():
 
 def test_large_pools_are_sampled_and_it_is_said(monkeypatch):
     X, y = clusters(300)
-    monkeypatch.setattr("tellmost.evaluation.check.CHECKED_ROWS", 100)
+    monkeypatch.setattr("tellmost.evaluation.suitability.CHECKED_ROWS", 100)
     result = check(X, y)
     assert result.evidence.rows == 100
     assert "of 100 random rows" in squeezed(result.describe())

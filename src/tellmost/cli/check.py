@@ -65,7 +65,7 @@ def check(
         progress=progress,
     )
     given = columns.read_pool(pool)
-    from tellmost.evaluation.check import check as run
+    from tellmost.evaluation.suitability import check as run
     from tellmost.running.progress import working
 
     known = read_labels(labels, label_column, "--labels", given)

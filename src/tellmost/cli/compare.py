@@ -133,8 +133,8 @@ def compare(
     given = columns.read_pool(pool)
     wanted = columns.read_targets(targets, given)
     assert wanted is not None
-    from tellmost.evaluation.compare import METHODS
-    from tellmost.evaluation.compare import compare as run
+    from tellmost.evaluation.comparing import METHODS
+    from tellmost.evaluation.comparing import compare as run
     from tellmost.running.progress import ProgressLine
 
     with ProgressLine(progress, "selections", done_before=0) as line:

@@ -71,7 +71,7 @@ def estimate(
     )
     given = columns.read_pool(pool)
     wanted = columns.read_targets(targets, given)
-    from tellmost.evaluation.estimate import estimate as run
+    from tellmost.evaluation.estimation import estimate as run
 
     estimated = run(
         given.vectors,

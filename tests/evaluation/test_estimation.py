@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import tellmost as tm
-from tellmost.evaluation.estimate import Range, at_size, estimate, in_time, passes_of
-from tellmost.evaluation.trial import Trial
+from tellmost.evaluation.estimation import Range, at_size, estimate, in_time, passes_of
+from tellmost.evaluation.timing import Trial
 
 
 def rows(n=3_000, d=12, seed=0):
@@ -41,7 +41,7 @@ SETTINGS = {
 @pytest.mark.parametrize("options", SETTINGS.values(), ids=SETTINGS)
 def test_a_selection_goes_as_estimated(options, monkeypatch):
     monkeypatch.setattr(
-        "tellmost.evaluation.estimate.TRIAL_BYTES", 40_000
+        "tellmost.evaluation.estimation.TRIAL_BYTES", 40_000
     )  # fewer rows than there are
     pool, targets = rows(), rows(10, seed=1)
     expected = estimate(pool, targets, 40, **options)
@@ -70,7 +70,7 @@ def test_a_file_that_does_not_fit_is_streamed_within_its_budget(tmp_path):
 
 
 def test_only_the_first_rows_are_read(monkeypatch):
-    monkeypatch.setattr("tellmost.evaluation.estimate.TRIAL_BYTES", 12 * 4 * 200)
+    monkeypatch.setattr("tellmost.evaluation.estimation.TRIAL_BYTES", 12 * 4 * 200)
 
     class Blocks:
         def __iter__(self):

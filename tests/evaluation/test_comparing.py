@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tellmost as tm
-from tellmost.evaluation.compare import compare
+from tellmost.evaluation.comparing import compare
 from tellmost.evaluation.comparison import Comparison, Measurement
 
 BASIC = ("random", "top-k", "cosine")
