@@ -152,7 +152,7 @@ class Case:
             "confidence": {"confidence": 0.9},
             "beta": {"beta": 1.5},
             "schedule": {"beta": lambda observations: 1.5 + 0.1 * observations},
-            "rkhs": {"beta": tm.RKHSBound(0.5, 0.5)},
+            "rkhs": {"beta": tm.safebo.RKHSBound(0.5, 0.5)},
         }[self.options.confidence]
 
     def optimizer(self, targets=None, strategy=None) -> tm.SafeOptimizer:

@@ -127,7 +127,7 @@ def walk(options: Options, strategy) -> None:
         np.testing.assert_array_equal(optimizer.safe_mask, is_safe)
         try:
             query = optimizer.ask()
-        except (tm.MiscalibratedModel, tm.NoSafePoint):
+        except (tm.safebo.MiscalibratedModel, tm.safebo.NoSafePoint):
             return
         check_expanders(case, optimizer, strategy, slopes)
         is_open = find_open(case, optimizer, is_safe, row)

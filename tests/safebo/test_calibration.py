@@ -9,6 +9,7 @@ import torch
 import oracle_safe_views
 import tellmost as tm
 from tellmost.numerics import CALIBRATION_ERROR
+from tellmost.posterior.gp import Data
 from tellmost.safebo.calibration import TOO_FEW, examine
 from tellmost.safebo.outputs import Output
 
@@ -109,7 +110,7 @@ def test_few_observations_say_little():
 
 def test_prior_data_partial_values_and_noise_of_their_own_count():
     X, y = draw(np.random.default_rng(5), 20)
-    data = tm.gp.Data(X, y, torch.full((20,), 0.01, dtype=torch.float64))
+    data = Data(X, y, torch.full((20,), 0.01, dtype=torch.float64))
     opt = make(dataclasses.replace(PRIOR, data=data))
     opt.tell(3, 1.5, noise_std=0.7)
     opt.tell(7, constraints={"height": 0.0})

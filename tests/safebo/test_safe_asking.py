@@ -76,7 +76,7 @@ def test_a_seed_stays_askable_until_a_violation_of_it_is_told():
     assert [trial.status for trial in optimizer.history] == ["violated", "marginal"]
     assert optimizer.ask().index == 4
     optimizer.tell(4, 0.0, {"g": 0.0})
-    with pytest.raises(tm.NoSafePoint, match="no declared seed is left"):
+    with pytest.raises(tm.safebo.NoSafePoint, match="no declared seed is left"):
         optimizer.ask()
 
 
@@ -236,7 +236,7 @@ def test_a_query_says_whether_it_explores_what_is_safe_or_expands_it():
 def test_printing_says_which_beta_follows_from_the_confidence():
     assert "confidence 0.9 for each query; beta: 1.28" in str(make())
     assert "bounds intersected over time; beta: 3" in str(make(confidence=None, beta=3.0))
-    bound = tm.RKHSBound({"objective": 1.0, "g": 2.0}, 0.1)
+    bound = tm.safebo.RKHSBound({"objective": 1.0, "g": 2.0}, 0.1)
     assert "beta: objective 3.45, g 4.45" in str(make(confidence=None, beta=bound))
     assert "confidence 0.99" in str(make(confidence=None))
 
@@ -255,7 +255,7 @@ def test_the_best_is_the_best_by_its_pessimistic_bound_of_what_is_safe():
         gap = rising[optimizer.optimistic_mask].max() - pessimistic.max()
         assert optimizer.regret_bound() == pytest.approx(gap)
     assert make(safe_seed=[3]).regret_bound() == float("inf")
-    with pytest.raises(tm.NoSafePoint, match="ask\\(\\) repeats a declared seed"):
+    with pytest.raises(tm.safebo.NoSafePoint, match="ask\\(\\) repeats a declared seed"):
         _ = make(safe_seed=[3]).best
 
 
@@ -273,7 +273,7 @@ def promised(error: str) -> tuple[int, float, int]:
 WIDTHS = {
     "confidence": {"confidence": 0.999},
     "beta": {"confidence": None, "beta": 4.0},
-    "rkhs": {"confidence": None, "beta": tm.RKHSBound(1.0, 0.1)},
+    "rkhs": {"confidence": None, "beta": tm.safebo.RKHSBound(1.0, 0.1)},
     "schedule": {"confidence": None, "beta": lambda n: 2.5 + 0.2 * n**0.5},
 }
 
@@ -287,7 +287,7 @@ def test_the_beta_and_the_repeats_that_a_refusal_promises_open_the_set(width, va
         return optimizer
 
     refused = start(**WIDTHS[width])
-    with pytest.raises(tm.NoSafePoint) as caught:
+    with pytest.raises(tm.safebo.NoSafePoint) as caught:
         refused.ask()
     row, beta, repeats = promised(str(caught.value))
     assert start(confidence=None, beta=beta).safe_mask[row]
@@ -303,5 +303,7 @@ def test_a_refusal_says_where_even_the_most_promising_point_is_expected_to_viola
     optimizer = make()
     for row in range(21):
         optimizer.tell(row, 0.0, {"g": -0.05}, noise_std=0.5)
-    with pytest.raises(tm.NoSafePoint, match="is expected to violate a constraint: declare"):
+    with pytest.raises(
+        tm.safebo.NoSafePoint, match="is expected to violate a constraint: declare"
+    ):
         optimizer.ask()

@@ -52,10 +52,10 @@ ARGUMENTS = [
     ({"beta": float("nan")}, ValueError, "beta must be a positive finite number; got nan"),
     ({"beta": "2"}, ValueError, "beta must be a positive"),
     ({"beta": lambda n: -1.0}, ValueError, r"beta\(0\) must be a positive"),
-    ({"beta": tm.RKHSBound}, TypeError, "beta must be an instance"),
-    ({"beta": tm.RKHSBound({"objective": 1.0})}, ValueError, "must have an entry for 'g'"),
+    ({"beta": tm.safebo.RKHSBound}, TypeError, "beta must be an instance"),
+    ({"beta": tm.safebo.RKHSBound({"objective": 1.0})}, ValueError, "must have an entry for 'g'"),
     (
-        {"beta": tm.RKHSBound({"objective": 1.0, "g": 1.0, "h": 1.0})},
+        {"beta": tm.safebo.RKHSBound({"objective": 1.0, "g": 1.0, "h": 1.0})},
         ValueError,
         "names 'h'; the outputs are objective, g",
     ),
@@ -132,9 +132,9 @@ def test_other_values_are_refused():
     with pytest.raises(ValueError, match="must be 1 or 2"):
         Lipschitz(1.0, 3)
     with pytest.raises(ValueError, match=r"norm.*must be positive"):
-        tm.RKHSBound(-1.0)
+        tm.safebo.RKHSBound(-1.0)
     with pytest.raises(ValueError, match=r"delta.*above 0 and below 1"):
-        tm.RKHSBound(1.0, 0.0)
+        tm.safebo.RKHSBound(1.0, 0.0)
     with pytest.raises(ValueError, match=r"count.*whole number of at least 2"):
         SobolSet(1)
 
@@ -205,7 +205,7 @@ def test_a_schedule_that_fails_later_fails_before_the_tell_is_taken_in():
 
 
 def test_no_seed_and_nothing_safe_is_refused_when_asked():
-    with pytest.raises(tm.NoSafePoint, match="no point is known to be safe"):
+    with pytest.raises(tm.safebo.NoSafePoint, match="no point is known to be safe"):
         make(safe_seed=None).ask()
 
 

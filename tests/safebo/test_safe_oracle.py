@@ -56,7 +56,7 @@ def ask_and_check(case: Case, optimizer: tm.SafeOptimizer, last: int, context, p
     lower, upper = case.oracle.bounds()
     now = [context] if case.options.has_context else None
     if (np.subtract(*case.oracle.bounds_everywhere()) > EMPTY).any():
-        with pytest.raises(tm.MiscalibratedModel, match="raise it"):
+        with pytest.raises(tm.safebo.MiscalibratedModel, match="raise it"):
             optimizer.ask(now, pending)
         return -1
     query = optimizer.ask(now, pending)
@@ -89,7 +89,7 @@ def run(case: Case) -> None:
         pending = [int(rng.integers(len(case.X)))] if rng.uniform() < 0.3 else []
         try:
             row = ask_and_check(case, optimizer, last, context, pending)
-        except tm.NoSafePoint:
+        except tm.safebo.NoSafePoint:
             lower, upper = case.oracle.bounds()
             is_open = near_rows(case, last) & case.oracle.is_safe(lower, upper)
             assert is_lost(optimizer) or not near_rows(case, last)[SEED_ROW]

@@ -144,7 +144,9 @@ def test_safe_points_out_of_reach_are_not_said_to_be_none():
     optimizer = make(max_step=0.1, on_violation="continue")
     optimizer.tell(10, 0.0, {"c": 1.0})
     optimizer.tell(20, 0.0, {"c": -2.0})
-    with pytest.raises(tm.NoSafePoint, match=r"farther than max_step.*x0 by 0\.\d+.*acknowledge"):
+    with pytest.raises(
+        tm.safebo.NoSafePoint, match=r"farther than max_step.*x0 by 0\.\d+.*acknowledge"
+    ):
         optimizer.ask()
 
 

@@ -65,7 +65,7 @@ def has_violated(seed: int, beta, norm: float) -> bool:
 def test_runs_with_a_violation_are_at_most_a_share_of_delta():
     delta, runs = 0.1, 60
     most = stats.binom.ppf(1 - ERROR, runs, delta)
-    bound = {"beta": tm.RKHSBound(2.0, delta)}
+    bound = {"beta": tm.safebo.RKHSBound(2.0, delta)}
     assert sum(has_violated(seed, bound, 2.0) for seed in range(runs)) <= most
     # a width that covers only functions of a smaller norm fails the same test
     assert sum(has_violated(seed, {"confidence": 0.7}, 6.0) for seed in range(runs)) > most
@@ -74,7 +74,7 @@ def test_runs_with_a_violation_are_at_most_a_share_of_delta():
 @pytest.mark.parametrize("seed", range(8))
 def test_intersected_bounds_only_tighten_and_enclose_what_they_claim(seed):
     safe, maximizers = np.zeros(len(DOMAIN), bool), np.ones(len(DOMAIN), bool)
-    bound = {"beta": tm.RKHSBound(2.0, 0.1)}
+    bound = {"beta": tm.safebo.RKHSBound(2.0, 0.1)}
     for optimizer, f, limit, _ in run_bounded(seed, bound, 15):
         assert (optimizer.safe_mask >= safe).all()
         assert (optimizer.target_mask <= maximizers).all()
@@ -118,7 +118,7 @@ def unsafe_queries(seed: int, confidence: float, shift: float = 0.0):
     for _ in range(8):
         try:
             query = optimizer.ask()
-        except (tm.NoSafePoint, NoTargetsLeft):
+        except (tm.safebo.NoSafePoint, NoTargetsLeft):
             break
         unsafe.append(g[query.index] < 0)
         chances.append(1 - query.probability_safe)
@@ -164,7 +164,7 @@ def test_pointwise_levels_are_not_intersected():
     optimizer.tell(5, -0.5)
     assert not optimizer.safe_mask[5]
     assert optimizer.bounds()[0][5] < lower[5]
-    with pytest.raises(tm.NoSafePoint):
+    with pytest.raises(tm.safebo.NoSafePoint):
         optimizer.ask()
 
 
@@ -178,6 +178,6 @@ def test_a_width_that_cannot_hold_in_all_rounds_is_found_out_and_said_how_to_men
         for _ in range(50):
             optimizer.tell(optimizer.ask(), float(rng.normal()))
 
-    with pytest.raises(tm.MiscalibratedModel, match=message) as caught:
+    with pytest.raises(tm.safebo.MiscalibratedModel, match=message) as caught:
         go_on()
     assert caught.value.name == "objective" and caught.value.gap > 0
