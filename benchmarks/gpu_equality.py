@@ -14,7 +14,7 @@ from torch import Tensor
 import tellmost as tm
 from gpu import plainly
 from setting import save
-from tellmost.rules.rule import targets_in_pool
+from tellmost.rules import targets_in_pool
 
 KERNELS = ("linear", "linear", "linear", "covariance", "gaussian", "laplace")
 DTYPES = (torch.float32, torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -23,7 +23,7 @@ DTYPES = (torch.float32, torch.float32, torch.float64, torch.float16, torch.bflo
 def problem(rng: np.random.Generator) -> dict:
     """Arguments of a selection, the pool as a CPU tensor."""
     n, d, m = int(rng.integers(300, 6_000)), int(rng.integers(5, 200)), int(rng.integers(1, 80))
-    rule = str(rng.choice(list(tm.rules.BY_NAME)))
+    rule = str(rng.choice(tm.rules.names()))
     arguments = {
         "pool": rows(rng, n, d),
         "targets": torch.from_numpy(rng.standard_normal((m, d))).float(),
@@ -35,7 +35,7 @@ def problem(rng: np.random.Generator) -> dict:
         "normalize": rng.choice([None, None, "unit", "center+unit"]),
         "conditional": bool(rng.random() < 0.9),
     }
-    if targets_in_pool(tm.rules.BY_NAME[rule]()) is not None:
+    if targets_in_pool(tm.rules.get(rule)) is not None:
         arguments["targets"] = arguments["pool"][:m].float()
         return arguments
     if rng.random() < 0.2:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import oracle
 import tellmost as tm
-from tellmost.rules.rule import targets_in_pool
+from tellmost.rules import targets_in_pool
 
 KERNELS = ("linear", "gaussian", "matern")
 
@@ -101,10 +101,10 @@ def for_rule(case: Case, rule: str) -> Case:
     """The case with what only this rule needs: a target noise, no weights, targets inside."""
     if rule == "itl-y":
         case = replace(case, oracle=replace(case.oracle, target_noise=case.oracle.outside_noise))
-    if not tm.rules.BY_NAME[rule]().weighs_targets:
+    if not tm.rules.get(rule).weighs_targets:
         case.arguments.pop("target_weights", None)
         case = replace(case, oracle=replace(case.oracle, weights=None))
-    return case if targets_in_pool(tm.rules.BY_NAME[rule]()) is None else moved_inside(case, rule)
+    return case if targets_in_pool(tm.rules.get(rule)) is None else moved_inside(case, rule)
 
 
 def moved_inside(case: Case, rule: str) -> Case:
@@ -121,7 +121,7 @@ def moved_inside(case: Case, rule: str) -> Case:
 
 def number_inside(rule: str, m: int) -> int:
     """How many of m targets are to be candidates."""
-    wanted = targets_in_pool(tm.rules.BY_NAME[rule]())
+    wanted = targets_in_pool(tm.rules.get(rule))
     return {None: 0, "some": max(m - 1, 1), "all": m}[wanted]
 
 

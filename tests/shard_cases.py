@@ -22,7 +22,7 @@ from problems import clustered, targets_for
 from tellmost.posterior.problem import KEEP_BYTES
 
 PER_ROW = ("noise_std", "cost", "groups")
-RULES = list(tm.rules.BY_NAME)
+RULES = tm.rules.names()
 FOR_THREE = (
     "vtl linear 16",
     "twins",

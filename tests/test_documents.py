@@ -101,5 +101,5 @@ def test_every_rule_is_in_the_readme():
     import tellmost as tm
 
     text = (ROOT / "README.md").read_text()
-    for name in tm.rules.BY_NAME:
+    for name in tm.rules.names():
         assert f"`{name}`" in text, f"the README does not mention rule {name}"

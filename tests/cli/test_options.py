@@ -70,7 +70,7 @@ def test_help_names_every_rule(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     run(app, ["select", "--help"], show_trace=False)
     text = " ".join(capsys.readouterr().out.split())
-    for name in tm.rules.BY_NAME:
+    for name in tm.rules.names():
         assert name in text, name
 
 

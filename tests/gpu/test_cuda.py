@@ -18,7 +18,7 @@ def problem(n: int = 20_000, d: int = 64, m: int = 20):
     return rows[:n], rows[n:]
 
 
-@pytest.mark.parametrize("rule", list(tm.rules.BY_NAME))
+@pytest.mark.parametrize("rule", tm.rules.names())
 @pytest.mark.parametrize("kernel", [None, tm.kernels.Gaussian(8.0), tm.kernels.Laplace(30.0)])
 def test_picks_on_the_gpu_equal_picks_on_the_cpu(rule, kernel):
     pool, targets = problem()
@@ -44,7 +44,7 @@ def test_half_precision_pools_are_picked_from_as_their_float64_values(dtype):
     np.testing.assert_array_equal(half.indices, full.indices)
 
 
-@pytest.mark.parametrize("rule", list(tm.rules.BY_NAME))
+@pytest.mark.parametrize("rule", tm.rules.names())
 @pytest.mark.parametrize("kernel", [None, tm.kernels.Gaussian(8.0)])
 @pytest.mark.parametrize("backend", ["nccl", "gloo", "cpu:gloo,cuda:nccl"])
 def test_a_process_group_picks_alike_on_a_gpu(rule, kernel, backend, tmp_path):

@@ -15,7 +15,7 @@ from tellmost.kernels import (
     Scaled,
     Sum,
 )
-from tellmost.kernels.written import are_same
+from tellmost.kernels.kernel import are_same
 
 
 def double(x: torch.Tensor) -> torch.Tensor:

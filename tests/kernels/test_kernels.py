@@ -19,7 +19,7 @@ from tellmost.kernels import (
     Scaled,
     Sum,
 )
-from tellmost.kernels.composed import feature_form
+from tellmost.kernels.linear import feature_form
 
 STATIONARY = {
     "gaussian": (Gaussian, oracle.gaussian),

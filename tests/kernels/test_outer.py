@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from problems import seeds, tensor
 from tellmost.kernels import Kronecker, Outer
-from tellmost.kernels.written import are_same
+from tellmost.kernels.kernel import are_same
 
 
 def outer_of(x: np.ndarray, c: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import tellmost as tm
 from problems import clustered, seeds, targets_for
-from tellmost.rules import BY_NAME
+from tellmost import rules
 
 RULES = ["vtl", "itl", "itl-y", "mm-itl", "ctl", "undirected-itl", "uncertainty"]
 RULES += ["undirected-vtl", "mmr", "k-center", "k-means++", "truvar", "local-uncertainty"]
@@ -65,7 +65,7 @@ def test_random_problems_are_picked_from_alike(seed, width, rule, ratio, replace
         "groups": np.arange(len(pool)) % 7,
         "max_per_group": 3,
     }
-    if not BY_NAME[rule]().is_signed:
+    if not rules.get(rule).is_signed:
         options |= {"cost": rng.uniform(0.5, 2.0, len(pool)), "budget": 9.0}
     else:
         options |= {"k": 12}

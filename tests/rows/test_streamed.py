@@ -91,7 +91,7 @@ def same(chosen, expected):
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(12, 60),
     block_rows=st.sampled_from([1, 2, 4, 16, 64]),
-    rule=st.sampled_from([name for name in tm.rules.BY_NAME if name != "itl-y"]),
+    rule=st.sampled_from([name for name in tm.rules.names() if name != "itl-y"]),
     kernel=st.sampled_from(list(KERNELS)),
     normalize=st.sampled_from([None, "unit", "center", "center+unit"]),
     some=st.booleans(),

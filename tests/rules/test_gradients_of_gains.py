@@ -87,21 +87,21 @@ def is_itl(rule) -> bool:
 @pytest.mark.parametrize("name", SMOOTH)
 @pytest.mark.parametrize("observations", [0, 3])
 def test_gradients_of_a_gain_are_those_of_its_values(name, kernel, observations):
-    gain = gain_of(tm.rules.BY_NAME[name](), kernel, observations)
+    gain = gain_of(tm.rules.get(name), kernel, observations)
     assert gradcheck(gain, (points(5, 2).requires_grad_(),))
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_a_gradient_changes_no_gain(name, kernel):
-    gain, x = gain_of(tm.rules.BY_NAME[name](), kernel), points(50, 2)
+    gain, x = gain_of(tm.rules.get(name), kernel), points(50, 2)
     assert torch.equal(gain(x.clone().requires_grad_()), gain(x))
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_gradients_are_finite_at_the_targets_and_at_what_was_observed(name, kernel):
-    gain = gain_of(tm.rules.BY_NAME[name](), kernel)
+    gain = gain_of(tm.rules.get(name), kernel)
     x = torch.cat([SEEN, TARGETS]).requires_grad_()
     gain(x).sum().backward()
     assert bool(torch.isfinite(x.grad).all())
@@ -110,7 +110,7 @@ def test_gradients_are_finite_at_the_targets_and_at_what_was_observed(name, kern
 @pytest.mark.parametrize("name", ["ctl", "cosine"])
 def test_a_candidate_of_no_variance_has_gain_and_gradient_zero(name):
     """The origin, for a linear kernel: both are 0 by convention, not 0 divided by 0."""
-    gain = gain_of(tm.rules.BY_NAME[name](), Linear())
+    gain = gain_of(tm.rules.get(name), Linear())
     x = torch.cat([torch.zeros(1, 2).double(), points(2, 2)]).requires_grad_()
     gains = gain(x)
     gains.sum().backward()

@@ -6,7 +6,6 @@ import torch
 
 import tellmost as tm
 from tellmost import kernels, rules
-from tellmost.rules import BY_NAME
 
 N, D, M = 12, 3, 2
 POOL = np.random.default_rng(0).normal(size=(N, D))
@@ -298,7 +297,7 @@ CANDIDATES = {
 }
 
 CHOICES = {
-    "unknown rule": ({"rule": "nope"}, ValueError, ["rule 'nope'", *BY_NAME]),
+    "unknown rule": ({"rule": "nope"}, ValueError, ["rule 'nope'", *rules.names()]),
     "rule class": ({"rule": rules.VTL}, TypeError, ["rule", "instance", "VTL()"]),
     "any object as rule": ({"rule": 3}, TypeError, ["rule", "tm.rules.VTL()", "got 3"]),
     "no rule": ({"rule": None}, TypeError, ["rule", "name", "got None"]),
@@ -362,8 +361,8 @@ WEIGHTS = {
             ValueError,
             ["target_weights", f"'{name}'", "vtl", "drop"],
         )
-        for name in BY_NAME
-        if not BY_NAME[name]().weighs_targets
+        for name in rules.names()
+        if not rules.get(name).weighs_targets
     },
     "without targets": (
         {"target_weights": [1.0], "targets": None, "rule": "uncertainty"},

@@ -14,7 +14,7 @@ import torch
 
 import tellmost as tm
 from problems import targets_for
-from tellmost.rules import BY_NAME
+from tellmost import rules
 from tellmost.running import progress
 from tellmost.selecting import checkpoint as checkpoints
 from tellmost.selecting import select
@@ -75,7 +75,7 @@ def path(tmp_path):
 # ---- going on
 
 
-RUNS = {rule: {"rule": rule} for rule in BY_NAME} | {
+RUNS = {rule: {"rule": rule} for rule in rules.names()} | {
     "gaussian": {"kernel": tm.kernels.Gaussian(3.0)},
     "lazy in function space": {"rule": "uncertainty", "kernel": tm.kernels.Gaussian(3.0)},
     "mm-itl in function space": {"rule": "mm-itl", "kernel": tm.kernels.Matern(1.5, 3.0)},

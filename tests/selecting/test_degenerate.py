@@ -5,8 +5,7 @@ import pytest
 
 import tellmost as tm
 from problems import targets_for
-from tellmost.rules import BY_NAME
-from tellmost.rules.rule import is_random
+from tellmost import rules
 
 N, D = 8, 4
 KERNELS = {"linear": None, "gaussian": tm.kernels.Gaussian(1.5)}
@@ -134,7 +133,7 @@ def check(chosen, k, rule):
     for values in (chosen.gains, chosen.uncertainty, chosen.target_variance):
         assert np.isfinite(values).all()
     assert (chosen.uncertainty >= 0).all() and (chosen.target_variance >= 0).all()
-    if not BY_NAME[rule]().is_signed:
+    if not rules.get(rule).is_signed:
         assert (chosen.gains >= 0).all()
     rise = np.diff(chosen.uncertainty)
     assert (rise <= 1e-12 * chosen.uncertainty[0]).all()
@@ -146,7 +145,7 @@ def check(chosen, k, rule):
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("make", PROBLEMS, ids=lambda make: make.__name__)
-@pytest.mark.parametrize("rule", BY_NAME)
+@pytest.mark.parametrize("rule", rules.names())
 def test_degenerate_input_is_answered_with_every_row(rule, make, kernel, dtype):
     pool, targets = (array.astype(dtype) for array in make())
     targets = targets_for(rule, pool, targets)
@@ -157,7 +156,7 @@ def test_degenerate_input_is_answered_with_every_row(rule, make, kernel, dtype):
 
 @pytest.mark.parametrize("noise_std", [1e-6, 1e-3, 1.0, 1e3, 1e6])
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-@pytest.mark.parametrize("rule", BY_NAME)
+@pytest.mark.parametrize("rule", rules.names())
 def test_any_noise_is_answered(rule, kernel, noise_std):
     for make in (targets_from_the_pool, many_features):
         for dtype in DTYPES.values():
@@ -169,7 +168,7 @@ def test_any_noise_is_answered(rule, kernel, noise_std):
             check(chosen, len(pool), rule)
 
 
-UNDIRECTED = [name for name, make in BY_NAME.items() if not make().needs_targets]
+UNDIRECTED = [name for name in rules.names() if not rules.get(name).needs_targets]
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
@@ -194,7 +193,7 @@ CHANGED_BY_NORMALISING = [
 
 @pytest.mark.parametrize("normalize", ["unit", "center", "center+unit"])
 @pytest.mark.parametrize("make", CHANGED_BY_NORMALISING, ids=lambda make: make.__name__)
-@pytest.mark.parametrize("rule", BY_NAME)
+@pytest.mark.parametrize("rule", rules.names())
 def test_degenerate_input_is_answered_when_normalised(rule, make, normalize):
     pool, targets = make()
     targets = targets_for(rule, pool, targets)
@@ -222,7 +221,7 @@ def test_the_floor_of_degenerate_input_lies_below_what_the_pool_leaves(make, ker
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-@pytest.mark.parametrize("rule", BY_NAME)
+@pytest.mark.parametrize("rule", rules.names())
 def test_repeated_measurements_of_equal_rows_are_answered(rule, kernel):
     pool, targets = equal_rows()
     targets = targets_for(rule, pool, targets)
@@ -236,7 +235,7 @@ def test_repeated_measurements_of_equal_rows_are_answered(rule, kernel):
     assert (np.diff(chosen.uncertainty) <= 1e-12 * chosen.uncertainty[0]).all()
 
 
-TIED = [name for name, make in BY_NAME.items() if not is_random(make())]
+TIED = [name for name in rules.names() if not rules.is_random(rules.get(name))]
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)

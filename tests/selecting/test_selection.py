@@ -14,7 +14,7 @@ import torch
 
 import tellmost as tm
 from problems import targets_for
-from tellmost.rules import BY_NAME
+from tellmost import rules
 
 N, D, M = 40, 8, 5
 POOL = np.random.default_rng(0).normal(size=(N, D))
@@ -46,7 +46,7 @@ def assert_same(first, second):
 # ---- shapes, types, unpacking
 
 
-@pytest.mark.parametrize("rule", BY_NAME)
+@pytest.mark.parametrize("rule", rules.names())
 def test_results_have_their_shapes_and_types(rule):
     targets = targets_for(rule, POOL, TARGETS)
     chosen = tm.select(POOL.astype(np.float32), targets, k=6, rule=rule, floor=True)
@@ -125,7 +125,7 @@ def test_indices_index_arrays_tensors_lists_and_subsets(chosen):
 # ---- printing
 
 
-@pytest.mark.parametrize("rule", BY_NAME)
+@pytest.mark.parametrize("rule", rules.names())
 def test_printing_takes_one_line_that_says_what_happened(rule):
     chosen = tm.select(POOL, targets_for(rule, POOL, TARGETS), k=6, rule=rule, floor=True)
     text = str(chosen)
@@ -308,7 +308,7 @@ def test_loading_another_format_says_so(tmp_path):
 
 def problem(rule):
     """Targets for rules that use them, and few enough that ITL stays directed."""
-    return targets_for(rule, POOL, TARGETS) if BY_NAME[rule]().needs_targets else None
+    return targets_for(rule, POOL, TARGETS) if rules.get(rule).needs_targets else None
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
@@ -405,7 +405,7 @@ def test_a_selection_with_repeats_continues():
     np.testing.assert_array_equal(np.r_[first.indices, rest.indices], whole.indices)
 
 
-@pytest.mark.parametrize("rule", BY_NAME)
+@pytest.mark.parametrize("rule", rules.names())
 def test_a_prefix_is_the_selection_for_a_smaller_k(rule):
     targets = targets_for(rule, POOL, TARGETS)
     whole = tm.select(POOL, targets, k=15, rule=rule)

@@ -11,6 +11,7 @@ import torch
 import oracle
 import tellmost as tm
 from problems import make_case
+from tellmost import rules
 from tellmost.kernels import (
     FeatureMap,
     Gaussian,
@@ -25,7 +26,7 @@ from tellmost.kernels import (
     Sum,
 )
 from tellmost.posterior.problem import State
-from tellmost.rules import BY_NAME, VTL, UncertaintySampling
+from tellmost.rules import VTL, UncertaintySampling
 from tellmost.testing import check_kernel, check_rule
 
 # ---- kernels
@@ -224,9 +225,9 @@ def test_points_to_check_a_kernel_on_are_named_if_they_are_wrong(points):
 # ---- rules
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", rules.names())
 def test_every_rule_keeps_the_contract(name):
-    assert check_rule(BY_NAME[name](), seed=1) is None
+    assert check_rule(rules.get(name), seed=1) is None
 
 
 def test_a_rule_with_options_keeps_the_contract():

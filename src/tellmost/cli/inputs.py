@@ -6,7 +6,6 @@ Mistakes in the options themselves, found before any file is read.
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -252,19 +251,12 @@ def check_machine(device: str | None, memory: str | None) -> None:
 
 def read_rule(text: str) -> "Rule":
     """A rule by its name, or as in Python, such as MMR(relevance=0.7)."""
-    from tellmost.rules import BY_NAME
-    from tellmost.rules.reading import read_rule as read
+    from tellmost import rules
 
-    if text in BY_NAME:
-        return BY_NAME[text]()
-    if "(" in text:
-        try:
-            return read(text)
-        except ValueError as error:
-            raise UsageError(f"--rule: {error}") from error
-    close = get_close_matches(text, BY_NAME, 1)
-    hint = f" Did you mean {close[0]}?" if close else ""
-    raise UsageError(f"there is no rule {text!r}; the rules are {', '.join(BY_NAME)}.{hint}")
+    try:
+        return rules.read_rule(text) if "(" in text else rules.get(text)
+    except ValueError as error:
+        raise UsageError(f"--rule: {error}") from error
 
 
 def split_names(text: str) -> list[str]:

@@ -11,8 +11,7 @@ import torch
 from tellmost.evaluation.comparison import Comparison, Measurement
 from tellmost.evaluation.judging import ClassJudge, Features, Labels, NumberJudge, check_labels
 from tellmost.kernels import Kernel
-from tellmost.kernels.composed import matrix_size
-from tellmost.kernels.written import check_kernel
+from tellmost.kernels.linear import check_kernel, matrix_size
 from tellmost.rows.opening import check_whole
 from tellmost.rules import Rule
 from tellmost.running.processes import ALONE

@@ -11,7 +11,7 @@ import torch
 from tellmost import numerics
 from tellmost.evaluation.statistics import entry, number, paragraph
 from tellmost.evaluation.timing import Request, Trial, try_out
-from tellmost.kernels.written import check_kernel
+from tellmost.kernels.linear import check_kernel
 from tellmost.rules import Rule
 from tellmost.running.memory import Sizes, in_words
 from tellmost.running.processes import ALONE

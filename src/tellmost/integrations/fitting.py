@@ -31,8 +31,7 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.integrations.gpytorch import GPyTorchKernel, Logarithmic, from_gpytorch, to_gpytorch
 from tellmost.kernels import Kernel, Matern, Scaled
-from tellmost.kernels.composed import matrix_size
-from tellmost.kernels.written import check_kernel
+from tellmost.kernels.linear import check_kernel, matrix_size
 from tellmost.posterior.gp import GP, Mean, check_noise_std
 from tellmost.rows.opening import check_rows, check_vector, read_array
 from tellmost.shapes import Float

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from tellmost.kernels.kernel import FeatureKernel, Kernel, Points
-from tellmost.kernels.linear import Precomputed
+from tellmost.kernels.linear import feature_form, matrix_size
 from tellmost.shapes import Float
 
 
@@ -20,6 +20,15 @@ class Scaled:
         check_parts(self, self.kernel)
         if not 0 < self.factor < float("inf"):
             raise ValueError(f"Scaled(factor) must be a positive number; got {self.factor}.")
+
+    @property
+    def matrix_size(self) -> int | None:
+        return matrix_size(self.kernel)
+
+    @property
+    def feature_form(self) -> tuple[FeatureKernel, float] | None:
+        form = feature_form(self.kernel)
+        return None if form is None else (form[0], form[1] * self.factor)
 
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         return self.kernel.block(x, z) * self.factor
@@ -41,6 +50,10 @@ class Sum:
     def __post_init__(self) -> None:
         check_parts(self, self.first, self.second)
 
+    @property
+    def matrix_size(self) -> int | None:
+        return common_matrix_size(self, self.first, self.second)
+
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         return self.first.block(x, z) + self.second.block(x, z)
 
@@ -60,6 +73,10 @@ class Product:
 
     def __post_init__(self) -> None:
         check_parts(self, self.first, self.second)
+
+    @property
+    def matrix_size(self) -> int | None:
+        return common_matrix_size(self, self.first, self.second)
 
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         return self.first.block(x, z) * self.second.block(x, z)
@@ -81,26 +98,10 @@ def check_parts(whole: object, *parts: object) -> None:
             )
 
 
-def matrix_size(kernel: Kernel) -> int | None:
-    """How many rows the matrix behind a kernel has; None if its points are features, not rows."""
-    if isinstance(kernel, Precomputed):
-        return len(kernel.matrix)
-    if isinstance(kernel, Scaled):
-        return matrix_size(kernel.kernel)
-    if not isinstance(kernel, Sum | Product):
-        return None
-    first, second = matrix_size(kernel.first), matrix_size(kernel.second)
-    if first != second:
+def common_matrix_size(whole: object, first: Kernel, second: Kernel) -> int | None:
+    if matrix_size(first) != matrix_size(second):
         raise ValueError(
-            f"{type(kernel).__name__} of {kernel.first!r} and {kernel.second!r}: both must take "
-            f"features, or both row numbers of matrices of the same size."
+            f"{type(whole).__name__} of {first!r} and {second!r}: both must take features, or "
+            f"both row numbers of matrices of the same size."
         )
-    return first
-
-
-def feature_form(kernel: Kernel) -> tuple[FeatureKernel, float] | None:
-    """The inner product behind a kernel and the factor before it; None if there is none."""
-    if isinstance(kernel, Scaled):
-        form = feature_form(kernel.kernel)
-        return None if form is None else (form[0], form[1] * kernel.factor)
-    return (kernel, 1.0) if isinstance(kernel, FeatureKernel) else None
+    return matrix_size(first)

@@ -1,7 +1,10 @@
-"""What a kernel is."""
+"""What a kernel is, and whether two of them are the same."""
 
-from typing import Protocol, runtime_checkable
+from dataclasses import fields, is_dataclass
+from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from tellmost.shapes import Float, Int
@@ -39,3 +42,23 @@ class FeatureKernel(Kernel, Protocol):
 
     def weight_covariance(self, dimension: int) -> Float[Tensor, "d d"] | None:
         """C, the prior covariance of the weights; None for the identity."""
+
+
+def are_same(first: Kernel, second: Kernel) -> bool:
+    """True: they are, field by field. False: they are not, or nothing tells."""
+    return _agree(first, second)
+
+
+def _agree(first: Any, second: Any) -> bool:
+    if first is second:
+        return True
+    if type(first) is not type(second):
+        return False
+    if isinstance(first, Tensor | np.ndarray):
+        return torch.equal(torch.as_tensor(first), torch.as_tensor(second))
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(map(_agree, first, second))
+    if is_dataclass(first):
+        names = [field.name for field in fields(first)]
+        return all(_agree(getattr(first, name), getattr(second, name)) for name in names)
+    return isinstance(first, float | int | str) and bool(first == second)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from tellmost.kernels.kernel import Points
+from tellmost.kernels.kernel import FeatureKernel, Kernel, Points
 from tellmost.numerics import RANK_TOLERANCE
 from tellmost.shapes import Float
 
@@ -181,6 +181,10 @@ class Precomputed:
                 )
         object.__setattr__(self, "matrix", K)
 
+    @property
+    def matrix_size(self) -> int:
+        return len(self.matrix)
+
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         return self.matrix[x[:, None], z[None, :]].to(torch.float64)
 
@@ -192,3 +196,35 @@ class Precomputed:
 
     def __repr__(self) -> str:
         return f"Precomputed({len(self.matrix)} x {len(self.matrix)})"
+
+
+def check_kernel(kernel: Any) -> Kernel:
+    """The kernel that the caller means: None is the linear one, and gpytorch's are adapted."""
+    if kernel is None:
+        return Linear()
+    if isinstance(kernel, type):
+        raise TypeError(
+            f"kernel must be an instance, such as {kernel.__name__}(...); got the class itself."
+        )
+    if isinstance(kernel, Kernel):
+        return kernel
+    if type(kernel).__module__.startswith("gpytorch") or hasattr(kernel, "covar_dist"):
+        from tellmost.integrations.gpytorch import GPyTorchKernel
+
+        return GPyTorchKernel(kernel)
+    raise TypeError(
+        f"kernel must come from tm.kernels, be a gpytorch kernel, or have the methods block, "
+        f"column and diagonal; got {type(kernel).__name__}."
+    )
+
+
+def feature_form(kernel: Kernel) -> tuple[FeatureKernel, float] | None:
+    """The inner product behind a kernel and the factor before it; None if there is none."""
+    if isinstance(kernel, FeatureKernel):
+        return kernel, 1.0
+    return getattr(kernel, "feature_form", None)
+
+
+def matrix_size(kernel: Kernel) -> int | None:
+    """How many rows the matrix behind a kernel has; None if its points are features, not rows."""
+    return getattr(kernel, "matrix_size", None)

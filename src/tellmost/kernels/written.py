@@ -9,12 +9,9 @@ Objects from the way they are printed: calls of known names with plain values, n
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from tellmost.kernels.composed import Product, Scaled, Sum
 from tellmost.kernels.kernel import Kernel
@@ -113,26 +110,6 @@ def read_kernel(text: str) -> Kernel:
     return made
 
 
-def are_same(first: Kernel, second: Kernel) -> bool:
-    """True: they are, field by field. False: they are not, or nothing tells."""
-    return _agree(first, second)
-
-
-def _agree(first: Any, second: Any) -> bool:
-    if first is second:
-        return True
-    if type(first) is not type(second):
-        return False
-    if isinstance(first, Tensor | np.ndarray):
-        return torch.equal(torch.as_tensor(first), torch.as_tensor(second))
-    if isinstance(first, list | tuple):
-        return len(first) == len(second) and all(map(_agree, first, second))
-    if is_dataclass(first):
-        names = [field.name for field in fields(first)]
-        return all(_agree(getattr(first, name), getattr(second, name)) for name in names)
-    return isinstance(first, float | int | str) and bool(first == second)
-
-
 Kinds = Mapping[str, Callable[..., Any]]
 
 
@@ -164,23 +141,3 @@ def _read_value(node: ast.expr) -> Any:
         return ast.literal_eval(node)
     except ValueError as error:
         raise TypeError(ast.unparse(node)) from error
-
-
-def check_kernel(kernel: Any) -> Kernel:
-    """The kernel that the caller means: None is the linear one, and gpytorch's are adapted."""
-    if kernel is None:
-        return Linear()
-    if isinstance(kernel, type):
-        raise TypeError(
-            f"kernel must be an instance, such as {kernel.__name__}(...); got the class itself."
-        )
-    if isinstance(kernel, Kernel):
-        return kernel
-    if type(kernel).__module__.startswith("gpytorch") or hasattr(kernel, "covar_dist"):
-        from tellmost.integrations.gpytorch import GPyTorchKernel
-
-        return GPyTorchKernel(kernel)
-    raise TypeError(
-        f"kernel must come from tm.kernels, be a gpytorch kernel, or have the methods block, "
-        f"column and diagonal; got {type(kernel).__name__}."
-    )

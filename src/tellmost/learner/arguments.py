@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels import Kernel
-from tellmost.kernels.composed import matrix_size
 from tellmost.kernels.kernel import Points
+from tellmost.kernels.linear import matrix_size
 from tellmost.learner.record import OUTSIDE, Noise, Told, single_rows
 from tellmost.numerics import SOBOL_POINTS
 from tellmost.posterior.gp import Data

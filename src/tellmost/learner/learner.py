@@ -42,8 +42,7 @@ from tellmost.posterior.gp import GP, Belief, as_gp
 from tellmost.posterior.problem import TARGET_FIELDS, Observation, Problem
 from tellmost.rows.opening import check_positive, check_whole
 from tellmost.rows.pool import Pool
-from tellmost.rules import Rule
-from tellmost.rules.rule import targets_in_pool
+from tellmost.rules import Rule, targets_in_pool
 from tellmost.running.processes import Alone, Place
 from tellmost.selecting.arguments import (
     check_combination,

@@ -26,8 +26,8 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.kernels import Kernel
-from tellmost.kernels.composed import feature_form
 from tellmost.kernels.kernel import Points
+from tellmost.kernels.linear import feature_form
 from tellmost.numerics import RANK_TOLERANCE, nonnegative
 from tellmost.posterior.columns_ahead import FewRows
 from tellmost.posterior.function_space import FunctionPosterior, GrowingMatrix

@@ -29,7 +29,8 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
-from tellmost.kernels.written import check_kernel, describe, write
+from tellmost.kernels.linear import check_kernel
+from tellmost.kernels.written import describe, write
 from tellmost.numerics import nonnegative
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.rows.opening import NOT_NUMBERS, check_positive, check_vector, kind_of

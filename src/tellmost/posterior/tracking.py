@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels import FeatureKernel, Linear
-from tellmost.kernels.composed import feature_form
+from tellmost.kernels.linear import feature_form
 from tellmost.posterior.columns_ahead import Draft, FewRows
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.problem import Observation, Problem, State, TargetSummary

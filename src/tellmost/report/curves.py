@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
-from tellmost.kernels.composed import feature_form
+from tellmost.kernels.linear import feature_form
 from tellmost.numerics import FLOOR_EXACT_ROWS, STOP_SHARE, UNINFORMATIVE
 from tellmost.report.markup import shorten
 from tellmost.rows.sources import spans

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.kernels import Kernel
-from tellmost.kernels.composed import matrix_size
+from tellmost.kernels.linear import matrix_size
 from tellmost.rows.files import open_npy, open_safetensors
 from tellmost.rows.parquet import ParquetFile
 from tellmost.rows.pool import Pool

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tellmost.gpu import can_fuse
 from tellmost.kernels import Kernel, Linear
-from tellmost.kernels.composed import matrix_size
+from tellmost.kernels.linear import matrix_size
 from tellmost.rows.pool import GOLDEN, MIX, Fingerprint, Normalization, Pool, column_factors
 from tellmost.rows.sources import Source
 from tellmost.running.processes import Place

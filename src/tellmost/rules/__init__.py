@@ -1,7 +1,13 @@
 """Decision rules: a gain for each candidate, one rule per file."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Protocol, runtime_checkable
 
+from torch import Tensor
+
+from tellmost.kernels.written import read_object
+from tellmost.posterior.problem import State
 from tellmost.rules.cosine import CosineSimilarity
 from tellmost.rules.ctl import CTL
 from tellmost.rules.itl import ITL
@@ -11,15 +17,78 @@ from tellmost.rules.local_uncertainty import LocalUncertainty
 from tellmost.rules.mm_itl import MMITL
 from tellmost.rules.mmr import MMR
 from tellmost.rules.random import Random
-from tellmost.rules.rule import Rule
 from tellmost.rules.top_k import TopK
 from tellmost.rules.truvar import TruVar
 from tellmost.rules.uncertainty import UncertaintySampling
 from tellmost.rules.undirected_itl import UndirectedITL
 from tellmost.rules.undirected_vtl import UndirectedVTL
 from tellmost.rules.vtl import VTL
+from tellmost.shapes import Float
 
-BY_NAME: dict[str, Callable[[], Rule]] = {
+__all__ = [
+    "CTL",
+    "ITL",
+    "MMITL",
+    "MMR",
+    "VTL",
+    "CosineSimilarity",
+    "KCenter",
+    "KMeansPlusPlus",
+    "LocalUncertainty",
+    "Random",
+    "Rule",
+    "TopK",
+    "TruVar",
+    "UncertaintySampling",
+    "UndirectedITL",
+    "UndirectedVTL",
+    "get",
+]
+
+
+@runtime_checkable
+class Rule(Protocol):
+    """A gain for each candidate: a larger gain teaches more.
+
+    ``needs`` names the fields of the State that ``gain`` reads. The gain of a row depends on that
+    row alone: scoring some rows equals scoring all and taking some.
+    ``tellmost.testing.check_rule`` checks a rule of your own.
+
+    Two attributes are optional. A rule that draws its gains, by ``state.rows`` and
+    ``state.step``, has ``is_random = True``. A rule that makes sense only where targets are
+    candidates has ``targets_in_pool``: "all" or "some" of them.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def unit(self) -> str:
+        """What one unit of gain is, in words."""
+
+    @property
+    def needs(self) -> frozenset[str]: ...
+
+    @property
+    def needs_targets(self) -> bool: ...
+
+    @property
+    def weighs_targets(self) -> bool:
+        """Whether target_weights have a meaning."""
+
+    @property
+    def gains_only_shrink(self) -> bool:
+        """Whether an observation can never raise the gain of another row: allows lazy scoring."""
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether a gain may be negative, so that gain per cost and a least gain mean nothing."""
+
+    def gain(self, state: State) -> Float[Tensor, " n"]:
+        """The gain of each row of the state."""
+
+
+_BY_NAME: Mapping[str, Callable[[], Rule]] = {
     "vtl": VTL,
     "itl": ITL,
     "itl-y": lambda: ITL(about="y"),
@@ -37,24 +106,45 @@ BY_NAME: dict[str, Callable[[], Rule]] = {
     "k-center": KCenter,
     "k-means++": KMeansPlusPlus,
 }
-"""The rules that ``select(rule=...)`` knows by name."""
 
-__all__ = [
-    "BY_NAME",
-    "CTL",
-    "ITL",
-    "MMITL",
-    "MMR",
-    "VTL",
-    "CosineSimilarity",
-    "KCenter",
-    "KMeansPlusPlus",
-    "LocalUncertainty",
-    "Random",
-    "Rule",
-    "TopK",
-    "TruVar",
-    "UncertaintySampling",
-    "UndirectedITL",
-    "UndirectedVTL",
-]
+
+def get(name: str) -> Rule:
+    """The rule that ``select(rule=name)`` uses, with its default parameters."""
+    if name in _BY_NAME:
+        return _BY_NAME[name]()
+    close = get_close_matches(name, _BY_NAME, 1)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    raise ValueError(f"unknown rule {name!r}; the rules are {', '.join(names())}.{hint}")
+
+
+def names() -> list[str]:
+    """The names that ``get`` knows."""
+    return list(_BY_NAME)
+
+
+def is_random(rule: Rule) -> bool:
+    """Whether a gain is a random draw: it has no unit, and a cost cannot divide it."""
+    return bool(getattr(rule, "is_random", False))
+
+
+def targets_in_pool(rule: Rule) -> str | None:
+    """Whether "all" or "some" of the targets must be candidates for the rule to make sense."""
+    wanted = getattr(rule, "targets_in_pool", None)
+    if wanted not in (None, "all", "some"):
+        raise ValueError(
+            f"rule {rule.name!r} has targets_in_pool = {wanted!r}; it must be 'all', 'some' or "
+            f"None."
+        )
+    return wanted
+
+
+def read_rule(text: str) -> Rule:
+    """The rule that prints as ``text``, such as ``MMR(relevance=0.7)``; nothing is evaluated."""
+    kinds = {name: globals()[name] for name in __all__ if name not in ("Rule", "get")}
+    try:
+        made = read_object(text, kinds)
+    except TypeError as error:
+        raise ValueError(f"{text!r} is no rule of tellmost.rules.") from error
+    if not isinstance(made, Rule):
+        raise ValueError(f"{text!r} is no rule of tellmost.rules.")
+    return made

@@ -14,7 +14,7 @@ from torch import Tensor
 from tellmost.kernels.kernel import Points
 from tellmost.learner.climbing import find_starts, refine
 from tellmost.numerics import LEADERS, REFINED_STARTS, TIE_TOLERANCE
-from tellmost.rules.rule import is_random
+from tellmost.rules import is_random
 from tellmost.safebo.reaching import check_start, find_reachable, nothing_safe, out_of_reach
 from tellmost.safebo.spaces import Layout, Search, Space, with_context
 from tellmost.safebo.stages import Look, Seeds, Stage, within_step, without_failed

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from tellmost.kernels import Kernel, Scaled
-from tellmost.kernels.kernel import Points
-from tellmost.kernels.written import are_same
+from tellmost.kernels.kernel import Points, are_same
 from tellmost.posterior.gp import GP
 from tellmost.safebo.constraints import Constraint, Side
 from tellmost.shapes import Float

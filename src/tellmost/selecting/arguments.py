@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
+from tellmost import rules
 from tellmost.kernels import Kernel
-from tellmost.kernels.composed import feature_form, matrix_size
+from tellmost.kernels.linear import feature_form, matrix_size
 from tellmost.numerics import FLOOR_EXACT_ROWS
 from tellmost.posterior.floor import can_compute_floor
 from tellmost.posterior.nearness import targets_among_rows
@@ -39,8 +40,7 @@ from tellmost.rows.opening import (
 )
 from tellmost.rows.pool import Pool
 from tellmost.rows.sources import HeldRows, Source, as_tensor
-from tellmost.rules import BY_NAME, Rule
-from tellmost.rules.rule import is_random, targets_in_pool
+from tellmost.rules import Rule, is_random, targets_in_pool
 from tellmost.running.memory import (
     Plan,
     Sizes,
@@ -275,12 +275,7 @@ def check_weights(
 
 def check_rule(rule: str | Rule) -> Rule:
     if isinstance(rule, str):
-        if rule not in BY_NAME:
-            raise ValueError(
-                f"unknown rule {rule!r}; the rules are {', '.join(BY_NAME)}, or an object with "
-                f"the attributes of tellmost.rules.Rule."
-            )
-        return BY_NAME[rule]()
+        return rules.get(rule)
     if isinstance(rule, type) or not isinstance(rule, Rule):
         raise TypeError(
             f"rule must be a name or an instance of a rule, such as tm.rules.VTL(); got {rule!r}."
@@ -332,7 +327,7 @@ def check_combination(
 ) -> None:
     """Options that have no meaning together."""
     if rule.needs_targets and not has_targets:
-        free = [name for name, make in BY_NAME.items() if not make().needs_targets]
+        free = [name for name in rules.names() if not rules.get(name).needs_targets]
         raise ValueError(
             f"rule {rule.name!r} needs targets; the rules without are {', '.join(free)}."
         )

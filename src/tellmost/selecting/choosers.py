@@ -18,8 +18,7 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.posterior.tracking import Tracker
-from tellmost.rules import Rule
-from tellmost.rules.rule import is_random
+from tellmost.rules import Rule, is_random
 from tellmost.running.processes import Place
 from tellmost.selecting.forecast import find_shortlist, forecast, scores_to_come
 from tellmost.selecting.limits import Eligibility

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.kernels.written import check_kernel
+from tellmost.kernels.linear import check_kernel
 from tellmost.posterior.columns_ahead import shortlist_length
 from tellmost.posterior.floor import Floor, compute_floor
 from tellmost.posterior.problem import Problem

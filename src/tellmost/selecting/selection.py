@@ -15,8 +15,7 @@ import numpy as np
 from tellmost.kernels import Kernel
 from tellmost.kernels.written import read_kernel
 from tellmost.numerics import UNINFORMATIVE
-from tellmost.rules import Rule
-from tellmost.rules.reading import read_rule
+from tellmost.rules import Rule, read_rule
 from tellmost.running.writing import written_whole
 from tellmost.shapes import Float, Int
 

@@ -15,8 +15,7 @@ from tellmost.kernels import Gaussian, Kernel, Linear
 from tellmost.numerics import TIE_TOLERANCE
 from tellmost.posterior.problem import Problem, State
 from tellmost.rows.pool import Pool
-from tellmost.rules import Rule
-from tellmost.rules.rule import targets_in_pool
+from tellmost.rules import Rule, targets_in_pool
 from tellmost.running.memory import Plan
 from tellmost.running.processes import ALONE, Place
 from tellmost.selecting.select import select

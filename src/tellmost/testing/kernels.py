@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from tellmost.kernels.composed import feature_form
+from tellmost.kernels.linear import feature_form
 from tellmost.numerics import RANK_TOLERANCE
 from tellmost.testing.cases import fail, gap, require_methods
 

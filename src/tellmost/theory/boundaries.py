@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.kernels.composed import feature_form
+from tellmost.kernels.linear import feature_form
 from tellmost.numerics import RANK_TOLERANCE, nonnegative
 from tellmost.posterior.floor import compute_floor
 from tellmost.posterior.function_space import FunctionPosterior

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tellmost.kernels import FeatureKernel, Gaussian, Kernel, Laplace, Matern, Scaled
-from tellmost.kernels.written import check_kernel
+from tellmost.kernels.linear import check_kernel
 from tellmost.numerics import ENUMERATED
 from tellmost.rows.opening import check_positive, check_whole
 from tellmost.shapes import Int

@@ -27,9 +27,8 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels import Kernel
-from tellmost.kernels.composed import matrix_size
 from tellmost.kernels.kernel import Points
-from tellmost.kernels.written import check_kernel
+from tellmost.kernels.linear import check_kernel, matrix_size
 from tellmost.numerics import ENUMERATED, SMALLEST_REMAINING, ZERO_VARIANCE, nonnegative
 from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.rows.opening import (

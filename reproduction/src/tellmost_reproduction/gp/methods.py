@@ -19,8 +19,9 @@ from tellmost.rules import (
     Rule,
     TruVar,
     UncertaintySampling,
+    is_random,
+    targets_in_pool,
 )
-from tellmost.rules.rule import is_random, targets_in_pool
 from tellmost.shapes import Float
 from tellmost_reproduction.gp.settings import NOISE_STD, Setting
 

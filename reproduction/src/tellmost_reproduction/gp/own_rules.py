@@ -5,8 +5,7 @@ from typing import Any
 
 from tellmost.cli.models import find_by_name
 from tellmost.kernels import Gaussian
-from tellmost.rules import Rule
-from tellmost.rules.rule import is_random
+from tellmost.rules import Rule, is_random
 from tellmost.testing.cases import cases
 from tellmost.testing.rules import ExaminedRule, check_attributes, check_gains
 from tellmost_reproduction.gp.methods import METHODS, Method, has_seed
