@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tellmost.finetune import Targeted
-from tellmost.finetune.baselines import Random
+from tellmost.finetune.baselines import RandomChoice
 from tellmost_reproduction.catalogue import CATALOGUE, Request
 from tellmost_reproduction.networks.claims import CLAIMS, judge, unjudged
 from tellmost_reproduction.networks.curves import Curves
@@ -179,7 +179,7 @@ def test_times_are_of_choosing_embedding_and_training():
 def test_strategies_are_those_of_the_paper():
     by_name = {one.name: one.strategy for one in KNOWN["nn-cifar100"].configurations}
     assert by_name["cifar100/itl"] == Targeted("itl-y", noise_std=1.0)
-    assert by_name["cifar100/random"] == Random()
+    assert by_name["cifar100/random"] == RandomChoice()
 
 
 def test_a_page_says_which_curves_are_stuck_and_how_often_nothing_was_trained():

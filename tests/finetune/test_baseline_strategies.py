@@ -1,22 +1,30 @@
 """What others do with a network, against the slow version of each."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks import mlp, with_two_heads
-from scenes import points_of, rows, scene
+from round_inputs import points_of, round_inputs, rows
 from torch import nn
 
 import oracle
 import oracle_finetune_baselines as slow
 import tellmost as tm
-from tellmost.finetune import LastLayer, LossGradients, Outputs, baselines
-from tellmost.finetune.baselines.asking import cluster, draw_seeds
-from tellmost.finetune.baselines.covering import choose_typical, cover, find_balls, pure_radius
+from tellmost.finetune import LastLayer, LossGradients, Outputs, Targeted, baselines
+from tellmost.finetune.baselines.covering import (
+    choose_typical,
+    cluster,
+    cover,
+    draw_seeds,
+    find_balls,
+    pure_radius,
+)
 from tellmost.finetune.baselines.eig import expected_information
-from tellmost.finetune.baselines.undirected import entropy, lack_of_confidence, lack_of_margin
+from tellmost.finetune.baselines.uncertainty import entropy, lack_of_confidence, lack_of_margin
 
 EXAMPLES = 12
 
@@ -53,7 +61,7 @@ def test_doubts_of_a_classifier_are_those_of_the_definitions(seed, scale, classe
     ids=lambda one: getattr(one, "name", ""),
 )
 def test_a_doubting_strategy_takes_the_largest_doubts_in_order(strategy, score):
-    made = scene(seed=4)
+    made = round_inputs(seed=4)
     scores = [score(row) for row in points_of(made, "candidates", Outputs())]
     assert strategy.choose(made, 7).tolist() == np.argsort(scores)[::-1][:7].tolist()
 
@@ -70,7 +78,7 @@ def test_confident_predictions_are_still_told_apart():
 
 @pytest.mark.parametrize("beta", [1.0, 0.5, 2.0])
 def test_information_density_is_entropy_times_a_power_of_the_similarity(beta):
-    made = scene(seed=6)
+    made = round_inputs(seed=6)
     points, targets = (points_of(made, part, LastLayer()) for part in ("candidates", "targets"))
     similarity = np.array([slow.mean_cosine(x, targets) for x in points])
     assert similarity.min() < 0 < similarity.max()
@@ -81,10 +89,10 @@ def test_information_density_is_entropy_times_a_power_of_the_similarity(beta):
 
 
 def test_cosine_similarity_takes_the_most_similar_in_order():
-    made = scene(seed=6)
+    made = round_inputs(seed=6)
     points, targets = (points_of(made, part, LastLayer()) for part in ("candidates", "targets"))
     scores = [slow.mean_cosine(x, targets) for x in points]
-    found = baselines.CosineSimilarity().choose(made, 9)
+    found = Targeted("cosine").choose(made, 9)
     assert found.tolist() == np.argsort(scores)[::-1][:9].tolist()
 
 
@@ -95,7 +103,7 @@ def test_cosine_similarity_takes_the_most_similar_in_order():
 @pytest.mark.parametrize("seed", range(3))
 def test_badge_draws_seeds_of_k_means_among_the_gradients_by_autograd(seed, bias):
     model = mlp(bias=bias)
-    made = scene(seed=seed, model=model)
+    made = round_inputs(seed=seed, model=model)
     gradients = np.stack([slow.loss_gradient(model, model[2], x) for x in made.candidates.data])
     wanted = tm.select(gradients, k=8, rule=tm.rules.KMeansPlusPlus(made.seed)).indices
     np.testing.assert_array_equal(baselines.BADGE().choose(made, 8), wanted)
@@ -119,7 +127,7 @@ def test_information_of_a_gradient_step_is_that_of_steps_taken(bias, seed, rate)
 
 
 def test_eig_takes_the_candidates_of_most_information_in_order():
-    made = scene(seed=2)
+    made = round_inputs(seed=2)
     data, targets = made.candidates.data, made.targets.data
     scores = [slow.expected_information(made.model, "2", x, targets, 0.05) for x in data]
     found = baselines.EIG(learning_rate=0.05).choose(made, 6)
@@ -128,7 +136,7 @@ def test_eig_takes_the_candidates_of_most_information_in_order():
 
 def test_eig_takes_its_step_on_the_layer_that_is_named():
     model = with_two_heads()
-    made = scene(seed=2, model=model)
+    made = round_inputs(seed=2, model=model)
     data, targets = made.candidates.data, made.targets.data
     for layer, name in ((None, "2"), ("1", "1")):
         scores = [slow.expected_information(model, name, x, targets, 0.5) for x in data]
@@ -165,13 +173,16 @@ def problem_of(made, embedding, noise_std: float) -> oracle.Problem:
 @pytest.mark.parametrize("observed", [True, False])
 @pytest.mark.parametrize(
     ("strategy", "score"),
-    [(baselines.BAIT, oracle.undirected_vtl), (baselines.UndirectedITL, oracle.undirected_itl)],
+    [
+        (baselines.BAIT, oracle.undirected_vtl),
+        (partial(Targeted, "undirected-itl"), oracle.undirected_itl),
+    ],
 )
 def test_undirected_rules_choose_what_the_oracle_does(strategy, score, observed):
-    made = scene(seed=7, observed=rows(5, 3))
+    made = round_inputs(seed=7, observed=rows(5, 3))
     problem = problem_of(made, LastLayer(), 0.5)
     if not observed:
-        problem = problem_of(scene(seed=7), LastLayer(), 0.5)
+        problem = problem_of(round_inputs(seed=7), LastLayer(), 0.5)
     picks: list[int] = []
     for _ in range(6):
         picks.append(slow.best_of(list(score(problem, picks)), picks))
@@ -179,17 +190,17 @@ def test_undirected_rules_choose_what_the_oracle_does(strategy, score, observed)
 
 
 def test_uncertainty_sampling_takes_the_longest_points_each_by_itself():
-    made = scene(seed=7)
+    made = round_inputs(seed=7)
     lengths = np.linalg.norm(points_of(made, "candidates", LastLayer()), axis=1)
-    found = baselines.UncertaintySampling().choose(made, 9).tolist()
+    found = Targeted("uncertainty", conditional=False).choose(made, 9).tolist()
     assert found == np.argsort(lengths)[::-1][:9].tolist()
-    assert found != baselines.UndirectedITL().choose(made, 9).tolist()
-    assert found[0] == baselines.UndirectedITL().choose(made, 1)[0]
+    assert found != Targeted("undirected-itl").choose(made, 9).tolist()
+    assert found[0] == Targeted("undirected-itl").choose(made, 1)[0]
 
 
 @pytest.mark.parametrize("count", [0, 5])
 def test_coreset_chooses_what_the_oracle_does(count):
-    made = scene(seed=8, observed=rows(count, 3)[:2], labelled=rows(count, 3))
+    made = round_inputs(seed=8, observed=rows(count, 3)[:2], labelled=rows(count, 3))
     points = points_of(made, "candidates", LastLayer())
     known = points_of(made, "labelled", LastLayer()) if count else points[:0]
     wanted = slow.k_center(points, known, 7)
@@ -261,7 +272,9 @@ def test_a_greedy_cover_is_that_of_the_oracle(seed, radius, count):
 def test_probcover_chooses_what_the_oracle_does(seed, classes):
     """Clusters as many as the model has outputs; balls of all that was labelled count."""
     labelled = rows(6, seed + 9)
-    made = scene(seed=seed, model=mlp(classes=classes), observed=labelled[:2], labelled=labelled)
+    made = round_inputs(
+        seed=seed, model=mlp(classes=classes), observed=labelled[:2], labelled=labelled
+    )
     points, known = (
         unit(points_of(made, part, LastLayer())) for part in ("candidates", "labelled")
     )
@@ -274,7 +287,7 @@ def test_probcover_chooses_what_the_oracle_does(seed, classes):
 def test_typiclust_chooses_what_the_oracle_does(seed):
     """Clusters as many as labels and picks, over candidates and all that was labelled."""
     labelled = rows(3, seed + 9)
-    made = scene(seed=seed, observed=labelled[:1], labelled=labelled)
+    made = round_inputs(seed=seed, observed=labelled[:1], labelled=labelled)
     points, known = (
         unit(points_of(made, part, LastLayer())) for part in ("candidates", "labelled")
     )
@@ -283,13 +296,15 @@ def test_typiclust_chooses_what_the_oracle_does(seed):
     assert baselines.TypiClust().choose(made, 4).tolist() == wanted
 
 
-def scene_of_blobs(sizes, *, known: int | None = None, seed: int = 0):
+def round_of_blobs(sizes, *, known: int | None = None, seed: int = 0):
     """Directions as inputs, seen by the last layer as they are."""
     points = blobs(sizes, seed)
     model = nn.Sequential(nn.Linear(len(sizes), len(sizes), bias=False)).double()
     observed = None if known is None else blobs(sizes, seed + 1)[known : known + 1]
     observed = points[:0] if observed is None else observed
-    return scene(candidates=points, targets=points[:1], observed=observed, model=model, seed=seed)
+    return round_inputs(
+        candidates=points, targets=points[:1], observed=observed, model=model, seed=seed
+    )
 
 
 @pytest.mark.parametrize("strategy", [baselines.ProbCover(), baselines.TypiClust()], ids=repr)
@@ -297,22 +312,22 @@ def scene_of_blobs(sizes, *, known: int | None = None, seed: int = 0):
 def test_the_largest_groups_come_first_and_labelled_ones_last(strategy, seed):
     sizes = (7, 9, 12)
     group = np.repeat([0, 1, 2], sizes)
-    made = scene_of_blobs(sizes, seed=seed)
+    made = round_of_blobs(sizes, seed=seed)
     assert group[strategy.choose(made, 3)].tolist() == [2, 1, 0]
     order = torch.randperm(28, generator=torch.manual_seed(seed))
-    permuted = scene(
+    permuted = round_inputs(
         candidates=made.candidates.data[order], model=made.model, targets=made.targets.data
     )
     assert group[order[strategy.choose(permuted, 3)]].tolist() == [2, 1, 0]
-    labelled = scene_of_blobs(sizes, known=27, seed=seed)
+    labelled = round_of_blobs(sizes, known=27, seed=seed)
     assert group[strategy.choose(labelled, 2)].tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("strategy", [baselines.ProbCover(), baselines.TypiClust()], ids=repr)
 def test_lengths_of_points_do_not_matter_to_clusters_and_covers(strategy):
-    made = scene_of_blobs((7, 9, 12))
+    made = round_of_blobs((7, 9, 12))
     longer = made.candidates.data * (1 + torch.arange(28, dtype=torch.float64) % 5)[:, None]
-    stretched = scene(candidates=longer, model=made.model, targets=made.targets.data)
+    stretched = round_inputs(candidates=longer, model=made.model, targets=made.targets.data)
     np.testing.assert_array_equal(strategy.choose(made, 5), strategy.choose(stretched, 5))
 
 
@@ -343,4 +358,4 @@ def test_points_with_a_kernel_of_their_own_are_not_clustered():
         baselines.ProbCover(embedding=LossGradients()),
     ):
         with pytest.raises(ValueError, match="compared by inner products"):
-            strategy.choose(scene(), 3)
+            strategy.choose(round_inputs(), 3)

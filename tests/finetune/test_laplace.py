@@ -12,7 +12,7 @@ import tellmost as tm
 from tellmost.finetune import (
     Embedded,
     Inputs,
-    Laplace,
+    LaplaceCovariance,
     LastLayer,
     LossGradients,
     OutputGradients,
@@ -168,7 +168,7 @@ def test_a_linear_model_with_gaussian_noise_is_exact(structure, bias):
 def test_a_covariance_is_of_the_structure_and_the_layer_asked_for(structure, layer):
     model, embedding = with_two_heads(), LastLayer(layer)
     data = Inputs.of(ROWS, "pool")
-    weigh = Laplace(structure, prior_precision=0.5).fit(model, data, LABELS, embedding)
+    weigh = LaplaceCovariance(structure, prior_precision=0.5).fit(model, data, LABELS, embedding)
     fit = fit_laplace(model, ROWS, LABELS, structure=structure, prior_precision=0.5, layer=layer)
     made = weigh(embed(model, ROWS, embedding, **EXACT)).kernel.covariance
     assert torch.equal(made, fit.kernel(embedding).covariance)
@@ -184,16 +184,18 @@ def test_a_fitted_covariance_follows_what_was_observed():
     model = mlp()
     data = Inputs.of(TensorDataset(ROWS, torch.from_numpy(LABELS)), "pool")
     made = embed(model, ROWS, LastLayer(), **EXACT)
-    weigh = Laplace(prior_precision=2.0).fit(model, data, data.labels(), LastLayer())
+    weigh = LaplaceCovariance(prior_precision=2.0).fit(model, data, data.labels(), LastLayer())
     C = fit_laplace(model, data, prior_precision=2.0).kernel(LastLayer()).covariance
     weighed = weigh(made)
     assert torch.equal(weighed.kernel.covariance, C) and C.shape == (7, 7)
     nothing = data.subset(np.arange(0))
-    before = Laplace(prior_precision=2.0).fit(model, nothing, LABELS[:0], LastLayer())(made)
+    before = LaplaceCovariance(prior_precision=2.0).fit(model, nothing, LABELS[:0], LastLayer())(
+        made
+    )
     torch.testing.assert_close(
         before.kernel.block(made.points, made.points), made.points @ made.points.T / 2
     )
-    untouched = Laplace().fit(model, nothing, LABELS[:0], LastLayer())(made)
+    untouched = LaplaceCovariance().fit(model, nothing, LABELS[:0], LastLayer())(made)
     assert isinstance(untouched, Embedded) and untouched.kernel is None
 
 

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, StackDataset, TensorDataset
 import oracle
 import oracle_finetune_loop
 from tellmost.finetune import (
-    Laplace,
+    LaplaceCovariance,
     LastLayer,
     LossGradients,
     Outputs,
@@ -116,8 +116,8 @@ def test_a_round_looks_at_so_many_candidates_and_targets_drawn_anew():
     class First:
         name = "first"
 
-        def choose(self, scene, k):
-            seen.append((scene.candidates.rows, scene.targets.rows))
+        def choose(self, inputs, k):
+            seen.append((inputs.candidates.rows, inputs.targets.rows))
             return np.arange(k)
 
     loop = tuner(strategy=First(), candidates=20, targets_per_round=2)
@@ -173,7 +173,7 @@ def test_a_laplace_covariance_is_fitted_to_what_was_trained_on(embedding):
 
     @dataclass(frozen=True)
     class Spy:
-        inner = Laplace(prior_precision=1.0)
+        inner = LaplaceCovariance(prior_precision=1.0)
 
         def fit(self, model, data, labels, embedding, *, batch_size):
             fitted.append((data.rows.tolist(), labels.tolist()))
@@ -198,7 +198,7 @@ def test_a_laplace_covariance_is_fitted_in_batches_of_the_size_asked_for():
     model[0].register_forward_hook(lambda layer, inputs, outputs: sizes.append(len(inputs[0])))
     loop = tuner(
         model,
-        strategy=Targeted(covariance=Laplace(prior_precision=1.0)),
+        strategy=Targeted(covariance=LaplaceCovariance(prior_precision=1.0)),
         train=Recorder(),
         batch_size=7,
         observed=range(20),
@@ -293,13 +293,13 @@ def test_picks_outside_the_task_cost_a_label_and_are_not_trained_on():
 
 @dataclass(frozen=True)
 class Witness:
-    """Chooses the first candidates, and takes down which rows the scene has as known."""
+    """Chooses the first candidates, and takes down which rows the round has as known."""
 
     name: ClassVar[str] = "witness"
     seen: list = field(default_factory=list)
 
-    def choose(self, scene, k):
-        self.seen.append((scene.observed.rows.tolist(), scene.labelled.rows.tolist()))
+    def choose(self, inputs, k):
+        self.seen.append((inputs.observed.rows.tolist(), inputs.labelled.rows.tolist()))
         return np.arange(k)
 
 

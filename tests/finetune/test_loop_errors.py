@@ -7,7 +7,7 @@ from loops import Recorder, clusters, train, tuner
 
 from tellmost.finetune import (
     ActiveFineTuner,
-    Laplace,
+    LaplaceCovariance,
     LastLayer,
     LossGradients,
     OutputGradients,
@@ -180,7 +180,7 @@ def test_a_wrong_strategy_is_named():
     class Twice:
         name = "twice"
 
-        def choose(self, scene, k):
+        def choose(self, inputs, k):
             return np.zeros(k, dtype=np.int64)
 
     with pytest.raises(ValueError, match="'twice' must choose 5 different positions among 60"):
@@ -202,9 +202,9 @@ def test_bad_arguments_of_targeted_are_errors_at_once():
     with pytest.raises(TypeError, match=r"must be an object such as LastLayer\(\)"):
         Targeted(embedding=Outputs)
     with pytest.raises(ValueError, match="would be counted twice"):
-        Targeted(covariance=Laplace(), observed=True)
+        Targeted(covariance=LaplaceCovariance(), observed=True)
     with pytest.raises(ValueError, match=r"normalize='unit' would change. Leave normalize out"):
-        Targeted(covariance=Laplace(), normalize="unit")
+        Targeted(covariance=LaplaceCovariance(), normalize="unit")
 
 
 @pytest.mark.parametrize(
@@ -222,16 +222,16 @@ def test_bad_arguments_of_targeted_are_errors_at_once():
 )
 def test_points_that_a_covariance_cannot_weigh_are_refused_at_once(structure, embedding, text):
     with pytest.raises((TypeError, ValueError), match=text):
-        Targeted(embedding=embedding, covariance=Laplace(structure))
+        Targeted(embedding=embedding, covariance=LaplaceCovariance(structure))
 
 
 @pytest.mark.parametrize(
     ("covariance", "embedding", "text"),
     [
-        (Laplace(), LastLayer("0"), "must be those of its final layer '0'"),
-        (Laplace(), LastLayer("1"), "'1' is a Tanh"),
-        (Laplace("full"), LastLayer(), "of 36 weights is too large"),
-        (Laplace(), LossGradients(materialize=True), "of 36 weights is too large"),
+        (LaplaceCovariance(), LastLayer("0"), "must be those of its final layer '0'"),
+        (LaplaceCovariance(), LastLayer("1"), "'1' is a Tanh"),
+        (LaplaceCovariance("full"), LastLayer(), "of 36 weights is too large"),
+        (LaplaceCovariance(), LossGradients(materialize=True), "of 36 weights is too large"),
     ],
     ids=str,
 )
@@ -255,7 +255,7 @@ def test_a_network_that_a_covariance_does_not_fit_is_refused_before_labels_are_b
     ids=str,
 )
 def test_points_of_the_final_layer_go_with_every_covariance(structure, embedding):
-    strategy = Targeted(embedding=embedding, covariance=Laplace(structure))
+    strategy = Targeted(embedding=embedding, covariance=LaplaceCovariance(structure))
     assert len(tuner(strategy=strategy).run(2).rows) == 10
 
 

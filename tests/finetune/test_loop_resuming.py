@@ -157,8 +157,8 @@ class Confused:
 
     name = "confused"
 
-    def choose(self, scene, k):
-        logits = scene.embed("candidates", Outputs()).points
+    def choose(self, inputs, k):
+        logits = inputs.embed("candidates", Outputs()).points
         best = logits.softmax(dim=1).topk(2, dim=1).values
         return (best[:, 0] - best[:, 1]).argsort()[:k].numpy()
 

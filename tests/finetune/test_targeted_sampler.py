@@ -8,7 +8,7 @@ import torch
 from loops import clusters, fit, network, targets_of_class_0
 from torch.utils.data import DataLoader, TensorDataset
 
-from tellmost.finetune import Laplace, Targeted, TargetedSampler, Uniform
+from tellmost.finetune import LaplaceCovariance, Targeted, TargetedSampler, Uniform
 
 POOL, LABELS = clusters()
 DATASET = TensorDataset(POOL, LABELS)
@@ -25,7 +25,7 @@ def test_a_loader_trains_on_the_batches_chosen_by_the_network_of_now():
     loader = DataLoader(DATASET, batch_sampler=batches)
     given: list[int] = []
     for inputs, labels in loader:
-        expected = Targeted(observed=True).choose(scene_by_hand(model, given), 8)
+        expected = Targeted(observed=True).choose(round_by_hand(model, given), 8)
         rows = np.setdiff1d(np.arange(len(POOL)), given)[expected]
         assert torch.equal(inputs, POOL[rows]) and torch.equal(labels, LABELS[rows])
         given += rows.tolist()
@@ -33,11 +33,11 @@ def test_a_loader_trains_on_the_batches_chosen_by_the_network_of_now():
     assert len(given) == len(set(given)) == 40 and len(loader) == 5
 
 
-def scene_by_hand(model, given):
-    from tellmost.finetune import Inputs, Scene
+def round_by_hand(model, given):
+    from tellmost.finetune import Inputs, RoundInputs
 
     pool = Inputs.of(POOL, "pool")
-    return Scene(
+    return RoundInputs(
         model=model,
         candidates=pool.subset(np.setdiff1d(np.arange(len(POOL)), given)),
         targets=Inputs.of(targets_of_class_0(), "targets"),
@@ -62,8 +62,8 @@ def test_refresh_chooses_so_many_batches_together():
     class Spy:
         name = "spy"
 
-        def choose(self, scene, k):
-            asked.append((k, len(scene.observed)))
+        def choose(self, inputs, k):
+            asked.append((k, len(inputs.observed)))
             return np.arange(k)
 
     list(sampler(strategy=Spy(), refresh=2))
@@ -104,8 +104,8 @@ def test_strategies_see_labels_where_they_are_given():
     class Spy:
         name = "spy"
 
-        def choose(self, scene, k):
-            seen.append(scene.observed_labels)
+        def choose(self, inputs, k):
+            seen.append(inputs.observed_labels)
             return np.arange(k)
 
     list(sampler(strategy=Spy(), batches=2, labels=LABELS, candidates=None))
@@ -158,5 +158,7 @@ def test_a_damaged_state_is_refused_whole(given):
 
 def test_a_covariance_that_is_fitted_needs_labels():
     with pytest.raises(ValueError, match="Give labels= to the sampler"):
-        list(sampler(strategy=Targeted(covariance=Laplace())))
-    assert len(list(sampler(strategy=Targeted(covariance=Laplace()), labels=LABELS))) == 5
+        list(sampler(strategy=Targeted(covariance=LaplaceCovariance())))
+    assert (
+        len(list(sampler(strategy=Targeted(covariance=LaplaceCovariance()), labels=LABELS))) == 5
+    )

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from tellmost.cli.digits import draw_curves
-from tellmost.finetune import ActiveFineTuner, History, LossGradients, Strategy, Targeted
+from tellmost.finetune import ActiveFineTuner, FineTuningHistory, LossGradients, Strategy, Targeted
 from tellmost.shapes import Bool
 from tellmost_reproduction.banking77 import (
     FAMILIES,
@@ -153,7 +153,7 @@ def tune(
     strategy: Strategy,
     seed: int,
     size: Size,
-) -> History:
+) -> FineTuningHistory:
     """All rounds of one head, which starts from weights that the seed decides."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)

@@ -29,7 +29,7 @@ from tellmost.cli.digits import (
     summarize_scores,
     tabulate,
 )
-from tellmost.finetune import ActiveFineTuner, History, Strategy, Targeted
+from tellmost.finetune import ActiveFineTuner, FineTuningHistory, Strategy, Targeted
 from tellmost.shapes import Float
 
 NOISE_STD = 0.01
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"\nwritten to {options.out}: summary.json")
 
 
-def run(name: str, seed: int, rounds: int) -> History:
+def run(name: str, seed: int, rounds: int) -> FineTuningHistory:
     """One strategy on one split of the images."""
     split = split_digits(seed)
     network = make_network(seed)
@@ -125,11 +125,11 @@ def measure_accuracy(model: nn.Module, split: Split) -> float:
     return float((predicted == split.test_labels).mean())
 
 
-def curves(runs: Mapping[str, Sequence[History]], column: str) -> Curves:
+def curves(runs: Mapping[str, Sequence[FineTuningHistory]], column: str) -> Curves:
     return np.array([[one.column(column) for one in seeds] for seeds in runs.values()])
 
 
-def describe(runs: Mapping[str, Sequence[History]]) -> str:
+def describe(runs: Mapping[str, Sequence[FineTuningHistory]]) -> str:
     names = list(runs)
     first = runs[names[0]]
     budgets = first[0].column("labels").astype(int).tolist()[1::2]
@@ -142,7 +142,7 @@ def describe(runs: Mapping[str, Sequence[History]]) -> str:
     )
 
 
-def summarize(runs: Mapping[str, Sequence[History]]) -> dict[str, Any]:
+def summarize(runs: Mapping[str, Sequence[FineTuningHistory]]) -> dict[str, Any]:
     """Every number of the run, to be written down."""
     accuracy, share = curves(runs, "accuracy"), curves(runs, "share")
     first = next(iter(runs.values()))

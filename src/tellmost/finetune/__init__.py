@@ -4,21 +4,21 @@ from tellmost.finetune import baselines
 from tellmost.finetune.embedding import Embedded, Embedding, embed
 from tellmost.finetune.few_shot import FewShot, few_shot
 from tellmost.finetune.gradients import LossGradients, OutputGradients
-from tellmost.finetune.history import History, Round
+from tellmost.finetune.history import FineTuningHistory, FineTuningRound
 from tellmost.finetune.inputs import Inputs
 from tellmost.finetune.laplace import (
-    Laplace,
+    LaplaceCovariance,
     LaplacePosterior,
     LatentCovariance,
     Weighted,
     fit_laplace,
 )
 from tellmost.finetune.layers import LastLayer, Outputs
+from tellmost.finetune.plan import Uniform, WholePool
 from tellmost.finetune.predictive import Predictive
 from tellmost.finetune.projections import Projected
 from tellmost.finetune.sampler import TargetedSampler
-from tellmost.finetune.setting import Uniform, WholePool
-from tellmost.finetune.strategies import Scene, Strategy, Targeted
+from tellmost.finetune.strategies import RoundInputs, Strategy, Targeted
 from tellmost.finetune.tuner import ActiveFineTuner
 
 __all__ = [
@@ -26,9 +26,10 @@ __all__ = [
     "Embedded",
     "Embedding",
     "FewShot",
-    "History",
+    "FineTuningHistory",
+    "FineTuningRound",
     "Inputs",
-    "Laplace",
+    "LaplaceCovariance",
     "LaplacePosterior",
     "LastLayer",
     "LatentCovariance",
@@ -37,8 +38,7 @@ __all__ = [
     "Outputs",
     "Predictive",
     "Projected",
-    "Round",
-    "Scene",
+    "RoundInputs",
     "Strategy",
     "Targeted",
     "TargetedSampler",

@@ -12,7 +12,7 @@ from torch.utils.data import default_collate
 
 from tellmost.finetune.embedding import evaluating
 from tellmost.finetune.inputs import Collate, Inputs, call, check_labels, device_of
-from tellmost.finetune.setting import Setting, are_row_numbers
+from tellmost.finetune.plan import RoundPlan, are_row_numbers
 from tellmost.finetune.strategies import BY_VTL, Strategy
 from tellmost.finetune.training import (
     Trainer,
@@ -77,7 +77,7 @@ def few_shot(
         batch_size, collate, seed: as in ``ActiveFineTuner``.
         progress: a line on stderr; None shows it on a terminal after a second.
     """
-    setting = Setting.of(
+    plan = RoundPlan.of(
         pool,
         queries,
         strategy=strategy,
@@ -88,42 +88,42 @@ def few_shot(
         seed=seed,
         called="queries",
     )
-    aims = setting.targets
+    aims = plan.targets
     if aims is None or are_row_numbers(queries):
         raise TypeError(
             f"queries must be inputs to predict; got {type(queries).__name__} of no inputs. Rows "
             f"of the pool would be chosen for themselves, and their labels told."
         )
-    label_of, trainer = check_labels(labels, setting.pool), check_trainer(train)
-    candidate_rows = setting.draw(0, np.arange(len(setting.pool)), at_least=1)
+    label_of, trainer = check_labels(labels, plan.pool), check_trainer(train)
+    candidate_rows = plan.draw(0, np.arange(len(plan.pool)), at_least=1)
     count = check_examples(k, len(candidate_rows))
-    scene = setting.scene(model, 0, candidate_rows, NO_ROWS, NO_ROWS)
+    inputs = plan.inputs_of(model, 0, candidate_rows, NO_ROWS, NO_ROWS)
     outputs: list[Tensor] = []
     chosen: list[np.ndarray] = []
     with ProgressLine(progress, "queries", done_before=0) as line:
         for number in range(1, len(aims) + 1):
             query = aims.subset(np.array([number - 1]))
-            now = replace(scene, targets=query, seed=setting.seed_of(number, "strategy"))
-            rows = candidate_rows[setting.choose(now, count)]
-            with scene.watch.measure("training"):
-                copy = trained_copy(model, setting, rows, label_of(rows), trainer, number)
+            now = replace(inputs, targets=query, seed=plan.seed_of(number, "strategy"))
+            rows = candidate_rows[plan.choose(now, count)]
+            with inputs.watch.measure("training"):
+                copy = trained_copy(model, plan, rows, label_of(rows), trainer, number)
             chosen.append(rows)
             outputs.append(check_said(say(copy, query), number))
             line(number, len(aims))
-    return FewShot(torch.cat(outputs), np.stack(chosen), scene.watch.seconds)
+    return FewShot(torch.cat(outputs), np.stack(chosen), inputs.watch.seconds)
 
 
 def trained_copy(
     model: nn.Module,
-    setting: Setting,
+    plan: RoundPlan,
     rows: Int[np.ndarray, " k"],
     labels: Int[np.ndarray, " k"],
     train: Trainer,
     number: int,
 ) -> nn.Module:
     copy = deepcopy(model)
-    seed = setting.seed_of(number, "training")
-    made = run_trainer(train, copy, setting.pool.subset(rows), labels, number, seed=seed)
+    seed = plan.seed_of(number, "training")
+    made = run_trainer(train, copy, plan.pool.subset(rows), labels, number, seed=seed)
     check_metrics(made, "train")
     check_devices(copy, devices_of(model), f"after train of query {number}")
     return copy

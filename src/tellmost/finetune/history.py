@@ -20,7 +20,7 @@ COLUMNS = ("round", "labels", "trained_on", "share")
 
 
 @dataclass(frozen=True, eq=False)
-class Round:
+class FineTuningRound:
     """The picks of a round in their order, their labels, and what came of training on them."""
 
     number: int  # from 1
@@ -32,23 +32,23 @@ class Round:
 
 
 @dataclass(frozen=True, eq=False)
-class History:
+class FineTuningHistory:
     """The rounds so far. ``str(history)`` is a table, ``to_frame()`` the same for pandas."""
 
-    rounds: tuple[Round, ...] = field(default=())
+    rounds: tuple[FineTuningRound, ...] = field(default=())
     has_task: bool = False
 
     def __len__(self) -> int:
         return len(self.rounds)
 
-    def __iter__(self) -> Iterator[Round]:
+    def __iter__(self) -> Iterator[FineTuningRound]:
         return iter(self.rounds)
 
-    def __getitem__(self, number: int) -> Round:
+    def __getitem__(self, number: int) -> FineTuningRound:
         return self.rounds[number]
 
-    def followed_by(self, one: Round) -> "History":
-        return History((*self.rounds, one), self.has_task)
+    def followed_by(self, one: FineTuningRound) -> "FineTuningHistory":
+        return FineTuningHistory((*self.rounds, one), self.has_task)
 
     @property
     def rows(self) -> Int[np.ndarray, " t"]:
@@ -138,7 +138,7 @@ class Bought:
         }
 
 
-def write_history(history: History) -> list[dict[str, Any]]:
+def write_history(history: FineTuningHistory) -> list[dict[str, Any]]:
     return [
         {
             "rows": one.rows.tolist(),
@@ -153,14 +153,14 @@ def write_history(history: History) -> list[dict[str, Any]]:
 
 def read_saved(
     state: Mapping[str, Any], *, has_task: bool, n: int, taken: Int[np.ndarray, " o"]
-) -> tuple[History, Bought | None]:
+) -> tuple[FineTuningHistory, Bought | None]:
     """Of a loop over n rows, of which those in ``taken`` are never picked."""
     with refusing_damage():
         rounds = tuple(read_round(number, one) for number, one in enumerate(state["history"], 1))
         bought = None if state["bought"] is None else read_bought(state["bought"])
         parts = [taken, *(one.rows for one in rounds), *([] if bought is None else [bought.rows])]
         check_rows(np.concatenate(parts), n)
-        return History(rounds, has_task), bought
+        return FineTuningHistory(rounds, has_task), bought
 
 
 def read_batches(state: Mapping[str, Any], n: int) -> tuple[int, list[list[int]], list[list[int]]]:
@@ -198,12 +198,12 @@ def numbers(values: Any) -> Int[np.ndarray, " r"]:
     return found.astype(np.int64)
 
 
-def read_round(number: int, one: Mapping[str, Any]) -> Round:
+def read_round(number: int, one: Mapping[str, Any]) -> FineTuningRound:
     rows, labels = read_picks(one)
     inside = np.array(one["is_in_task"], dtype=bool)
     if inside.shape != rows.shape:
         raise ValueError(f"{len(rows)} rows need as many of is_in_task; there are {inside.size}")
-    return Round(
+    return FineTuningRound(
         number=number,
         rows=rows,
         labels=labels,

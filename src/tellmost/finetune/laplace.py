@@ -21,7 +21,7 @@ Latent covariances: what is believed about the weights before anything is chosen
 .. math:: k(x, z) = \phi(x)^\top \Sigma\, \phi(z)
 
 Hübotter et al. 2024, Sec. 4. The identity needs nothing; a matrix of the caller's goes into
-``Weighted``; ``Laplace`` is fitted to what was observed, anew in every round.
+``Weighted``; ``LaplaceCovariance`` is fitted to what was observed, anew in every round.
 """
 
 from collections.abc import Callable
@@ -272,7 +272,7 @@ class LatentCovariance(Protocol):
 
 
 @dataclass(frozen=True)
-class Laplace:
+class LaplaceCovariance:
     """The covariance of the final layer's weights given what the network was trained on.
 
     Args:

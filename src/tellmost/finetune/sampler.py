@@ -9,7 +9,7 @@ from torch.utils.data import Sampler, default_collate
 
 from tellmost.finetune.history import check_same, read_batches
 from tellmost.finetune.inputs import Collate, check_labels
-from tellmost.finetune.setting import Setting
+from tellmost.finetune.plan import RoundPlan
 from tellmost.finetune.strategies import BY_VTL, Strategy
 from tellmost.rows.opening import check_whole
 from tellmost.shapes import Int
@@ -60,7 +60,7 @@ class TargetedSampler(Sampler[list[int]]):
                 normalize="center+unit")``, as in ``ActiveFineTuner``.
         """
         self._model = model
-        self._setting = Setting.of(
+        self._plan = RoundPlan.of(
             pool,
             targets,
             strategy=strategy,
@@ -70,10 +70,10 @@ class TargetedSampler(Sampler[list[int]]):
             collate=collate,
             seed=seed,
         )
-        self._labels = None if labels is None else check_labels(labels, self._setting.pool)
+        self._labels = None if labels is None else check_labels(labels, self._plan.pool)
         self._batch = check_whole(batch, "batch")
         self._refresh = check_whole(refresh, "refresh")
-        self._batches = check_batches(batches, len(self._setting.pool), self._batch)
+        self._batches = check_batches(batches, len(self._plan.pool), self._batch)
         self._epoch = 0
         self._given: list[list[int]] = []  # batches of this epoch
         self._ahead: list[list[int]] = []  # chosen, and not yet given
@@ -106,13 +106,13 @@ class TargetedSampler(Sampler[list[int]]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next iteration goes on in the middle of the epoch; load the network beside it."""
         check_same(state, self._identity(), "sampler")
-        self._epoch, self._given, self._ahead = read_batches(state, len(self._setting.pool))
+        self._epoch, self._given, self._ahead = read_batches(state, len(self._plan.pool))
         self._is_resumed = len(self._given) < self._batches
 
     def _identity(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
-            **self._setting.identity(),
+            **self._plan.identity(),
             "batch": self._batch,
             "batches": self._batches,
             "refresh": self._refresh,
@@ -122,11 +122,13 @@ class TargetedSampler(Sampler[list[int]]):
         """The next batches, by the network as it is now."""
         number = self._epoch * self._batches + len(self._given)
         given = np.array([row for one in self._given for row in one], dtype=np.int64)
-        open_rows = np.setdiff1d(np.arange(len(self._setting.pool)), given)
+        open_rows = np.setdiff1d(np.arange(len(self._plan.pool)), given)
         wanted = self._batch * min(self._refresh, self._batches - len(self._given))
-        candidates = self._setting.draw(number, open_rows, at_least=wanted)
-        scene = self._setting.scene(self._model, number, candidates, given, self._labels_of(given))
-        rows = candidates[self._setting.choose(scene, wanted)].tolist()
+        candidates = self._plan.draw(number, open_rows, at_least=wanted)
+        inputs = self._plan.inputs_of(
+            self._model, number, candidates, given, self._labels_of(given)
+        )
+        rows = candidates[self._plan.choose(inputs, wanted)].tolist()
         return [rows[i : i + self._batch] for i in range(0, len(rows), self._batch)]
 
     def _labels_of(self, rows: Int[np.ndarray, " o"]) -> Int[np.ndarray, " o"]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from tellmost.finetune.embedding import Embedded, Embedding, embed
 from tellmost.finetune.inputs import Inputs
-from tellmost.finetune.laplace import Laplace, LatentCovariance, Weigh
+from tellmost.finetune.laplace import LaplaceCovariance, LatentCovariance, Weigh
 from tellmost.finetune.layers import LastLayer
 from tellmost.finetune.training import Stopwatch
 from tellmost.kernels import Linear
@@ -31,7 +31,7 @@ Part = Literal["candidates", "targets", "observed", "labelled"]
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class RoundInputs:
     """A round as a strategy sees it. What the network says of the inputs is computed once."""
 
     model: nn.Module
@@ -46,7 +46,7 @@ class Scene:
     _made: dict[Any, Embedded] = field(default_factory=dict, repr=False)
 
     def embed(self, part: Part, embedding: Embedding) -> Embedded:
-        """The points of one of the scene's inputs, kept for whoever asks again."""
+        """The points of one of the round's inputs, kept for whoever asks again."""
         inputs: Inputs | None = getattr(self, part)
         if inputs is None:
             raise ValueError("this strategy chooses with regard to targets: give targets=.")
@@ -69,15 +69,15 @@ class Strategy(Protocol):
     @property
     def name(self) -> str: ...
 
-    def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
-        """Positions among the scene's candidates, each once, in the order chosen."""
+    def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
+        """Positions among the round's candidates, each once, in the order chosen."""
 
 
 def check_strategy(strategy: Any) -> Strategy:
     if isinstance(strategy, type) or not isinstance(strategy, Strategy):
         raise TypeError(
             f"strategy must be an object such as Targeted('vtl'), or have a name and "
-            f"choose(scene, k); got {strategy!r}."
+            f"choose(inputs, k); got {strategy!r}."
         )
     return strategy
 
@@ -130,7 +130,7 @@ class Targeted:
     rule: str | Rule = "vtl"
     _: KW_ONLY
     embedding: Embedding = field(default_factory=LastLayer)
-    covariance: Any = None  # a LatentCovariance, such as Laplace(); None: identity
+    covariance: Any = None  # a LatentCovariance, such as LaplaceCovariance(); None: identity
     noise_ratio: float | None = None
     noise_std: float | None = None
     normalize: str | None = None
@@ -145,23 +145,23 @@ class Targeted:
                 f"Targeted(embedding) must be an object such as LastLayer(); got "
                 f"{self.embedding!r}."
             )
-        if isinstance(self.covariance, Laplace):
+        if isinstance(self.covariance, LaplaceCovariance):
             self.covariance.check_embedding(self.embedding)
 
     @property
     def name(self) -> str:
         return check_rule(self.rule).name
 
-    def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
-        rule = seeded(check_rule(self.rule), self.rule, scene.seed)
-        made = scene.embed("candidates", self.embedding)
-        weigh = self._weigh(scene)
+    def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
+        rule = seeded(check_rule(self.rule), self.rule, inputs.seed)
+        made = inputs.embed("candidates", self.embedding)
+        weigh = self._weigh(inputs)
         candidates = weigh(made)
         self._check_normalize(candidates)
-        targets = weigh(scene.embed("targets", self.embedding)) if aims(rule, scene) else None
+        targets = weigh(inputs.embed("targets", self.embedding)) if aims(rule, inputs) else None
         observed = None
-        if self.observed and len(scene.observed):
-            observed = weigh(scene.embed("observed", self.embedding)).points
+        if self.observed and len(inputs.observed):
+            observed = weigh(inputs.embed("observed", self.embedding)).points
         with warnings.catch_warnings():  # activations are nearly of rank one: every round says so
             warnings.filterwarnings("ignore", ".*picks exceed the effective rank", UserWarning)
             return select(
@@ -188,26 +188,26 @@ class Targeted:
             f"out, or write the points out: LossGradients(materialize=True), Projected(...)."
         )
 
-    def _weigh(self, scene: Scene) -> Weigh:
+    def _weigh(self, inputs: RoundInputs) -> Weigh:
         """What gives points the kernel of this round."""
         if self.covariance is None:
             return lambda embedded: embedded
-        labels = scene.observed_labels
+        labels = inputs.observed_labels
         if (labels < 0).any():
             raise ValueError(
                 f"Targeted(covariance) is fitted to what was observed, and needs its labels; "
                 f"label {int(labels.min())} is no class number. Give labels= to the sampler."
             )
-        with scene.watch.measure("embedding"):
-            if len(labels) == 0 and isinstance(self.covariance, Laplace):
+        with inputs.watch.measure("embedding"):
+            if len(labels) == 0 and isinstance(self.covariance, LaplaceCovariance):
                 # what could not be fitted later is said before labels are bought
-                self.covariance.check_network(scene.model, scene.candidates, self.embedding)
+                self.covariance.check_network(inputs.model, inputs.candidates, self.embedding)
             return self.covariance.fit(
-                scene.model,
-                scene.observed,
+                inputs.model,
+                inputs.observed,
                 labels,
                 self.embedding,
-                batch_size=scene.batch_size,
+                batch_size=inputs.batch_size,
             )
 
 
@@ -216,9 +216,9 @@ def check_covariance(covariance: Any, *, observed: bool, normalize: str | None) 
         return
     if isinstance(covariance, type) or not isinstance(covariance, LatentCovariance):
         raise TypeError(
-            f"Targeted(covariance) must be fitted to what was observed, such as Laplace(); got "
-            f"{type(covariance).__name__}. A matrix goes into embedding=Weighted(embedding, "
-            f"matrix)."
+            f"Targeted(covariance) must be fitted to what was observed, such as "
+            f"LaplaceCovariance(); got {type(covariance).__name__}. A matrix goes into "
+            f"embedding=Weighted(embedding, matrix)."
         )
     if observed:
         raise ValueError(
@@ -233,9 +233,9 @@ def check_covariance(covariance: Any, *, observed: bool, normalize: str | None) 
         )
 
 
-def aims(rule: Rule, scene: Scene) -> bool:
+def aims(rule: Rule, inputs: RoundInputs) -> bool:
     """Whether the choice is about targets; without them ``select`` says so if it has to be."""
-    return rule.needs_targets or scene.targets is not None
+    return rule.needs_targets or inputs.targets is not None
 
 
 BY_VTL = Targeted(normalize="center+unit")

@@ -12,8 +12,8 @@ from torch.utils.data import default_collate
 from tellmost.finetune.history import (
     FORMAT,
     Bought,
-    History,
-    Round,
+    FineTuningHistory,
+    FineTuningRound,
     check_same,
     read_saved,
     write_history,
@@ -26,7 +26,7 @@ from tellmost.finetune.inputs import (
     device_of,
     is_in_task,
 )
-from tellmost.finetune.setting import Setting, as_numbers
+from tellmost.finetune.plan import RoundPlan, as_numbers
 from tellmost.finetune.strategies import BY_VTL, Strategy
 from tellmost.finetune.training import (
     Evaluation,
@@ -121,7 +121,7 @@ class ActiveFineTuner:
             progress: a line on stderr during ``run``; None shows it on a terminal.
         """
         self._model, self._devices = model, devices_of(model)
-        self._setting = Setting.of(
+        self._plan = RoundPlan.of(
             pool,
             targets,
             strategy=default_for(observed) if strategy is None else strategy,
@@ -132,19 +132,19 @@ class ActiveFineTuner:
             seed=seed,
         )
         self._train, self._evaluate = check_trainer(train), evaluate
-        self._labels = check_labels(labels, self._setting.pool)
+        self._labels = check_labels(labels, self._plan.pool)
         self._batch = check_whole(batch, "batch")
         self._task = check_task(task)
         self._train_on = check_train_on(train_on)
-        self._observed = check_observed(observed, self._setting.pool)
+        self._observed = check_observed(observed, self._plan.pool)
         self._observed_labels = self._labels(self._observed) if len(self._observed) else NO_ROWS
         self._progress = progress
-        self._history = History(has_task=self._task is not None)
+        self._history = FineTuningHistory(has_task=self._task is not None)
         self._bought: Bought | None = None
 
     # ---- the loop
 
-    def step(self) -> Round:
+    def step(self) -> FineTuningRound:
         """One round: choose, label, train, evaluate."""
         self._check_devices("before")
         if self._bought is None:
@@ -156,7 +156,7 @@ class ActiveFineTuner:
         self._bought = None
         return done
 
-    def run(self, rounds: int) -> History:
+    def run(self, rounds: int) -> FineTuningHistory:
         """So many rounds more; the history of all."""
         count = check_whole(rounds, "rounds")
         left = len(self.open_rows)
@@ -178,7 +178,7 @@ class ActiveFineTuner:
         return self._model
 
     @property
-    def history(self) -> History:
+    def history(self) -> FineTuningHistory:
         """Of all rounds so far; a value, which later rounds do not change."""
         return self._history
 
@@ -190,7 +190,7 @@ class ActiveFineTuner:
     @property
     def open_rows(self) -> Int[np.ndarray, " n"]:
         """Rows of the pool that may still be picked, ascending."""
-        taken = np.zeros(len(self._setting.pool), dtype=bool)
+        taken = np.zeros(len(self._plan.pool), dtype=bool)
         taken[self._observed] = True
         taken[self._history.rows] = True
         return np.flatnonzero(~taken)
@@ -222,7 +222,7 @@ class ActiveFineTuner:
         history, bought = read_saved(
             state,
             has_task=self._task is not None,
-            n=len(self._setting.pool),
+            n=len(self._plan.pool),
             taken=self._observed,
         )
         for one in (*history, *([] if bought is None else [bought])):
@@ -241,7 +241,7 @@ class ActiveFineTuner:
             "task": None if self._task is None else list(self._task),
             "train_on": self._train_on,
             "observed": self._observed.tolist(),  # before the strategy, which may follow from it
-            **self._setting.identity(),
+            **self._plan.identity(),
         }
 
     # ---- the parts of a round
@@ -253,11 +253,13 @@ class ActiveFineTuner:
             raise ValueError("no row is left to choose: every row of the pool is labelled.")
         number = len(self._history) + 1
         known, known_labels = self._known()
-        candidates = self._setting.draw(number, open_rows, at_least=self._batch)
+        candidates = self._plan.draw(number, open_rows, at_least=self._batch)
         labelled = np.concatenate([self._observed, self._history.rows])
-        scene = self._setting.scene(self._model, number, candidates, known, known_labels, labelled)
-        rows = candidates[self._setting.choose(scene, self._batch)]
-        return Bought(rows, self._labels(rows), scene.watch.seconds)
+        inputs = self._plan.inputs_of(
+            self._model, number, candidates, known, known_labels, labelled
+        )
+        rows = candidates[self._plan.choose(inputs, self._batch)]
+        return Bought(rows, self._labels(rows), inputs.watch.seconds)
 
     def _known(self) -> tuple[Int[np.ndarray, " o"], Int[np.ndarray, " o"]]:
         """What was observed before, and the picks that were trained on; of the task alone."""
@@ -276,16 +278,16 @@ class ActiveFineTuner:
         self._check_devices("after train in")
         return replace(done, metrics=check_metrics(returned, "train"))
 
-    def _evaluated(self, bought: Bought) -> Round:
+    def _evaluated(self, bought: Bought) -> FineTuningRound:
         """The round as it ends."""
         number, metrics = len(self._history) + 1, dict(bought.metrics or {})
         watch = Stopwatch(device_of(self._model))
         if self._evaluate is not None:
-            seed = self._setting.seed_of(number, "training")
+            seed = self._plan.seed_of(number, "training")
             with watch.measure("evaluating"):
                 metrics = joined(metrics, run_evaluation(self._evaluate, self._model, seed=seed))
             self._check_devices("after evaluate in")
-        return Round(
+        return FineTuningRound(
             number=number,
             rows=bought.rows,
             labels=bought.labels,
@@ -313,7 +315,7 @@ class ActiveFineTuner:
             labels = np.concatenate([earlier_labels[skipped:], labels])
         if len(rows) == 0:
             return None
-        inputs, seed = self._setting.pool.subset(rows), self._setting.seed_of(number, "training")
+        inputs, seed = self._plan.pool.subset(rows), self._plan.seed_of(number, "training")
         return run_trainer(self._train, self._model, inputs, labels, number, seed=seed)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from tellmost.finetune import ActiveFineTuner, Inputs
-from tellmost.finetune.history import SECONDS, History
+from tellmost.finetune.history import SECONDS, FineTuningHistory
 from tellmost_reproduction.networks.keeping_best import Ties
 from tellmost_reproduction.networks.problems import Problem
 from tellmost_reproduction.networks.settings import Configuration
@@ -82,7 +82,7 @@ class Bench:
 
 
 def as_run(
-    history: History,
+    history: FineTuningHistory,
     configuration: Configuration,
     seed: int,
     pool: np.ndarray,

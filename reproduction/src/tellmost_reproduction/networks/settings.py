@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tellmost.finetune import LastLayer, LossGradients, Targeted
-from tellmost.finetune.baselines import BADGE, CosineSimilarity, InformationDensity, Random
+from tellmost.finetune.baselines import BADGE, InformationDensity, RandomChoice
 from tellmost.finetune.embedding import Embedding
 from tellmost.finetune.strategies import Strategy
 from tellmost_reproduction.networks.problems import CIFAR, MNIST
@@ -41,8 +41,8 @@ class Configuration:
 
 NOISE_STD = {CIFAR: 1.0, MNIST: 0.01}
 STANDARD = {
-    CIFAR: Configuration("", "", CIFAR, Random(), 100, 10, 1_000, 10),
-    MNIST: Configuration("", "", MNIST, Random(), 30, 3, 1_000, 1),
+    CIFAR: Configuration("", "", CIFAR, RandomChoice(), 100, 10, 1_000, 10),
+    MNIST: Configuration("", "", MNIST, RandomChoice(), 30, 3, 1_000, 1),
 }
 RULES = {"itl": ("ITL", "itl-y"), "vtl": ("VTL", "vtl"), "ctl": ("CTL", "ctl")}
 EMBEDDINGS: dict[str, tuple[str, Embedding]] = {
@@ -69,10 +69,10 @@ def main_methods(dataset: str) -> list[Configuration]:
     """Figure 4."""
     return [
         *by_rules(dataset),
-        make(dataset, "cosine", "CosineSimilarity", CosineSimilarity()),
+        make(dataset, "cosine", "CosineSimilarity", Targeted("cosine")),
         make(dataset, "information-density", "InformationDensity", InformationDensity()),
         make(dataset, "badge", "BADGE", BADGE()),
-        make(dataset, "random", "Random", Random()),
+        make(dataset, "random", "Random", RandomChoice()),
     ]
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tellmost.finetune import Laplace, LossGradients, Targeted
+from tellmost.finetune import LaplaceCovariance, LossGradients, Targeted
 from tellmost.finetune.baselines import (
     BAIT,
     EIG,
@@ -11,10 +11,8 @@ from tellmost.finetune.baselines import (
     Margin,
     MaxEntropy,
     ProbCover,
-    Random,
+    RandomChoice,
     TypiClust,
-    UncertaintySampling,
-    UndirectedITL,
 )
 from tellmost.finetune.strategies import Strategy
 from tellmost_reproduction.networks.problems import CIFAR, MNIST
@@ -37,7 +35,7 @@ def inside() -> list[Configuration]:
     """The targets can be chosen too; and the line of the network that has seen them all."""
     methods = [one for one in main_methods(CIFAR) if one.name != f"{CIFAR}/information-density"]
     all_of_them = replace(
-        STANDARD[CIFAR].change("inside-all", "all of A"), strategy=Random(), pool="targets"
+        STANDARD[CIFAR].change("inside-all", "all of A"), strategy=RandomChoice(), pool="targets"
     )
     return [*(variant(one, "inside", pool="inside") for one in methods), all_of_them]
 
@@ -66,7 +64,7 @@ def by_laplace() -> list[Configuration]:
 def with_laplace(strategy: Strategy) -> Strategy:
     if not isinstance(strategy, Targeted):
         raise TypeError(f"a covariance is for Targeted alone; got {strategy!r}.")
-    return replace(strategy, covariance=Laplace("kronecker"))
+    return replace(strategy, covariance=LaplaceCovariance("kronecker"))
 
 
 def top_b() -> list[Configuration]:
@@ -103,8 +101,13 @@ def undirected(dataset: str) -> list[Configuration]:
         make(dataset, "margin", "MaxMargin", Margin()),
         make(dataset, "least-confidence", "LeastConfidence", LeastConfidence()),
         make(dataset, "max-dist", "MaxDist", CoreSet(observed=False)),
-        make(dataset, "undirected-itl", "Undirected ITL", UndirectedITL(noise_std=noise)),
-        make(dataset, "uncertainty", "UnSa", UncertaintySampling()),
+        make(
+            dataset,
+            "undirected-itl",
+            "Undirected ITL",
+            Targeted("undirected-itl", noise_std=noise),
+        ),
+        make(dataset, "uncertainty", "UnSa", Targeted("uncertainty", conditional=False)),
         make(dataset, "bait", "BAIT", BAIT(noise_std=noise)),
     ]
 

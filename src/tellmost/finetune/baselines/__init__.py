@@ -1,25 +1,19 @@
 """What others do: ``ActiveFineTuner(..., strategy=BADGE())``.
 
-All choose among the same candidates, by the same network, and differ in the choice. Directed are
-CosineSimilarity, InformationDensity and EIG; the others do not look at the targets.
+All baselines choose among the same candidates, by the same network, and differ in the choice.
+InformationDensity and EIG look at the targets; the others do not. What is a rule of ``tm.rules``
+has no class here: ``Targeted("cosine")``, ``Targeted("undirected-itl")``, and
+``Targeted("uncertainty", conditional=False)``.
 """
 
 from tellmost.finetune.baselines.covering import ProbCover, TypiClust
-from tellmost.finetune.baselines.diverse import (
-    BADGE,
-    CoreSet,
-    CosineSimilarity,
-    InformationDensity,
-    Random,
-)
+from tellmost.finetune.baselines.diverse import BADGE, BAIT, CoreSet, RandomChoice
 from tellmost.finetune.baselines.eig import EIG
-from tellmost.finetune.baselines.undirected import (
-    BAIT,
+from tellmost.finetune.baselines.uncertainty import (
+    InformationDensity,
     LeastConfidence,
     Margin,
     MaxEntropy,
-    UncertaintySampling,
-    UndirectedITL,
 )
 
 __all__ = [
@@ -27,14 +21,11 @@ __all__ = [
     "BAIT",
     "EIG",
     "CoreSet",
-    "CosineSimilarity",
     "InformationDensity",
     "LeastConfidence",
     "Margin",
     "MaxEntropy",
     "ProbCover",
-    "Random",
+    "RandomChoice",
     "TypiClust",
-    "UncertaintySampling",
-    "UndirectedITL",
 ]

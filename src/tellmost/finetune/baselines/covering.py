@@ -1,27 +1,36 @@
-"""ProbCover: balls that cover most of the candidates.
+r"""ProbCover: balls that cover most candidates. TypiClust: typical points of unlabelled clusters.
 
-TypiClust: typical points of uncovered clusters.
+Both find clusters by k-means, from a k-means++ start (Arthur and Vassilvitskii 2007):
+
+.. math:: \min_{c, z} \sum_i |x_i - c_{z_i}|^2
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
-from tellmost.finetune.baselines.asking import (
-    check_count,
-    cluster,
-    has_labelled,
-    read_directions,
-    read_logits,
-    rows_of_distances,
-)
+from tellmost import numerics
+from tellmost.finetune.baselines.reading import check_count, read_directions, read_logits
 from tellmost.finetune.embedding import Embedding
 from tellmost.finetune.layers import LastLayer
-from tellmost.finetune.strategies import Scene
+from tellmost.finetune.strategies import RoundInputs
+from tellmost.posterior.nearness import squared_distance
+from tellmost.posterior.problem import State
+from tellmost.rows.sources import spans
+from tellmost.rules import KMeansPlusPlus
 from tellmost.shapes import Bool, Float, Int
+
+KMEANS_STEPS = 50
+"""Lloyd's steps at most: a thousand points settled after 1 to 25, sooner the more clusters they
+had, and what changes last is the cluster of a few points between two."""
+
+SMALL_CLUSTER = 5
+"""Clusters of so many points or fewer are outliers to Hacohen et al., and come last."""
 
 
 @dataclass(frozen=True)
@@ -59,22 +68,20 @@ class ProbCover:
         if self.radius is not None and not self.radius > 0:
             raise ValueError(f"ProbCover(radius) must be positive; got {self.radius!r}.")
 
-    def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
-        check_count(scene, k)
-        points = read_directions(scene, "candidates", self.embedding, "ProbCover")
-        radius = self._radius(scene, points)
+    def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
+        check_count(inputs, k)
+        points, known = read_directions(inputs, self.embedding, "ProbCover")
+        radius = self._radius(inputs, points)
         is_covered = torch.zeros(len(points), dtype=torch.bool, device=points.device)
-        if has_labelled(scene):
-            known = read_directions(scene, "labelled", self.embedding, "ProbCover")
-            for start, stop, apart in rows_of_distances(points, known):
-                is_covered[start:stop] = (apart < radius).any(dim=1)
+        for start, stop, apart in rows_of_distances(points, known):
+            is_covered[start:stop] = (apart < radius).any(dim=1)
         return cover(find_balls(points, radius), is_covered, k)
 
-    def _radius(self, scene: Scene, points: Float[Tensor, "n d"]) -> float:
+    def _radius(self, inputs: RoundInputs, points: Float[Tensor, "n d"]) -> float:
         if self.radius is not None:
             return self.radius
-        count = self.clusters or read_logits(scene, "candidates", "ProbCover").shape[1]
-        labels = cluster(points, min(count, len(points)), scene.seed)
+        count = self.clusters or read_logits(inputs, "candidates", "ProbCover").shape[1]
+        labels = cluster(points, min(count, len(points)), inputs.seed)
         return pure_radius(points, labels, self.purity)
 
 
@@ -114,10 +121,6 @@ def cover(
     return np.array(picks, dtype=np.int64)
 
 
-SMALL_CLUSTER = 5
-"""Clusters of so many points or fewer are outliers to Hacohen et al., and come last."""
-
-
 @dataclass(frozen=True)
 class TypiClust:
     r"""Prefer the most typical point of each of the largest clusters without a label.
@@ -145,15 +148,12 @@ class TypiClust:
                 f"{self.neighbors!r} and {self.max_clusters!r}."
             )
 
-    def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
-        check_count(scene, k)
-        points = read_directions(scene, "candidates", self.embedding, "TypiClust")
-        known = points[:0]
-        if has_labelled(scene):
-            known = read_directions(scene, "labelled", self.embedding, "TypiClust")
+    def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
+        check_count(inputs, k)
+        points, known = read_directions(inputs, self.embedding, "TypiClust")
         both = torch.cat([points, known])
         count = min(len(known) + k, self.max_clusters, len(both))
-        labels = cluster(both, count, scene.seed)
+        labels = cluster(both, count, inputs.seed)
         return choose_typical(points, labels, k, self.neighbors)
 
 
@@ -205,3 +205,59 @@ def mean_distance(points: Float[Tensor, "n d"], neighbors: int) -> Float[Tensor,
         apart.diagonal(start).fill_(torch.inf)  # a point is no neighbour of itself
         found[start:stop] = apart.topk(neighbors, dim=1, largest=False).values.mean(dim=1)
     return found
+
+
+def cluster(points: Float[Tensor, "n d"], count: int, seed: int) -> Int[Tensor, " n"]:
+    """The number of each point's cluster, below ``count``; of few distinct points some are empty.
+
+    Ends where no point changes its cluster, or after KMEANS_STEPS. Sums are products with a
+    matrix of ones, so that they are made in the same order each time on a GPU too.
+    """
+    centers = points[draw_seeds(points, count, seed)]
+    labels = nearest(points, centers)
+    for _ in range(KMEANS_STEPS):
+        centers = means(points, labels, centers)
+        before, labels = labels, nearest(points, centers)
+        if torch.equal(before, labels):
+            break
+    return labels
+
+
+def draw_seeds(points: Float[Tensor, "n d"], count: int, seed: int) -> Int[Tensor, " c"]:
+    """Rows to start from, likelier the farther they are from those before."""
+    rule, lengths = KMeansPlusPlus(seed), points.square().sum(dim=1)
+    rows, noise = torch.arange(len(points), device=points.device), torch.ones_like(lengths)
+    apart, drawn = torch.full_like(lengths, torch.inf), rows[:0]
+    for step in range(count):
+        state = State(rows, step, noise, {"squared_distance_to_chosen": apart})
+        pick = rule.gain(state).argmax()[None]  # stays on the device
+        to_pick = squared_distance(points @ points[pick].T, lengths, lengths[pick])[:, 0]
+        apart, drawn = torch.minimum(apart, to_pick), torch.cat([drawn, pick])
+    return drawn
+
+
+def nearest(points: Float[Tensor, "n d"], centers: Float[Tensor, "c d"]) -> Int[Tensor, " n"]:
+    """The number of the nearest centre; the lowest of equals."""
+    return (centers.square().sum(dim=1) - 2.0 * points @ centers.T).argmin(dim=1)
+
+
+def means(
+    points: Float[Tensor, "n d"], labels: Int[Tensor, " n"], centers: Float[Tensor, "c d"]
+) -> Float[Tensor, "c d"]:
+    """Of each cluster's points; an empty cluster's centre stays."""
+    belongs = one_hot(labels, len(centers)).to(points)
+    sizes = belongs.sum(dim=0)[:, None]
+    return torch.where(sizes > 0, belongs.T @ points / sizes.clamp(min=1.0), centers)
+
+
+def distances(x: Float[Tensor, "n d"], z: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+    """Euclidean, exactly 0 between a point and itself."""
+    return squared_distance(x @ z.T, x.square().sum(dim=1), z.square().sum(dim=1)).sqrt()
+
+
+def rows_of_distances(
+    x: Float[Tensor, "n d"], z: Float[Tensor, "m d"]
+) -> Iterator[tuple[int, int, Float[Tensor, "b m"]]]:
+    """(first row, last row + 1, their distances to z), a few rows at a time."""
+    for start, stop in spans(len(x), max(numerics.CHUNK_BYTES // (8 * max(len(z), 1)), 1)):
+        yield start, stop, distances(x[start:stop], z)

@@ -1,38 +1,30 @@
-r"""BADGE: batch active learning by diverse gradient embeddings.
-
-CoreSet, also known as MaxDist.
-
-Random choice.
-
-Similarity to the targets: CosineSimilarity and InformationDensity.
-
-.. math::
-    \angle(x, A) = \frac1{|A|} \sum_{a \in A} \frac{k(x, a)}{\sqrt{k(x, x)\, k(a, a)}}
-
-Hübotter et al. 2024, App. "Baselines". What is picked changes no score, so near duplicates are
-picked together.
-"""
+"""Baselines that keep a batch diverse: BADGE, CoreSet and BAIT; and RandomChoice, to beat."""
 
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-from torch import Tensor
 
-from tellmost.finetune.baselines.asking import (
-    Points,
-    check_count,
-    find_largest,
-    read_logits,
-    read_points,
-)
-from tellmost.finetune.baselines.undirected import entropy
+from tellmost.finetune.baselines.reading import check_count
 from tellmost.finetune.embedding import Embedding
 from tellmost.finetune.gradients import LossGradients
 from tellmost.finetune.layers import LastLayer
-from tellmost.finetune.strategies import Scene, Targeted
-from tellmost.posterior.problem import prior_correlation
-from tellmost.shapes import Float, Int
+from tellmost.finetune.strategies import RoundInputs, Targeted
+from tellmost.shapes import Int
+
+
+@dataclass(frozen=True)
+class RandomChoice:
+    """Any candidates, all alike: the baseline that every strategy has to beat.
+
+    The network is not asked, so nothing is embedded.
+    """
+
+    name: ClassVar[str] = "random"
+
+    def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
+        check_count(inputs, k)
+        return inputs.generator.permutation(len(inputs.candidates))[:k]
 
 
 @dataclass(frozen=True)
@@ -52,9 +44,9 @@ class BADGE:
     embedding: Embedding = field(default_factory=LossGradients)
     name: ClassVar[str] = "badge"
 
-    def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
-        check_count(scene, k)
-        return Targeted("k-means++", embedding=self.embedding).choose(scene, k)
+    def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
+        check_count(inputs, k)
+        return Targeted("k-means++", embedding=self.embedding).choose(inputs, k)
 
 
 @dataclass(frozen=True)
@@ -72,76 +64,37 @@ class CoreSet:
     observed: bool = True
     name: ClassVar[str] = "coreset"
 
-    def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
-        check_count(scene, k)
+    def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
+        check_count(inputs, k)
         rule = Targeted("k-center", embedding=self.embedding, observed=self.observed)
-        return rule.choose(replace(scene, observed=scene.labelled), k)
+        return rule.choose(replace(inputs, observed=inputs.labelled), k)
 
 
 @dataclass(frozen=True)
-class Random:
-    """Any candidates, all alike: the baseline that every strategy has to beat.
+class BAIT:
+    r"""Prefer what lowers the mean variance of all candidates most.
 
-    The network is not asked, so nothing is embedded.
-    """
+    .. math:: \frac{\frac1n \sum_z k_D(x, z)^2}{k_D(x, x) + \rho^2}
 
-    name: ClassVar[str] = "random"
-
-    def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
-        check_count(scene, k)
-        return scene.generator.permutation(len(scene.candidates))[:k]
-
-
-@dataclass(frozen=True)
-class CosineSimilarity:
-    r"""Prefer what is most similar to the targets, on average: :math:`\angle(x, A)`.
-
-    Settles and Craven 2008. The rule ``tm.rules.CosineSimilarity`` on the network's points.
+    Ash et al. 2021 in the form of Holzmüller et al. 2023 and of Hübotter et al. 2024, App.
+    "Baselines": undirected VTL. For squared losses the Fisher information of the last layer is
+    :math:`\phi \phi^\top`, and this is BAIT's objective, the trace of the candidates' information
+    against the inverse of what is chosen, in forward steps. The original has a matrix per class in
+    its place for classifiers, chooses twice as many, and drops half of them again.
     """
 
     embedding: Embedding = field(default_factory=LastLayer)
-    name: ClassVar[str] = "cosine"
+    noise_ratio: float | None = None
+    noise_std: float | None = None
+    observed: bool = False
+    name: ClassVar[str] = "bait"
 
-    def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
-        check_count(scene, k)
-        return Targeted("cosine", embedding=self.embedding).choose(scene, k)
-
-
-@dataclass(frozen=True)
-class InformationDensity:
-    r"""Prefer what the classifier is unsure of and what is similar to the targets.
-
-    .. math:: H(p(x)) \cdot \angle(x, A)^\beta
-
-    Settles and Craven 2008, where the similarity is to the whole pool; to the targets as in
-    Hübotter et al. 2024, App. "Baselines", with :math:`\beta = 1` there. A negative similarity
-    keeps its sign, whatever the power, so that what is opposite to the targets comes last.
-    """
-
-    beta: float = 1.0
-    embedding: Embedding = field(default_factory=LastLayer)
-    name: ClassVar[str] = "information-density"
-
-    def __post_init__(self) -> None:
-        if not 0 < self.beta < float("inf"):
-            raise ValueError(
-                f"InformationDensity(beta) must be a positive number; got {self.beta!r}. Without "
-                f"similarity it is MaxEntropy()."
-            )
-
-    def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
-        check_count(scene, k)
-        unsure = entropy(read_logits(scene, "candidates", "InformationDensity"))
-        similarity = mean_cosine(
-            read_points(scene, "candidates", self.embedding),
-            read_points(scene, "targets", self.embedding),
-        )
-        return find_largest(unsure * similarity.sign() * similarity.abs() ** self.beta, k)
-
-
-def mean_cosine(points: Points, targets: Points) -> Float[Tensor, " n"]:
-    """Of each point with the targets; 0 with a point at the origin."""
-    kernel = points.kernel
-    covariance = kernel.block(points.rows, targets.rows)
-    own, of_targets = kernel.diagonal(points.rows), kernel.diagonal(targets.rows)
-    return prior_correlation(covariance, own, of_targets).mean(dim=1)
+    def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
+        check_count(inputs, k)
+        return Targeted(
+            "undirected-vtl",
+            embedding=self.embedding,
+            noise_ratio=self.noise_ratio,
+            noise_std=self.noise_std,
+            observed=self.observed,
+        ).choose(inputs, k)

@@ -27,10 +27,10 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.finetune.baselines.asking import check_count, find_largest, read_logits
-from tellmost.finetune.baselines.undirected import entropy
+from tellmost.finetune.baselines.reading import check_count, find_largest, read_logits
+from tellmost.finetune.baselines.uncertainty import entropy
 from tellmost.finetune.gradients import LossGradients
-from tellmost.finetune.strategies import Part, Scene
+from tellmost.finetune.strategies import Part, RoundInputs
 from tellmost.rows.sources import spans
 from tellmost.shapes import Float, Int
 
@@ -58,20 +58,20 @@ class EIG:
                 f"EIG(learning_rate) must be a positive number; got {self.learning_rate!r}."
             )
 
-    def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
-        check_count(scene, k)
+    def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
+        check_count(inputs, k)
         logits, of_targets = (
-            read_logits(scene, part, "EIG") for part in ("candidates", "targets")
+            read_logits(inputs, part, "EIG") for part in ("candidates", "targets")
         )
         step = self.learning_rate * (
-            self._features(scene, "candidates", logits.shape[1])
-            @ self._features(scene, "targets", logits.shape[1]).T
+            self._features(inputs, "candidates", logits.shape[1])
+            @ self._features(inputs, "targets", logits.shape[1]).T
         )
         return find_largest(expected_information(logits.softmax(dim=1), of_targets, step), k)
 
-    def _features(self, scene: Scene, part: Part, classes: int) -> Float[Tensor, "n d"]:
+    def _features(self, inputs: RoundInputs, part: Part, classes: int) -> Float[Tensor, "n d"]:
         """What the last layer sees, and a 1 for its bias: the other part of a gradient."""
-        points = scene.embed(part, LossGradients(self.layer)).points
+        points = inputs.embed(part, LossGradients(self.layer)).points
         return torch.as_tensor(points)[:, classes:].to(torch.float64)
 
 

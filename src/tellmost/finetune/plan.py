@@ -11,7 +11,13 @@ import numpy as np
 from torch import Tensor, nn
 
 from tellmost.finetune.inputs import Collate, Inputs, device_of, name_of
-from tellmost.finetune.strategies import Scene, Strategy, check_choice, check_strategy, describe
+from tellmost.finetune.strategies import (
+    RoundInputs,
+    Strategy,
+    check_choice,
+    check_strategy,
+    describe,
+)
 from tellmost.finetune.training import Stopwatch
 from tellmost.learner.arguments import check_seed
 from tellmost.rows.opening import check_indices, check_whole
@@ -79,7 +85,7 @@ def check_draw(
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class RoundPlan:
     """A pool, targets, and what draws and chooses; rounds differ by their number alone."""
 
     pool: Inputs
@@ -102,13 +108,13 @@ class Setting:
         collate: Collate,
         seed: Any,
         called: str = "targets",
-    ) -> "Setting":
+    ) -> "RoundPlan":
         """``called``: the caller's argument for the targets, for errors."""
         rows = Inputs.of(pool, "pool", collate=collate)
         if len(rows) == 0:
             raise ValueError("pool must have at least one input to choose from; it is empty.")
         aims = None if targets is None else check_targets(targets, rows, collate, called)
-        return Setting(
+        return RoundPlan(
             pool=rows,
             targets=aims,
             strategy=check_strategy(strategy),
@@ -126,7 +132,7 @@ class Setting:
         return int(self.generator(number, purpose).integers(2**62))
 
     def identity(self) -> dict[str, Any]:
-        """What tells this setting from others, as plain values."""
+        """What tells this plan from others, as plain values."""
         return {
             **self._names_of_inputs,
             "targets_per_round": self.targets_per_round,
@@ -155,7 +161,7 @@ class Setting:
             )
         return rows
 
-    def scene(
+    def inputs_of(
         self,
         model: nn.Module,
         number: int,
@@ -163,13 +169,13 @@ class Setting:
         observed: Int[np.ndarray, " o"],
         observed_labels: Int[np.ndarray, " o"],
         labelled: Int[np.ndarray, " l"] | None = None,
-    ) -> Scene:
+    ) -> RoundInputs:
         """Round ``number`` with these rows of the pool as candidates; its targets are drawn.
 
         ``labelled``: what cost a label, inside the task or outside; None: what was observed.
         """
         paid = observed if labelled is None else labelled
-        return Scene(
+        return RoundInputs(
             model=model,
             candidates=self.pool.subset(rows),
             targets=self._targets_of(number),
@@ -181,12 +187,12 @@ class Setting:
             watch=Stopwatch(device_of(model)),
         )
 
-    def choose(self, scene: Scene, k: int) -> Int[np.ndarray, " k"]:
-        """Positions among the scene's candidates; fewer than k where there are fewer."""
-        count = min(k, len(scene.candidates))
-        with scene.watch.measure("selecting"):
-            chosen = self.strategy.choose(scene, count)
-        return check_choice(chosen, len(scene.candidates), count, self.strategy)
+    def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
+        """Positions among the round's candidates; fewer than k where there are fewer."""
+        count = min(k, len(inputs.candidates))
+        with inputs.watch.measure("selecting"):
+            chosen = self.strategy.choose(inputs, count)
+        return check_choice(chosen, len(inputs.candidates), count, self.strategy)
 
     def _targets_of(self, number: int) -> Inputs | None:
         if self.targets is None or self.targets_per_round is None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tellmost.finetune import Inputs
 from tellmost.finetune.embedding import Embedded
-from tellmost.finetune.strategies import Scene
+from tellmost.finetune.strategies import RoundInputs
 
 FEATURES = 5
 
@@ -19,7 +19,7 @@ def rows(count: int, seed: int) -> Tensor:
     return torch.randn(count, FEATURES, generator=generator, dtype=torch.float64)
 
 
-def scene(
+def round_inputs(
     *,
     candidates: Tensor | None = None,
     targets: Tensor | None = None,
@@ -27,8 +27,8 @@ def scene(
     labelled: Tensor | None = None,
     model: nn.Module | None = None,
     seed: int = 0,
-    kind: type[Scene] = Scene,
-) -> Scene:
+    kind: type[RoundInputs] = RoundInputs,
+) -> RoundInputs:
     """Thirty candidates, four targets and nothing observed, unless they are given.
 
     ``labelled``: what cost a label, inside the task or outside; None: what was observed.
@@ -47,7 +47,7 @@ def scene(
 
 
 @dataclass(frozen=True, eq=False)
-class HalfPrecision(Scene):
+class HalfPrecision(RoundInputs):
     """Its points are kept in float16."""
 
     def embed(self, part, embedding) -> Embedded:
@@ -56,7 +56,7 @@ class HalfPrecision(Scene):
 
 
 @dataclass(frozen=True, eq=False)
-class Asked(Scene):
+class Asked(RoundInputs):
     """Takes down which embeddings it was asked for, and of which inputs."""
 
     asked: list = field(default_factory=list)
@@ -66,6 +66,6 @@ class Asked(Scene):
         return super().embed(part, embedding)
 
 
-def points_of(made: Scene, part: str, embedding) -> np.ndarray:
+def points_of(made: RoundInputs, part: str, embedding) -> np.ndarray:
     """As the strategies see them, in float64."""
     return made.embed(part, embedding).points.double().numpy()
