@@ -31,7 +31,7 @@ def made_up(name, seed, *, rounds=4, level=0.5, **more):
 def repository_in(folder):
     """With the document that is written into, and nothing else."""
     (folder / "docs").mkdir()
-    (folder / "src" / "tellmost" / "experiments" / "networks").mkdir(parents=True)
+    (folder / "reproduction/src/tellmost_reproduction/networks").mkdir(parents=True)
     text = "".join(f"<!-- {mark} -->\n<!-- end of {mark} -->\n" for mark in MARKS)
     (folder / "docs" / "network-experiments.md").write_text(text)
     return folder

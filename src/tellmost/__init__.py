@@ -4,16 +4,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tellmost import kernels, rules, targets, theory
+    from tellmost import (
+        evaluation,
+        finetune,
+        integrations,
+        kernels,
+        rules,
+        safebo,
+        targets,
+        testing,
+        theory,
+    )
+    from tellmost.evaluation import check as check
+    from tellmost.evaluation import compare as compare
+    from tellmost.finetune import ActiveFineTuner
     from tellmost.learner import ActiveLearner
     from tellmost.posterior.gp import GP
-    from tellmost.safebo import (
-        Constraint,
-        MiscalibratedModel,
-        NoSafePoint,
-        RKHSBound,
-        SafeOptimizer,
-    )
+    from tellmost.safebo import Constraint, Query, SafeOptimizer
     from tellmost.selecting.select import select
     from tellmost.selecting.selection import Selection
     from tellmost.targets.box import Box
@@ -22,38 +29,44 @@ __version__ = "0.1.0"
 
 __all__ = [
     "GP",
+    "ActiveFineTuner",
     "ActiveLearner",
     "Box",
     "Constraint",
-    "MiscalibratedModel",
-    "NoSafePoint",
-    "RKHSBound",
+    "Query",
     "SafeOptimizer",
     "Selection",
-    "__version__",
+    "check",
+    "compare",
+    "evaluation",
+    "finetune",
+    "integrations",
     "kernels",
     "rules",
+    "safebo",
     "select",
     "targets",
+    "testing",
     "theory",
 ]
 
 _HOMES = {
+    "ActiveFineTuner": "tellmost.finetune",
     "ActiveLearner": "tellmost.learner",
     "Box": "tellmost.targets.box",
     "Constraint": "tellmost.safebo",
     "GP": "tellmost.posterior.gp",
-    "MiscalibratedModel": "tellmost.safebo",
-    "NoSafePoint": "tellmost.safebo",
-    "RKHSBound": "tellmost.safebo",
+    "Query": "tellmost.safebo",
     "SafeOptimizer": "tellmost.safebo",
     "Selection": "tellmost.selecting.selection",
+    "check": "tellmost.evaluation",
+    "compare": "tellmost.evaluation",
     "select": "tellmost.selecting.select",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Public names load when they are first used: torch takes seconds, and --help needs none."""
+    """Load a public name when it is first used: torch takes seconds, and --help needs none."""
     if name not in __all__:
         raise AttributeError(f"module 'tellmost' has no attribute {name!r}")
     home = _HOMES.get(name)
@@ -65,4 +78,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return list(__all__)

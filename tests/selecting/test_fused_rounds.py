@@ -40,8 +40,13 @@ def fused(monkeypatch):
         scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
 
     monkeypatch.setattr(interpreter, "_patch_lang_tensor", patch_for_numpy)
-    for room in ("pools", "survey", "posterior.weight_tracker", "rounds"):
-        monkeypatch.setattr(f"tellmost.{room}.can_fuse", accept)
+    for place in (
+        "rows.pool",
+        "rows.survey",
+        "posterior.weight_tracker",
+        "selecting.fused_rounds",
+    ):
+        monkeypatch.setattr(f"tellmost.{place}.can_fuse", accept)
 
 
 def both(monkeypatch, *arguments, **options) -> tuple[tm.Selection, tm.Selection]:
