@@ -281,6 +281,16 @@ def test_pools_of_zeros_alone_have_no_uncertainty():
     assert "nan" not in repr(chosen)
 
 
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("picks", [1, 3])
+def test_almost_exact_observations_leave_no_negative_uncertainty(picks, kernel):
+    """The rows are nearly equal, so after the first pick their variances are rounding."""
+    for seed in range(20):
+        pool = normal(1, D, seed=seed) + 1e-8 * normal(N, D, seed=100 + seed)
+        chosen = tm.select(pool, None, picks, rule="uncertainty", kernel=kernel, noise_ratio=1e-18)
+        assert 0.0 <= chosen.uncertainty.min() < 1e-12 * chosen.uncertainty[0]
+
+
 @pytest.mark.parametrize("rule", ["vtl", "itl", "ctl", "mm-itl", "uncertainty", "undirected-vtl"])
 def test_noise_below_what_float64_resolves_is_named(rule):
     """Copies of five rows: after five picks nothing is left but rounding."""

@@ -429,12 +429,40 @@ def test_a_frame_has_a_row_per_pick(chosen):
     np.testing.assert_array_equal(frame["uncertainty"], chosen.uncertainty[1:])
 
 
+# ---- what it warns of
+
+
+@pytest.mark.parametrize(
+    ("k", "ratio", "warns"), [(20, 0.9, True), (20, 1.0, False), (3, 0.01, False)]
+)
+def test_more_picks_than_directions_are_warned_of_where_the_noise_is_below_the_signal(
+    k, ratio, warns
+):
+    expected = pytest.warns(UserWarning, match=f"{k} picks exceed the effective rank")
+    with expected if warns else contextlib.nullcontext():
+        chosen = tm.select(POOL, TARGETS, k, noise_ratio=ratio)
+    assert bool(chosen.settings["notes"]) == warns
+
+
 # ---- why it ended
 
 
 def test_exactly_k_picks_are_made_even_at_zero_gain():
     chosen = tm.select(np.zeros((5, 3)), np.ones(3), k=5)
     assert len(chosen) == 5 and chosen.stop_reason == "k reached"
+
+
+@pytest.mark.parametrize("rule", ["vtl", "itl", "mm-itl"])
+def test_gains_that_are_rounding_beside_the_first_go_to_the_lowest_row(rule):
+    """The first row is along the target; the others share a little of it, the last one most."""
+
+    def order(shares: list[float]) -> list[int]:
+        pool = np.eye(4, 5, k=1)
+        pool[:, 0] = np.sqrt([1.0, *shares])
+        return tm.select(pool, np.eye(5)[0], 4, rule=rule, noise_std=1.0).indices.tolist()
+
+    assert order([1e-16, 3e-16, 2e-15]) == [0, 1, 2, 3]
+    assert order([1e-12, 3e-12, 2e-11]) == [0, 3, 2, 1]
 
 
 def test_a_budget_ends_a_selection_and_says_so():
