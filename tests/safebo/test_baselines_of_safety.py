@@ -31,7 +31,7 @@ from tellmost.safebo.strategies import Choice, Scene
 EXAMPLES = 15
 ROUNDS = 5
 DRAWS = 4
-BY_SLOPES = [baselines.SafeOpt(), baselines.GoOSE()]
+BY_SLOPES = [baselines.SafeOpt(), baselines.GoOSE(), baselines.GoOSE(epsilon=0.5)]
 BY_BOUNDS = [
     baselines.HeuristicSafeOpt(),
     baselines.ISE(),
@@ -134,7 +134,10 @@ def walk(options: Options, strategy) -> None:
         if not (is_open & is_safe).any():
             assert (query.index, query.purpose) == (SEED_ROW, "seed")
         else:
-            check_choice(query, score(case, optimizer, strategy, slopes, is_open))
+            scores = score(case, optimizer, strategy, slopes, is_open)
+            check_choice(query, scores)
+            if query.purpose != "seed":
+                check_purpose(case, optimizer, strategy, query, is_safe, scores)
         assert (query.purpose != "seed") == bool(is_safe[query.index])
         assert query.purpose == "seed" or min(query.lower.values()) >= 0
         row = query.index
@@ -151,6 +154,26 @@ def check_expanders(case: Case, optimizer, strategy, slopes) -> None:
         rows = scene.is_safe.nonzero()[:, 0]
         wanted = slow.imagined_expanders(case.oracle)[rows]
         np.testing.assert_array_equal(find_expanders(scene.stage, rows).numpy(), wanted)
+
+
+def check_purpose(case: Case, optimizer, strategy, query, is_safe, scores) -> None:
+    """What the row is for; ISE-BO alone compares two numbers, which rounding may make equal."""
+    safe, row = case.oracle, query.index
+    lower, upper = slow.bounds_at(safe, len(safe.told))
+    match strategy:
+        case baselines.SafeOpt() | baselines.HeuristicSafeOpt():
+            explores = slow.maximizers(safe, lower, upper, is_safe)[row]
+        case baselines.GoOSE():
+            explores = scores[row] == 0.0  # the goal itself; a point on the way has its width
+        case baselines.ISEBO():
+            exploring = slow.max_value_information(safe, drawn_best(safe, optimizer))[row]
+            expanding = slow.sign_information(safe)[row]
+            if abs(exploring - expanding) < 1e-5:
+                return
+            explores = exploring > expanding
+        case _:
+            explores = not isinstance(strategy, baselines.ISE)
+    assert query.purpose == ("explore" if explores else "expand")
 
 
 def check_choice(query, scores: np.ndarray) -> None:
@@ -170,6 +193,22 @@ def test_a_method_by_slopes_chooses_what_the_oracle_does(strategy, options, norm
 @given(options=problems)
 def test_a_method_by_bounds_chooses_what_the_oracle_does(strategy, options):
     walk(options, strategy)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "seed", "steepness"),
+    [
+        (baselines.SafeOpt(), 4, 1.5),
+        (baselines.GoOSE(epsilon=0.5), 4, 1.5),
+        (baselines.ISEBO(draws=DRAWS), 1, None),
+        (baselines.ISEBO(draws=DRAWS), 32, None),
+    ],
+)
+def test_chosen_problems_have_queries_of_either_purpose_near_the_border(strategy, seed, steepness):
+    """Random problems seldom lie there: a threshold twice as high or low would be missed."""
+    slope = {} if steepness is None else {"slope_norm": 2, "steepness": steepness}
+    confidence = ("confidence", "beta")[seed // 2 % 2]
+    walk(Options(seed, dimension=1 + seed % 2, confidence=confidence, **slope), strategy)
 
 
 def start(strategy, seed: int = 0, **options) -> tuple[Case, tm.SafeOptimizer]:

@@ -48,6 +48,23 @@ def check_gains(case: Case, turn, query: tm.safebo.Query, is_open, pending) -> N
     assert is_proven == (query.purpose != "seed") == (min(query.lower.values()) >= 0)
     best = wanted[is_open].max()
     assert wanted[query.index] >= best - 1e-6 * abs(best) - 1e-9
+    check_purpose(case, query, is_target)
+
+
+def check_purpose(case: Case, query: tm.safebo.Query, is_target: np.ndarray) -> None:
+    """It explores if half of the variance that it removes, or more, is where f is safe."""
+    if query.purpose == "seed":
+        return
+    removed, x = np.zeros(is_target.sum()), query.index
+    for number, function in enumerate(case.functions):
+        _, K = case.oracle.posterior(number, len(case.oracle.told))
+        spread = K[x, x] + function.noise_std[x] ** 2
+        covariance = K[x, : len(is_target)][is_target]
+        removed += covariance**2 / spread / case.oracle.scale(number) ** 2
+    is_safe = case.oracle.is_safe(*case.oracle.bounds())[is_target]
+    share = removed[is_safe].sum() / removed.sum()
+    if abs(share - 0.5) > 1e-6:
+        assert query.purpose == ("explore" if share > 0.5 else "expand")
 
 
 def ask_and_check(case: Case, optimizer: tm.SafeOptimizer, last: int, context, pending) -> int:

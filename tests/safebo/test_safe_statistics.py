@@ -168,6 +168,24 @@ def test_pointwise_levels_are_not_intersected():
         optimizer.ask()
 
 
+@pytest.mark.parametrize("gap", [-1e-6, 1e-10, 1e-8])
+def test_bounds_of_two_rounds_may_exclude_each_other_by_rounding_alone(gap):
+    """The prior says at most 3; one measurement moves the lower bound to ``gap`` above that."""
+    beta, noise = 3.0, 0.1
+    variance = noise**2 / (1 + noise**2)  # of f where it was measured; before that it is 1
+    measured = (1 + noise**2) * (beta + beta * variance**0.5 + gap)
+    gp = tm.GP(KERNEL, noise_std=noise)
+    everywhere = np.ones(len(DOMAIN), bool)
+    optimizer = tm.SafeOptimizer(DOMAIN, objective=gp, beta=beta, targets=lambda _: everywhere)
+    optimizer.tell(12, measured)
+    if gap < 1e-9:
+        optimizer.ask()
+        return
+    with pytest.raises(tm.MiscalibratedModel) as caught:
+        optimizer.ask()
+    assert caught.value.gap == pytest.approx(gap, rel=1e-3)
+
+
 def test_a_width_that_cannot_hold_in_all_rounds_is_found_out_and_said_how_to_mend():
     rng = np.random.default_rng(0)
     gp = tm.GP(KERNEL, noise_std=NOISE)
