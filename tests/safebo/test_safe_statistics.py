@@ -181,7 +181,7 @@ def test_bounds_of_two_rounds_may_exclude_each_other_by_rounding_alone(gap):
     if gap < 1e-9:
         optimizer.ask()
         return
-    with pytest.raises(tm.MiscalibratedModel) as caught:
+    with pytest.raises(tm.safebo.MiscalibratedModel) as caught:
         optimizer.ask()
     assert caught.value.gap == pytest.approx(gap, rel=1e-3)
 
