@@ -2,6 +2,8 @@
 
 ``--shapes`` is the second pass: every annotated shape in ``tellmost`` is checked at run time, in
 a third of the cases of each test; the first pass has run them all.
+
+``--all`` runs the tests that need a browser, a server or a notebook, too.
 """
 
 import os
@@ -22,6 +24,7 @@ torch.set_num_threads(1)  # the problems are small, and threads that wait for ea
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shapes", action="store_true", help="check array shapes at run time")
+    parser.addoption("--all", action="store_true", help="run what needs a browser or a server")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,6 +36,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--all"):
+        skip = pytest.mark.skip(reason="make test-all runs it: it needs more than Python")
+        for item in items:
+            if {"browser", "service"} & set(item.keywords):
+                item.add_marker(skip)
     if config.getoption("--shapes"):
         skip = pytest.mark.skip(
             reason="no shapes can be checked in other processes, in kernels and in commands"
