@@ -13,8 +13,8 @@ pytest.importorskip("typer")
 
 from tellmost.cli.app import app
 from tellmost.cli.check import check
+from tellmost.cli.commands import demo
 from tellmost.cli.compare import compare
-from tellmost.cli.demo import demo
 from tellmost.cli.ending import in_terms_of_options, run
 from tellmost.cli.estimate import estimate
 from tellmost.cli.report import report

@@ -28,13 +28,13 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 import torch
 
-from tellmost.cli.digits import Scores, draw_curves, summarize_scores, tabulate
 from tellmost.cli.reading import read_records
 from tellmost.evaluation.probes import fit_logistic
 from tellmost.numerics import PROBE_C
 from tellmost.rules import MMR, Random
 from tellmost.selecting.select import select
 from tellmost.shapes import Bool, Float, Int
+from tellmost_reproduction.scores import Scores, draw_curves, summarize_scores, tabulate
 
 FAMILIES = {
     "top up": ("top_up", "topping_up"),

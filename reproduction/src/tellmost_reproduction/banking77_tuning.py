@@ -24,7 +24,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tellmost.cli.digits import draw_curves
 from tellmost.finetune import ActiveFineTuner, FineTuningHistory, LossGradients, Strategy, Targeted
 from tellmost.shapes import Bool
 from tellmost_reproduction.banking77 import (
@@ -37,6 +36,7 @@ from tellmost_reproduction.banking77 import (
     read_queries,
     summarize,
 )
+from tellmost_reproduction.scores import draw_curves
 
 HIDDEN = 128
 STEPS, LEARNING_RATE = 50, 0.01

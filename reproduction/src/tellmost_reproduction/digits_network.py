@@ -12,7 +12,8 @@ Ours: five labels a round, a smaller network, and a fixed number of training ste
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -21,16 +22,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tellmost.cli.digits import (
-    CLASSES,
-    Split,
-    one_thread,
-    split_digits,
-    summarize_scores,
-    tabulate,
-)
+from tellmost.cli.demo import CLASSES, Digits, split_digits
 from tellmost.finetune import ActiveFineTuner, FineTuningHistory, Strategy, Targeted
 from tellmost.shapes import Float
+from tellmost_reproduction.scores import summarize_scores, tabulate
 
 NOISE_STD = 0.01
 TARGETS_PER_ROUND, CANDIDATES, BATCH = 3, 1_000, 5
@@ -64,6 +59,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     (options.out / "summary.json").write_text(json.dumps(summarize(runs), indent=1) + "\n")
     print(describe(runs))
     print(f"\nwritten to {options.out}: summary.json")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Use one thread: products this small finish before further threads wake up."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(limits=1):
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def run(name: str, seed: int, rounds: int) -> FineTuningHistory:
@@ -119,7 +128,7 @@ class FromTheStart:
             optimizer.step()
 
 
-def measure_accuracy(model: nn.Module, split: Split) -> float:
+def measure_accuracy(model: nn.Module, split: Digits) -> float:
     """On held-out images of 3, 6 and 9."""
     predicted = model(images_of(split.test)).argmax(dim=1).numpy()
     return float((predicted == split.test_labels).mean())

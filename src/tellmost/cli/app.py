@@ -6,8 +6,8 @@ import typer
 
 import tellmost
 from tellmost.cli.check import check
+from tellmost.cli.commands import demo
 from tellmost.cli.compare import compare
-from tellmost.cli.demo import demo
 from tellmost.cli.ending import quiet_when_nobody_reads
 from tellmost.cli.estimate import estimate
 from tellmost.cli.report import report

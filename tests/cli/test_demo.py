@@ -1,4 +1,4 @@
-"""The digits experiment, at its smoke size."""
+"""The demo, at a smaller size than people see."""
 
 import csv
 import json
@@ -8,30 +8,32 @@ import pytest
 
 pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")
+pytest.importorskip("plotly")
 
-from tellmost.cli import digits
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("digits") / "new" / "folder"
-    digits.main(["--out", str(folder), "--smoke"])
-    return folder
+from tellmost.cli import demo
 
 
 @pytest.fixture(scope="module")
-def summary(folder):
-    return json.loads((folder / "summary.json").read_text())
+def shown(tmp_path_factory):
+    """What the demo says, and the folder that it writes."""
+    folder = tmp_path_factory.mktemp("demo") / "new" / "folder"
+    return demo.run_demo(folder, budgets=(10, 20), seeds=2), folder
 
 
-def test_it_writes_picks_figure_report_and_summary(folder):
+@pytest.fixture(scope="module")
+def summary(shown):
+    return json.loads((shown[1] / "summary.json").read_text())
+
+
+def test_it_writes_picks_images_a_page_and_a_summary(shown):
+    _, folder = shown
     names = {"picks.csv", "figure.png", "report.html", "summary.json"}
     assert {path.name for path in folder.iterdir()} == names
     assert all(path.stat().st_size > 500 for path in folder.iterdir())
 
 
-def test_the_picks_agree_with_the_summary(folder, summary):
-    with (folder / "picks.csv").open(newline="") as file:
+def test_the_picks_agree_with_the_summary(shown, summary):
+    with (shown[1] / "picks.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["rank", "index", "gain", "uncertainty", "label"]
     assert [int(row["rank"]) for row in rows] == list(range(1, summary["budgets"][-1] + 1))
@@ -50,19 +52,19 @@ def test_vtl_finds_the_right_classes_and_teaches_more_than_chance(summary):
     assert all(np.array(vtl["accuracy"]["mean"]) > random["accuracy"]["mean"])
 
 
-def test_targets_pool_and_test_images_are_disjoint():
-    split = digits.split_digits(0)
-    images, labels = digits.load_images()
-    assert len(split.pool) + len(split.targets) + len(split.test) == len(labels) == 1_797
-    np.testing.assert_array_equal(images[split.numbers], split.pool)
-    np.testing.assert_array_equal(labels[split.numbers], split.labels)
+def test_pool_targets_and_test_share_out_all_images():
+    from sklearn.datasets import load_digits
+
+    images, _ = load_digits(return_X_y=True)
+    split = demo.split_digits(0)
+    rows = np.concatenate([split.pool, split.targets, split.test]) * 16
+    assert sorted(map(tuple, rows.tolist())) == sorted(map(tuple, images.tolist()))
     assert set(split.test_labels.tolist()) == {3, 6, 9}
-    assert len(split.targets) == 30
+    assert len(split.targets) == 30 and len(split.pool) == len(split.labels)
 
 
-def test_the_printed_table_has_a_line_per_method_and_a_column_per_budget(tmp_path, capsys):
-    digits.main(["--out", str(tmp_path), "--smoke"])
-    printed = capsys.readouterr().out
+def test_the_printed_table_has_a_line_per_method_and_a_column_per_budget(shown):
+    printed, _ = shown
     assert "Selection: 20 of 1,511 by vtl" in printed
-    lines = [line for line in printed.splitlines() if line.startswith("  vtl")]
+    lines = [line for line in printed.splitlines() if line.startswith("  VTL")]
     assert len(lines) == 2 and all(line.count("±") == 2 for line in lines)
