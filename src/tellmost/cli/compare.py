@@ -135,27 +135,25 @@ def compare(
     assert wanted is not None
     from tellmost.evaluation.comparing import METHODS
     from tellmost.evaluation.comparing import compare as run
-    from tellmost.running.progress import ProgressLine
 
-    with ProgressLine(progress, "selections", done_before=0) as line:
-        comparison = run(
-            given.vectors,
-            wanted.vectors,
-            k,
-            labels=read_labels(labels, label_column, "--labels", given),
-            target_labels=read_labels(target_labels, label_column, "--target-labels", wanted),
-            rule=read_rule(rule),
-            methods=names or METHODS,
-            seeds=seeds,
-            budgets=None if budgets is None else split_numbers(budgets, "--budgets"),
-            kind=kind,
-            normalize=normalize,
-            noise_ratio=noise_ratio,
-            noise_std=read_noise(noise_std, given),
-            kernel=read_kernel(kernel),
-            device=device,
-            memory=memory,
-            progress=line,
-        )
+    comparison = run(
+        given.vectors,
+        wanted.vectors,
+        k,
+        labels=read_labels(labels, label_column, "--labels", given),
+        target_labels=read_labels(target_labels, label_column, "--target-labels", wanted),
+        rule=read_rule(rule),
+        methods=names or METHODS,
+        seeds=seeds,
+        budgets=None if budgets is None else split_numbers(budgets, "--budgets"),
+        kind=kind,
+        normalize=normalize,
+        noise_ratio=noise_ratio,
+        noise_std=read_noise(noise_std, given),
+        kernel=read_kernel(kernel),
+        device=device,
+        memory=memory,
+        progress=progress,
+    )
     print_study(comparison, as_json=json)
     return DONE

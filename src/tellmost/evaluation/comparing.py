@@ -1,29 +1,39 @@
-"""compare(): a rule beside other methods, by what a probe learns from their picks."""
+"""compare(): choose by a rule and by other methods, and see whose picks teach a probe more."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from tellmost import numerics
 from tellmost.evaluation.comparison import Comparison, Measurement
-from tellmost.evaluation.judging import ClassJudge, Features, Labels, NumberJudge, check_labels
+from tellmost.evaluation.evidence import KnownLabels, number_classes, take_labels
+from tellmost.evaluation.probes import center_and_scale, fit_logistic, predict_numbers
 from tellmost.kernels import Kernel
 from tellmost.kernels.linear import check_kernel, matrix_size
 from tellmost.rows.opening import check_whole
+from tellmost.rows.pool import Pool
 from tellmost.rules import Rule
 from tellmost.running.processes import ALONE
+from tellmost.running.progress import ProgressLine
 from tellmost.selecting.arguments import check_combination, check_rule, check_scene
 from tellmost.selecting.select import select
 from tellmost.selecting.selection import Selection
 from tellmost.selecting.task import Scene
+from tellmost.shapes import Float, Int
 
 METHODS = ("random", "top-k", "mmr", "k-center", "cosine")
 
-Progress = Callable[[int, int], None]
-"""Called after each selection with how many are done, and how many there are."""
+PROBE_SAMPLE = 4_096
+"""Random pool rows from which a probe takes the mean and the scale of its features."""
+
+Choose = Callable[..., Selection]
+"""``select`` with everything given but the rule and the candidates."""
 
 
 def compare(
@@ -44,25 +54,33 @@ def compare(
     kernel: Any = None,
     device: Any = None,
     memory: int | str | None = None,
-    progress: Progress | None = None,
+    progress: bool | None = None,
 ) -> Comparison:
     """Choose by a rule and by other methods, and see which picks are worth more.
 
     With the labels of all pool rows and of the targets, a linear probe learns from each method's
-    picks and answers for the targets; every seed draws a random half of the pool as candidates.
+    picks and answers for the targets. Each seed draws a random half of the pool as candidates.
     Without labels only the targets' variance can be compared, which is circular.
 
     Args:
-        pool, targets, rule, normalize, noise_ratio, noise_std, kernel, device, memory: as in
-            ``select``.
-        k: picks of each method.
-        labels, target_labels: (n,) and (m,): names or whole numbers are classes, floats numbers.
-        methods: names or rules to compare with; one that has a ``seed`` is given each seed.
-        seeds: runs, at least 2 with labels.
-        budgets: numbers of picks to look at, up to k; None for k and an eighth, a quarter and half
+        pool, targets, rule, normalize, noise_ratio, noise_std, kernel, device, memory, progress:
+            as in ``select``.
+        k: how many rows each method picks.
+        labels, target_labels: (n,) and (m,). Names or whole numbers are classes, floats numbers.
+        methods: names or rules to compare with. One that has a ``seed`` is given each seed.
+        seeds: how many runs are made, at least 2 with labels.
+        budgets: numbers of picks to look at, up to k. None for k and an eighth, a quarter and half
             of it.
         kind: "classes" or "numbers", where the labels' dtype does not tell.
-        progress: called after each selection with how many are done, and how many there are.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> pool, targets = rng.standard_normal((200, 8)), rng.standard_normal((20, 8))
+    >>> result = compare(pool, targets, 10, labels=pool[:, 0], target_labels=targets[:, 0])
+    >>> result.best_other
+    'mmr'
+    >>> result.to_frame().shape  # six methods at four budgets
+    (24, 8)
     """
     rules = check_methods(rule, methods)
     seeds = check_whole(seeds, "seeds")
@@ -73,156 +91,160 @@ def compare(
     both = check_both(labels, target_labels, scene, kind)
     check_runs(scene, prior, k, seeds, has_labels=both is not None)
     with closing(scene.pool.source), torch.inference_mode():
-        scene = scene.surveyed(normalize)
-        arguments = Arguments(
-            pool=pool if scene.pool.source.held is None else scene.pool.source.held,
-            targets=targets,
-            k=k,
-            more={
-                "kernel": kernel,
-                "noise_ratio": noise_ratio,
-                "noise_std": noise_std,
-                "normalize": normalize,
-                "device": device,
-                "memory": memory,
-            },
-        )
-        study = Study(rules, arguments, scene, seeds, looked_at, progress or (lambda *_: None))
-        return study.without_labels() if both is None else study.with_labels(*both)
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """What every selection of a study is called with."""
-
-    pool: Any
-    targets: Any
-    k: int
-    more: dict[str, Any]
-
-    def select(self, rule: Rule, candidates: np.ndarray | None) -> Selection:
-        return select(
-            self.pool,
-            self.targets,
-            self.k,
-            rule=rule,
-            candidates=candidates,
+        held = scene.pool.source.held
+        choose = partial(
+            select,
+            pool if held is None else held,
+            targets,
+            k,
+            kernel=kernel,
+            noise_ratio=noise_ratio,
+            noise_std=noise_std,
+            normalize=normalize,
+            device=device,
+            memory=memory,
             progress=False,
-            **self.more,
         )
+        with ProgressLine(progress, "selections", done_before=0) as line:
+            scene = scene.surveyed(normalize)
+            return choose_and_judge(choose, rules, seeds, looked_at, scene, both, line)
 
 
-@dataclass(frozen=True)
-class Study:
-    """Selections to make and to judge."""
-
-    rules: tuple[Rule, ...]
-    arguments: Arguments
-    scene: Scene  # surveyed
-    seeds: int
-    budgets: tuple[int, ...]
-    progress: Progress
-
-    def without_labels(self) -> Comparison:
-        """Each method once on the whole pool, and those that draw at random once per seed."""
-        runs = [(rule, self.seeds if is_random(rule) else 1) for rule in self.rules]
-        total, done = sum(count for _, count in runs), 0
-        variance, chosen = {}, None
-        for rule, count in runs:
-            rows = []
-            for seed in range(count):
-                chosen = self.arguments.select(seeded(rule, seed), None)
-                rows.append(chosen.uncertainty[list(self.budgets)])
-                done += 1
-                self.progress(done, total)
-            variance[rule.name] = np.array(rows)
-        assert chosen is not None
-        return self._comparison(variance, None, chosen, len(self.scene.pool))
-
-    def with_labels(self, labels: Labels, of_targets: Labels) -> Comparison:
-        """All methods on the same random half of the pool, for each seed."""
-        pool, targets = self.scene.pool, self.scene.targets
-        assert targets is not None
-        features = Features.of(pool, np.random.default_rng(0))
-        make = ClassJudge if labels.are_classes else NumberJudge
-        judge = make(labels, features(targets), of_targets)
-        n, total, done = len(pool), self.seeds * len(self.rules), 0
-        shape = (self.seeds, len(self.budgets))
-        scores = {rule.name: np.empty((*shape, len(targets))) for rule in self.rules}
-        variance = {name: np.empty(shape) for name in scores}
-        for seed in range(self.seeds):
-            half = np.sort(np.random.default_rng(seed).choice(n, (n + 1) // 2, replace=False))
-            for rule in self.rules:
-                chosen = self.arguments.select(seeded(rule, seed), half)
-                picks = torch.from_numpy(chosen.indices)
-                rows = features(pool.rows(picks))
-                variance[rule.name][seed] = chosen.uncertainty[list(self.budgets)]
-                scores[rule.name][seed] = [judge.scores(rows[:b], picks[:b]) for b in self.budgets]
-                done += 1
-                self.progress(done, total)
-        measured = Measurement(
-            measure=judge.measure,
-            unit=judge.unit,
-            in_unit=judge.in_unit,
-            scores=scores,
-            labels=f"{labels.kind}, {labels.why}",
-            strangers=judge.strangers,
-            spread=getattr(judge, "spread", None),
-        )
-        return self._comparison(variance, measured, chosen, (n + 1) // 2)
-
-    def _comparison(
-        self,
-        variance: dict[str, np.ndarray],
-        measured: Measurement | None,
-        last: Selection,
-        candidates: int,
-    ) -> Comparison:
-        kept = ("kernel", "noise_variance", "noise_ratio", "normalize", "dtype", "device")
-        return Comparison(
-            rule=self.rules[0].name,
-            methods=tuple(rule.name for rule in self.rules),
-            budgets=self.budgets,
-            seeds=self.seeds,
-            rows=len(self.scene.pool),
-            candidates=candidates,
-            targets=last.settings["targets"],
-            variance_before=float(last.uncertainty[0]),
-            variance=variance,
-            measured=measured,
-            settings={name: last.settings[name] for name in kept},
-        )
+def choose_and_judge(
+    choose: Choose,
+    rules: tuple[Rule, ...],
+    seeds: int,
+    budgets: tuple[int, ...],
+    scene: Scene,
+    both: tuple[KnownLabels, KnownLabels] | None,
+    tell: Callable[[int, int], None],
+) -> Comparison:
+    """Make every run. Without labels a rule that draws nothing at random runs only once."""
+    judge = None if both is None else Judge(scene, *both)
+    n, scores, variance = len(scene.pool), {}, {}
+    runs = [
+        (seed, rule)
+        for seed in range(seeds)
+        for rule in rules
+        if judge is not None or seed == 0 or has_seed(rule)
+    ]
+    for done, (seed, rule) in enumerate(runs, 1):
+        half = None if judge is None else half_of(n, seed)
+        chosen = choose(rule=seeded(rule, seed), candidates=half)
+        variance.setdefault(rule.name, []).append(chosen.uncertainty[list(budgets)])
+        if judge is not None:
+            scores.setdefault(rule.name, []).append(judge.scores(chosen.indices, budgets))
+        tell(done, len(runs))
+    kept = ("kernel", "noise_variance", "noise_ratio", "normalize", "dtype", "device")
+    return Comparison(
+        rule=rules[0].name,
+        methods=tuple(rule.name for rule in rules),
+        budgets=budgets,
+        seeds=seeds,
+        rows=n,
+        candidates=n if judge is None else len(half_of(n, 0)),
+        targets=chosen.settings["targets"],
+        variance_before=float(chosen.uncertainty[0]),
+        variance={name: np.array(runs) for name, runs in variance.items()},
+        measured=None if judge is None else judge.measurement(scores),
+        settings={name: chosen.settings[name] for name in kept},
+    )
 
 
-def is_random(rule: Rule) -> bool:
+def half_of(n: int, seed: int) -> Int[np.ndarray, " c"]:
+    """The random half of the pool from which all methods choose in this run."""
+    return np.sort(np.random.default_rng(seed).choice(n, (n + 1) // 2, replace=False))
+
+
+def has_seed(rule: Rule) -> bool:
     return "seed" in getattr(type(rule), "__dataclass_fields__", {})
 
 
 def seeded(rule: Rule, seed: int) -> Rule:
     """The same rule with another seed, if it has one."""
     anything: Any = rule
-    return replace(anything, seed=seed) if is_random(rule) else rule
+    return replace(anything, seed=seed) if has_seed(rule) else rule
+
+
+class Judge:
+    """Scores picks, target by target, by a linear probe that learns from their labels.
+
+    The probe is a multinomial logistic regression, scored by its accuracy, or a Bayesian linear
+    regression, scored by the share of the targets' variance that it explains.
+    """
+
+    def __init__(self, scene: Scene, labels: KnownLabels, of_targets: KnownLabels) -> None:
+        assert scene.targets is not None
+        self._pool, self._kind, self._why = scene.pool, labels.kind, labels.why
+        self._mean, self._scale = _scale_of(scene.pool)
+        self._targets = self._features(scene.targets)
+        self._classes, self._spread = 0, None
+        if labels.are_classes:
+            (self._labels, self._wanted), self._classes = number_classes(labels, of_targets)
+            return
+        self._labels, self._wanted = labels.numbers(), of_targets.numbers()
+        self._spread = float((self._wanted - self._wanted.mean()).square().mean())
+        if self._spread == 0:
+            raise ValueError(
+                "target_labels must not be all equal: no share of their variance can be explained."
+            )
+
+    def scores(
+        self, picks: Int[np.ndarray, " k"], budgets: tuple[int, ...]
+    ) -> list[Float[np.ndarray, " m"]]:
+        """The scores of the probes that know the labels of the first picks, for each budget."""
+        chosen = torch.from_numpy(picks)
+        rows, labels = self._features(self._pool.rows(chosen)), self._labels[chosen]
+        return [self._score(rows[:budget], labels[:budget]).numpy() for budget in budgets]
+
+    def _score(self, rows: Float[Tensor, "b d"], labels: Tensor) -> Float[Tensor, " m"]:
+        if self._spread is None:
+            probe = fit_logistic(rows, labels, self._classes, C=numerics.PROBE_C)
+            return (probe.predict(self._targets) == self._wanted).double()
+        guessed = predict_numbers(rows, labels[:, None], self._targets)[:, 0]
+        return 1.0 - (guessed - self._wanted).square() / self._spread
+
+    def _features(self, rows: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+        return (rows.cpu() - self._mean) / self._scale  # probes are small: they learn on the CPU
+
+    def measurement(self, scores: dict[str, list[list[np.ndarray]]]) -> Measurement:
+        is_accuracy = self._spread is None
+        strangers = self._classes - len(torch.unique(self._wanted)) if is_accuracy else 0
+        return Measurement(
+            measure="accuracy" if is_accuracy else "R²",
+            unit="points" if is_accuracy else "in R²",
+            in_unit=100.0 if is_accuracy else 1.0,
+            scores={name: np.array(runs) for name, runs in scores.items()},
+            labels=f"{self._kind}, {self._why}",
+            strangers=strangers,
+            spread=self._spread,
+        )
+
+
+def _scale_of(pool: Pool) -> tuple[Float[Tensor, " d"], float]:
+    """The mean of the pool's rows and their scale about it, from a random sample of them."""
+    few = min(len(pool), PROBE_SAMPLE)
+    some = np.sort(np.random.default_rng(0).choice(len(pool), few, replace=False))
+    return center_and_scale(pool.rows(torch.from_numpy(some)).cpu())
 
 
 def check_methods(rule: str | Rule, methods: Sequence[str | Rule]) -> tuple[Rule, ...]:
-    """The rule, then the others; each name once."""
+    """The rule, then the other methods. Each name occurs once."""
     if isinstance(methods, str):
         raise TypeError(f"methods must be a list of names or rules; got the name {methods!r}.")
-    rules = (check_rule(rule), *(check_rule(method) for method in methods))
-    names = [one.name for one in rules]
-    if len(rules) > 1 and names[0] in names[1:]:
-        rules = (rules[0], *(one for one in rules[1:] if one.name != names[0]))
-        names = [one.name for one in rules]
-    if len(rules) < 2:
-        raise ValueError(f"methods must name at least one method other than {names[0]!r}.")
+    first = check_rule(rule)
+    others = [other for other in map(check_rule, methods) if other.name != first.name]
+    if not others:
+        raise ValueError(f"methods must name at least one method other than {first.name!r}.")
+    names = [other.name for other in others]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise ValueError(f"methods has {twice[0]!r} more than once. Name each method once.")
-    return rules
+    return (first, *others)
 
 
 def check_budgets(budgets: Sequence[int] | None, k: int) -> tuple[int, ...]:
-    """Ascending, with k as the last."""
+    """The budgets in ascending order, with k as the last."""
     if budgets is None:
         return tuple(sorted({max(k // part, 1) for part in (8, 4, 2, 1)}))
     wanted = {check_whole(budget, "budgets") for budget in budgets}
@@ -265,8 +287,8 @@ def check_all(
 
 def check_both(
     labels: Any, target_labels: Any, scene: Scene, kind: str | None
-) -> tuple[Labels, Labels] | None:
-    """Labels of pool and targets, or neither."""
+) -> tuple[KnownLabels, KnownLabels] | None:
+    """The labels of pool and targets. They are given together or not at all."""
     if labels is None and target_labels is None:
         return None
     if labels is None or target_labels is None:
@@ -275,9 +297,9 @@ def check_both(
             f"labels and target_labels go together: give both or neither; got only {given}."
         )
     assert scene.targets is not None
-    of_pool = check_labels(labels, "labels", len(scene.pool), "pool row", kind)
+    of_pool = take_labels(labels, "labels", len(scene.pool), "pool row", kind)
     m = len(scene.targets)
-    of_targets = check_labels(target_labels, "target_labels", m, "target", kind)
+    of_targets = take_labels(target_labels, "target_labels", m, "target", kind)
     are_names = [one.values.dtype.kind in "US" for one in (of_pool, of_targets)]
     if of_pool.kind != of_targets.kind or are_names[0] != are_names[1]:
         raise TypeError(
@@ -288,7 +310,7 @@ def check_both(
 
 
 def check_runs(scene: Scene, kernel: Kernel, k: int, seeds: int, *, has_labels: bool) -> None:
-    """Whether there is enough for every run."""
+    """Check that there is enough for every run."""
     n = len(scene.pool)
     if k > n:
         raise ValueError(f"k = {k} is larger than the {n} rows of the pool. Ask for fewer.")

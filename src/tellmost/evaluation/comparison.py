@@ -2,13 +2,25 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tellmost.evaluation.statistics import Mean, listed, number, paragraph, percent
+from tellmost.evaluation.statistics import (
+    Mean,
+    html_table,
+    listed,
+    make_frame,
+    number,
+    paragraph,
+    percent,
+)
+
+if TYPE_CHECKING:
+    import pandas
 
 COLUMNS_PER_TABLE = 4
+VERDICTS = {1: "better", 0: "no better", -1: "worse"}
 
 
 @dataclass(frozen=True)
@@ -23,10 +35,20 @@ class Measurement:
     strangers: int  # classes of the pool that no target has
     spread: float | None  # variance of the targets' numbers
 
+    @property
+    def digits(self) -> int:
+        return 1 if self.in_unit == 100.0 else 3
 
-@dataclass(frozen=True)
+    def rmse(self, method: str) -> list[float]:
+        """The root mean squared error at each budget, in the mean over the runs."""
+        assert self.spread is not None
+        left = 1 - self.scores[method].mean(axis=2)
+        return np.sqrt(left * self.spread).mean(axis=0).tolist()
+
+
+@dataclass(frozen=True, repr=False)
 class Comparison:
-    """A rule beside other methods, at several budgets; the rule comes first."""
+    """A rule beside other methods, at several budgets. The rule comes first."""
 
     rule: str
     methods: tuple[str, ...]
@@ -50,7 +72,7 @@ class Comparison:
         return tuple(name for name in self.methods if name != self.rule)
 
     def score(self, method: str, budget: int) -> Mean:
-        """Of the probe; larger is better."""
+        """The probe's score. Larger is better."""
         at = self.budgets.index(budget)
         return Mean.of(self._measured.scores[method][:, at].mean(axis=1))
 
@@ -68,53 +90,24 @@ class Comparison:
 
     @property
     def best_other(self) -> str:
-        """With the best mean score at the largest budget; the first of equals."""
+        """The other method with the best mean score at the largest budget; the first of equals."""
         return max(self.others, key=lambda name: self.score(name, self.budgets[-1]).value)
 
     @property
-    def verdict(self) -> str:
-        return " ".join(self._sentences())
-
-    def _sentences(self) -> Iterator[str]:
+    def _measured(self) -> Measurement:
         if self.measured is None:
-            yield from self._circular_sentences()
-            return
-        if "random" in self.others:
-            yield self._versus("random", "random")
+            raise ValueError("there are no scores: compare was called without labels.")
+        return self.measured
+
+    @property
+    def verdict(self) -> str:
+        if self.measured is None:
+            return " ".join(self._circular_sentences())
         best = self.best_other
+        said = [self._versus("random", "random")] if "random" in self.others else []
         if best != "random":
-            yield self._versus(best, f"the best other method, {best},")
-
-    def _versus(self, other: str, words: str) -> str:
-        gap, of = self.difference(other), self._measured
-        size = Mean(abs(gap.value), gap.error, gap.count).text(of.in_unit, self._digits)
-        at = f"({of.measure} after {self.budgets[-1]:,} picks)"
-        if gap.sign == 0:
-            signed = gap.text(of.in_unit, self._digits)
-            if gap.value == 0:
-                why = "they are equal in the mean"
-            else:
-                why = f"the difference, {signed} {of.unit}, may be chance; more seeds would tell"
-            return (
-                f"{self.rule} is no better than {words} here: {why} {at}."
-                f"{self._with_fewer(other, 0)}"
-            )
-        which = "better" if gap.sign > 0 else "worse"
-        return (
-            f"{self.rule} is {which} than {words} here by {size} {of.unit} {at}."
-            f"{self._with_fewer(other, gap.sign)}"
-        )
-
-    def _with_fewer(self, other: str, sign: int) -> str:
-        """Where fewer picks tell another story."""
-        names = {1: "better", 0: "no better", -1: "worse"}
-        told: dict[str, list[str]] = {name: [] for name in names.values()}
-        for budget in self.budgets[:-1]:
-            one = self.difference(other, budget).sign
-            if one != sign:
-                told[names[one]].append(f"{budget:,}")
-        parts = [f"it is {name} after {listed(some)} picks" for name, some in told.items() if some]
-        return f" With fewer, {', and '.join(parts)}." if parts else ""
+            said.append(self._versus(best, f"the best other method, {best},"))
+        return " ".join(said)
 
     def _circular_sentences(self) -> Iterator[str]:
         k = self.budgets[-1]
@@ -126,30 +119,54 @@ class Comparison:
             yield f"Target variance left after {k:,} picks: {', '.join(left)}."
         yield "Whether the picks are better for a task cannot be told without labels."
 
-    @property
-    def _measured(self) -> Measurement:
-        if self.measured is None:
-            raise ValueError("there are no scores: compare was called without labels.")
-        return self.measured
+    def _versus(self, other: str, words: str) -> str:
+        gap, of = self.difference(other), self._measured
+        at = f"({of.measure} after {self.budgets[-1]:,} picks)"
+        verdict = f"{self.rule} is {VERDICTS[gap.sign]} than {words} here"
+        if gap.sign != 0:
+            size = Mean(abs(gap.value), gap.error, gap.count).text(of.in_unit, of.digits)
+            verdict += f" by {size} {of.unit}"
+        elif gap.value == 0:
+            verdict += ": they are equal in the mean"
+        else:
+            signed = gap.text(of.in_unit, of.digits)
+            verdict += (
+                f": the difference, {signed} {of.unit}, may be chance; more seeds would tell"
+            )
+        return f"{verdict} {at}.{self._with_fewer(other, gap.sign)}"
 
-    @property
-    def _digits(self) -> int:
-        return 1 if self._measured.in_unit == 100.0 else 3
+    def _with_fewer(self, other: str, sign: int) -> str:
+        """What is different with fewer picks."""
+        told: dict[str, list[str]] = {name: [] for name in VERDICTS.values()}
+        for budget in self.budgets[:-1]:
+            one = self.difference(other, budget).sign
+            if one != sign:
+                told[VERDICTS[one]].append(f"{budget:,}")
+        parts = [f"it is {name} after {listed(some)} picks" for name, some in told.items() if some]
+        return f" With fewer, {', and '.join(parts)}." if parts else ""
 
     def describe(self) -> str:
-        """For a terminal."""
-        parts = [paragraph(self._headline()), *self._tables(), paragraph(self.verdict)]
+        """The comparison as text for a terminal: tables, the verdict and how it was found."""
+        parts = [self._headline(), *self._tables(), paragraph(self.verdict)]
         return "\n\n".join([*parts, *map(paragraph, self._notes())])
+
+    __repr__ = describe
+
+    def _repr_html_(self) -> str:
+        """The comparison as a table for a notebook."""
+        head = ["picks", *(f"{budget:,}" for budget in self.budgets)]
+        rows = [[name, *(self._cell(name, k) for k in self.budgets)] for name in self.methods]
+        return html_table(head, rows, [self._headline(), self.verdict])
 
     def _headline(self) -> str:
         if self.measured is None:
-            return (
+            return paragraph(
                 f"CIRCULAR: mean variance of the {self.targets:,} targets under the model that "
                 f"does the choosing. VTL minimises it by construction, so a low value is no proof "
                 f"of good picks. Give labels and target_labels for one."
             )
         scale = " in percent" if self.measured.in_unit == 100.0 else ""
-        return (
+        return paragraph(
             f"{self.measured.measure.capitalize()}{scale} of a linear probe on the "
             f"{self.targets:,} targets, taught with the labels of the picks: mean ± standard "
             f"error over {self.seeds} runs."
@@ -167,7 +184,7 @@ class Comparison:
 
     def _cell(self, name: str, budget: int) -> str:
         if self.measured is not None:
-            return self.score(name, budget).text(self.measured.in_unit, self._digits)
+            return self.score(name, budget).text(self.measured.in_unit, self.measured.digits)
         left = self.target_variance(name, budget)
         error = "" if left.error is None else f" ± {number(left.error)}"
         return f"{number(left.value)}{error}"
@@ -188,8 +205,9 @@ class Comparison:
         )
         yield f"Labels were taken as {self.measured.labels}."
         if self.measured.spread is not None:
-            errors = self._rmse(self.measured.spread)
-            at_last = ", ".join(f"{name} {number(errors[name][-1])}" for name in self.methods)
+            at_last = ", ".join(
+                f"{name} {number(self.measured.rmse(name)[-1])}" for name in self.methods
+            )
             yield f"Root mean squared errors after {self.budgets[-1]:,} picks: {at_last}."
         if self.measured.strangers:
             yield (
@@ -197,49 +215,48 @@ class Comparison:
                 f"them are kept in training, so they can add wrong answers."
             )
 
+    def to_frame(self) -> "pandas.DataFrame":
+        """A row per method and number of picks. Needs pandas.
+
+        ``score`` is the probe's, and ``difference`` what the rule's score is above it; both are
+        missing without labels. Errors are standard errors.
+        """
+        records = [self._record(name, k) for name in self.methods for k in self.budgets]
+        return make_frame(records)
+
+    def _record(self, method: str, budget: int) -> dict[str, Any]:
+        means = dict.fromkeys(("score", "difference"), Mean(np.nan, None, 0))
+        if self.measured is not None:
+            means["score"] = self.score(method, budget)
+            means["difference"] = self.difference(method, budget)
+        means["variance"] = self.target_variance(method, budget)
+        values = {name: mean.value for name, mean in means.items()}
+        errors = {f"{name}_error": mean.error for name, mean in means.items()}
+        return {"method": method, "picks": budget} | values | errors
+
     def to_dict(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "rule": self.rule,
+        """The comparison for machines, ready for JSON."""
+        plain = ("rule", "seeds", "rows", "candidates", "targets", "is_circular", "verdict")
+        return {name: getattr(self, name) for name in plain} | {
             "methods": list(self.methods),
             "budgets": list(self.budgets),
-            "seeds": self.seeds,
-            "rows": self.rows,
-            "candidates": self.candidates,
-            "targets": self.targets,
-            "is_circular": self.is_circular,
-            "verdict": self.verdict,
             "settings": dict(self.settings),
-            "target_variance": {"before": self.variance_before}
-            | {
-                name: [self.target_variance(name, k).to_dict() for k in self.budgets]
-                for name in self.methods
-            },
-            "measured": None if self.measured is None else self._measured_dict(),
+            "target_variance": {"before": self.variance_before} | self._all(self.target_variance),
+            "measured": None if self.measured is None else self._measured_dict(self.measured),
         }
 
-    def _measured_dict(self) -> dict[str, Any]:
-        of = self._measured
+    def _all(self, measure: Any) -> dict[str, list[dict[str, Any]]]:
+        return {name: [measure(name, k).to_dict() for k in self.budgets] for name in self.methods}
+
+    def _measured_dict(self, of: Measurement) -> dict[str, Any]:
+        gaps = {name: self.difference(name) for name in self.others}
         return {
             "measure": of.measure,
             "labels": of.labels,
-            "scores": {
-                name: [self.score(name, k).to_dict() for k in self.budgets]
-                for name in self.methods
+            "scores": self._all(self.score),
+            "rmse": None if of.spread is None else {name: of.rmse(name) for name in self.methods},
+            "differences": {
+                name: gap.to_dict() | {"verdict": VERDICTS[gap.sign]} for name, gap in gaps.items()
             },
-            "rmse": None if of.spread is None else self._rmse(of.spread),
-            "differences": {name: self._difference_dict(name) for name in self.others},
             "best_other": self.best_other if self.others else None,
-        }
-
-    def _difference_dict(self, other: str) -> dict[str, Any]:
-        gap = self.difference(other)
-        return gap.to_dict() | {"verdict": {1: "better", 0: "no better", -1: "worse"}[gap.sign]}
-
-    def _rmse(self, spread: float) -> dict[str, list[float]]:
-        """Root mean squared errors, in the mean over the runs."""
-        scores = self._measured.scores
-        return {
-            name: np.sqrt((1 - scores[name].mean(axis=2)) * spread).mean(axis=0).tolist()
-            for name in self.methods
         }

@@ -211,6 +211,21 @@ def fit_ridge(
     )
 
 
+def predict_numbers(
+    rows: Float[Tensor, "b d"], outputs: Float[Tensor, "b c"], asked: Float[Tensor, "a d"]
+) -> Float[Tensor, "a c"]:
+    """Learn outputs from rows, with an intercept that goes free, and answer for other rows."""
+    mean, middle = outputs.mean(dim=0), rows.mean(dim=0)
+    return fit_ridge(rows - middle, outputs - mean).predict(asked - middle) + mean
+
+
+def center_and_scale(rows: Float[Tensor, "b d"]) -> tuple[Float[Tensor, " d"], float]:
+    """The mean of the rows, and their root mean squared distance from it; 1 if that is zero."""
+    mean = rows.mean(dim=0)
+    scale = float((rows - mean).square().sum(dim=1).mean().sqrt())
+    return mean, scale if scale > 0 else 1.0
+
+
 def _decompose(rows: Tensor, outputs: Tensor) -> tuple[_Spectrum, Tensor, Tensor]:
     """The spectrum, the directions in feature space, and the outputs' products with the rows along
     them."""

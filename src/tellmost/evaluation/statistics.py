@@ -1,15 +1,17 @@
-"""Means with their standard errors, and when a difference is one.
-
-Numbers as people write them, in lines of 80 columns.
-"""
+"""Means with their standard errors, when a difference is one, and numbers as people write them."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tellmost.shapes import Float
+
+if TYPE_CHECKING:
+    import pandas
 
 T_95 = (
     *(12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157),
@@ -125,22 +127,41 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def entry(name: str, text: str, width: int) -> str:
-    """A name, and what is to be said about it, beside it."""
+def paragraph(text: str, first: str = "", indent: int = 0) -> str:
+    """Text in lines of 80 columns, the first after ``first``, the others indented."""
     return textwrap.fill(
         text,
         COLUMNS,
-        initial_indent=f"{name:<{width}}",
-        subsequent_indent=" " * width,
+        initial_indent=first,
+        subsequent_indent=" " * indent,
         break_on_hyphens=False,
     )
 
 
+def entry(name: str, text: str, width: int) -> str:
+    """A name, and what is to be said about it, beside it."""
+    return paragraph(text, f"{name:<{width}}", width)
+
+
 def bullet(text: str) -> str:
-    return textwrap.fill(
-        text, COLUMNS, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
+    return paragraph(text, "- ", 2)
+
+
+def html_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], paragraphs: Sequence[str]
+) -> str:
+    """A small table for a notebook, with what is to be said about it below. All is escaped."""
+    cells = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )
+    names = "".join(f"<th>{escape(name)}</th>" for name in head)
+    said = "".join(f"<p>{escape(text)}</p>" for text in paragraphs)
+    return f"<table><thead><tr>{names}</tr></thead><tbody>{cells}</tbody></table>{said}"
 
 
-def paragraph(text: str) -> str:
-    return textwrap.fill(text, COLUMNS, break_on_hyphens=False)
+def make_frame(records: list[dict[str, Any]]) -> "pandas.DataFrame":
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("to_frame() needs pandas; pip install 'tellmost[frame]'.") from error
+    return pandas.DataFrame(records)

@@ -10,7 +10,7 @@ import torch
 
 from tellmost import numerics
 from tellmost.evaluation.health import Health, check_pool, draw, look
-from tellmost.evaluation.judging import Evidence, Labels, check_labels, hold_out
+from tellmost.evaluation.evidence import Evidence, KnownLabels, hold_out, take_labels
 from tellmost.evaluation.statistics import bullet, entry, number, percent
 from tellmost.rows.opening import check_positive, check_whole
 from tellmost.selecting.task import check_variance
@@ -107,7 +107,7 @@ def check(
     scene = check_pool(pool, normalize, device, memory)
     known = None
     if labels is not None:
-        known = check_labels(labels, "labels", len(scene.pool), "pool row", kind)
+        known = take_labels(labels, "labels", len(scene.pool), "pool row", kind)
         folds = check_folds(folds, known)
     with closing(scene.pool.source), torch.inference_mode():
         scene = scene.surveyed(normalize)
@@ -116,12 +116,12 @@ def check(
         if known is None:
             return Suitability(health, None)
         some = draw(rng, len(known), CHECKED_ROWS)
-        few = Labels(known.kind, known.values[some.numpy()], known.why)
+        few = KnownLabels(known.kind, known.values[some.numpy()], known.why)
         rows = scene.pool.rows(some).cpu()
         return Suitability(health, hold_out(rows, few, folds, ratio, rng))
 
 
-def check_folds(folds: Any, labels: Labels) -> int:
+def check_folds(folds: Any, labels: KnownLabels) -> int:
     folds = check_whole(folds, "folds")
     if not 2 <= folds <= len(labels):
         raise ValueError(
