@@ -1,5 +1,7 @@
 """Comparing methods: honest where it can be, and saying so where it cannot."""
 
+import doctest
+import importlib
 import json
 
 import numpy as np
@@ -8,7 +10,6 @@ import torch
 
 import tellmost as tm
 from tellmost.evaluation.comparing import compare
-from tellmost.evaluation.comparison import Comparison, Measurement
 
 BASIC = ("random", "top-k", "cosine")
 
@@ -163,46 +164,6 @@ def test_lines_fit_on_a_terminal():
         assert max(map(len, text.splitlines())) <= 80
 
 
-def of_targets(scores):
-    """The same score for each of a hundred targets."""
-    scores = np.asarray(scores)
-    scores = scores[:, None] if scores.ndim == 1 else scores
-    return np.repeat(scores[:, :, None], 100, axis=2)
-
-
-def made_up(vtl, random):
-    scores = {"vtl": of_targets(vtl), "random": of_targets(random)}
-    measured = Measurement("accuracy", "points", 100.0, scores, "classes", 0, None)
-    return Comparison(
-        *("vtl", ("vtl", "random"), (10,), len(vtl), 100, 50, 20, 1.0, scores, measured, {})
-    )
-
-
-@pytest.mark.parametrize(
-    ("vtl", "words"),
-    [
-        ([0.81, 0.79, 0.80], "vtl is better than random here by 30.0 ± 0.6 points"),
-        ([0.21, 0.19, 0.20], "vtl is worse than random here by 30.0 ± 0.6 points"),
-        ([0.60, 0.40, 0.51], "vtl is no better than random here: the difference, 0.3 ± 5.8"),
-    ],
-)
-def test_the_verdict_says_better_worse_or_no_better(vtl, words):
-    assert words in made_up(vtl, [0.5, 0.5, 0.5]).verdict
-
-
-def test_targets_that_differ_widen_the_error_of_a_difference():
-    """Runs that agree about the same few targets say little about others."""
-    runs = np.zeros((6, 1, 4))
-    runs[:, 0, :2] = 1.0  # the rule gets two targets of four, in every run
-    scores = {"vtl": runs, "random": np.zeros((6, 1, 4))}
-    measured = Measurement("accuracy", "points", 100.0, scores, "classes", 0, None)
-    made = Comparison(*("vtl", ("vtl", "random"), (10,), 6, 4, 50, 20, 1.0, scores, measured, {}))
-    gap = made.difference("random")
-    assert gap.value == 0.5 and gap.count == 4
-    assert gap.error == pytest.approx(np.std([1, 1, 0, 0], ddof=1) / 2)
-    assert gap.sign == 0 and "may be chance" in made.verdict
-
-
 def test_pure_noise_is_hardly_ever_taken_for_a_difference():
     """Random rows and labels, on which the spread over runs alone would find differences."""
     claims = 0
@@ -214,16 +175,6 @@ def test_pure_noise_is_hardly_ever_taken_for_a_difference():
         result = compare(pool, targets, 20, labels=y, target_labels=t, **options)
         claims += result.difference("random").sign != 0
     assert claims <= 2
-
-
-def test_the_verdict_says_where_fewer_picks_tell_another_story():
-    rule = np.array([[0.9, 0.8, 0.6], [0.9, 0.81, 0.4], [0.91, 0.8, 0.51]])
-    scores = {"vtl": of_targets(rule), "random": of_targets(np.full((3, 3), 0.5))}
-    measured = Measurement("accuracy", "points", 100.0, scores, "classes", 0, None)
-    made = Comparison(
-        *("vtl", ("vtl", "random"), (2, 5, 10), 3, 100, 50, 20, 1.0, scores, measured, {})
-    )
-    assert made.verdict.endswith("With fewer, it is better after 2 and 5 picks.")
 
 
 @pytest.mark.parametrize(
@@ -251,6 +202,11 @@ def test_wrong_arguments_are_named(change, error, words):
     arguments = {"targets": targets, "k": 4, "labels": y, "target_labels": t, "methods": BASIC}
     with pytest.raises(error, match=words):
         compare(pool, **(arguments | change))
+
+
+def test_the_example_runs():
+    tried = doctest.testmod(importlib.import_module("tellmost.evaluation.comparing"))
+    assert tried.attempted and not tried.failed
 
 
 def test_equal_numbers_of_targets_cannot_be_explained():

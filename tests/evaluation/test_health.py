@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,12 +62,12 @@ def test_the_map_is_that_of_principal_components(normalize):
     used = X - X.mean(axis=0) if normalize and "center" in normalize else X
     if normalize and "unit" in normalize:
         used = used / np.linalg.norm(used, axis=1, keepdims=True)
-    used = used - used.mean(axis=0)
+    seen, used = torch.from_numpy(used), used - used.mean(axis=0)
     _, s, Vt = np.linalg.svd(used)
     health = examine(X, normalize=normalize)
     np.testing.assert_allclose(health.explained, s[:2] ** 2 / np.sum(s**2))
     np.testing.assert_allclose(np.abs(health.principal_directions), np.abs(Vt[:2]), atol=1e-9)
-    np.testing.assert_allclose(np.abs(health.project(X)), np.abs(used @ Vt[:2].T), atol=1e-9)
+    np.testing.assert_allclose(np.abs(health.project(seen)), np.abs(used @ Vt[:2].T), atol=1e-9)
     largest = np.take_along_axis(
         health.principal_directions, np.abs(Vt[:2]).argmax(axis=1)[:, None], axis=1
     )

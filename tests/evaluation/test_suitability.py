@@ -1,12 +1,14 @@
 """check: do embeddings carry the labels, and does the model know where it errs?"""
 
+import doctest
+import importlib
 import json
 
 import numpy as np
 import pytest
 
-from tellmost.evaluation.health import examine
 from tellmost.evaluation.evidence import folds_of
+from tellmost.evaluation.health import examine
 from tellmost.evaluation.suitability import WEAK_PROBE, check
 
 
@@ -29,7 +31,7 @@ def squeezed(text):
 
 def test_clusters_carry_their_classes():
     X, y = clusters()
-    result = check(X, y)
+    result = check(X, labels=y)
     assert result.evidence.score.value > 0.8
     assert result.evidence.baseline == pytest.approx(np.bincount(y).max() / len(y))
     assert result.evidence.gain.sign == 1 and result.verdict != "unsuitable"
@@ -39,14 +41,14 @@ def test_clusters_carry_their_classes():
 
 def test_random_labels_are_unsuitable():
     X, _ = clusters()
-    result = check(X, np.random.default_rng(3).integers(3, size=len(X)))
+    result = check(X, labels=np.random.default_rng(3).integers(3, size=len(X)))
     assert result.verdict == "unsuitable"
     assert "do not carry the labels" in result.reasons[0]
 
 
 def test_labels_with_a_little_in_common_are_doubtful():
     X, y = linear(2_000, noise_ratio=10.0)
-    result = check(X, y)
+    result = check(X, labels=y)
     assert 0 < result.evidence.score.value < WEAK_PROBE
     assert result.verdict == "doubtful" and "only weakly" in result.reasons[0]
 
@@ -63,7 +65,7 @@ def test_accuracy_is_that_of_folds_with_scikit_learn():
         probe = LogisticRegression(C=100, tol=1e-8, max_iter=10_000)
         probe.fit((X[taught] - mean) / scale, y[taught])
         right[asked] = probe.predict((X[asked] - mean) / scale) == y[asked]
-    result = check(X, y, folds=4).evidence
+    result = check(X, labels=y, folds=4).evidence
     assert result.score.value == pytest.approx(right.mean())
     assert result.score.error == pytest.approx(right.std(ddof=1) / np.sqrt(len(X)))
 
@@ -78,7 +80,7 @@ def test_each_row_is_held_out_once():
 @pytest.mark.parametrize("ratio", [0.05, 0.5])
 def test_the_noise_of_a_linear_world_is_found(ratio):
     X, y = linear(3_000, 20, ratio)
-    evidence = check(X, y).evidence
+    evidence = check(X, labels=y).evidence
     assert evidence.likeliest_noise_ratio == pytest.approx(ratio, rel=0.5)  # one draw of weights
     assert evidence.score.value == pytest.approx(1 / (1 + ratio), abs=0.1)
     assert evidence.rmse == pytest.approx(np.sqrt(ratio * 20), rel=0.1)
@@ -87,7 +89,7 @@ def test_the_noise_of_a_linear_world_is_found(ratio):
 def test_predicted_variance_goes_with_the_error_where_rows_differ_in_what_is_known():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1_000, 30)) * rng.uniform(0.1, 3, (1_000, 1))
-    result = check(X, X @ rng.standard_normal(30))
+    result = check(X, labels=X @ rng.standard_normal(30))
     assert result.evidence.rank_correlation.value > 0.3
     assert result.verdict == "suitable"
     assert "predicted variance goes with the error" in squeezed(result.describe())
@@ -97,7 +99,7 @@ def test_predicted_variance_that_says_nothing_is_doubtful():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 4))
     y = X[:, 0] + rng.standard_normal(600) * rng.choice([0.1, 1.0], 600)
-    result = check(X / np.linalg.norm(X, axis=1, keepdims=True), y)
+    result = check(X / np.linalg.norm(X, axis=1, keepdims=True), labels=y)
     assert result.evidence.rank_correlation.sign == 0
     assert result.verdict == "doubtful"
     assert "says nothing about the error" in squeezed(result.describe())
@@ -114,17 +116,20 @@ def test_without_labels_there_is_health_and_what_labels_would_add():
 def test_large_pools_are_sampled_and_it_is_said(monkeypatch):
     X, y = clusters(300)
     monkeypatch.setattr("tellmost.evaluation.suitability.CHECKED_ROWS", 100)
-    result = check(X, y)
+    result = check(X, labels=y)
     assert result.evidence.rows == 100
     assert "of 100 random rows" in squeezed(result.describe())
-    assert check(X, y).to_dict() == result.to_dict() != check(X, y, seed=1).to_dict()
+    assert check(X, labels=y).to_dict() == result.to_dict() != check(X, labels=y, seed=1).to_dict()
 
 
 def test_a_file_and_names_give_what_arrays_and_numbers_give(tmp_path):
     X, y = clusters()
     np.save(tmp_path / "pool.npy", X)
     names = [f"class {i}" for i in y]
-    one, other = (check(X, y).to_dict(), check(tmp_path / "pool.npy", names).to_dict())
+    one, other = (
+        check(X, labels=y).to_dict(),
+        check(tmp_path / "pool.npy", labels=names).to_dict(),
+    )
     assert one["evidence"]["score"] == other["evidence"]["score"]
     assert json.loads(json.dumps(one)) == one
 
@@ -133,9 +138,28 @@ def test_a_file_and_names_give_what_arrays_and_numbers_give(tmp_path):
 @pytest.mark.parametrize("normalize", [None, "center+unit"])
 def test_small_pools_are_answered_in_short_lines(y, normalize):
     X = np.random.default_rng(0).standard_normal((12, 3))
-    text = check(X, y, normalize=normalize).describe()
+    text = check(X, labels=y, normalize=normalize).describe()
     assert max(map(len, text.splitlines())) <= 80
     assert "nan" not in text
+
+
+def test_it_prints_tabulates_and_shows_in_notebooks():
+    pytest.importorskip("pandas")
+    X, y = clusters()
+    result = check(X, labels=y)
+    assert str(result) == result.describe() and str(result.health) == result.health.describe()
+    frame = result.to_frame().set_index("name")
+    assert frame["value"]["health.rows"] == 400
+    assert frame["value"]["evidence.score"] == result.evidence.score.value
+    assert frame["error"]["evidence.score"] == result.evidence.score.error
+    assert "<td>held-out accuracy</td>" in result._repr_html_()
+    assert result.reasons[0] in result._repr_html_()
+    assert check(X).to_frame()["name"].str.startswith("health.").all()
+
+
+def test_the_example_runs():
+    tried = doctest.testmod(importlib.import_module("tellmost.evaluation.suitability"))
+    assert tried.attempted and not tried.failed
 
 
 @pytest.mark.parametrize(

@@ -66,20 +66,18 @@ def check(
     )
     given = columns.read_pool(pool)
     from tellmost.evaluation.suitability import check as run
-    from tellmost.running.progress import working
 
-    known = read_labels(labels, label_column, "--labels", given)
-    with working(progress, "checking"):
-        suitability = run(
-            given.vectors,
-            known,
-            normalize=normalize,
-            kind=kind,
-            noise_ratio=noise_ratio,
-            folds=folds,
-            device=device,
-            memory=memory,
-            seed=seed,
-        )
+    suitability = run(
+        given.vectors,
+        labels=read_labels(labels, label_column, "--labels", given),
+        normalize=normalize,
+        kind=kind,
+        noise_ratio=noise_ratio,
+        folds=folds,
+        device=device,
+        memory=memory,
+        progress=progress,
+        seed=seed,
+    )
     print_study(suitability, as_json=json)
     return DONE

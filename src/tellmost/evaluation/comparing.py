@@ -13,11 +13,11 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.evaluation.comparison import Comparison, Measurement
 from tellmost.evaluation.evidence import KnownLabels, number_classes, take_labels
+from tellmost.evaluation.health import draw_rows
 from tellmost.evaluation.probes import center_and_scale, fit_logistic, predict_numbers
 from tellmost.kernels import Kernel
 from tellmost.kernels.linear import check_kernel, matrix_size
 from tellmost.rows.opening import check_whole
-from tellmost.rows.pool import Pool
 from tellmost.rules import Rule
 from tellmost.running.processes import ALONE
 from tellmost.running.progress import ProgressLine
@@ -153,7 +153,7 @@ def choose_and_judge(
 
 def half_of(n: int, seed: int) -> Int[np.ndarray, " c"]:
     """The random half of the pool from which all methods choose in this run."""
-    return np.sort(np.random.default_rng(seed).choice(n, (n + 1) // 2, replace=False))
+    return draw_rows(np.random.default_rng(seed), n, (n + 1) // 2).numpy()
 
 
 def has_seed(rule: Rule) -> bool:
@@ -176,7 +176,8 @@ class Judge:
     def __init__(self, scene: Scene, labels: KnownLabels, of_targets: KnownLabels) -> None:
         assert scene.targets is not None
         self._pool, self._kind, self._why = scene.pool, labels.kind, labels.why
-        self._mean, self._scale = _scale_of(scene.pool)
+        some = draw_rows(np.random.default_rng(0), len(scene.pool), PROBE_SAMPLE)
+        self._mean, self._scale = center_and_scale(scene.pool.rows(some).cpu())
         self._targets = self._features(scene.targets)
         self._classes, self._spread = 0, None
         if labels.are_classes:
@@ -219,13 +220,6 @@ class Judge:
             strangers=strangers,
             spread=self._spread,
         )
-
-
-def _scale_of(pool: Pool) -> tuple[Float[Tensor, " d"], float]:
-    """The mean of the pool's rows and their scale about it, from a random sample of them."""
-    few = min(len(pool), PROBE_SAMPLE)
-    some = np.sort(np.random.default_rng(0).choice(len(pool), few, replace=False))
-    return center_and_scale(pool.rows(torch.from_numpy(some)).cpu())
 
 
 def check_methods(rule: str | Rule, methods: Sequence[str | Rule]) -> tuple[Rule, ...]:

@@ -123,6 +123,11 @@ class Evidence:
         """The share of the way from the trivial answer to a perfect one."""
         return self.gain.value / (1 - self.baseline)
 
+    def to_dict(self) -> dict[str, Any]:
+        means = {name: one.to_dict() for name, one in vars(self).items() if isinstance(one, Mean)}
+        more = {"measure": self.measure, "default_noise_ratio": numerics.DEFAULT_NOISE_RATIO}
+        return vars(self) | means | more
+
 
 def folds_of(n: int, count: int, rng: np.random.Generator) -> Folds:
     """Each row is asked in one fold, and teaches in all others."""

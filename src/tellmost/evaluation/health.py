@@ -1,19 +1,16 @@
-r"""What can be said about a pool from its rows alone: lengths, copies, directions.
+r"""examine(): what can be said about a pool from its rows alone: lengths, copies, directions.
 
-Rows that are equal, and rows that almost are.
-
-Equal rows are found by 128 bits of each, two sums as in ``fingerprint``, modulo 2^64:
+Equal rows are found by 128 bits of each: two sums, modulo 2^64, as in ``fingerprint``:
 
 .. math:: r_i = \sum_j \mathrm{fold}(b_{ij})\, w_j
 
 with the bits b of the float64 values and odd factors w. The second fold brings the exponent down
 to the lowest bits, which the first leaves zero for whole numbers.
 
-Mean and second moment of the rows, added up block by block, and what they tell.
-
-With :math:`M = \frac1n \sum_i x_i x_i^\top`: the effective rank is :math:`(\mathrm{tr} M)^2 /
-|M|_F^2`, the same as :math:`(\mathrm{tr} K)^2 / |K|_F^2` of the inner products of all rows: d for
-isotropic rows, 1 for equal ones, 0 for zeros. Principal directions are the eigenvectors of
+Directions come from the mean and the second moment of the rows, which are added up block by block.
+With :math:`M = \frac1n \sum_i x_i x_i^\top` the effective rank is :math:`(\mathrm{tr} M)^2 /
+|M|_F^2`, the same as :math:`(\mathrm{tr} K)^2 / |K|_F^2` of the inner products of all rows. It is
+d for isotropic rows, 1 for equal ones, 0 for zeros. Principal directions are the eigenvectors of
 :math:`M - \mu\mu^\top`.
 """
 
@@ -71,6 +68,8 @@ MANY_NEAR_DUPLICATES = 0.05
 FEW_DIRECTIONS = 5.0
 """An effective rank below this is worth a remark where there are ten times as many features."""
 
+UNIT = Normalization(to_unit_length=True)
+
 
 @dataclass(frozen=True)
 class Norms:
@@ -87,16 +86,9 @@ class Norms:
     @classmethod
     def of(cls, lengths: np.ndarray) -> "Norms":
         above = lengths[lengths > 0]
-        least, lower, median, upper, largest = np.quantile(lengths, [0, 0.25, 0.5, 0.75, 1])
-        return cls(
-            least=float(least),
-            lower_quartile=float(lower),
-            median=float(median),
-            upper_quartile=float(upper),
-            largest=float(largest),
-            least_above_zero=float(above.min()) if len(above) else 0.0,
-            zero_rows=len(lengths) - len(above),
-        )
+        quantiles = map(float, np.quantile(lengths, [0, 0.25, 0.5, 0.75, 1]))
+        least_above = float(above.min()) if len(above) else 0.0
+        return cls(*quantiles, least_above, len(lengths) - len(above))
 
     @property
     def spread(self) -> float:
@@ -104,7 +96,7 @@ class Norms:
         return self.largest / self.least_above_zero if self.largest > 0 else 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Health:
     """A pool in numbers, each over all rows unless a size beside it says otherwise.
 
@@ -126,26 +118,56 @@ class Health:
     mean: np.ndarray  # (d,)
     principal_directions: np.ndarray  # (2, d) about the mean; zero where there is none
     explained: tuple[float, float]  # their shares of the variance about the mean
-    normalization: Normalization
 
     @property
     def remarks(self) -> list[str]:
         """What a careful colleague would mention, in plain words."""
         return list(remarks_on(self))
 
-    def project(self, points: Any) -> np.ndarray:
-        """Rows as given, on the two principal directions: (b, 2), for a map."""
-        data = torch.from_numpy(np.atleast_2d(np.asarray(points, dtype=np.float64)))
-        return (self.normalization.apply(data).numpy() - self.mean) @ self.principal_directions.T
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """Names, and what is to be said about each."""
+        norms = self.norms
+        normalized = "" if self.normalize is None else f", normalised: {self.normalize}"
+        yield "pool", f"{self.rows:,} rows of {self.features:,} {self.dtype}{normalized}"
+        yield (
+            "norms",
+            f"{number(norms.least)} to {number(norms.largest)}, half of them from "
+            f"{number(norms.lower_quartile)} to {number(norms.upper_quartile)}, median "
+            f"{number(norms.median)}",
+        )
+        yield (
+            "duplicates",
+            f"{count_of(self.duplicates, 'row equals', 'rows equal')} an earlier one",
+        )
+        yield (
+            "near-duplicates",
+            f"{percent(self.near_duplicates)} of rows have another with a cosine of "
+            f"{NEAR_DUPLICATE} or more{sampled(self.near_duplicates_from, self.rows)}",
+        )
+        yield (
+            "effective rank",
+            f"{number(self.effective_rank)} of {self.features:,}: (tr M)²/|M|² of the second "
+            f"moment{sampled(self.directions_from, self.rows)}",
+        )
+        yield (
+            "the mean row",
+            f"has {percent(self.share_along_mean)} of the squared length; 0% for centred rows",
+        )
+
+    def project(self, rows: Float[Tensor, "b d"]) -> Float[np.ndarray, "b 2"]:
+        """Where normalised rows lie on the two principal directions, for a map."""
+        return (rows.cpu().numpy() - self.mean) @ self.principal_directions.T
 
     def describe(self) -> str:
         """For a terminal."""
-        lines = [entry(name, text, 17) for name, text in facts_about(self)]
+        lines = [entry(name, text, 17) for name, text in self.facts()]
         return "\n".join([*lines, *map(bullet, self.remarks)])
+
+    __repr__ = describe
 
     def to_dict(self) -> dict[str, Any]:
         """For machines: everything but the vectors."""
-        left_out = ("mean", "principal_directions", "normalization", "norms", "explained")
+        left_out = ("mean", "principal_directions", "norms", "explained")
         plain = {name: value for name, value in vars(self).items() if name not in left_out}
         return plain | {
             "norms": dict(vars(self.norms)),
@@ -202,12 +224,14 @@ def check_pool(pool: Any, normalize: str | None, device: Any, memory: int | str 
 
 def look(scene: Scene, normalize: str | None, rng: np.random.Generator) -> Health:
     """One pass for everything that the survey does not know."""
-    pool, normalization = as_given(scene.pool), scene.pool.normalization
+    normalization = scene.pool.normalization
+    pool = replace(scene.pool, normalization=Normalization(), ready=None, inverse_length=None)
     n, d = len(pool), pool.dimension
-    compared = draw(rng, n, sample_size(n, d, pool.device, scene.plan.kept))
-    counted = draw(rng, n, moment_rows(n, d, pool.device))
+    work = HEALTH_WORK.get(pool.device.type, HEALTH_WORK["cuda"])
+    compared = draw_rows(rng, n, compared_rows(n, d, work, scene.plan.kept))
+    counted = draw_rows(rng, n, moment_rows(n, d, work))
     likeness = Likeness(compared.to(pool.device), normalization.apply(pool.rows(compared)))
-    moments = Moments(d, pool.device)
+    moments = RunningMoments(d, pool.device)
     bits = torch.empty(n, 2, dtype=torch.int64, device=pool.device)
     for start, stop, block in pool.blocks():
         bits[start:stop] = row_bits(block)
@@ -230,19 +254,10 @@ def look(scene: Scene, normalize: str | None, rng: np.random.Generator) -> Healt
         mean=moments.mean.cpu().numpy(),
         principal_directions=directions.cpu().numpy(),
         explained=(float(explained[0]), float(explained[1])),
-        normalization=Normalization(
-            None if normalization.mean is None else normalization.mean.cpu(),
-            normalization.to_unit_length,
-        ),
     )
 
 
-def as_given(pool: Pool) -> Pool:
-    """The same rows without normalisation."""
-    return replace(pool, normalization=Normalization(), ready=None, inverse_length=None)
-
-
-def draw(rng: np.random.Generator, n: int, count: int) -> Tensor:
+def draw_rows(rng: np.random.Generator, n: int, count: int) -> Tensor:
     """So many row numbers, ascending."""
     numbers = np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
     return torch.from_numpy(numbers)
@@ -254,37 +269,15 @@ def within(rows: Tensor, start: int, stop: int) -> Tensor:
     return rows[first:last] - start
 
 
-def moment_rows(n: int, d: int, device: torch.device) -> int:
+def moment_rows(n: int, d: int, work: float) -> int:
     """Rows for the second moment: as many as the work allows, yet enough to see all directions."""
-    work = HEALTH_WORK.get(device.type, HEALTH_WORK["cuda"])
     return min(n, max(int(work / (2 * d**2)), 4 * d))
 
 
-def facts_about(health: Health) -> Iterator[tuple[str, str]]:
-    norms = health.norms
-    normalized = "" if health.normalize is None else f", normalised: {health.normalize}"
-    yield "pool", f"{health.rows:,} rows of {health.features:,} {health.dtype}{normalized}"
-    yield (
-        "norms",
-        f"{number(norms.least)} to {number(norms.largest)}, half of them from "
-        f"{number(norms.lower_quartile)} to {number(norms.upper_quartile)}, median "
-        f"{number(norms.median)}",
-    )
-    yield "duplicates", f"{count_of(health.duplicates, 'row equals', 'rows equal')} an earlier one"
-    yield (
-        "near-duplicates",
-        f"{percent(health.near_duplicates)} of rows have another with a cosine of "
-        f"{NEAR_DUPLICATE} or more{sampled(health.near_duplicates_from, health.rows)}",
-    )
-    yield (
-        "effective rank",
-        f"{number(health.effective_rank)} of {health.features:,}: (tr M)²/|M|² of the second "
-        f"moment{sampled(health.directions_from, health.rows)}",
-    )
-    yield (
-        "the mean row",
-        f"has {percent(health.share_along_mean)} of the squared length; 0% for centred rows",
-    )
+def compared_rows(n: int, d: int, work: float, room: int) -> int:
+    """Rows to compare with all: as many as the work allows, and the bytes there is room for."""
+    most = min(int(work / (n * (2 * d + COSINE_WORK))), room // (8 * d))
+    return min(n, max(most, LEAST_EXAMINED))
 
 
 def sampled(count: int, n: int) -> str:
@@ -372,12 +365,12 @@ class Likeness:
 
     def __init__(self, rows: Int[Tensor, " s"], points: Float[Tensor, "s d"]) -> None:
         self._rows = rows
-        self._points = unit(points)
+        self._points = UNIT.apply(points)
         self._largest = torch.full_like(points[:, 0], -1.0)
 
     def add(self, start: int, block: Float[Tensor, "b d"]) -> None:
         """Take in the rows from number ``start`` on."""
-        block = unit(block)
+        block = UNIT.apply(block)
         step = max(numerics.BLOCK_BYTES // (8 * len(block)), 1)
         for first, last in spans(len(self._points), step):
             cosines = self._points[first:last] @ block.T
@@ -391,18 +384,7 @@ class Likeness:
         return float((self._largest >= NEAR_DUPLICATE).double().mean())
 
 
-def unit(rows: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
-    return Normalization(to_unit_length=True).apply(rows)
-
-
-def sample_size(n: int, d: int, device: torch.device, room: int) -> int:
-    """Rows to compare with all: as many as the work allows, and the bytes there is room for."""
-    work = HEALTH_WORK.get(device.type, HEALTH_WORK["cuda"])
-    most = min(int(work / (n * (2 * d + COSINE_WORK))), room // (8 * d))
-    return min(n, max(most, LEAST_EXAMINED))
-
-
-class Moments:
+class RunningMoments:
     """Of the rows seen so far."""
 
     def __init__(self, dimension: int, device: torch.device) -> None:
@@ -444,7 +426,5 @@ class Moments:
         shares = values / total if total > 0 else torch.zeros_like(values)
         largest = vectors.gather(1, vectors.abs().argmax(dim=1, keepdim=True))
         vectors = torch.where(shares[:, None] > 0, vectors * largest.sign(), 0.0)
-        short = 2 - len(vectors)
-        return torch.nn.functional.pad(vectors, (0, 0, 0, short)), torch.nn.functional.pad(
-            shares, (0, short)
-        )
+        pad, short = torch.nn.functional.pad, 2 - len(vectors)
+        return pad(vectors, (0, 0, 0, short)), pad(shares, (0, short))

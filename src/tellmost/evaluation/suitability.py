@@ -3,33 +3,49 @@
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from tellmost import numerics
-from tellmost.evaluation.health import Health, check_pool, draw, look
 from tellmost.evaluation.evidence import Evidence, KnownLabels, hold_out, take_labels
-from tellmost.evaluation.statistics import bullet, entry, number, percent
+from tellmost.evaluation.health import Health, check_pool, draw_rows, look
+from tellmost.evaluation.statistics import (
+    bullet,
+    entry,
+    html_table,
+    make_frame,
+    number,
+    percent,
+)
 from tellmost.rows.opening import check_positive, check_whole
+from tellmost.running.progress import working
 from tellmost.selecting.task import check_variance
 
+if TYPE_CHECKING:
+    import pandas
+
 CHECKED_ROWS = 5_000
-"""Random rows whose labels are looked at, at most: probes on more take minutes, and the standard
-error of a share is below one point."""
+"""At most so many random rows are looked at with their labels: probes on more take minutes, and
+the standard error of a share is below one point."""
 
 WEAK_PROBE = 0.2
 """A probe that closes less than this share of the gap from trivial to perfect answers is weak."""
-
 
 WITHOUT_LABELS = (
     "Labels of these rows would add: how well a linear probe predicts them, whether predicted "
     "variance goes with actual error, and the noise by marginal likelihood."
 )
+HEADLINES = {
+    "unknown": "Suitable or not: unknown without labels.",
+    "suitable": "Suitable.",
+    "doubtful": "Doubtful.",
+    "unsuitable": "Unsuitable.",
+}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Suitability:
     """What the rows, and their labels if there are any, say about a pool."""
 
@@ -53,52 +69,82 @@ class Suitability:
             return [WITHOUT_LABELS]
         return [reason_of_probe(self.evidence), reason_of_variance(self.evidence)]
 
-    def describe(self) -> str:
-        """For a terminal."""
-        parts = [self.health.describe()]
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """What the labels showed, as names and texts."""
         if self.evidence is not None:
-            facts = facts_about(self.evidence, self.health.rows)
-            parts.append("\n".join(entry(name, text, 18) for name, text in facts))
-        headline = {
-            "unknown": "Suitable or not: unknown without labels.",
-            "suitable": "Suitable.",
-            "doubtful": "Doubtful.",
-            "unsuitable": "Unsuitable.",
-        }[self.verdict]
-        return "\n\n".join([*parts, "\n".join([headline, *map(bullet, self.reasons)])])
+            yield from facts_about(self.evidence, self.health.rows)
+
+    def describe(self) -> str:
+        """The findings as text for a terminal, with the verdict at the end."""
+        facts = "\n".join(entry(name, text, 18) for name, text in self.facts())
+        verdict = "\n".join([HEADLINES[self.verdict], *map(bullet, self.reasons)])
+        return "\n\n".join(filter(None, [self.health.describe(), facts, verdict]))
+
+    __repr__ = describe
+
+    def _repr_html_(self) -> str:
+        """The findings as a table for a notebook."""
+        said = [*self.health.remarks, HEADLINES[self.verdict], *self.reasons]
+        return html_table(["about", "found"], [*self.health.facts(), *self.facts()], said)
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """A row per number that was found: its name, value and standard error. Needs pandas."""
+        return make_frame(
+            [
+                {"name": f"{part}.{name}", **as_number(value)}
+                for part in ("health", "evidence")
+                for name, value in (self.to_dict()[part] or {}).items()
+                if as_number(value)
+            ]
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """The findings for machines, ready for JSON."""
         return {
             "verdict": self.verdict,
             "reasons": self.reasons,
             "health": self.health.to_dict(),
-            "evidence": None if self.evidence is None else evidence_dict(self.evidence),
+            "evidence": None if self.evidence is None else self.evidence.to_dict(),
         }
+
+
+def as_number(value: Any) -> dict[str, float]:
+    """A value and its standard error, if this is a number or a mean."""
+    if isinstance(value, dict) and "mean" in value:
+        error = value["standard_error"]
+        return {"value": value["mean"], "error": np.nan if error is None else error}
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return {"value": value, "error": np.nan} if is_number else {}
 
 
 def check(
     pool: Any,
-    labels: Any = None,
     *,
+    labels: Any = None,
     kind: str | None = None,
     normalize: str | None = None,
     noise_ratio: float | None = None,
     folds: int = 5,
     device: Any = None,
     memory: int | str | None = None,
+    progress: bool | None = None,
     seed: int = 0,
 ) -> Suitability:
     """See whether embeddings carry labels, and whether predicted variance goes with error.
 
     Args:
-        pool, normalize, device, memory: as in ``select``.
-        labels: (n,) one per row: names or whole numbers are classes, floats numbers. None looks at
+        pool, normalize, device, memory, progress: as in ``select``.
+        labels: (n,) one per row. Names or whole numbers are classes, floats numbers. None looks at
             the rows alone.
         kind: "classes" or "numbers", where the labels' dtype does not tell.
         noise_ratio: at which variances are predicted; None for the default of ``select``.
-        folds: each is held out once.
-        seed: of the rows that are looked at, where there are too many, and of the folds.
+        folds: how many parts the rows are cut into. Each is held out once.
+        seed: decides which rows are looked at, where there are too many, and the folds.
+
+    >>> import numpy as np
+    >>> pool = np.random.default_rng(0).standard_normal((300, 8))
+    >>> check(pool, labels=pool[:, 0] > 0).verdict
+    'doubtful'
     """
     ratio = numerics.DEFAULT_NOISE_RATIO
     if noise_ratio is not None:
@@ -109,13 +155,13 @@ def check(
     if labels is not None:
         known = take_labels(labels, "labels", len(scene.pool), "pool row", kind)
         folds = check_folds(folds, known)
-    with closing(scene.pool.source), torch.inference_mode():
+    with closing(scene.pool.source), torch.inference_mode(), working(progress, "checking"):
         scene = scene.surveyed(normalize)
         check_variance(scene.kernel, scene.known.prior_variance, "pool")
         health = look(scene, normalize, rng)
         if known is None:
             return Suitability(health, None)
-        some = draw(rng, len(known), CHECKED_ROWS)
+        some = draw_rows(rng, len(known), CHECKED_ROWS)
         few = KnownLabels(known.kind, known.values[some.numpy()], known.why)
         rows = scene.pool.rows(some).cpu()
         return Suitability(health, hold_out(rows, few, folds, ratio, rng))
@@ -133,22 +179,17 @@ def check_folds(folds: Any, labels: KnownLabels) -> int:
 
 
 def reason_of_probe(evidence: Evidence) -> str:
+    how = " only weakly" if evidence.share_of_gap < WEAK_PROBE else ""
+    verb = "do not carry the labels" if evidence.gain.sign <= 0 else f"carry the labels{how}"
     score, baseline = f"{evidence.score.value:.2f}", f"{evidence.baseline:.2f}"
-    figures = f"({evidence.measure} {score} against {baseline})"
-    if evidence.gain.sign <= 0:
-        return f"the embeddings do not carry the labels {figures}."
-    if evidence.share_of_gap < WEAK_PROBE:
-        return f"the embeddings carry the labels only weakly {figures}."
-    return f"the embeddings carry the labels {figures}."
+    return f"the embeddings {verb} ({evidence.measure} {score} against {baseline})."
 
 
 def reason_of_variance(evidence: Evidence) -> str:
-    figures = f"(rank correlation {evidence.rank_correlation.text(digits=2)})"
-    if evidence.rank_correlation.sign > 0:
-        return f"predicted variance goes with the error {figures}."
-    what = "says nothing about" if evidence.rank_correlation.sign == 0 else "goes against"
-    text = f"predicted variance {what} the error {figures}"
-    if evidence.gain.sign <= 0:
+    relation = {1: "goes with", 0: "says nothing about", -1: "goes against"}
+    sign, figure = evidence.rank_correlation.sign, evidence.rank_correlation.text(digits=2)
+    text = f"predicted variance {relation[sign]} the error (rank correlation {figure})"
+    if sign > 0 or evidence.gain.sign <= 0:
         return f"{text}."
     return (
         f"{text}: do not trust the uncertainty of single rows. A selection may pay all the same; "
@@ -159,16 +200,15 @@ def reason_of_variance(evidence: Evidence) -> str:
 def facts_about(evidence: Evidence, n: int) -> Iterator[tuple[str, str]]:
     sample = "" if evidence.rows == n else f", of {evidence.rows:,} random rows"
     yield "labels", f"{evidence.kind}, {evidence.labels}{sample}"
-    trivial = "the commonest class" if evidence.kind == "classes" else "the mean"
     if evidence.kind == "classes":
         text = f"{percent(evidence.score.value)} ± {percent(evidence.score.error or 0.0)}"
-        against = percent(evidence.baseline)
+        trivial, error = f"the commonest class gives {percent(evidence.baseline)}", ""
     else:
-        text, against = evidence.score.text(digits=3), "0"
-    error = "" if evidence.rmse is None else f"; root mean squared error {number(evidence.rmse)}"
+        text, trivial = evidence.score.text(digits=3), "the mean gives 0"
+        error = f"; root mean squared error {number(evidence.rmse or 0.0)}"
     yield (
         f"held-out {evidence.measure}",
-        f"{text} by a linear probe, {evidence.folds} folds; {trivial} gives {against}{error}",
+        f"{text} by a linear probe, {evidence.folds} folds; {trivial}{error}",
     )
     yield (
         "rank correlation",
@@ -176,26 +216,10 @@ def facts_about(evidence: Evidence, n: int) -> Iterator[tuple[str, str]]:
         f"after {evidence.learned_from:,} random rows at a noise ratio of "
         f"{number(evidence.noise_ratio)}",
     )
-    yield "noise ratio", noise_in_words(evidence)
-
-
-def noise_in_words(evidence: Evidence) -> str:
-    found = number(evidence.likeliest_noise_ratio)
     edge = " (the end of what was looked at)" if evidence.is_at_edge else ""
-    text = (
-        f"{found}{edge} by marginal likelihood; the default is "
-        f"{number(numerics.DEFAULT_NOISE_RATIO)}"
-    )
-    if evidence.kind == "classes":
-        text += ". Of classes, coded as 0 and 1, it is no recipe: see docs/noise.md"
-    return text
-
-
-def evidence_dict(evidence: Evidence) -> dict[str, Any]:
-    means = ("score", "gain", "rank_correlation")
-    plain = {name: value for name, value in vars(evidence).items() if name not in means}
-    return (
-        plain
-        | {name: getattr(evidence, name).to_dict() for name in means}
-        | {"measure": evidence.measure, "default_noise_ratio": numerics.DEFAULT_NOISE_RATIO}
+    recipe = ". Of classes, coded as 0 and 1, it is no recipe: see docs/noise.md"
+    yield (
+        "noise ratio",
+        f"{number(evidence.likeliest_noise_ratio)}{edge} by marginal likelihood; the default is "
+        f"{number(numerics.DEFAULT_NOISE_RATIO)}{recipe if evidence.kind == 'classes' else ''}",
     )

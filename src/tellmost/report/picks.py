@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.evaluation.health import Health
+from tellmost.evaluation.health import Health, draw_rows
 from tellmost.kernels import Linear
 from tellmost.report.curves import RETRACED, retrace_in_parts
 from tellmost.report.markup import Column, number, shorten
@@ -266,26 +266,21 @@ def draw_map(recalled: Recalled, health: Health, items: Items, target_items: Ite
     """Some of the pool at random, the first targets, the first picks."""
     pool, chosen, targets = recalled.pool, recalled.chosen, recalled.targets
     n = len(pool)
-    some = np.sort(np.random.default_rng(0).choice(n, min(n, MAP_ROWS), replace=False))
+    some = draw_rows(np.random.default_rng(0), n, MAP_ROWS).numpy()
     picks = chosen.indices[:MAP_PICKS]
 
     def dots(indices: Int[np.ndarray, " b"], total: int) -> Dots:
         texts = [items.show(index, HOVER_LENGTH) for index in indices.tolist()]
-        places = _project(pool.rows(torch.from_numpy(indices)), health)
+        places = health.project(pool.rows(torch.from_numpy(indices)))
         return Dots(indices, places, None if items.given is None else texts, total)
 
     aims = None
     if targets is not None:
-        places = _project(targets[:MAP_TARGETS], health)
+        places = health.project(targets[:MAP_TARGETS])
         shown = [target_items.show(number, HOVER_LENGTH) for number in range(len(places))]
         texts = None if target_items.given is None else shown
         aims = Dots(np.arange(len(places)), places, texts, len(targets))
     return Map(dots(some, n), aims, dots(picks, len(chosen)), health.explained)
-
-
-def _project(rows: Float[Tensor, "b d"], health: Health) -> Float[np.ndarray, "b 2"]:
-    """Rows as the selection saw them, so normalised already."""
-    return (rows.cpu().numpy() - health.mean) @ health.principal_directions.T
 
 
 def pack_map(map: Map) -> dict[str, Any]:

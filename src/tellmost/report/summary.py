@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.evaluation.health import Health, facts_about
+from tellmost.evaluation.health import Health
 from tellmost.kernels import Linear
 from tellmost.report.curves import (
     BLIND_TO_NOISE,
@@ -238,4 +238,4 @@ def describe_health(health: Health | None) -> Iterator[tuple[str, str]]:
     if health is None:
         yield "pool", "Row numbers of a precomputed kernel: there are no rows to examine."
         return
-    yield from facts_about(health)
+    yield from health.facts()
