@@ -121,7 +121,9 @@ def choose_and_judge(
 ) -> Comparison:
     """Make every run. Without labels a rule that draws nothing at random runs only once."""
     judge = None if both is None else Judge(scene, *both)
-    n, scores, variance = len(scene.pool), {}, {}
+    n = len(scene.pool)
+    variance: dict[str, list[np.ndarray]] = {rule.name: [] for rule in rules}
+    scores: dict[str, list[list[np.ndarray]]] = {rule.name: [] for rule in rules}
     runs = [
         (seed, rule)
         for seed in range(seeds)
@@ -131,9 +133,9 @@ def choose_and_judge(
     for done, (seed, rule) in enumerate(runs, 1):
         half = None if judge is None else half_of(n, seed)
         chosen = choose(rule=seeded(rule, seed), candidates=half)
-        variance.setdefault(rule.name, []).append(chosen.uncertainty[list(budgets)])
+        variance[rule.name].append(chosen.uncertainty[list(budgets)])
         if judge is not None:
-            scores.setdefault(rule.name, []).append(judge.scores(chosen.indices, budgets))
+            scores[rule.name].append(judge.scores(chosen.indices, budgets))
         tell(done, len(runs))
     kept = ("kernel", "noise_variance", "noise_ratio", "normalize", "dtype", "device")
     return Comparison(

@@ -86,9 +86,9 @@ class Norms:
     @classmethod
     def of(cls, lengths: np.ndarray) -> "Norms":
         above = lengths[lengths > 0]
-        quantiles = map(float, np.quantile(lengths, [0, 0.25, 0.5, 0.75, 1]))
+        a, b, c, d, e = np.quantile(lengths, [0, 0.25, 0.5, 0.75, 1]).tolist()
         least_above = float(above.min()) if len(above) else 0.0
-        return cls(*quantiles, least_above, len(lengths) - len(above))
+        return cls(a, b, c, d, e, least_above, len(lengths) - len(above))
 
     @property
     def spread(self) -> float:
