@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import default_collate
 
 from tellmost.finetune.embedding import evaluating
+from tellmost.finetune.history import NO_ROWS
 from tellmost.finetune.inputs import Collate, Inputs, call, check_labels, device_of
 from tellmost.finetune.plan import RoundPlan, are_row_numbers
 from tellmost.finetune.strategies import BY_VTL, Strategy
@@ -25,8 +26,6 @@ from tellmost.finetune.training import (
 from tellmost.rows.opening import check_whole
 from tellmost.running.progress import ProgressLine
 from tellmost.shapes import Float, Int
-
-NO_ROWS: Int[np.ndarray, " o"] = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,11 +1,8 @@
-"""What happened in each round: a value.
-
-The state of a loop as plain values.
-"""
+"""What happened in each round, as a value, and the state of a loop or sampler as plain values."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +12,10 @@ from tellmost.shapes import Bool, Float, Int
 if TYPE_CHECKING:
     import pandas
 
+FORMAT = "tellmost-fine-tuner-2"
 SECONDS = ("embedding", "selecting", "training", "evaluating")
 COLUMNS = ("round", "labels", "trained_on", "share")
+NO_ROWS: Int[np.ndarray, " o"] = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +32,7 @@ class FineTuningRound:
 
 @dataclass(frozen=True, eq=False)
 class FineTuningHistory:
-    """The rounds so far. ``str(history)`` is a table, ``to_frame()`` the same for pandas."""
+    """The rounds so far. ``str(history)`` is a table, and ``to_frame()`` is the same for pandas."""
 
     rounds: tuple[FineTuningRound, ...] = field(default=())
     has_task: bool = False
@@ -53,18 +52,18 @@ class FineTuningHistory:
     @property
     def rows(self) -> Int[np.ndarray, " t"]:
         """All picks in their order, as rows of the pool."""
-        return joined([one.rows for one in self.rounds], np.int64)
+        return np.concatenate([NO_ROWS, *(one.rows for one in self.rounds)])
 
     @property
     def labels(self) -> Int[np.ndarray, " t"]:
-        return joined([one.labels for one in self.rounds], np.int64)
+        return np.concatenate([NO_ROWS, *(one.labels for one in self.rounds)])
 
     @property
     def is_in_task(self) -> Bool[np.ndarray, " t"]:
-        return joined([one.is_in_task for one in self.rounds], np.bool_)
+        return np.concatenate([np.empty(0, dtype=bool), *(one.is_in_task for one in self.rounds)])
 
     def column(self, name: str) -> Float[np.ndarray, " r"]:
-        """One value per round: a metric, or any other column of the table; NaN where missing."""
+        """A column of the table, such as a metric: one value per round, NaN where it is missing."""
         table = self.columns()
         if name not in table:
             raise KeyError(f"the history has no column {name!r}; it has {', '.join(table)}.")
@@ -73,8 +72,9 @@ class FineTuningHistory:
     def columns(self) -> dict[str, list[Any]]:
         """The table by columns.
 
-        ``labels`` bought so far, of these ``trained_on``, and their ``share``, which is there if
-        a task was given; metrics; seconds of the round, as ``embedding_s`` and so on.
+        ``labels`` counts those bought so far and ``trained_on`` those of the task among them;
+        ``share`` is their ratio. The last two are there if a task was given. Metrics follow, and
+        the seconds of the round, as ``embedding_s`` and so on.
         """
         bought = np.cumsum([len(one.rows) for one in self.rounds])
         right = np.cumsum([int(one.is_in_task.sum()) for one in self.rounds])
@@ -92,7 +92,7 @@ class FineTuningHistory:
         return table
 
     def to_frame(self) -> "pandas.DataFrame":
-        """A row per round. Needs pandas."""
+        """The table with a row per round. It needs pandas."""
         try:
             import pandas
         except ImportError as error:
@@ -100,24 +100,11 @@ class FineTuningHistory:
         return pandas.DataFrame(self.columns())
 
     def __str__(self) -> str:
-        cells = {
-            name: [name, *(written(value) for value in values)]
-            for name, values in self.columns().items()
-        }
-        widths = {name: max(map(len, texts)) for name, texts in cells.items()}
-        columns = [[text.rjust(widths[name]) for text in cells[name]] for name in cells]
+        columns = []
+        for name, values in self.columns().items():
+            texts = [name, *(str(v) if isinstance(v, int) else f"{v:.3f}" for v in values)]
+            columns.append([text.rjust(max(map(len, texts))) for text in texts])
         return "\n".join("  ".join(line) for line in zip(*columns, strict=True))
-
-
-def joined(parts: list[np.ndarray], dtype: type) -> np.ndarray:
-    return np.concatenate([np.empty(0, dtype=dtype), *parts])
-
-
-def written(value: float) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.3f}"
-
-
-FORMAT = "tellmost-fine-tuner-2"
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,32 +116,22 @@ class Bought:
     seconds: Mapping[str, float]
     metrics: Mapping[str, float] | None = None  # of the training; None: not yet trained on
 
-    def state(self) -> dict[str, Any]:
-        return {
-            "rows": self.rows.tolist(),
-            "labels": self.labels.tolist(),
-            "seconds": dict(self.seconds),
-            "metrics": None if self.metrics is None else dict(self.metrics),
-        }
 
+def write_round(one: FineTuningRound | Bought) -> dict[str, Any]:
+    """A round as plain values; its place among the rounds is its number."""
 
-def write_history(history: FineTuningHistory) -> list[dict[str, Any]]:
-    return [
-        {
-            "rows": one.rows.tolist(),
-            "labels": one.labels.tolist(),
-            "is_in_task": one.is_in_task.tolist(),
-            "metrics": dict(one.metrics),
-            "seconds": dict(one.seconds),
-        }
-        for one in history
-    ]
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return value.tolist()
+        return None if value is None else dict(value)
+
+    return {f.name: plain(getattr(one, f.name)) for f in fields(one) if f.name != "number"}
 
 
 def read_saved(
     state: Mapping[str, Any], *, has_task: bool, n: int, taken: Int[np.ndarray, " o"]
 ) -> tuple[FineTuningHistory, Bought | None]:
-    """Of a loop over n rows, of which those in ``taken`` are never picked."""
+    """The rounds of a loop over n rows, of which those in ``taken`` are never picked."""
     with refusing_damage():
         rounds = tuple(read_round(number, one) for number, one in enumerate(state["history"], 1))
         bought = None if state["bought"] is None else read_bought(state["bought"])
@@ -168,14 +145,14 @@ def read_batches(state: Mapping[str, Any], n: int) -> tuple[int, list[list[int]]
     with refusing_damage():
         epoch, given, ahead = int(state["epoch"]), state["given"], state["ahead"]
         batches = [numbers(one) for one in (*given, *ahead)]
-        check_rows(np.concatenate([numbers([]), *batches]), n)
+        check_rows(np.concatenate([NO_ROWS, *batches]), n)
         as_lists = [one.tolist() for one in batches]
         return epoch, as_lists[: len(given)], as_lists[len(given) :]
 
 
 @contextmanager
 def refusing_damage() -> Iterator[None]:
-    """While a state is read, before anything of it counts."""
+    """Refuses a damaged state while it is read, before anything of it counts."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -199,34 +176,19 @@ def numbers(values: Any) -> Int[np.ndarray, " r"]:
 
 
 def read_round(number: int, one: Mapping[str, Any]) -> FineTuningRound:
-    rows, labels = read_picks(one)
-    inside = np.array(one["is_in_task"], dtype=bool)
+    bought, inside = read_bought(one), np.array(one["is_in_task"], dtype=bool)
+    rows, labels = bought.rows, bought.labels
     if inside.shape != rows.shape:
         raise ValueError(f"{len(rows)} rows need as many of is_in_task; there are {inside.size}")
-    return FineTuningRound(
-        number=number,
-        rows=rows,
-        labels=labels,
-        is_in_task=inside,
-        metrics=dict(one["metrics"]),
-        seconds=dict(one["seconds"]),
-    )
+    return FineTuningRound(number, rows, labels, inside, dict(one["metrics"]), bought.seconds)
 
 
 def read_bought(one: Mapping[str, Any]) -> Bought:
-    rows, labels = read_picks(one)
-    metrics = None if one["metrics"] is None else dict(one["metrics"])
-    return Bought(rows, labels, dict(one["seconds"]), metrics)
-
-
-def read_picks(
-    one: Mapping[str, Any],
-) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " k"]]:
-    """Rows and their labels."""
     rows, labels = numbers(one["rows"]), numbers(one["labels"])
     if len(rows) != len(labels):
         raise ValueError(f"{len(rows)} rows need as many labels; there are {len(labels)}")
-    return rows, labels
+    metrics = None if one["metrics"] is None else dict(one["metrics"])
+    return Bought(rows, labels, dict(one["seconds"]), metrics)
 
 
 def check_same(state: Mapping[str, Any], mine: Mapping[str, Any], what: str) -> None:

@@ -1,27 +1,22 @@
-r"""What is known about the weights of a network's final layer: a normal distribution.
+r"""What is believed about the weights of a network's final layer: a normal distribution.
 
-.. math:: p(W \mid D) \approx N\bigl(W^*, (H + \tau I)^{-1}\bigr)
+.. math:: k(x, z) = \phi(x)^\top \Sigma\, \phi(z), \qquad
+    p(W \mid D) \approx N\bigl(W^*, (H + \tau I)^{-1}\bigr)
 
-(the last-layer Laplace approximation; Daxberger et al. 2021), with W* the weights that the network
-has. For a linear model with Gaussian noise and W* its best weights this is exact.
+Hübotter et al. 2024, Sec. 4: a latent covariance :math:`\Sigma` of the weights makes the kernel of
+the points. ``Weighted`` takes a matrix of the caller's. ``LaplaceCovariance`` is fitted anew in
+every round to what was observed, by the Laplace approximation of the last layer (Daxberger et al.
+2021), where W* are the weights that the network has. For a linear model with Gaussian noise whose
+W* are its best weights this is exact.
 
-The prior precision of a network's weights that makes its training data most likely.
+The prior precision :math:`\tau` is the one that makes the training data most likely. At weights
+W* and a curvature with eigenvalues :math:`\lambda_i` the log marginal likelihood is
 
-At weights :math:`\theta` and a curvature with eigenvalues :math:`\lambda_i`, the Laplace
-approximation of the log marginal likelihood is
-
-.. math:: \log p(D) \approx \log p(D \mid \theta) - \frac{\tau}{2} \|\theta\|^2
+.. math:: \log p(D) \approx \log p(D \mid W^*) - \frac{\tau}{2} \|W^*\|^2
     + \frac12 \sum_i \log \frac{\tau}{\lambda_i + \tau}
 
-and it is largest where :math:`\tau \|\theta\|^2 = \sum_i \lambda_i / (\lambda_i + \tau)` (MacKay
-1992): the left side grows with tau, the right side falls, so there is one such place.
-
-Latent covariances: what is believed about the weights before anything is chosen.
-
-.. math:: k(x, z) = \phi(x)^\top \Sigma\, \phi(z)
-
-Hübotter et al. 2024, Sec. 4. The identity needs nothing; a matrix of the caller's goes into
-``Weighted``; ``LaplaceCovariance`` is fitted to what was observed, anew in every round.
+and it is largest where :math:`\tau \|W^*\|^2 = \sum_i \lambda_i / (\lambda_i + \tau)` (MacKay
+1992). The left side grows with tau and the right side falls, so there is one such place.
 """
 
 from collections.abc import Callable
@@ -35,10 +30,10 @@ import torch
 from torch import Tensor, nn
 
 from tellmost.finetune.curvatures import (
-    TALLIES,
+    STRUCTURES,
     Curvature,
     Factored,
-    Likelihood,
+    Terms,
     check_size,
     likelihood_of,
 )
@@ -70,9 +65,10 @@ class LaplacePosterior:
 
     @property
     def log_marginal_likelihood(self) -> float:
-        length = float(self.weights.square().sum())
         values, tau = self.curvature.values, self.prior_precision
-        return log_evidence(values, self.log_likelihood, length, tau)
+        determinant = float((1 + values / tau).log().sum())
+        squared_length = float(self.weights.square().sum())
+        return self.log_likelihood - tau * squared_length / 2 - determinant / 2
 
     def covariance(self) -> Float[Tensor, "cd cd"]:
         """Of all weights, output by output; for small layers."""
@@ -86,9 +82,9 @@ class LaplacePosterior:
         """
         curvature, tau = self.curvature, self.prior_precision
         check_weighable(embedding, is_factored=isinstance(curvature, Factored))
-        if isinstance(embedding, LossGradients) and isinstance(curvature, Factored):
-            return Linear(self.covariance()) if embedding.materialize else curvature.kernel(tau)
         if isinstance(embedding, LossGradients):
+            if isinstance(curvature, Factored) and not embedding.materialize:
+                return curvature.kernel(tau)
             return Linear(self.covariance())
         block = curvature.mean_block(tau)
         without_bias = isinstance(embedding, LastLayer) and self.has_bias
@@ -147,33 +143,26 @@ def fit_laplace(
     if len(inputs) == 0:
         raise ValueError("data must have at least one input; got none.")
     loss = likelihood_of(inputs.labels() if labels is None else labels, inputs, noise_std)
-    tally, seen = TALLIES[structure](), Seen(loss)
+    terms_of, total_of = STRUCTURES[structure]
+    sums: Terms = ()
+    heads: list[Head] = []
+    log_likelihood = 0.0
 
     def add(head: Head, start: int) -> None:
-        tally.add(loss.curvature(head.outputs.double()), head.features.double())
-        seen.add(head, start)
+        nonlocal sums, log_likelihood
+        outputs = head.outputs.double()
+        terms = terms_of(loss.curvature(outputs), head.features.double())
+        sums = tuple(map(torch.add, sums, terms)) if sums else terms
+        log_likelihood += loss.log_likelihood(outputs, start)
+        heads[:] = [head]  # all heads have the same weights
 
     walk(model, inputs, layer, batch_size, add)
-    curvature = tally.total()
-    length = float(seen.weights.square().sum())
-    tau = best_precision(curvature.values, length) if prior_precision is None else prior_precision
-    return LaplacePosterior(
-        curvature, seen.weights, seen.has_bias, layer, tau, seen.log_likelihood
-    )
-
-
-class Seen:
-    """The final layer's weights, and how likely the labels are under them."""
-
-    def __init__(self, loss: Likelihood) -> None:
-        self._loss = loss
-        self.log_likelihood = 0.0
-        self.has_bias = False
-        self.weights: Tensor
-
-    def add(self, head: Head, start: int) -> None:
-        self.weights, self.has_bias = head.weights.double(), head.layer.bias is not None
-        self.log_likelihood += self._loss.log_likelihood(head.outputs.double(), start)
+    curvature, weights = total_of(sums, len(inputs)), heads[0].weights.double()
+    tau = prior_precision
+    if tau is None:
+        tau = best_precision(curvature.values, float(weights.square().sum()))
+    has_bias = heads[0].layer.bias is not None
+    return LaplacePosterior(curvature, weights, has_bias, layer, tau, log_likelihood)
 
 
 def walk(
@@ -222,20 +211,12 @@ def check_weighable(embedding: Embedding, *, is_factored: bool) -> None:
 
 
 def check_structure(structure: str, prior_precision: float | None) -> None:
-    if structure not in TALLIES:
+    if structure not in STRUCTURES:
         raise ValueError(
             f"structure must be 'kronecker', 'diagonal' or 'full'; got {structure!r}."
         )
     if prior_precision is not None and not 0 < prior_precision < inf:
         raise ValueError(f"prior_precision must be a positive number; got {prior_precision}.")
-
-
-def log_evidence(
-    values: Float[Tensor, "c d"], log_likelihood: float, squared_length: float, tau: float
-) -> float:
-    """Of the data, under a prior of precision tau."""
-    determinant = float((1 + values / tau).log().sum())
-    return log_likelihood - tau * squared_length / 2 - determinant / 2
 
 
 def best_precision(values: Float[Tensor, "c d"], squared_length: float) -> float:

@@ -11,12 +11,13 @@ from torch.utils.data import default_collate
 
 from tellmost.finetune.history import (
     FORMAT,
+    NO_ROWS,
     Bought,
     FineTuningHistory,
     FineTuningRound,
     check_same,
     read_saved,
-    write_history,
+    write_round,
 )
 from tellmost.finetune.inputs import (
     Collate,
@@ -44,7 +45,6 @@ from tellmost.rows.opening import check_distinct, check_indices, check_whole
 from tellmost.running.progress import ProgressLine
 from tellmost.shapes import Int
 
-NO_ROWS: Int[np.ndarray, " o"] = np.empty(0, dtype=np.int64)
 TRAIN_ON = ("all", "chosen", "new")
 
 
@@ -124,7 +124,9 @@ class ActiveFineTuner:
         self._plan = RoundPlan.of(
             pool,
             targets,
-            strategy=default_for(observed) if strategy is None else strategy,
+            strategy=replace(BY_VTL, observed=observed is not None)
+            if strategy is None
+            else strategy,
             candidates=candidates,
             targets_per_round=targets_per_round,
             batch_size=batch_size,
@@ -135,7 +137,9 @@ class ActiveFineTuner:
         self._labels = check_labels(labels, self._plan.pool)
         self._batch = check_whole(batch, "batch")
         self._task = check_task(task)
-        self._train_on = check_train_on(train_on)
+        if train_on not in TRAIN_ON:
+            raise ValueError(f"train_on must be one of {', '.join(TRAIN_ON)}; got {train_on!r}.")
+        self._train_on = train_on
         self._observed = check_observed(observed, self._plan.pool)
         self._observed_labels = self._labels(self._observed) if len(self._observed) else NO_ROWS
         self._progress = progress
@@ -207,8 +211,8 @@ class ActiveFineTuner:
         """
         state = {
             **self._identity(),
-            "history": write_history(self._history),
-            "bought": None if self._bought is None else self._bought.state(),
+            "history": [write_round(one) for one in self._history],
+            "bought": None if self._bought is None else write_round(self._bought),
         }
         if model:
             state["model"] = deepcopy(self._model.state_dict())
@@ -252,24 +256,21 @@ class ActiveFineTuner:
         if len(open_rows) == 0:
             raise ValueError("no row is left to choose: every row of the pool is labelled.")
         number = len(self._history) + 1
-        known, known_labels = self._known()
         candidates = self._plan.draw(number, open_rows, at_least=self._batch)
         labelled = np.concatenate([self._observed, self._history.rows])
-        inputs = self._plan.inputs_of(
-            self._model, number, candidates, known, known_labels, labelled
-        )
+        inputs = self._plan.inputs_of(self._model, number, candidates, *self._known(), labelled)
         rows = candidates[self._plan.choose(inputs, self._batch)]
         return Bought(rows, self._labels(rows), inputs.watch.seconds)
 
     def _known(self) -> tuple[Int[np.ndarray, " o"], Int[np.ndarray, " o"]]:
-        """What was observed before, and the picks that were trained on; of the task alone."""
+        """What was observed before and the picks that were trained on, with their labels."""
         rows = np.concatenate([self._observed, self._history.rows])
         labels = np.concatenate([self._observed_labels, self._history.labels])
         kept = is_in_task(labels, self._task)
         return rows[kept], labels[kept]
 
     def _trained(self, bought: Bought) -> Bought:
-        """The same after training, which must not be done twice, whatever train returned."""
+        """The same after training, which must not be done twice, whatever the trainer returned."""
         watch = Stopwatch(device_of(self._model))
         with watch.measure("training"):
             returned = self._train_on_what_is_known(bought)
@@ -278,31 +279,6 @@ class ActiveFineTuner:
         self._check_devices("after train in")
         return replace(done, metrics=check_metrics(returned, "train"))
 
-    def _evaluated(self, bought: Bought) -> FineTuningRound:
-        """The round as it ends."""
-        number, metrics = len(self._history) + 1, dict(bought.metrics or {})
-        watch = Stopwatch(device_of(self._model))
-        if self._evaluate is not None:
-            seed = self._plan.seed_of(number, "training")
-            with watch.measure("evaluating"):
-                metrics = joined(metrics, run_evaluation(self._evaluate, self._model, seed=seed))
-            self._check_devices("after evaluate in")
-        return FineTuningRound(
-            number=number,
-            rows=bought.rows,
-            labels=bought.labels,
-            is_in_task=is_in_task(bought.labels, self._task),
-            metrics=metrics,
-            seconds={**bought.seconds, **watch.seconds},
-        )
-
-    def _observed_in_task(self) -> int:
-        """How many of the observed rows count."""
-        return int(is_in_task(self._observed_labels, self._task).sum())
-
-    def _check_devices(self, when: str) -> None:
-        check_devices(self._model, self._devices, f"{when} round {len(self._history) + 1}")
-
     def _train_on_what_is_known(self, bought: Bought) -> Any:
         """What the trainer returned; None where there is nothing to train on."""
         number = len(self._history) + 1
@@ -310,7 +286,9 @@ class ActiveFineTuner:
         rows, labels = bought.rows[kept], bought.labels[kept]
         if self._train_on != "new":
             earlier, earlier_labels = self._known()
-            skipped = self._observed_in_task() if self._train_on == "chosen" else 0
+            skipped = 0
+            if self._train_on == "chosen":
+                skipped = int(is_in_task(self._observed_labels, self._task).sum())
             rows = np.concatenate([earlier[skipped:], rows])
             labels = np.concatenate([earlier_labels[skipped:], labels])
         if len(rows) == 0:
@@ -318,26 +296,26 @@ class ActiveFineTuner:
         inputs, seed = self._plan.pool.subset(rows), self._plan.seed_of(number, "training")
         return run_trainer(self._train, self._model, inputs, labels, number, seed=seed)
 
+    def _evaluated(self, bought: Bought) -> FineTuningRound:
+        """The round as it ends."""
+        number, metrics = len(self._history) + 1, dict(bought.metrics or {})
+        watch = Stopwatch(device_of(self._model))
+        if self._evaluate is not None:
+            seed = self._plan.seed_of(number, "training")
+            with watch.measure("evaluating"):
+                found = run_evaluation(self._evaluate, self._model, seed=seed)
+                for name in sorted(metrics.keys() & found.keys()):
+                    raise ValueError(
+                        f"train and evaluate must name their metrics differently; both return "
+                        f"{name!r}."
+                    )
+                metrics |= found
+            self._check_devices("after evaluate in")
+        kept, seconds = is_in_task(bought.labels, self._task), {**bought.seconds, **watch.seconds}
+        return FineTuningRound(number, bought.rows, bought.labels, kept, metrics, seconds)
 
-def joined(metrics: dict[str, float], others: dict[str, float]) -> dict[str, float]:
-    both = metrics.keys() & others.keys()
-    if both:
-        raise ValueError(
-            f"train and evaluate must name their metrics differently; both return "
-            f"{sorted(both)[0]!r}."
-        )
-    return metrics | others
-
-
-def default_for(observed: Any) -> Strategy:
-    """What chooses where nothing else is said; it takes into account what is known before."""
-    return BY_VTL if observed is None else replace(BY_VTL, observed=True)
-
-
-def check_train_on(train_on: Any) -> str:
-    if train_on not in TRAIN_ON:
-        raise ValueError(f"train_on must be one of {', '.join(TRAIN_ON)}; got {train_on!r}.")
-    return str(train_on)
+    def _check_devices(self, when: str) -> None:
+        check_devices(self._model, self._devices, f"{when} round {len(self._history) + 1}")
 
 
 def check_observed(observed: Any, pool: Inputs) -> Int[np.ndarray, " o"]:
