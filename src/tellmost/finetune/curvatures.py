@@ -7,7 +7,8 @@ information) is, with :math:`\Lambda_n` the curvature of the loss of input n in 
     G = \frac{1}{N} \sum_n \Lambda_n, \quad A = \sum_n h_n h_n^\top
 
 (Martens and Grosse 2015). The product is exact if all :math:`\Lambda_n` are the same. A prior of
-precision :math:`\tau` adds to the eigenvalues, without damping: :math:`\Sigma = (H + \tau I)^{-1}`.
+precision :math:`\tau` adds to the eigenvalues, without damping:
+:math:`\Sigma = (H + \tau I)^{-1}`.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""embed(): the points that a network makes of inputs, and the kernel that compares them.
-
-Rows of points as they come, batch by batch, into a tensor or a file.
-"""
+"""embed(): the points that a network makes of inputs, and the kernel that compares them."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -23,7 +20,7 @@ from tellmost.shapes import Bool, Float
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
-    """A row of numbers per input; ``kernel`` compares rows, None: by inner products."""
+    """A row of numbers per input. ``kernel`` compares rows; None: by inner products."""
 
     points: Float[Tensor, "n p"] | Float[np.ndarray, "n p"]  # an array if mapped from a file
     kernel: Kernel | None
@@ -40,10 +37,10 @@ class Embedding(Protocol):
     def name(self) -> str: ...
 
     def on(self, model: nn.Module) -> AbstractContextManager[Callable[[Any], Tensor]]:
-        """While entered: from a batch to its (b, p) points. The model is in eval mode."""
+        """Gives the function from a batch to its (b, p) points. The model is in eval mode."""
 
     def kernel(self, model: nn.Module, batch: Any) -> Kernel | None:
-        """Compares points; None: inner products. The batch tells sizes, if they are needed."""
+        """What compares points; None: inner products. The batch tells the sizes."""
 
 
 def embed(
@@ -57,24 +54,24 @@ def embed(
     out: str | os.PathLike[str] | None = None,
     progress: bool | None = False,
 ) -> Embedded:
-    """The points of all inputs, batch by batch.
+    """The points of all inputs, made batch by batch.
 
     Args:
-        model: any module; it is left in the mode and on the device that it was found in.
+        model: any module; its mode and its device stay as they are.
         data: inputs: a tensor or array with a row per input, or a dataset (labels are ignored).
         embedding: from ``tellmost.finetune``, such as ``LastLayer()``.
-        batch_size: inputs in one call of the model.
+        batch_size: how many inputs go into one call of the model.
         device: where batches go; None for where the model is.
-        dtype: of the points: float32, or float16 to halve their size.
-        out: the path of an .npy file to write the points to, mapped into memory, for sets that do
-            not fit; None keeps them in a tensor on the device.
+        dtype: the type of the points: float32, or float16 to halve their size.
+        out: the path of an .npy file for points that do not fit into memory, which is mapped into
+            it; None keeps them in a tensor on the device.
         progress: a line on stderr; None shows it on a terminal after a second.
     """
     inputs = Inputs.of(data, "data")
     check_request(inputs, embedding, batch_size, dtype)
     place = device_of(model) if device is None else torch.device(device)
     with evaluating(model), torch.no_grad(), writing(out) as path:
-        rows, first = Rows(inputs, dtype, path), inputs.batch(np.arange(1), place)
+        rows, first = PointRows(inputs, dtype, path), inputs.batch(np.arange(1), place)
         with naming_types(model, first, inputs.name):
             kernel = embedding.kernel(model, first)
             with embedding.on(model) as points_of, ProgressLine(progress, "inputs", 0) as line:
@@ -87,7 +84,7 @@ def embed(
 
 @contextmanager
 def naming_types(model: nn.Module, batch: Any, name: str) -> Iterator[None]:
-    """Where a network refuses numbers of another type than its own, an error that names both."""
+    """Names both types in the error of a network that takes numbers of another type."""
     try:
         yield
     except RuntimeError as error:
@@ -103,7 +100,7 @@ def naming_types(model: nn.Module, batch: Any, name: str) -> Iterator[None]:
 
 @contextmanager
 def writing(out: str | os.PathLike[str] | None) -> Iterator[Path | None]:
-    """Where rows are written until the file is whole; None if they are kept."""
+    """The file to write rows to, which takes the name ``out`` when it is whole; None for None."""
     if out is None:
         yield None
         return
@@ -117,7 +114,7 @@ def writing(out: str | os.PathLike[str] | None) -> Iterator[Path | None]:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """In eval mode, every part of it; afterwards each is in the mode that it was in."""
+    """Every part of the model is in eval mode, and afterwards in the mode that it was in."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -143,7 +140,7 @@ def check_request(
         raise ValueError(f"dtype must be float16, float32 or float64 of torch; got {dtype}.")
 
 
-NAMED_ROWS = 5  # that an error lists
+NAMED_ROWS = 5  # how many an error lists
 
 WHY_NOT_FINITE = (
     "(a) These inputs are not finite, (b) the network's weights are not, as after training that "
@@ -151,8 +148,8 @@ WHY_NOT_FINITE = (
 )
 
 
-class Rows:
-    """A row per input, filled in their order; in the file ``path`` if it is given."""
+class PointRows:
+    """The points of inputs, added batch by batch to a tensor, or to the file ``path``."""
 
     def __init__(self, inputs: Inputs, dtype: torch.dtype, path: Path | None = None) -> None:
         self.done = 0
@@ -162,9 +159,9 @@ class Rows:
         self._path = path
 
     def add(self, points: Tensor) -> None:
-        """The next batch of (b, p) points."""
+        """Add the next batch of (b, p) points."""
         self._batches += 1
-        check_shape(points, self.done, self._n)
+        self._check_shape(points)
         rounded = points.detach().to(self._dtype)
         self._check_values(points, rounded)
         if self._batches == 1:
@@ -177,6 +174,17 @@ class Rows:
             raise ValueError(
                 f"an embedding must make a row per input; it made {self.done} for {self._n} "
                 f"inputs."
+            )
+
+    def _check_shape(self, points: Tensor) -> None:
+        if not isinstance(points, Tensor) or points.ndim != 2:
+            raise ValueError(
+                f"an embedding must make (b, p) points, a row per input; got {in_words(points)}."
+            )
+        if self.done + len(points) > self._n:
+            raise ValueError(
+                f"an embedding must make a row per input; it made {self.done + len(points)} or "
+                f"more for {self._n} inputs."
             )
 
     def _make_room(self, first: Tensor) -> None:
@@ -202,7 +210,7 @@ class Rows:
             self.points[place] = rounded.cpu().numpy()
 
     def _check_values(self, points: Tensor, rounded: Tensor) -> None:
-        """Finite, or an error that names the caller's argument and the rows of it."""
+        """Points are finite; the error names the caller's argument and its rows."""
         if bool(torch.isfinite(rounded).all()):
             return
         is_wrong = ~torch.isfinite(rounded).all(dim=1)
@@ -217,25 +225,13 @@ class Rows:
 
 
 def place_of(is_wrong: Bool[Tensor, " b"], inputs: Inputs, batch: int, start: int) -> str:
-    """Where a batch, the one of this number, is wrong."""
+    """Where the batch of this number is wrong, in words."""
     return f"batch {batch}, {rows_in_words(is_wrong, inputs, start)}"
 
 
 def rows_in_words(is_wrong: Bool[Tensor, " b"], inputs: Inputs, start: int) -> str:
-    """Which rows of the caller's argument these are, of inputs from ``start`` on."""
+    """Which rows of the caller's argument are wrong, in words; the mask begins at ``start``."""
     wrong = inputs.rows[is_wrong.nonzero()[:, 0].cpu().numpy() + start].tolist()
     named = ", ".join(map(str, wrong[:NAMED_ROWS]))
     more = f" and {len(wrong) - NAMED_ROWS} more" if len(wrong) > NAMED_ROWS else ""
     return f"rows {named}{more} of {inputs.name}"
-
-
-def check_shape(points: Tensor, done: int, n: int) -> None:
-    if not isinstance(points, Tensor) or points.ndim != 2:
-        raise ValueError(
-            f"an embedding must make (b, p) points, a row per input; got {in_words(points)}."
-        )
-    if done + len(points) > n:
-        raise ValueError(
-            f"an embedding must make a row per input; it made {done + len(points)} or more for "
-            f"{n} inputs."
-        )

@@ -30,11 +30,11 @@ from tellmost.shapes import Float, Int
 
 @dataclass(frozen=True, eq=False)
 class FewShot:
-    """What the networks said, and what each was trained on."""
+    """What the networks answer, and what each was trained on."""
 
     outputs: Float[Tensor, "q c"]
     rows: Int[np.ndarray, "q k"]  # of the pool, in the order chosen
-    seconds: Mapping[str, float]  # of embedding, selecting, training, over all queries
+    seconds: Mapping[str, float]  # of embedding, selecting and training, over all queries
 
     @property
     def predictions(self) -> Int[np.ndarray, " q"]:
@@ -57,11 +57,11 @@ def few_shot(
     seed: int = 0,
     progress: bool | None = None,
 ) -> FewShot:
-    """For every query: choose k examples, train a copy of the network on them, predict.
+    """Choose k examples for every query, train a copy of the network on them, and predict.
 
     Hübotter et al. 2024, Sec. 4, "Towards task-driven few-shot learning": each query is the only
-    target of its round. The network itself stays as it is, so the pool is embedded once. A copy
-    whose training diverged is an error that names the query.
+    target of its round. The network itself stays as it is, so the pool is embedded once. If the
+    training of a copy diverges, the error names the query.
 
     Args:
         model: the network that every copy starts from.
@@ -95,7 +95,11 @@ def few_shot(
         )
     label_of, trainer = check_labels(labels, plan.pool), check_trainer(train)
     candidate_rows = plan.draw(0, np.arange(len(plan.pool)), at_least=1)
-    count = check_examples(k, len(candidate_rows))
+    count = check_whole(k, "k")
+    if count > len(candidate_rows):
+        raise ValueError(
+            f"k must be at most the number of candidates, {len(candidate_rows)}; got {count}."
+        )
     inputs = plan.inputs_of(model, 0, candidate_rows, NO_ROWS, NO_ROWS)
     outputs: list[Tensor] = []
     chosen: list[np.ndarray] = []
@@ -107,7 +111,7 @@ def few_shot(
             with inputs.watch.measure("training"):
                 copy = trained_copy(model, plan, rows, label_of(rows), trainer, number)
             chosen.append(rows)
-            outputs.append(check_said(say(copy, query), number))
+            outputs.append(answer(copy, query, number))
             line(number, len(aims))
     return FewShot(torch.cat(outputs), np.stack(chosen), inputs.watch.seconds)
 
@@ -128,14 +132,10 @@ def trained_copy(
     return copy
 
 
-def say(model: nn.Module, query: Inputs) -> Float[Tensor, "1 c"]:
-    """Its outputs for one input."""
+def answer(model: nn.Module, query: Inputs, number: int) -> Float[Tensor, "1 c"]:
+    """The outputs of a trained copy for its query, which must be numbers."""
     with evaluating(model), torch.no_grad():
-        return call(model, query.batch(np.arange(1), device_of(model)))
-
-
-def check_said(outputs: Float[Tensor, "1 c"], number: int) -> Float[Tensor, "1 c"]:
-    """An answer is made of numbers."""
+        outputs = call(model, query.batch(np.arange(1), device_of(model)))
     if not bool(torch.isfinite(outputs).all()):
         raise ValueError(
             f"the outputs for query {number}, row {number - 1} of queries, are not finite. (a) "
@@ -143,10 +143,3 @@ def check_said(outputs: Float[Tensor, "1 c"], number: int) -> Float[Tensor, "1 c
             f"or (c) the network overflows in half precision."
         )
     return outputs
-
-
-def check_examples(k: Any, n: int) -> int:
-    count = check_whole(k, "k")
-    if count > n:
-        raise ValueError(f"k must be at most the number of candidates, {n}; got {count}.")
-    return count

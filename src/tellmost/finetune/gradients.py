@@ -1,20 +1,19 @@
-r"""Gradients of the loss with respect to the final layer, with the label that the network expects.
+r"""Gradients of the loss, or of the outputs, with respect to a network's weights.
 
-For cross entropy, :math:`\hat y = \arg\max_c f_c(x)` and :math:`f(x) = W h(x)`,
+``LossGradients`` are those of the final layer, with the label that the network expects. For cross
+entropy, :math:`\hat y = \arg\max_c f_c(x)` and :math:`f(x) = W h(x)`,
 
 .. math:: \nabla_W\, \ell(f(x), \hat y) = r\, h(x)^\top, \quad
     r = \mathrm{softmax}(f(x)) - e_{\hat y}
 
 Ash et al. 2020 (BADGE); Hübotter et al. 2024, App. H. A bias is a feature that is always 1.
 
-Gradients of a network's outputs with respect to its weights: the empirical tangent kernel.
+``OutputGradients`` give the empirical tangent kernel of Jacot et al. 2018 (App. H as well):
 
 .. math:: k(x, z) = \sum_c \langle \nabla_\theta f_c(x), \nabla_\theta f_c(z) \rangle
 
-Jacot et al. 2018; Hübotter et al. 2024, App. H. For the final layer, :math:`f(x) = W h(x)`, the
-sum is :math:`c\, h(x)^\top h(z)`, and nothing needs to be differentiated.
-
-Derivatives of every output for every input, by ``torch.func``, in parts that fit in memory.
+For the final layer the sum is :math:`c\, h(x)^\top h(z)`, and nothing needs to be differentiated.
+Elsewhere ``torch.func`` differentiates every output for every input, in parts that fit in memory.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
@@ -32,18 +32,18 @@ from tellmost.kernels import Outer
 from tellmost.shapes import Float
 
 GRADIENT_BYTES = 256 * 2**20
-"""Size of the gradients of a few inputs and outputs that exist at once: 10 million parameters in
-float32 six times, and small beside a network's activations on a GPU."""
+"""Size of the gradients that exist at once: six gradients of 10 million float32 parameters. It is
+small beside a network's activations on a GPU."""
 
 
 @dataclass(frozen=True)
 class LossGradients:
-    """Residual and feature, [r, h], whose product is the gradient; compared as such products.
+    """Residual and feature, [r, h], whose product is the gradient. A kernel compares the products.
 
     Args:
         layer: the final layer's name; None: the ``nn.Linear`` that makes the outputs.
-        materialize: True: the gradients themselves, c d numbers for each input, class by class;
-            inner products of these are the same kernel.
+        materialize: True: the gradients themselves, c d numbers for each input, class by class.
+            Their inner products are the same kernel.
     """
 
     layer: str | None = None
@@ -72,7 +72,7 @@ class LossGradients:
 
 
 def residuals(outputs: Float[Tensor, "b c"]) -> Float[Tensor, "b c"]:
-    """softmax(f) - e_argmax; the entry of the argmax from the others, which keeps its digits."""
+    """softmax(f) - e_argmax. The argmax is minus the sum of the others, which keeps its digits."""
     if outputs.shape[1] < 2:
         raise ValueError(
             "gradients of cross entropy need outputs of two classes or more; got one. Give a "
@@ -84,13 +84,13 @@ def residuals(outputs: Float[Tensor, "b c"]) -> Float[Tensor, "b c"]:
 
 
 def outer(r: Float[Tensor, "b c"], h: Float[Tensor, "b d"]) -> Float[Tensor, "b cd"]:
-    """r h' of each row, in one row."""
+    """The product r h' of each row, written in one row."""
     return (r[:, :, None] * h[:, None, :].to(r)).flatten(1)
 
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """A part of the points of a batch: where its first row and column belong, and its values."""
+    """A part of the points of a batch: its values, and where its first row and column belong."""
 
     row: int
     column: int
@@ -107,11 +107,19 @@ class Jacobians:
 
     @staticmethod
     def of(model: nn.Module, names: tuple[str, ...] | None) -> "Jacobians":
-        """With respect to the named parameters; None: to all that require a gradient."""
+        """``names`` says which parameters; None: all that require a gradient."""
         parameters = dict(model.named_parameters())
         if names is None:
             names = tuple(name for name, p in parameters.items() if p.requires_grad)
-        check_names(names, parameters)
+        known = ", ".join(parameters) or "none"
+        for name in names:
+            if name not in parameters:
+                raise ValueError(f"the model has no parameter {name!r}; it has {known}.")
+        if not names:
+            raise ValueError(
+                f"gradients need parameters: name some, or let some require a gradient. The model "
+                f"has {known}."
+            )
         state = {**parameters, **dict(model.named_buffers())}
         held = {name: value.detach() for name, value in state.items()}
         chosen = {name: held.pop(name) for name in dict.fromkeys(names)}
@@ -122,30 +130,31 @@ class Jacobians:
         """P, the number of weights."""
         return sum(value.numel() for value in self.chosen.values())
 
-    def tiles(self, batch: Any) -> Iterator["Tile"]:
-        """All of the (b, c P) derivatives, output by output."""
-        b, count = batch_length(batch), outputs_of(self, batch)
-        at_once = max(1, GRADIENT_BYTES // (self.size * self._itemsize))
+    def tiles(self, batch: Any) -> Iterator[Tile]:
+        """The (b, c P) derivatives in parts, output by output."""
+        b = len(next(iter(batch.values()))) if isinstance(batch, Mapping) else len(batch)
+        count = self._run(self.chosen, cut(batch, slice(0, 1))).shape[1]
+        at_once = max(
+            1,
+            GRADIENT_BYTES // (self.size * max(value.itemsize for value in self.chosen.values())),
+        )
         inputs = min(b, at_once)
         outputs = max(1, min(count, at_once // inputs))
         for row in range(0, b, inputs):
-            some = rows_of(batch, row, row + inputs)
+            some = cut(batch, slice(row, row + inputs))
             for start in range(0, count, outputs):
                 values = self._derivatives(some, start, min(start + outputs, count))
                 yield Tile(row, start * self.size, values)
 
-    @property
-    def _itemsize(self) -> int:
-        return max(value.itemsize for value in self.chosen.values())
-
     def _derivatives(self, batch: Any, start: int, stop: int) -> Tensor:
-        """Derivatives of outputs from start to stop: (b, (stop - start) P)."""
+        """The derivatives of outputs from start to stop, (b, (stop - start) P)."""
 
         def f(chosen: dict[str, Tensor], single: Any) -> Tensor:
             return self._run(chosen, single)[0, start:stop]
 
+        singles = cut(batch, np.s_[:, None])  # every input is a batch of one
         with explaining(self.chosen):
-            derivatives = vmap(jacrev(f), in_dims=(None, 0))(self.chosen, with_a_row(batch))
+            derivatives = vmap(jacrev(f), in_dims=(None, 0))(self.chosen, singles)
         return torch.cat([part.flatten(2) for part in derivatives.values()], dim=2).flatten(1)
 
     def _run(self, chosen: dict[str, Tensor], batch: Any) -> Tensor:
@@ -157,7 +166,7 @@ class Jacobians:
 
 @contextmanager
 def explaining(chosen: Mapping[str, Tensor]) -> Iterator[None]:
-    """Where a network that runs by itself fails under ``torch.func``, say what that is about."""
+    """Says why a network that runs by itself may fail under ``torch.func``."""
     try:
         yield
     except RuntimeError as error:
@@ -172,47 +181,19 @@ def explaining(chosen: Mapping[str, Tensor]) -> Iterator[None]:
         ) from error
 
 
-def check_names(names: tuple[str, ...], parameters: Mapping[str, Tensor]) -> None:
-    known = ", ".join(parameters) or "none"
-    for name in names:
-        if name not in parameters:
-            raise ValueError(f"the model has no parameter {name!r}; it has {known}.")
-    if not names:
-        raise ValueError(
-            f"gradients need parameters: name some, or let some require a gradient. The model "
-            f"has {known}."
-        )
-
-
 def assembled(tiles: Iterable[Tile]) -> Float[Tensor, "b p"]:
-    """The points of a batch; tiles come row by row."""
+    """The points of a batch, from tiles that come row by row."""
     rows: dict[int, list[Tensor]] = {}
     for tile in tiles:
         rows.setdefault(tile.row, []).append(tile.values)
     return torch.cat([torch.cat(values, dim=1) for values in rows.values()])
 
 
-def outputs_of(jacobians: Jacobians, batch: Any) -> int:
-    """How many outputs the network has."""
-    return jacobians._run(jacobians.chosen, rows_of(batch, 0, 1)).shape[1]
-
-
-def batch_length(batch: Any) -> int:
-    return len(next(iter(batch.values()))) if isinstance(batch, Mapping) else len(batch)
-
-
-def rows_of(batch: Any, start: int, stop: int) -> Any:
-    """Some of the inputs of a batch."""
+def cut(batch: Any, part: Any) -> Any:
+    """A part of a batch, by an index that all of its tensors take."""
     if isinstance(batch, Mapping):
-        return {key: value[start:stop] for key, value in batch.items()}
-    return batch[start:stop]
-
-
-def with_a_row(batch: Any) -> Any:
-    """Every input as a batch of one."""
-    if isinstance(batch, Mapping):
-        return {key: value[:, None] for key, value in batch.items()}
-    return batch[:, None]
+        return {key: value[part] for key, value in batch.items()}
+    return batch[part]
 
 
 @dataclass(frozen=True)
@@ -220,12 +201,12 @@ class OutputGradients:
     """Gradients of all outputs, one after the other: c times as many numbers as weights.
 
     Args:
-        parameters: "last": those of the final layer, as d numbers (d + 1 with a bias) and not c d,
-            which give the same kernel; "all": every parameter that requires a gradient; or names.
+        parameters: "last" for those of the final layer, as d numbers (d + 1 with a bias) instead
+            of c d, which give the same kernel; "all" that require a gradient; or their names.
 
-    The network is differentiated in eval mode, one input at a time by ``torch.func``, so its
-    normalisation uses its running statistics. Networks of many weights need a ``Projected``, which
-    takes the gradients part by part.
+    ``torch.func`` differentiates the network in eval mode, one input at a time, so normalisation
+    uses its running statistics. Networks of many weights need a ``Projected``, which takes the
+    gradients part by part.
     """
 
     parameters: str | Sequence[str] = "last"
@@ -254,7 +235,7 @@ class OutputGradients:
 
     @contextmanager
     def tiles_on(self, model: nn.Module) -> Iterator[Callable[[Any], Iterator[Tile]]]:
-        """While entered: from a batch to its points in parts that fit into memory."""
+        """Gives the function from a batch to its points in parts that fit into memory."""
         if not isinstance(self.parameters, str):
             yield Jacobians.of(model, tuple(self.parameters)).tiles
         elif self.parameters == "all":
@@ -268,5 +249,5 @@ class OutputGradients:
 
 
 def last_layer_gradients(head: Head) -> Float[Tensor, "b d"]:
-    """sqrt(c) h: inner products of these are the sum over outputs."""
+    """sqrt(c) h, whose inner products are the sum over outputs."""
     return head.features * head.outputs.shape[1] ** 0.5

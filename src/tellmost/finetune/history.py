@@ -32,7 +32,7 @@ class FineTuningRound:
 
 @dataclass(frozen=True, eq=False)
 class FineTuningHistory:
-    """The rounds so far. ``str(history)`` is a table, and ``to_frame()`` is the same for pandas."""
+    """The rounds so far. ``str(history)`` is a table; ``to_frame()`` is the same for pandas."""
 
     rounds: tuple[FineTuningRound, ...] = field(default=())
     has_task: bool = False
@@ -63,7 +63,7 @@ class FineTuningHistory:
         return np.concatenate([np.empty(0, dtype=bool), *(one.is_in_task for one in self.rounds)])
 
     def column(self, name: str) -> Float[np.ndarray, " r"]:
-        """A column of the table, such as a metric: one value per round, NaN where it is missing."""
+        """A column of the table, such as a metric: a value per round, NaN where there is none."""
         table = self.columns()
         if name not in table:
             raise KeyError(f"the history has no column {name!r}; it has {', '.join(table)}.")

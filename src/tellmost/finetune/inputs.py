@@ -1,11 +1,5 @@
-"""Inputs of a network: a tensor, an array or a dataset, with labels or without.
+"""Inputs of a network: a tensor, an array or a dataset, with labels beside them or without."""
 
-Labels: where they come from, and which of them count.
-
-What inputs hold, in short: to tell one pool, or one set of targets, from another.
-"""
-
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,14 +11,14 @@ from torch.utils.data import TensorDataset, default_collate
 
 from tellmost import numerics
 from tellmost.rows.pool import Fingerprint
-from tellmost.rows.sources import spans
+from tellmost.rows.sources import as_tensor, spans
 from tellmost.shapes import Bool, Int
 
 LABEL_KEYS = ("labels", "label")
-"""Under which items that are mappings have their label; never given to a network."""
+"""The keys of the label in items that are mappings. They are never given to a network."""
 
 FROM_ZERO = "class numbers from 0 on (leave out rows that have no label)"
-"""For errors about negative numbers, which other tools use for what is unlabelled."""
+"""The rule in errors about negative numbers, which other tools use for what is unlabelled."""
 
 Collate = Callable[[list[Any]], Any]
 
@@ -33,8 +27,8 @@ Collate = Callable[[list[Any]], Any]
 class Inputs:
     """Some of the inputs that the caller gave: ``data`` itself and the rows that are meant.
 
-    An item of a dataset is an input; a tuple of an input and a label (and more, which is left
-    alone); or a mapping, whose entries but the label become the network's keyword arguments.
+    An item of a dataset is an input; or a tuple of an input, a label, and perhaps more, which is
+    not used; or a mapping, whose entries without the label are the network's keyword arguments.
     """
 
     data: Any
@@ -47,7 +41,7 @@ class Inputs:
         """All of a tensor, an array, or a dataset with a length."""
         if isinstance(data, Inputs):
             return data
-        whole = as_tensor(data) if isinstance(data, np.ndarray) else data
+        whole = as_tensor(data, name) if isinstance(data, np.ndarray) else data
         if not hasattr(whole, "__len__") or not hasattr(whole, "__getitem__"):
             raise TypeError(
                 f"{name} must be a tensor, an array, or a dataset with a length and items; got "
@@ -62,11 +56,11 @@ class Inputs:
         return len(self.rows)
 
     def subset(self, rows: Int[np.ndarray, " k"]) -> "Inputs":
-        """Those at these positions, in this order."""
+        """The inputs at these positions, in this order."""
         return Inputs(self.data, self.rows[rows], self.name, self.collate)
 
     def batch(self, rows: Int[np.ndarray, " k"], device: torch.device) -> Any:
-        """What a network is called with for the inputs at these positions; no labels."""
+        """What a network is called with for the inputs at these positions, without labels."""
         numbers = self.rows[rows]
         if isinstance(self.data, Tensor):
             return self.data[torch.from_numpy(numbers).to(self.data.device)].to(device)
@@ -74,13 +68,13 @@ class Inputs:
         return moved(self.collate(items), device)
 
     def batches(self, size: int, device: torch.device) -> Iterator[Any]:
-        """All of them, in their order."""
+        """All inputs in their order, batch by batch."""
         positions = np.arange(len(self))
         for start in range(0, len(self), size):
             yield self.batch(positions[start : start + size], device)
 
     def labels(self, rows: Int[np.ndarray, " k"] | None = None) -> Int[np.ndarray, " k"]:
-        """Class numbers that the dataset itself yields at these positions."""
+        """The class numbers that the dataset itself yields at these positions; None: at all."""
         numbers = self.rows if rows is None else self.rows[rows]
         if isinstance(self.data, Tensor):
             raise ValueError(
@@ -91,15 +85,8 @@ class Inputs:
         return np.array(found, dtype=np.int64)
 
 
-def as_tensor(array: np.ndarray) -> Tensor:
-    """The array itself; one that cannot be written to, such as a mapped file, is only read."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*not writable.*", category=UserWarning)
-        return torch.from_numpy(array)
-
-
 def check_one(data: Any, name: str) -> None:
-    """A row per input, and not columns side by side."""
+    """The data have a row per input, and are not columns side by side."""
     if is_inputs_beside_labels(data):
         raise TypeError(
             f"{name} must be one tensor, array or dataset; got {in_words(data)}, which looks like "
@@ -120,19 +107,21 @@ def check_one(data: Any, name: str) -> None:
 
 
 def is_inputs_beside_labels(data: Any) -> bool:
-    """A pair (X, y) where a dataset was asked for: its items would be X and y."""
+    """Whether a pair (X, y) came where a dataset was asked for: its items would be X and y."""
     if isinstance(data, tuple):
         return True
     if not isinstance(data, list) or len(data) != 2:
         return False
     first, second = (np.array(part) if is_numbers(part) else part for part in data)
-    if not isinstance(first, Tensor | np.ndarray) or first.ndim < 2 or is_scalar(second):
+    if not isinstance(first, Tensor | np.ndarray) or first.ndim < 2:
+        return False
+    if not hasattr(second, "__len__") or np.ndim(second) == 0:
         return False
     return len(second) == len(first) and np.shape(second) != tuple(first.shape)
 
 
 def is_numbers(item: Any) -> bool:
-    """A list of numbers, or of such lists, all of the same length."""
+    """Whether this is a list of numbers, or of such lists, all of the same length."""
     if not isinstance(item, list) or not item:
         return False
     if all(isinstance(part, int | float) for part in item):
@@ -140,19 +129,15 @@ def is_numbers(item: Any) -> bool:
     return all(is_numbers(part) and len(part) == len(item[0]) for part in item)
 
 
-def is_scalar(item: Any) -> bool:
-    return not hasattr(item, "__len__") or np.ndim(item) == 0
-
-
 def input_of(item: Any) -> Any:
-    """An item without its label."""
+    """The input of an item, without its label."""
     if isinstance(item, Mapping):
         return {key: value for key, value in item.items() if key not in LABEL_KEYS}
     return item[0] if isinstance(item, tuple | list) else item
 
 
 def label_of(item: Any, name: str, number: int) -> int:
-    """The class number of an item, or an error that says what the dataset yields."""
+    """The class number of an item; the error says what the dataset yields instead."""
     if isinstance(item, Mapping):
         label = next((item[key] for key in LABEL_KEYS if key in item), None)
     else:
@@ -173,14 +158,14 @@ def label_of(item: Any, name: str, number: int) -> int:
 
 
 def is_whole(values: np.ndarray) -> bool:
-    """Whether all are whole numbers, in whatever type; true and false are 1 and 0."""
+    """Whether all values are whole numbers, of whatever type; true and false are 1 and 0."""
     if np.issubdtype(values.dtype, np.floating):
         return bool(np.isfinite(values).all() and (values == np.rint(values)).all())
     return values.dtype.kind in "biu"
 
 
 def in_words(item: Any) -> str:
-    """What kind of thing an item is."""
+    """What kind of thing an item is, for errors."""
     if isinstance(item, Mapping):
         return f"a mapping with {', '.join(map(str, item))}"
     if is_numbers(item):
@@ -199,7 +184,7 @@ def moved(batch: Any, device: torch.device) -> Any:
 
 
 def call(model: Callable[..., Any], batch: Any) -> Tensor:
-    """The outputs of a network, (b, c): its logits where it returns several things."""
+    """The (b, c) outputs of a network: its logits where it returns several things."""
     made = model(**batch) if isinstance(batch, Mapping) else model(batch)
     outputs = getattr(made, "logits", made)
     if not isinstance(outputs, Tensor) or outputs.ndim != 2:
@@ -211,7 +196,7 @@ def call(model: Callable[..., Any], batch: Any) -> Tensor:
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Where its parameters are; the CPU if it has none."""
+    """The device of the model's parameters; the CPU if it has none."""
     return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
 
 
@@ -220,17 +205,17 @@ Labeller = Callable[[Int[np.ndarray, " k"]], Int[np.ndarray, " k"]]
 
 
 @dataclass(frozen=True, eq=False)
-class Labels:
-    """Of the pool, by rows."""
+class PoolLabels:
+    """The labels of the pool, by rows."""
 
     read: Labeller
-    is_bought: bool  # from a function of the caller's, which may ask somebody again
+    is_bought: bool  # they come from a function of the caller's, which may ask somebody again
 
     def __call__(self, rows: Int[np.ndarray, " k"]) -> Int[np.ndarray, " k"]:
         return self.read(rows)
 
     def check_same(self, rows: Int[np.ndarray, " k"], saved: Int[np.ndarray, " k"]) -> None:
-        """Labels of a state are those of this pool; nothing is bought to find out."""
+        """The labels of a saved state are those of this pool. Nothing is bought to find out."""
         if self.is_bought:
             return
         own = self.read(rows)
@@ -242,19 +227,19 @@ class Labels:
             )
 
 
-def check_labels(labels: Any, pool: Inputs) -> Labels:
-    """From the dataset itself (None), one per row of the pool, or a function of rows."""
+def check_labels(labels: Any, pool: Inputs) -> PoolLabels:
+    """Labels come from the dataset itself (None), one per row of the pool, or by a function."""
     if labels is None:
-        pool.labels(np.arange(min(len(pool), 1)))  # says at once if the dataset yields none
-        return Labels(pool.labels, is_bought=False)
+        pool.labels(np.arange(min(len(pool), 1)))  # an error says at once if it yields none
+        return PoolLabels(pool.labels, is_bought=False)
     if callable(labels) and not isinstance(labels, Tensor | np.ndarray):
 
         def ask(rows: Int[np.ndarray, " k"]) -> Int[np.ndarray, " k"]:
             return class_numbers(labels(rows), len(rows), "what labels(rows) returns")
 
-        return Labels(ask, is_bought=True)
+        return PoolLabels(ask, is_bought=True)
     every = class_numbers(labels, len(pool), "labels")
-    return Labels(lambda rows: every[rows], is_bought=False)
+    return PoolLabels(lambda rows: every[rows], is_bought=False)
 
 
 def class_numbers(labels: Any, count: int, name: str) -> Int[np.ndarray, " k"]:
@@ -270,7 +255,7 @@ def class_numbers(labels: Any, count: int, name: str) -> Int[np.ndarray, " k"]:
 
 
 def check_task(task: Any) -> tuple[int, ...] | None:
-    """The class numbers that count, ascending."""
+    """The class numbers that count, ascending; None counts all."""
     if task is None:
         return None
     if not isinstance(task, Iterable):
@@ -289,28 +274,16 @@ def is_in_task(
 
 
 def name_of(inputs: Inputs) -> str:
-    """How many there are, and of tensors a checksum of all values, the same on every device.
+    """What tells these inputs from others: their number and, of tensors, a checksum of all values.
 
-    Items of other datasets are not read, since reading them may be slow, or random.
+    The checksum is the same on every device. Items of other datasets are not read, since reading
+    them may be slow, or random.
     """
-    held = held_by(inputs)
-    count = f"{len(inputs)} inputs"
-    return count if held is None else f"{count} of content {checksum(held, inputs)}"
-
-
-def held_by(inputs: Inputs) -> Tensor | None:
-    """The tensor that the inputs are rows of, if there is one."""
-    data = inputs.data
-    if isinstance(data, TensorDataset):
-        return data.tensors[0]
-    return data if isinstance(data, Tensor) else None
-
-
-def checksum(held: Tensor, inputs: Inputs) -> str:
-    """Of the rows that are meant, in their order, block by block."""
-    rows = torch.from_numpy(inputs.rows).to(held.device)
+    held = inputs.data.tensors[0] if isinstance(inputs.data, TensorDataset) else inputs.data
+    if not isinstance(held, Tensor):
+        return f"{len(inputs)} inputs"
+    rows, made = torch.from_numpy(inputs.rows).to(held.device), Fingerprint(held.device)
     width = max(held[:1].numel(), 1)
-    made = Fingerprint(held.device)
     for start, stop in spans(len(rows), max(numerics.CHUNK_BYTES // (8 * width), 1)):
         made.add(start, held[rows[start:stop]].detach().reshape(stop - start, -1))
-    return made.name((len(rows), *held.shape[1:]))
+    return f"{len(inputs)} inputs of content {made.name((len(rows), *held.shape[1:]))}"

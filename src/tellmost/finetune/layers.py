@@ -1,8 +1,4 @@
-r"""What goes into a layer of a network, and comes out of it, while the network runs.
-
-The final layer of a network, f(x) = W h(x) + b, as one forward pass shows it.
-
-Embeddings that one forward pass gives: what the last layer sees, and what it says.
+r"""What a network's last layer is given and returns, as one forward pass shows it.
 
 With f(x) = W h(x), and independent weights of variance one, every output has the covariance
 
@@ -18,12 +14,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from tellmost.finetune.inputs import call, in_words
 from tellmost.shapes import Float
 
-MOST_LISTED = 40  # layers that an error names
+MOST_LISTED = 40  # how many layers an error names
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +29,7 @@ class Call:
     layer: nn.Module
     inputs: Any
     outputs: Any
-    version: int | None  # of the outputs; a change in place raises it
+    version: int | None  # counts changes of the outputs in place
 
     @property
     def is_changed(self) -> bool:
@@ -43,7 +38,7 @@ class Call:
 
     @property
     def features(self) -> Tensor:
-        """(b, d) inputs of the layer."""
+        """The (b, d) inputs of the layer."""
         if not isinstance(self.inputs, Tensor) or self.inputs.ndim != 2:
             raise ValueError(
                 f"layer {self.name!r} must be given (b, d) features, a row per input; got "
@@ -53,7 +48,7 @@ class Call:
 
 
 class Watched:
-    """The calls of the watched layers in the last call of the network."""
+    """The calls of the watched layers while the network runs."""
 
     def __init__(self) -> None:
         self._calls: list[Call] = []
@@ -61,7 +56,7 @@ class Watched:
     def run(self, model: nn.Module, batch: Any) -> tuple[Call, Tensor]:
         """The call of the final layer, and the network's outputs.
 
-        That is the call that made these outputs; where none did, the last one.
+        The final layer is the one that made these outputs; where none did, the last called.
         """
         self._calls = []
         outputs = call(model, batch)
@@ -74,19 +69,32 @@ class Watched:
         final = [one for one in made if is_returned(one.outputs, outputs)]
         return (final or made)[-1], outputs
 
+    def hook(self, name: str) -> Callable[[nn.Module, tuple[Any, ...], Any], None]:
+        """What torch calls after the layer of this name."""
+
+        def see(layer: nn.Module, inputs: tuple[Any, ...], outputs: Any) -> None:
+            is_uncounted = isinstance(outputs, Tensor) and outputs.is_inference()
+            kept = outputs.clone() if is_uncounted else outputs
+            first = inputs[0] if inputs else None
+            self.see(Call(name, layer, first, kept, version_of(outputs)))
+
+        return see
+
     def see(self, seen: Call) -> None:
-        """Of calls that cannot be that of the last layer, such as those of single tokens, none
-        but the last is kept: they may be many, and large."""
-        if self._calls and not is_a_row_per_input(self._calls[-1].inputs):
+        """Keep a call. One before it that cannot be the last layer's, such as that of a single
+        token, is dropped: such calls may be many, and large."""
+        earlier = self._calls[-1].inputs if self._calls else None
+        if self._calls and not (isinstance(earlier, Tensor) and earlier.ndim == 2):
             self._calls.pop()
         self._calls.append(seen)
 
 
 @contextmanager
 def watching(model: nn.Module, layer: str | None) -> Iterator[Watched]:
-    """Sees the named layer run; None: every ``nn.Linear``."""
+    """Watches the named layer run; None: every ``nn.Linear``."""
     watched = Watched()
-    handles = [watch(name, module, watched) for name, module in watched_layers(model, layer)]
+    layers = watched_layers(model, layer)
+    handles = [module.register_forward_hook(watched.hook(name)) for name, module in layers]
     try:
         yield watched
     finally:
@@ -94,43 +102,25 @@ def watching(model: nn.Module, layer: str | None) -> Iterator[Watched]:
             handle.remove()
 
 
-def watch(name: str, module: nn.Module, watched: Watched) -> RemovableHandle:
-    def see(layer: nn.Module, inputs: tuple[Any, ...], outputs: Any) -> None:
-        kept = outputs.clone() if is_uncounted(outputs) else outputs
-        first = inputs[0] if inputs else None
-        watched.see(Call(name, layer, first, kept, version_of(outputs)))
-
-    return module.register_forward_hook(see)
-
-
-def is_a_row_per_input(inputs: Any) -> bool:
-    return isinstance(inputs, Tensor) and inputs.ndim == 2
-
-
 def is_returned(said: Any, returned: Tensor) -> bool:
-    """Whether a layer's outputs are the network's: the same numbers, in whatever shape."""
+    """Whether a layer's outputs are the network's: the same numbers, of whatever shape."""
     if not isinstance(said, Tensor) or said.ndim == 0:
         return False
     if len(said) != len(returned) or said.numel() != returned.numel():
         return False
-    if said.data_ptr() == returned.data_ptr():  # even if some are no numbers
+    if said.data_ptr() == returned.data_ptr():  # also where some are NaN
         return True
     return torch.equal(said.reshape(returned.shape), returned)
 
 
 def version_of(outputs: Any) -> int | None:
-    """How often a tensor was changed in place, where torch counts it."""
-    is_counted = isinstance(outputs, Tensor) and not is_uncounted(outputs)
+    """How often a tensor was changed in place. Under inference_mode torch does not count."""
+    is_counted = isinstance(outputs, Tensor) and not outputs.is_inference()
     return outputs._version if is_counted else None
 
 
-def is_uncounted(outputs: Any) -> bool:
-    """Under inference_mode torch does not count changes."""
-    return isinstance(outputs, Tensor) and outputs.is_inference()
-
-
 def watched_layers(model: nn.Module, layer: str | None) -> list[tuple[str, nn.Module]]:
-    """The layer of this name, or all that are linear."""
+    """The layer of this name; None: all that are linear."""
     layers = {name: module for name, module in model.named_modules() if name}
     if layer is None:
         if linear := [pair for pair in model.named_modules() if isinstance(pair[1], nn.Linear)]:
@@ -145,7 +135,7 @@ def watched_layers(model: nn.Module, layer: str | None) -> list[tuple[str, nn.Mo
 
 
 def listed(layers: dict[str, nn.Module]) -> str:
-    """Names of layers and what they are; of many, the last."""
+    """The names and types of layers; of many, only the last."""
     named = [f"{name} ({type(module).__name__})" for name, module in layers.items()]
     hidden = len(named) - MOST_LISTED
     if hidden > 0:
@@ -155,7 +145,7 @@ def listed(layers: dict[str, nn.Module]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """A batch at the final layer; ``features`` end in a 1 if the layer has a bias."""
+    """A batch at the final layer. ``features`` end in a 1 if the layer has a bias."""
 
     features: Float[Tensor, "b d"]
     outputs: Float[Tensor, "b c"]
@@ -163,14 +153,14 @@ class Head:
 
     @property
     def weights(self) -> Float[Tensor, "c d"]:
-        """W, and b as its last column if there is one."""
+        """W, with b as its last column if there is one."""
         W, b = self.layer.weight.detach(), self.layer.bias
         return W if b is None else torch.cat([W, b.detach()[:, None]], dim=1)
 
 
 @contextmanager
 def at_the_head(model: nn.Module, layer: str | None) -> Iterator[Callable[[Any], Head]]:
-    """While entered: from a batch to what its final layer sees and says."""
+    """Gives the function from a batch to what its final layer is given and returns."""
     with watching(model, layer) as watched:
 
         def run(batch: Any) -> Head:
@@ -210,8 +200,8 @@ class LastLayer:
 
     Args:
         layer: the name of a layer whose inputs are meant; None: the ``nn.Linear`` that makes the
-            network's outputs, whatever else is called after it; where none does, as before a
-            softmax, the last that is called in the forward pass.
+            network's outputs. Where none does, as before a softmax, it is the ``nn.Linear`` that
+            the forward pass calls last.
     """
 
     layer: str | None = None

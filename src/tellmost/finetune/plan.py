@@ -1,7 +1,4 @@
-"""What is chosen from, what for, and how: the same in every round.
-
-Which rows of the pool a round looks at.
-"""
+"""What is the same in every round: the pool, the targets, and what draws and chooses."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,17 +23,17 @@ from tellmost.shapes import Int
 
 @runtime_checkable
 class Candidates(Protocol):
-    """Draws the sample space of a round: S in the paper's algorithm."""
+    """Draws the candidates of a round: S in the paper's algorithm."""
 
     def draw(
         self, rows: Int[np.ndarray, " n"], generator: np.random.Generator
     ) -> Int[np.ndarray, " c"]:
-        """Some of these rows of the pool, each at most once; at least one."""
+        """Some of these rows of the pool: at least one, and each at most once."""
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """So many rows, drawn uniformly without repetition each round; all that are left if fewer."""
+    """``size`` rows, drawn uniformly without repetition each round; all that are left if fewer."""
 
     size: int = 1_000
 
@@ -46,14 +43,13 @@ class Uniform:
     def draw(
         self, rows: Int[np.ndarray, " n"], generator: np.random.Generator
     ) -> Int[np.ndarray, " c"]:
-        if len(rows) <= self.size:
-            return rows
-        return np.sort(generator.choice(rows, self.size, replace=False))
+        is_all = len(rows) <= self.size
+        return rows if is_all else np.sort(generator.choice(rows, self.size, replace=False))
 
 
 @dataclass(frozen=True)
 class WholePool:
-    """Every row that is left."""
+    """Every row of the pool that is left."""
 
     def draw(
         self, rows: Int[np.ndarray, " n"], generator: np.random.Generator
@@ -62,7 +58,7 @@ class WholePool:
 
 
 def check_candidates(candidates: Any) -> Candidates:
-    """A number of rows, None for the whole pool, or an object that draws them."""
+    """Candidates are a number of rows, None for the whole pool, or an object that draws them."""
     if candidates is None:
         return WholePool()
     if isinstance(candidates, type) or not isinstance(candidates, Candidates):
@@ -73,7 +69,7 @@ def check_candidates(candidates: Any) -> Candidates:
 def check_draw(
     drawn: Any, rows: Int[np.ndarray, " n"], candidates: Candidates
 ) -> Int[np.ndarray, " c"]:
-    """Rows that a sampler of the caller's own drew."""
+    """The rows that the caller's own object drew, checked."""
     found = np.asarray(drawn)
     is_vector = found.ndim == 1 and np.issubdtype(found.dtype, np.integer) and len(found)
     if not is_vector or len(np.unique(found)) != len(found) or not np.isin(found, rows).all():
@@ -86,7 +82,7 @@ def check_draw(
 
 @dataclass(frozen=True, eq=False)
 class RoundPlan:
-    """A pool, targets, and what draws and chooses; rounds differ by their number alone."""
+    """A pool, targets, and what draws and chooses. Rounds differ by their number alone."""
 
     pool: Inputs
     targets: Inputs | None
@@ -109,7 +105,7 @@ class RoundPlan:
         seed: Any,
         called: str = "targets",
     ) -> "RoundPlan":
-        """``called``: the caller's argument for the targets, for errors."""
+        """Checks the arguments. Errors call the targets as the caller does, ``called``."""
         rows = Inputs.of(pool, "pool", collate=collate)
         if len(rows) == 0:
             raise ValueError("pool must have at least one input to choose from; it is empty.")
@@ -125,14 +121,14 @@ class RoundPlan:
         )
 
     def generator(self, number: int, purpose: str) -> np.random.Generator:
-        """A function of the seed, the round and the purpose, so that no state has to be kept."""
+        """It follows from the seed, the round and the purpose, so no state has to be kept."""
         return np.random.default_rng([self.seed, number, *purpose.encode()])
 
     def seed_of(self, number: int, purpose: str) -> int:
         return int(self.generator(number, purpose).integers(2**62))
 
     def identity(self) -> dict[str, Any]:
-        """What tells this plan from others, as plain values."""
+        """What tells this plan from others, as plain values. The pool is read once."""
         return {
             **self._names_of_inputs,
             "targets_per_round": self.targets_per_round,
@@ -143,14 +139,13 @@ class RoundPlan:
 
     @cached_property
     def _names_of_inputs(self) -> dict[str, str | None]:
-        """Made once, when a state is first saved or loaded, as it reads all values."""
         aims = self.targets
         return {"pool": name_of(self.pool), "targets": None if aims is None else name_of(aims)}
 
     def draw(
         self, number: int, open_rows: Int[np.ndarray, " n"], *, at_least: int
     ) -> Int[np.ndarray, " c"]:
-        """The candidates of a round, as rows of the pool; all of these if there are no more."""
+        """The candidates of a round, as rows of the pool."""
         drawn = self.candidates.draw(open_rows, self.generator(number, "candidates"))
         rows = check_draw(drawn, open_rows, self.candidates)
         if len(rows) < min(at_least, len(open_rows)):
@@ -170,9 +165,9 @@ class RoundPlan:
         observed_labels: Int[np.ndarray, " o"],
         labelled: Int[np.ndarray, " l"] | None = None,
     ) -> RoundInputs:
-        """Round ``number`` with these rows of the pool as candidates; its targets are drawn.
+        """What a strategy sees of round ``number``, with these rows of the pool as candidates.
 
-        ``labelled``: what cost a label, inside the task or outside; None: what was observed.
+        ``labelled`` is what cost a label, inside the task or outside; None: what was observed.
         """
         paid = observed if labelled is None else labelled
         return RoundInputs(
@@ -188,7 +183,7 @@ class RoundPlan:
         )
 
     def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
-        """Positions among the round's candidates; fewer than k where there are fewer."""
+        """Positions among the candidates, k of them or as many as there are."""
         count = min(k, len(inputs.candidates))
         with inputs.watch.measure("selecting"):
             chosen = self.strategy.choose(inputs, count)
@@ -197,13 +192,13 @@ class RoundPlan:
     def _targets_of(self, number: int) -> Inputs | None:
         if self.targets is None or self.targets_per_round is None:
             return self.targets
-        generator = self.generator(number, "targets")
-        count = len(self.targets), self.targets_per_round
-        return self.targets.subset(np.sort(generator.choice(*count, replace=False)))
+        generator, n = self.generator(number, "targets"), len(self.targets)
+        drawn = generator.choice(n, self.targets_per_round, replace=False)
+        return self.targets.subset(np.sort(drawn))
 
 
 def check_targets(targets: Any, pool: Inputs, collate: Collate, called: str) -> Inputs:
-    """Inputs of their own, or whole numbers: rows of the pool. Labels, if any, are not read."""
+    """Targets are inputs, or whole numbers: rows of the pool. Their labels are not read."""
     if are_row_numbers(targets):
         rows = check_indices(as_numbers(targets), called, len(pool)).numpy()
         found = replace(pool.subset(rows), name=called)
@@ -211,26 +206,20 @@ def check_targets(targets: Any, pool: Inputs, collate: Collate, called: str) -> 
         found = Inputs.of(targets, called, collate=collate)
     if len(found) == 0:
         raise ValueError(f"{called} must not be empty. None is for strategies without targets.")
-    check_shape_of(found, pool)
+    if isinstance(found.data, Tensor) and isinstance(pool.data, Tensor):
+        its, own = tuple(found.data.shape), tuple(pool.data.shape)
+        if its[1:] != own[1:]:
+            raise ValueError(
+                f"pool and {called} must have inputs of one shape; got pool {own} and {called} "
+                f"{its}. (a) A single input needs a row of its own: x[None]. (b) A column of "
+                f"labels is no input. (c) If the network takes inputs of several sizes, give a "
+                f"dataset: list({called})."
+            )
     return found
 
 
-def check_shape_of(targets: Inputs, pool: Inputs) -> None:
-    """One network takes both: in tensors, items of one shape."""
-    if not isinstance(targets.data, Tensor) or not isinstance(pool.data, Tensor):
-        return
-    its, own = tuple(targets.data.shape), tuple(pool.data.shape)
-    if its[1:] != own[1:]:
-        raise ValueError(
-            f"pool and {targets.name} must have inputs of one shape; got pool {own} and "
-            f"{targets.name} {its}. (a) A single input needs a row of its own: x[None]. (b) A "
-            f"column of labels is no input. (c) If the network takes inputs of several sizes, "
-            f"give a dataset: list({targets.name})."
-        )
-
-
 def are_row_numbers(values: Any) -> bool:
-    """A vector of whole numbers, which no network takes as a row of inputs each; or a mask."""
+    """Whether these are whole numbers or a mask, in one dimension: they cannot be inputs."""
     if isinstance(values, Tensor):
         return values.ndim == 1 and not values.is_floating_point() and not values.is_complex()
     if isinstance(values, np.ndarray):

@@ -7,11 +7,9 @@ For members :math:`f^1, \dots, f^M` and their mean :math:`\bar f`,
 
 Lakshminarayanan et al. 2017; Gal and Ghahramani 2016; Holzmüller et al. 2023 (predictive kernel).
 
-Networks drawn by dropout: each leaves out the same units for every input.
-
-Masks that differ between inputs, as training has them, would make what is left out independent
-from input to input, and so the predictions' covariances zero. With masks that are fixed a draw is
-one function, and two inputs that depend on the same units vary together.
+A draw by dropout leaves out the same units for every input, so that it is one function, and two
+inputs that depend on the same units vary together. In training the masks differ between inputs:
+that would make the predictions independent, and their covariances zero.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +19,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from tellmost.finetune.embedding import evaluating
 from tellmost.finetune.inputs import call
@@ -33,28 +30,23 @@ FRACTION_BITS = 53  # of a float64
 
 
 class Masks:
-    """The masks of one draw, made when they are first needed."""
+    """The masks of one draw. They are made when they are first needed."""
 
     def __init__(self, seed: int, member: int) -> None:
         self._key = seed, member
         self._made: dict[tuple[int, torch.Size], Tensor] = {}
-        self._leaves_out = False
+        self.are_used = False  # whether a layer that leaves units out was called
 
     def drop(self, number: int, layer: nn.Module, x: Tensor) -> Tensor:
-        """x without the units that this draw leaves out at the layer of this number."""
+        """The values x without the units that this draw leaves out at the layer of this number."""
         shape = x.shape[1:]
         if isinstance(layer, CHANNELS):
             shape = torch.Size((x.shape[1], *(1 for _ in x.shape[2:])))
         key = number, shape
         if key not in self._made:
             self._made[key] = self._mask(number, shape, rate_of(layer), x)
-            self._leaves_out |= rate_of(layer) > 0
+            self.are_used |= rate_of(layer) > 0
         return x * self._made[key]
-
-    @property
-    def are_used(self) -> bool:
-        """Whether a layer that leaves units out was called."""
-        return self._leaves_out
 
     def _mask(self, number: int, shape: torch.Size, rate: float, like: Tensor) -> Tensor:
         seed, member = self._key
@@ -72,14 +64,18 @@ def rate_of(layer: nn.Module) -> float:
 
 @contextmanager
 def dropping(model: nn.Module, masks: Masks) -> Iterator[None]:
-    """The network in eval mode with the units of one draw left out."""
+    """Leaves out the units of one draw while the network runs in eval mode."""
     layers = [module for module in model.modules() if isinstance(module, (UNITS, *CHANNELS))]
     if not any(rate_of(layer) > 0 for layer in layers):
         raise ValueError(
             "Predictive(members) draws networks by dropout, but the model has no nn.Dropout "
             "(or Dropout1d, 2d, 3d) with p above 0. Give several networks: members=(first, ...)."
         )
-    handles = [leave_out(number, layer, masks) for number, layer in enumerate(layers)]
+
+    def hook(number: int) -> Callable[[nn.Module, tuple[Any, ...], Tensor], Tensor]:
+        return lambda layer, inputs, outputs: masks.drop(number, layer, outputs)
+
+    handles = [layer.register_forward_hook(hook(number)) for number, layer in enumerate(layers)]
     try:
         yield
     finally:
@@ -87,25 +83,16 @@ def dropping(model: nn.Module, masks: Masks) -> Iterator[None]:
             handle.remove()
 
 
-def leave_out(number: int, layer: nn.Module, masks: Masks) -> RemovableHandle:
-    def replace(module: nn.Module, inputs: tuple[Any, ...], outputs: Tensor) -> Tensor:
-        return masks.drop(number, module, outputs)
-
-    return layer.register_forward_hook(replace)
-
-
 @dataclass(frozen=True)
 class Predictive:
-    """Deviations of the members' outputs from their mean, M c numbers for each input.
+    """The deviations of the members' outputs from their mean, M c numbers for each input.
 
     Args:
         members: how many networks to draw by dropout; or the networks of an ensemble, which must
-            differ, on the device of the model. The model itself is no member unless it is among
-            them.
+            differ and be on the device of the model. The model is a member only if it is named.
         seed: of the units that are left out.
 
-    A draw leaves out the same units for every input. Dropout inside an attention that is no module
-    of its own is not seen, and so not drawn.
+    Dropout that is no module of its own, as inside an attention, is not seen and so not drawn.
     """
 
     members: int | Sequence[nn.Module] = 10
@@ -152,21 +139,16 @@ def by_dropout(model: nn.Module, draws: list[Masks]) -> Callable[[Any], Iterator
         for masks in draws:
             with dropping(model, masks):
                 outputs = call(model, batch)
-            check_used(masks)
+            if not masks.are_used:
+                raise ValueError(
+                    "Predictive(members) draws networks by dropout, but the model's forward pass "
+                    "calls none of its nn.Dropout layers with p above 0, so that all draws are "
+                    "the same. Call one (torch.nn.functional.dropout is not seen), or give "
+                    "several networks: members=(first, ...)."
+                )
             yield outputs
 
     return run
-
-
-def check_used(masks: Masks) -> None:
-    """Draws differ, and not by rounding alone."""
-    if not masks.are_used:
-        raise ValueError(
-            "Predictive(members) draws networks by dropout, but the model's forward pass calls "
-            "none of its nn.Dropout layers with p above 0, so that all draws are the same. Call "
-            "one (torch.nn.functional.dropout is not seen), or give several networks: "
-            "members=(first, ...)."
-        )
 
 
 def by_ensemble(members: Sequence[nn.Module]) -> Callable[[Any], Iterator[Tensor]]:

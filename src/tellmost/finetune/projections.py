@@ -2,14 +2,12 @@ r"""Random projections, under which inner products are kept on average.
 
 .. math:: \mathbb{E}\,\langle R x, R z \rangle = \langle x, z \rangle
 
-Dense: independent signs over :math:`\sqrt{q}` (Achlioptas 2003), with variance :math:`(\|x\|^2
-\|z\|^2 + \langle x, z \rangle^2 - 2 \sum_i x_i^2 z_i^2) / q`. CountSketch: each column is added to
-one of q with a sign (Charikar, Chen and Farach-Colton 2002), of the same variance, for a q-th of
-the work. Signs and places are functions of the seed and the column's number.
-
-Random bits that are a function of a seed and a number: the same on every device, in any order.
-
-The mixing is SplitMix64's (Steele, Lea and Flood 2014), in integers that wrap around.
+"dense" has independent signs over :math:`\sqrt{q}` (Achlioptas 2003); its variance is
+:math:`(\|x\|^2 \|z\|^2 + \langle x, z \rangle^2 - 2 \sum_i x_i^2 z_i^2) / q`. "countsketch" adds
+each column to one of q with a sign (Charikar, Chen and Farach-Colton 2002): it has the same
+variance, for a q-th of the work. Signs and places are functions of the seed and of the column's
+number, the same on every device and in any order. The mixing is SplitMix64's
+(Steele, Lea and Flood 2014), in integers that wrap around.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,12 +24,12 @@ from tellmost.shapes import Float, Int
 
 PROJECTION_BYTES = 64 * 2**20
 """Size of a block of a random projection; making it takes twice as much for its bits. One block is
-kept from batch to batch, others are made again."""
+kept from batch to batch, and the others are made again."""
 
 
 @runtime_checkable
 class InTiles(Protocol):
-    """An embedding whose points come in parts, as they may be too long to be held."""
+    """An embedding whose points come in parts, since they may be too long to be held."""
 
     def tiles_on(
         self, model: nn.Module
@@ -44,8 +42,8 @@ class Projected:
 
     Args:
         embedding: one whose points are compared by inner products.
-        dimension: q; inner products err by about :math:`\\|x\\| \\|z\\| / \\sqrt{q}`.
-        kind: "dense", or "countsketch" where points are long.
+        dimension: q. Inner products err by about :math:`\\|x\\| \\|z\\| / \\sqrt{q}`.
+        kind: "dense", or "countsketch" for long points.
         seed: of the projection.
     """
 
@@ -66,7 +64,9 @@ class Projected:
 
     @contextmanager
     def on(self, model: nn.Module) -> Iterator[Callable[[Any], Tensor]]:
-        project = (Dense if self.kind == "dense" else CountSketch)(self.dimension, self.seed)
+        project = (DenseProjection if self.kind == "dense" else CountSketch)(
+            self.dimension, self.seed
+        )
         with tiles_of(self.embedding, model) as tiles:
 
             def projected(batch: Any) -> Tensor:
@@ -90,7 +90,7 @@ class Projected:
 
 @contextmanager
 def tiles_of(embedding: Embedding, model: nn.Module) -> Iterator[Callable[[Any], Iterator[Tile]]]:
-    """Points in parts, or as one."""
+    """Gives the function from a batch to its points in parts, or in one part."""
     if isinstance(embedding, InTiles):
         with embedding.tiles_on(model) as tiles:
             yield tiles
@@ -99,8 +99,8 @@ def tiles_of(embedding: Embedding, model: nn.Module) -> Iterator[Callable[[Any],
             yield lambda batch: iter([Tile(0, 0, points_of(batch))])
 
 
-class Dense:
-    """Products with a matrix of signs, made block by block; its beginning is kept."""
+class DenseProjection:
+    """Products with a matrix of signs. It is made block by block, and its beginning is kept."""
 
     def __init__(self, dimension: int, seed: int) -> None:
         self._dimension, self._seed = dimension, seed
@@ -127,7 +127,7 @@ class Dense:
 
 
 class CountSketch:
-    """Sums of columns with signs, by their hash."""
+    """Sums of columns with signs; a hash of its number says to which sum a column belongs."""
 
     def __init__(self, dimension: int, seed: int) -> None:
         self._dimension, self._seed = dimension, seed
@@ -146,7 +146,7 @@ BITS = 64
 
 
 def wrapped(number: int) -> int:
-    """As a signed number of 64 bits."""
+    """The number as a signed one of 64 bits."""
     number %= 2**BITS
     return number - 2**BITS if number >= 2 ** (BITS - 1) else number
 
@@ -160,23 +160,20 @@ def mixed(numbers: Int[Tensor, "*size"], seed: int) -> Int[Tensor, "*size"]:
 
 
 def shifted(z: Int[Tensor, "*size"], by: int) -> Int[Tensor, "*size"]:
-    """To the right, with zeros coming in from the left."""
+    """Shift to the right; zeros come in from the left."""
     return (z >> by) & (2 ** (BITS - by) - 1)
 
 
 def signs(
     rows: Int[Tensor, " r"], columns: int, seed: int, dtype: torch.dtype
 ) -> Float[Tensor, "r c"]:
-    """1 or -1 for each row and column: a bit each of the words of a row.
+    """1 or -1 for each row and column, by a bit each of the random words of a row.
 
-    Bytes are looked up in a table of their eight signs, several times faster than bit by bit.
+    Bytes are looked up in a table of their eight signs, which is several times faster.
     """
     words = -(-columns // BITS)
     numbers = rows[:, None] * words + torch.arange(words, device=rows.device)
     octets = mixed(numbers, seed).view(torch.uint8).flatten().to(torch.int32)
-    return signs_of_bytes(dtype, rows.device)[octets].reshape(len(rows), -1)[:, :columns]
-
-
-def signs_of_bytes(dtype: torch.dtype, device: torch.device) -> Float[Tensor, "256 8"]:
-    bits = torch.arange(256, device=device)[:, None] >> torch.arange(8, device=device)
-    return (1 - 2 * (bits & 1)).to(dtype)
+    bits = torch.arange(256, device=rows.device)[:, None] >> torch.arange(8, device=rows.device)
+    signs_of_bytes = (1 - 2 * (bits & 1)).to(dtype)
+    return signs_of_bytes[octets].reshape(len(rows), -1)[:, :columns]

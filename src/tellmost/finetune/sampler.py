@@ -1,4 +1,4 @@
-"""TargetedSampler: chosen batches for a training loop of one's own."""
+"""TargetedSampler: chosen batches for the caller's own training loop."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,7 +12,6 @@ from tellmost.finetune.inputs import Collate, check_labels
 from tellmost.finetune.plan import RoundPlan
 from tellmost.finetune.strategies import BY_VTL, Strategy
 from tellmost.rows.opening import check_whole
-from tellmost.shapes import Int
 
 FORMAT = "tellmost-sampler-2"
 
@@ -20,13 +19,13 @@ FORMAT = "tellmost-sampler-2"
 class TargetedSampler(Sampler[list[int]]):
     """Batches of a dataset that tell most about the targets, as the network is now.
 
-    For ``torch.utils.data.DataLoader(dataset, batch_sampler=...)``, as torch's ``BatchSampler``:
-    it gives batches, and a loader that has it as ``sampler=`` makes batches of batches.
+    Give it to ``torch.utils.data.DataLoader(dataset, batch_sampler=...)``, like torch's
+    ``BatchSampler``: as ``sampler=`` the loader would make batches of batches.
 
     An epoch has every row at most once. A loader with workers asks for batches ahead of the
-    training, so that the network that chooses is a few batches old, and the state counts what was
-    asked for; without workers both are exact. Iterating anew starts an epoch, unless a state was
-    loaded: then it goes on from there.
+    training, so the network that chooses is a few batches old, and the state counts what was asked
+    for. Without workers both are exact. Iterating anew starts an epoch; after a state was loaded
+    it goes on from there.
     """
 
     def __init__(
@@ -49,13 +48,13 @@ class TargetedSampler(Sampler[list[int]]):
         """As in ``ActiveFineTuner``, but for what follows.
 
         Args:
-            model: the network that is being trained, looked at whenever batches are chosen.
+            model: the network that is being trained; it embeds whenever batches are chosen.
             pool: the dataset of the loader, or its inputs alone.
-            labels: what strategies see of the rows given out before, whose labels are -1 without.
+            labels: strategies see them for the rows given out before; None: they see -1.
             batch: rows in a batch; the last one of a pool has what is left.
-            batches: in an epoch; None for as many as the pool has.
-            refresh: batches that are chosen together, before the network is looked at again; from
-                candidates of at least so many batches.
+            batches: how many batches make an epoch; None for as many as the pool has.
+            refresh: how many batches are chosen together, before the network embeds again; the
+                candidates must be enough for so many.
             strategy: what chooses; where none is given, ``Targeted("vtl",
                 normalize="center+unit")``, as in ``ActiveFineTuner``.
         """
@@ -73,18 +72,24 @@ class TargetedSampler(Sampler[list[int]]):
         self._labels = None if labels is None else check_labels(labels, self._plan.pool)
         self._batch = check_whole(batch, "batch")
         self._refresh = check_whole(refresh, "refresh")
-        self._batches = check_batches(batches, len(self._plan.pool), self._batch)
+        most = -(-len(self._plan.pool) // self._batch)
+        self._batches = most if batches is None else check_whole(batches, "batches")
+        if self._batches > most:
+            raise ValueError(
+                f"batches must be at most those of the pool, {most} of {self._batch} rows; got "
+                f"{self._batches}. An epoch has every row at most once."
+            )
         self._epoch = 0
         self._given: list[list[int]] = []  # batches of this epoch
         self._ahead: list[list[int]] = []  # chosen, and not yet given
         self._is_resumed = False
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
+        """How many batches an epoch has."""
         return self._batches
 
     def __iter__(self) -> Iterator[list[int]]:
-        """The batches that are left of this epoch, or those of the next."""
+        """The batches that are left of this epoch, or those of the next one."""
         if not self._is_resumed and self._given:
             self._epoch, self._given, self._ahead = self._epoch + 1, [], []
         self._is_resumed = False
@@ -125,24 +130,7 @@ class TargetedSampler(Sampler[list[int]]):
         open_rows = np.setdiff1d(np.arange(len(self._plan.pool)), given)
         wanted = self._batch * min(self._refresh, self._batches - len(self._given))
         candidates = self._plan.draw(number, open_rows, at_least=wanted)
-        inputs = self._plan.inputs_of(
-            self._model, number, candidates, given, self._labels_of(given)
-        )
+        labels = np.full(len(given), -1) if self._labels is None else self._labels(given)
+        inputs = self._plan.inputs_of(self._model, number, candidates, given, labels)
         rows = candidates[self._plan.choose(inputs, wanted)].tolist()
         return [rows[i : i + self._batch] for i in range(0, len(rows), self._batch)]
-
-    def _labels_of(self, rows: Int[np.ndarray, " o"]) -> Int[np.ndarray, " o"]:
-        return np.full(len(rows), -1) if self._labels is None else self._labels(rows)
-
-
-def check_batches(batches: Any, n: int, batch: int) -> int:
-    most = -(-n // batch)
-    if batches is None:
-        return most
-    count = check_whole(batches, "batches")
-    if count > most:
-        raise ValueError(
-            f"batches must be at most those of the pool, {most} of {batch} rows; got {count}. An "
-            f"epoch has every row at most once."
-        )
-    return count

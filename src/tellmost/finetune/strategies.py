@@ -1,9 +1,4 @@
-"""What chooses the inputs of a round: a strategy, and what it sees.
-
-What tells one strategy, or sampler of candidates, from another, as text.
-
-Choosing by a decision rule on what the network makes of the inputs.
-"""
+"""Strategies, which choose the inputs of a round; what they see of it; and Targeted, by a rule."""
 
 import re
 import warnings
@@ -32,21 +27,21 @@ Part = Literal["candidates", "targets", "observed", "labelled"]
 
 @dataclass(frozen=True, eq=False)
 class RoundInputs:
-    """A round as a strategy sees it. What the network says of the inputs is computed once."""
+    """What a strategy sees of a round. Each embedding of each part is computed once."""
 
     model: nn.Module
     candidates: Inputs
-    targets: Inputs | None  # those of this round
-    observed: Inputs  # what was labelled and trained on in earlier rounds; may be empty
+    targets: Inputs | None  # of this round
+    observed: Inputs  # what was labelled and trained on in earlier rounds; it may be empty
     observed_labels: Int[np.ndarray, " o"]
-    labelled: Inputs  # that, and what cost a label but is outside the task
-    seed: int  # of this round: the same state gives the same number
+    labelled: Inputs  # what was observed, and what cost a label but is outside the task
+    seed: int  # of this round; the same state gives the same number
     batch_size: int = 256
     watch: Stopwatch = field(default_factory=Stopwatch, repr=False)
     _made: dict[Any, Embedded] = field(default_factory=dict, repr=False)
 
     def embed(self, part: Part, embedding: Embedding) -> Embedded:
-        """The points of one of the round's inputs, kept for whoever asks again."""
+        """The points of one part of the round, kept for whoever asks again."""
         inputs: Inputs | None = getattr(self, part)
         if inputs is None:
             raise ValueError("this strategy chooses with regard to targets: give targets=.")
@@ -58,7 +53,7 @@ class RoundInputs:
 
     @property
     def generator(self) -> np.random.Generator:
-        """For random choices of this round; starts afresh each time it is asked for."""
+        """For random choices of this round. It starts afresh each time it is asked for."""
         return np.random.default_rng(self.seed)
 
 
@@ -70,7 +65,7 @@ class Strategy(Protocol):
     def name(self) -> str: ...
 
     def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
-        """Positions among the round's candidates, each once, in the order chosen."""
+        """Positions among the candidates, each at most once, in the order chosen."""
 
 
 def check_strategy(strategy: Any) -> Strategy:
@@ -83,7 +78,7 @@ def check_strategy(strategy: Any) -> Strategy:
 
 
 def check_choice(chosen: Any, n: int, k: int, strategy: Strategy) -> Int[np.ndarray, " k"]:
-    """A strategy of the caller's own may be wrong, and must not spoil a run by it."""
+    """The positions that a strategy chose; the caller's own strategy may be wrong."""
     positions = np.asarray(chosen)
     is_vector = positions.shape == (k,) and np.issubdtype(positions.dtype, np.integer)
     is_right = is_vector and len(np.unique(positions)) == k
@@ -96,9 +91,10 @@ def check_choice(chosen: Any, n: int, k: int, strategy: Strategy) -> Int[np.ndar
 
 
 def describe(thing: Any) -> str:
-    """Its class and options, the same in every process: without addresses, and arrays by digest.
+    """What tells one strategy, or drawer of candidates, from another: its class and options.
 
-    Of an object without a repr of its own nothing is known but its class and its ``name``.
+    The text is the same in every process: it has no addresses, and arrays appear by their digest.
+    An object without a repr of its own is known by its class and its ``name`` alone.
     """
     if isinstance(thing, Tensor | np.ndarray):
         return f"tensor{tuple(thing.shape)}:{digest(torch.as_tensor(thing).detach().double())}"
@@ -119,12 +115,12 @@ class Targeted:
     """Prefers what tells most about the targets: ``tm.select`` on embeddings of the network.
 
     Hübotter et al. 2024, Sec. 4 and Alg. 1: f is taken to be linear in the embedding, with
-    Gaussian weights, to guide the choice and for nothing else. The paper's ITL for networks is
-    about noisy targets: ``Targeted("itl-y")``. Its noise is a standard deviation, ``noise_std``;
-    the default here is ``noise_ratio`` 1, that of ``tm.select``. It is far too large where
+    Gaussian weights. The model guides the choice, and is used for nothing else. The paper's ITL
+    for networks is about noisy targets: ``Targeted("itl-y")``, with a small ``noise_std``. The
+    default here is the ``noise_ratio`` 1 of ``tm.select``, which is far too large where
     activations share a large mean, as behind a ReLU: give ``noise_std``, or take the mean away
-    with ``normalize="center+unit"`` (results/digits-network), as loops do where no strategy is
-    given. ``Targeted()`` itself takes nothing away.
+    with ``normalize="center+unit"`` (results/digits-network). Loops do that where no strategy is
+    given; ``Targeted()`` itself takes nothing away.
     """
 
     rule: str | Rule = "vtl"
@@ -135,7 +131,7 @@ class Targeted:
     noise_std: float | None = None
     normalize: str | None = None
     conditional: bool = True  # False: the k best by their first score, top-b in the paper
-    observed: bool = False  # True: conditioned on what earlier rounds trained on
+    observed: bool = False  # True: the choice is conditioned on what earlier rounds trained on
 
     def __post_init__(self) -> None:
         check_rule(self.rule)
@@ -158,7 +154,9 @@ class Targeted:
         weigh = self._weigh(inputs)
         candidates = weigh(made)
         self._check_normalize(candidates)
-        targets = weigh(inputs.embed("targets", self.embedding)) if aims(rule, inputs) else None
+        targets = None
+        if rule.needs_targets or inputs.targets is not None:  # ``select`` says so if it needs them
+            targets = weigh(inputs.embed("targets", self.embedding))
         observed = None
         if self.observed and len(inputs.observed):
             observed = weigh(inputs.embed("observed", self.embedding)).points
@@ -179,7 +177,7 @@ class Targeted:
             ).indices
 
     def _check_normalize(self, candidates: Embedded) -> None:
-        """Rows that are no features, such as residuals beside activations, cannot be scaled."""
+        """Points with a kernel of their own, such as [residual, feature], cannot be normalised."""
         if self.normalize is None or isinstance(candidates.kernel, Linear | None):
             return
         raise ValueError(
@@ -189,7 +187,7 @@ class Targeted:
         )
 
     def _weigh(self, inputs: RoundInputs) -> Weigh:
-        """What gives points the kernel of this round."""
+        """The function that gives points the kernel of this round."""
         if self.covariance is None:
             return lambda embedded: embedded
         labels = inputs.observed_labels
@@ -200,7 +198,7 @@ class Targeted:
             )
         with inputs.watch.measure("embedding"):
             if len(labels) == 0 and isinstance(self.covariance, LaplaceCovariance):
-                # what could not be fitted later is said before labels are bought
+                # an error of a later fit comes before labels are bought
                 self.covariance.check_network(inputs.model, inputs.candidates, self.embedding)
             return self.covariance.fit(
                 inputs.model,
@@ -233,10 +231,5 @@ def check_covariance(covariance: Any, *, observed: bool, normalize: str | None) 
         )
 
 
-def aims(rule: Rule, inputs: RoundInputs) -> bool:
-    """Whether the choice is about targets; without them ``select`` says so if it has to be."""
-    return rule.needs_targets or inputs.targets is not None
-
-
 BY_VTL = Targeted(normalize="center+unit")
-"""What chooses where nothing else is said: VTL without the mean that activations share."""
+"""The default strategy of loops: VTL without the mean that activations share."""

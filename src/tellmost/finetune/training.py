@@ -1,7 +1,4 @@
-"""The caller's trainer: what it is given, and what is made sure of around it.
-
-Where the seconds of a round go.
-"""
+"""The caller's trainer and evaluation: what they are given, and what is checked around them."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +16,7 @@ from tellmost.finetune.inputs import Inputs, device_of, input_of
 from tellmost.shapes import Int
 
 Trainer = Callable[[nn.Module, Any, Tensor, int], Mapping[str, float] | None]
-"""``train(model, inputs, labels, round)``; may return metrics."""
+"""``train(model, inputs, labels, round)``, which may return metrics."""
 
 Evaluation = Callable[[nn.Module], Mapping[str, float]]
 
@@ -37,13 +34,6 @@ class Examples(Dataset[Any]):
         return input_of(self._inputs.data[int(self._inputs.rows[position])])
 
 
-def examples_of(inputs: Inputs, device: torch.device) -> Any:
-    """What a trainer is given: a tensor on the device if the pool is one, else a dataset."""
-    if isinstance(inputs.data, Tensor):
-        return inputs.batch(np.arange(len(inputs)), device)
-    return Examples(inputs)
-
-
 def check_trainer(train: Any) -> Trainer:
     if isinstance(train, type) or not callable(train):
         raise TypeError(
@@ -54,7 +44,7 @@ def check_trainer(train: Any) -> Trainer:
 
 
 def loader_of(train: Trainer) -> Callable[[Any], None]:
-    """What takes a saved state of the trainer."""
+    """The method of the trainer that takes a saved state."""
     load = getattr(train, "load_state_dict", None)
     if load is None:
         raise TypeError(
@@ -74,25 +64,26 @@ def run_trainer(
     *,
     seed: int,
 ) -> Any:
-    """Train in place; torch's generators are seeded for it, and put back afterwards.
+    """Train the model in place, and return what the trainer returned, which is not checked yet.
 
-    Returns what the trainer did, to be checked once it counts as trained.
+    The trainer is given a tensor on the model's device if the pool is a tensor, else a dataset.
     """
     device = device_of(model)
     with seeded(seed, device):
-        examples, numbers = examples_of(inputs, device), torch.from_numpy(labels).to(device)
-        return train(model, examples, numbers, number)
+        is_tensor = isinstance(inputs.data, Tensor)
+        examples = inputs.batch(np.arange(len(inputs)), device) if is_tensor else Examples(inputs)
+        return train(model, examples, torch.from_numpy(labels).to(device), number)
 
 
 def run_evaluation(evaluate: Evaluation, model: nn.Module, *, seed: int) -> dict[str, float]:
-    """Metrics of the model in eval mode, without gradients."""
+    """The metrics of the model in eval mode, without gradients."""
     with seeded(seed, device_of(model)), evaluating(model), torch.no_grad():
         return check_metrics(evaluate(model), "evaluate")
 
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Torch's generators of the CPU and of this device start from the seed within."""
+    """Seeds torch's generators of the CPU and of this device, and puts them back afterwards."""
     is_cuda = device.type == "cuda"
     with torch.random.fork_rng(devices=[device] if is_cuda else []):
         torch.default_generator.manual_seed(seed)
@@ -103,26 +94,22 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
 
 
 def devices_of(model: nn.Module) -> set[torch.device]:
-    tensors = [*model.parameters(), *model.buffers()]
-    return {tensor.device for tensor in tensors}
+    return {tensor.device for tensor in (*model.parameters(), *model.buffers())}
 
 
 def check_devices(model: nn.Module, devices: set[torch.device], when: str) -> None:
-    """The model is where it was when it was given."""
+    """The model is still where it was when it was given."""
     if devices_of(model) != devices:
+        was, now = (" and ".join(sorted(map(str, d))) for d in (devices, devices_of(model)))
         raise ValueError(
-            f"the model must stay on its device; it was given on {in_words(devices)}, and "
-            f"{when} it is on {in_words(devices_of(model))}. Move the model before it is given, "
-            f"and move batches to it in train and evaluate."
+            f"the model must stay on its device; it was given on {was}, and {when} it is on "
+            f"{now}. Move the model before it is given, and move batches to it in train and "
+            f"evaluate."
         )
 
 
-def in_words(devices: set[torch.device]) -> str:
-    return " and ".join(sorted(map(str, devices)))
-
-
 def check_metrics(made: Any, name: str) -> dict[str, float]:
-    """Numbers by name, for the history."""
+    """Numbers by name, for the history. A trainer may also return None."""
     if made is None and name == "train":
         return {}
     if not isinstance(made, Mapping):
@@ -148,10 +135,10 @@ def as_number(value: Any, name: str) -> float:
 
 
 class Stopwatch:
-    """Seconds per activity. An activity within another counts for itself alone."""
+    """Counts the seconds of each activity. An inner activity does not count for the outer one."""
 
     def __init__(self, device: torch.device | None = None) -> None:
-        """``device``: one whose work is waited for, if it is a GPU."""
+        """``device``: if it is a GPU, its work is waited for."""
         self._device = device
         self.seconds: dict[str, float] = {}
         self._within = [0.0]  # seconds of inner activities, for each that is under way

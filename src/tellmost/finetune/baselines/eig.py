@@ -1,4 +1,4 @@
-r"""EIG: how much surer of the targets the classifier would be, had it been trained on x.
+r"""EIG: how much surer of the targets the classifier would be if it were trained on x.
 
 .. math::
     \frac1{|A|} \sum_{a \in A} \Big( H(p(a; \theta))
@@ -6,7 +6,7 @@ r"""EIG: how much surer of the targets the classifier would be, had it been trai
     \theta_{x, y} = \theta - \eta\, \nabla_{\theta'} \ell(f(x; \theta), y)
 
 Mehta et al. 2022; one gradient step on the last layer's parameters :math:`\theta'` for every label
-y, as in Hübotter et al. 2024, App. "Baselines". No step is ever taken: the gradient is
+y, as in Hübotter et al. 2024, App. "Baselines". No step is ever taken. The gradient is
 :math:`(p(x) - e_y)\, \phi(x)^\top`, so that the targets' logits become
 
 .. math:: f(a) - \eta\, \phi(x)^\top \phi(a)\, (p(x) - e_y),
@@ -37,14 +37,14 @@ from tellmost.shapes import Float, Int
 
 @dataclass(frozen=True)
 class EIG:
-    """Prefer what a gradient step on would make the classifier surest of the targets.
+    """Prefer the candidate whose gradient step makes the classifier surest of the targets.
 
-    The formula is that of this file. The scores are signed, since a step may also leave the
-    targets less certain; each candidate is scored by itself, so nothing keeps a batch apart.
+    The formula stands at the top of this file. The scores are signed, since a step may also leave
+    the targets less certain. Each candidate is scored by itself, so nothing keeps a batch diverse.
 
     Args:
-        learning_rate: of the step, of plain gradient descent; the default is that of the paper's
-            training.
+        learning_rate: the rate of a step of plain gradient descent; the default is that of the
+            paper's training.
         layer: the name of the last layer; None: the one that is detected.
     """
 
@@ -70,7 +70,7 @@ class EIG:
         return find_largest(expected_information(logits.softmax(dim=1), of_targets, step), k)
 
     def _features(self, inputs: RoundInputs, part: Part, classes: int) -> Float[Tensor, "n d"]:
-        """What the last layer sees, and a 1 for its bias: the other part of a gradient."""
+        """What the last layer is given, and a 1 for its bias: the other factor of a gradient."""
         points = inputs.embed(part, LossGradients(self.layer)).points
         return torch.as_tensor(points)[:, classes:].to(torch.float64)
 
@@ -80,8 +80,10 @@ def expected_information(
     of_targets: Float[Tensor, "m c"],
     step: Float[Tensor, "n m"],
 ) -> Float[Tensor, " n"]:
-    """Of candidates with these predictions about targets with these logits, in nats per target;
-    ``step`` is the learning rate times inner products of features."""
+    """What each candidate, with these predictions, tells about the targets, in nats per target.
+
+    ``step`` is the learning rate times the inner products of features.
+    """
     before = entropy(of_targets).mean()
     found = probabilities.new_empty(len(probabilities))
     for start, stop in spans(len(found), max(numerics.CHUNK_BYTES // (8 * of_targets.numel()), 1)):
@@ -94,7 +96,7 @@ def expected_information(
 def entropy_of_raised(
     logits: Float[Tensor, "b m c"], rise: Float[Tensor, "b m 1"]
 ) -> Float[Tensor, "b m c"]:
-    """The entropy of the prediction had the logit of the one class been higher, for each class."""
+    """For each class, the entropy of the prediction if the logit of that class rose."""
     log_p, log_others = logits.log_softmax(dim=2), log_complement(logits)
     p, others = log_p.exp(), log_others.exp()
     rest = entropy(logits)[..., None] - two_way_entropy(p, others)
@@ -105,7 +107,7 @@ def entropy_of_raised(
 
 
 def log_complement(logits: Float[Tensor, "b m c"]) -> Float[Tensor, "b m c"]:
-    """log(1 - p) of each class, as a sum of the others where p is near one."""
+    """log(1 - p) of each class; where p is near one it is made from the sum of the others."""
     log_p = logits.log_softmax(dim=2)
     likeliest = log_p.argmax(dim=2, keepdim=True)
     of_likeliest = log_p.scatter(2, likeliest, -torch.inf).logsumexp(dim=2, keepdim=True)
@@ -113,5 +115,5 @@ def log_complement(logits: Float[Tensor, "b m c"]) -> Float[Tensor, "b m c"]:
 
 
 def two_way_entropy(p: Tensor, others: Tensor) -> Tensor:
-    """Of an outcome of probability p against all others."""
+    """The entropy of an outcome of probability p against all others."""
     return torch.special.entr(p) + torch.special.entr(others)
