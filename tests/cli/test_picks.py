@@ -24,7 +24,7 @@ from files_of_points import (
 from tellmost.cli.labels import match_ids
 from tellmost.cli.picks import check_picks_path, write_picks
 from tellmost.cli.reading import read_records
-from tellmost.rows.opening import open_source
+from tellmost.rows.sources import open_source
 from tellmost.selecting.replay import nearest_targets
 
 TARGETS = np.random.default_rng(1).normal(size=(3, D))

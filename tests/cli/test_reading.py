@@ -25,8 +25,7 @@ from files_of_points import (
     write_parquet,
 )
 from tellmost.cli.reading import read_records
-from tellmost.rows.opening import open_source
-from tellmost.rows.sources import NamedArray
+from tellmost.rows.sources import NamedArray, open_source
 
 TARGETS = np.random.default_rng(1).normal(size=(2, D))
 PICKS = tm.select(ROWS, TARGETS, 4).indices

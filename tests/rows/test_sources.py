@@ -9,8 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellmost.rows.opening import open_source
-from tellmost.rows.sources import HeldRows, NamedArray, hold, spans
+from tellmost.rows.sources import HeldRows, NamedArray, hold, open_source, spans
 
 N, D = 53, 3
 ROWS = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
@@ -193,7 +192,7 @@ def test_a_tensor_is_not_copied():
 
 def test_holding_reads_once_and_keeps_the_names(tmp_path):
     source = open_source(as_npy(tmp_path, ROWS), "pool")
-    held = hold(source, torch.device("cpu"), list(spans(N, 10)))
+    held = hold(source, torch.device("cpu"), 10)
     assert isinstance(held, HeldRows) and held.passes == 1.0
     assert held.where(4) == "row 4 of rows.npy"
     np.testing.assert_array_equal(held.held.numpy(), ROWS)

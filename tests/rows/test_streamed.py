@@ -232,8 +232,7 @@ def test_a_file_that_changes_while_it_is_read_is_named(act, kind, said, tmp_path
 
 
 def test_a_file_cut_short_within_a_pass_is_named_with_the_row(tmp_path):
-    from tellmost.rows.opening import open_source
-    from tellmost.rows.sources import spans
+    from tellmost.rows.sources import open_source, spans
 
     path = save(tmp_path, rows_of(0, 4_000))
     source = open_source(path, "pool")

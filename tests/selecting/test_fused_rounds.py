@@ -9,6 +9,7 @@ import torch
 
 import tellmost as tm
 from problems import clustered
+from tellmost.rows.pool import Pool
 
 pytestmark = [
     pytest.mark.kernels,
@@ -27,7 +28,8 @@ RULES = ["itl", "itl-y", "vtl", "uncertainty", "undirected-itl"]
 def fused(monkeypatch):
     """Let the kernels work on rows in the memory of the CPU."""
 
-    def accept(data: torch.Tensor | None) -> bool:
+    def accept(pool: Pool) -> bool:
+        data = pool.held
         return data is not None and data.ndim == 2 and data.is_floating_point()
 
     from triton.runtime import interpreter
@@ -40,13 +42,7 @@ def fused(monkeypatch):
         scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
 
     monkeypatch.setattr(interpreter, "_patch_lang_tensor", patch_for_numpy)
-    for place in (
-        "rows.pool",
-        "rows.survey",
-        "posterior.weight_tracker",
-        "selecting.fused_rounds",
-    ):
-        monkeypatch.setattr(f"tellmost.{place}.can_fuse", accept)
+    monkeypatch.setattr(Pool, "is_fused", property(accept))
 
 
 def both(monkeypatch, *arguments, **options) -> tuple[tm.Selection, tm.Selection]:

@@ -98,7 +98,7 @@ def test_block_size_and_threads_never_change_the_picks(rule, kernel, monkeypatch
     for size, count in ((2**23, 2), (2**15, 1), (3 * 2**14, 2)):
         monkeypatch.setattr(numerics, "BLOCK_BYTES", size)
         monkeypatch.setattr(numerics, "CHUNK_BYTES", size)
-        monkeypatch.setattr("tellmost.rows.survey.SMALL_POOL_BYTES", 0)
+        monkeypatch.setattr("tellmost.rows.checks.SMALL_POOL_BYTES", 0)
         torch.set_num_threads(count)
         chosen = tm.select(pool, targets, 12, rule=rule, kernel=KERNELS[kernel], noise_ratio=0.1)
         picks.append(chosen.indices.tolist())
@@ -205,7 +205,7 @@ def test_normalising_on_the_fly_equals_normalising_first(
     normalize, candidates, is_large, monkeypatch
 ):
     if is_large:
-        monkeypatch.setattr("tellmost.rows.survey.SMALL_POOL_BYTES", 0)
+        monkeypatch.setattr("tellmost.rows.checks.SMALL_POOL_BYTES", 0)
     pool, targets = clustered(300, 9, 5, dtype=np.float64)
     pool[7] = 0.0
     outside = pool[:3] + 0.1

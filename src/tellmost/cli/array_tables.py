@@ -18,10 +18,9 @@ import torch
 from torch import Tensor
 
 from tellmost.cli.records import Records, check_named, listed
-from tellmost.rows.files import TYPES
-from tellmost.rows.opening import open_source
+from tellmost.rows.files import TYPES, File, check_there, choose_name, open_filled
 from tellmost.rows.parquet import OpenedParquet, import_pyarrow, is_vector
-from tellmost.rows.sources import File, NamedArray, check_there, choose_name, open_filled
+from tellmost.rows.sources import NamedArray, open_source
 from tellmost.shapes import Int
 
 

@@ -28,9 +28,10 @@ from tellmost.cli.records import (
 )
 from tellmost.cli.text_formats import Delimited, JsonLines
 from tellmost.cli.text_tables import TextTable, read_lines, suffix_of
-from tellmost.rows.opening import check_indices, open_source, read_array
+from tellmost.rows.checks import check_indices
+from tellmost.rows.files import File, check_there, open_filled
 from tellmost.rows.pool import Pool
-from tellmost.rows.sources import File, check_there, open_filled
+from tellmost.rows.sources import open_source, read_array
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Int, Shaped
 

@@ -13,7 +13,8 @@ from tellmost.cli.embedding import Progress, embed_texts
 from tellmost.cli.records import Records, check_ids, check_named, listed, name_place
 from tellmost.cli.text_formats import Delimited, JsonLines
 from tellmost.cli.text_tables import TextFormat, TextTable, read_body, suffix_of
-from tellmost.rows.sources import File, NamedArray, check_there, open_filled
+from tellmost.rows.files import File, check_there, open_filled
+from tellmost.rows.sources import NamedArray
 from tellmost.shapes import Shaped
 
 ARRAYS = (".npy", ".npz", ".safetensors")

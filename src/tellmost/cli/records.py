@@ -16,7 +16,7 @@ import numpy as np
 
 from tellmost.cli.embedding import is_whole_text
 from tellmost.cli.text_tables import Where
-from tellmost.rows.sources import File
+from tellmost.rows.files import File
 from tellmost.shapes import Float, Int, Shaped
 
 

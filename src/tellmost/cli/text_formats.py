@@ -12,7 +12,7 @@ from typing import Any
 
 from tellmost.cli.records import check_named, is_number, listed
 from tellmost.cli.text_tables import read_lines, suffix_of
-from tellmost.rows.sources import File
+from tellmost.rows.files import File
 
 LEAST_COUNTED = 8  # a point that reads 0, 1, 2, ... 7 is a header without doubt
 LOOKED_AT = 100  # rows that show which columns hold numbers

@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from tellmost.rows.sources import File
+from tellmost.rows.files import File
 from tellmost.shapes import Float, Int
 
 MARK = b"\xef\xbb\xbf"  # some programs begin UTF-8 files with it

@@ -17,7 +17,7 @@ from tellmost.evaluation.health import draw_rows
 from tellmost.evaluation.probes import center_and_scale, fit_logistic, predict_numbers
 from tellmost.kernels import Kernel
 from tellmost.kernels.linear import check_kernel, matrix_size
-from tellmost.rows.opening import check_whole
+from tellmost.rows.checks import check_whole
 from tellmost.rules import Rule
 from tellmost.running.processes import ALONE
 from tellmost.running.progress import ProgressLine

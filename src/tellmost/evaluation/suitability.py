@@ -19,7 +19,7 @@ from tellmost.evaluation.statistics import (
     number,
     percent,
 )
-from tellmost.rows.opening import check_positive, check_whole
+from tellmost.rows.checks import check_positive, check_whole
 from tellmost.running.progress import working
 from tellmost.selecting.task import check_variance
 

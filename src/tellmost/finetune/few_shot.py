@@ -23,7 +23,7 @@ from tellmost.finetune.training import (
     devices_of,
     run_trainer,
 )
-from tellmost.rows.opening import check_whole
+from tellmost.rows.checks import check_whole
 from tellmost.running.progress import ProgressLine
 from tellmost.shapes import Float, Int
 

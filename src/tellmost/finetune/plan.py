@@ -17,7 +17,7 @@ from tellmost.finetune.strategies import (
 )
 from tellmost.finetune.training import Stopwatch
 from tellmost.learner.arguments import check_seed
-from tellmost.rows.opening import check_indices, check_whole
+from tellmost.rows.checks import check_indices, check_whole
 from tellmost.shapes import Int
 
 

@@ -11,7 +11,7 @@ from tellmost.finetune.history import check_same, read_batches
 from tellmost.finetune.inputs import Collate, check_labels
 from tellmost.finetune.plan import RoundPlan
 from tellmost.finetune.strategies import BY_VTL, Strategy
-from tellmost.rows.opening import check_whole
+from tellmost.rows.checks import check_whole
 
 FORMAT = "tellmost-sampler-2"
 

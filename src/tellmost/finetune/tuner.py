@@ -41,7 +41,7 @@ from tellmost.finetune.training import (
     run_evaluation,
     run_trainer,
 )
-from tellmost.rows.opening import check_distinct, check_indices, check_whole
+from tellmost.rows.checks import check_distinct, check_indices, check_whole
 from tellmost.running.progress import ProgressLine
 from tellmost.shapes import Int
 

@@ -26,7 +26,8 @@ from tellmost.kernels.kernel import Points
 from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.posterior.gp import GP
 from tellmost.posterior.problem import State
-from tellmost.rows.opening import check_rows, read_array
+from tellmost.rows.checks import check_rows
+from tellmost.rows.sources import read_array
 from tellmost.rules import ITL, VTL
 from tellmost.selecting.arguments import check_weights
 from tellmost.shapes import Float

@@ -33,7 +33,8 @@ from tellmost.integrations.gpytorch import GPyTorchKernel, Logarithmic, from_gpy
 from tellmost.kernels import Kernel, Matern, Scaled
 from tellmost.kernels.linear import check_kernel, matrix_size
 from tellmost.posterior.gp import GP, Mean, check_noise_std
-from tellmost.rows.opening import check_rows, check_vector, read_array
+from tellmost.rows.checks import check_rows, check_vector
+from tellmost.rows.sources import read_array
 from tellmost.shapes import Float
 
 LEAST_FITTED = 4

@@ -17,7 +17,7 @@ from tellmost.kernels.linear import matrix_size
 from tellmost.learner.record import OUTSIDE, Noise, Told, single_rows
 from tellmost.numerics import SOBOL_POINTS
 from tellmost.posterior.gp import Data
-from tellmost.rows.opening import (
+from tellmost.rows.checks import (
     check_all_positive,
     check_indices,
     check_matrix_rows,
@@ -25,9 +25,8 @@ from tellmost.rows.opening import (
     check_rows,
     check_vector,
     kind_of,
-    read_array,
 )
-from tellmost.rows.sources import as_tensor
+from tellmost.rows.sources import as_tensor, read_array
 from tellmost.rules import KMeansPlusPlus, Random, Rule
 from tellmost.selecting.arguments import check_candidates, check_points
 from tellmost.shapes import Bool, Float

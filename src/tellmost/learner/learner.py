@@ -40,7 +40,7 @@ from tellmost.posterior.floor import compute_floor
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.gp import GP, Belief, as_gp
 from tellmost.posterior.problem import TARGET_FIELDS, Observation, Problem
-from tellmost.rows.opening import check_positive, check_whole
+from tellmost.rows.checks import check_positive, check_whole
 from tellmost.rows.pool import Pool
 from tellmost.rules import Rule, targets_in_pool
 from tellmost.running.processes import Alone, Place

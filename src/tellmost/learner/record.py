@@ -18,7 +18,7 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import UNINFORMATIVE
-from tellmost.rows.opening import check_all_positive, check_positive, check_vector
+from tellmost.rows.checks import check_all_positive, check_positive, check_vector
 from tellmost.running.writing import written_whole
 from tellmost.shapes import Float
 from tellmost.targets.box import Box

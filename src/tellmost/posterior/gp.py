@@ -33,7 +33,7 @@ from tellmost.kernels.linear import check_kernel
 from tellmost.kernels.written import describe, write
 from tellmost.numerics import nonnegative
 from tellmost.posterior.function_tracker import FunctionTracker
-from tellmost.rows.opening import NOT_NUMBERS, check_positive, check_vector, kind_of
+from tellmost.rows.checks import NOT_NUMBERS, check_positive, check_vector, kind_of
 from tellmost.shapes import Bool, Float, Int
 
 SAMPLED_VARIANCE = 1e-12

@@ -13,7 +13,7 @@ from tellmost import numerics
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import ZERO_VARIANCE, nonnegative
-from tellmost.rows.pool import Pool, Rows
+from tellmost.rows.pool import Pool
 from tellmost.rows.sources import spans
 from tellmost.running.processes import Place
 from tellmost.shapes import Float, Int
@@ -41,7 +41,7 @@ class Problem:
     """
 
     kernel: Kernel
-    rows: Pool | Rows
+    rows: Pool
     noise_variance: Float[Tensor, " n"]  # one entry per row; a scalar is an expanded view
     prior_variance: Float[Tensor, " n"]  # k(x, x) of each row; not to be changed
     place: Place  # of the rows among those of all processes, by which they are numbered

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.gpu import can_fuse
 from tellmost.posterior import function_space
 from tellmost.posterior.columns_ahead import ColumnsAhead, Draft, RowsAtHand, columns_ahead
 from tellmost.posterior.nearness import Chosen, RunningNearness, fixed_fields, fixed_fields_of_all
@@ -290,7 +289,7 @@ class WeightTracker:
         if isinstance(run, RunningNearness):
             return run.fill_without_rows()
         start = run.start()
-        if start is None or (start.has_products and not can_fuse(self._rows.held)):
+        if start is None or (start.has_products and not self._rows.is_fused):
             return False
         run.values.copy_(self.problem.prior_variance if start.uses_prior else torch.zeros(1))
         for vectors, sign in ((start.plus, 1.0), (start.minus, -1.0)):

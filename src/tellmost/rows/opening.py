@@ -1,36 +1,21 @@
-"""From what the caller gave to a source of rows; large files are not read here.
-
-Numbers, vectors and arrays of the right kind, shape and range.
-"""
+"""Files, lists of files and iterables of blocks, opened as sources of rows."""
 
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.kernels import Kernel
-from tellmost.kernels.linear import matrix_size
-from tellmost.rows.files import open_npy, open_safetensors
+from tellmost.rows.caller_blocks import CallerBlocks
+from tellmost.rows.files import File, check_there, open_filled, open_npy, open_safetensors
 from tellmost.rows.parquet import ParquetFile
-from tellmost.rows.pool import Pool
-from tellmost.rows.sources import (
-    File,
-    HeldRows,
-    NamedArray,
-    Reader,
-    Source,
-    as_tensor,
-    check_there,
-    open_filled,
-)
-from tellmost.rows.streamed import CallerBlocks, Shards, StreamedRows
-from tellmost.rows.survey import check_finite
-from tellmost.shapes import Float, Int
+from tellmost.rows.sources import HeldRows, NamedArray, Reader, Source, Span, read_array
+from tellmost.rows.streamed import StreamedRows
 
 LIST_THEM = "Pass the list of the files in it, such as sorted(Path(folder).glob('*.npy'))."
 READERS: dict[str, Callable[[File, NamedArray], Reader]] = {
@@ -40,8 +25,8 @@ READERS: dict[str, Callable[[File, NamedArray], Reader]] = {
 }
 
 
-def open_source(given: Any, argument: str) -> Source:
-    """Rows behind an array, a path, a list of paths, or an iterable of blocks."""
+def open_other(given: Any, argument: str) -> Source:
+    """Rows behind anything but an array or a tensor."""
     reader: Reader
     if isinstance(given, NamedArray):
         reader = open_file(given.path, argument, given)
@@ -51,16 +36,14 @@ def open_source(given: Any, argument: str) -> Source:
         reader = Shards(_open_shards(given, argument), argument)
     elif _is_iterable_of_blocks(given):
         reader = CallerBlocks(_repeatable(given, argument), argument)
-    elif given is None:
-        raise TypeError(f"{argument} must be an array, a tensor or the path of a file; got None.")
     else:
-        return HeldRows(as_tensor(given, argument))
+        return HeldRows(read_array(given, argument))
     return StreamedRows(reader, numerics.RECENT_BYTES)
 
 
-def load_array(path: Path | NamedArray, argument: str) -> Tensor:
+def load_array(path: str | os.PathLike[str] | NamedArray, argument: str) -> Tensor:
     """The one array in a file, or the one named, all of it in memory."""
-    named = path if isinstance(path, NamedArray) else NamedArray(path)
+    named = path if isinstance(path, NamedArray) else NamedArray(Path(path))
     reader = open_file(named.path, argument, named, of_folder="Name one file in it.")
     return next(reader.pieces([(0, reader.shape[0])]))
 
@@ -111,118 +94,76 @@ def _repeatable(given: Iterable[Any], argument: str) -> Iterable[Any]:
     return given
 
 
-NOT_NUMBERS = (str, bytes, bool, np.bool_)  # although float() and int() take them
+class Shards:
+    """Readers in a row; a span may begin in one and end in another."""
+
+    def __init__(self, readers: Sequence[Reader], argument: str) -> None:
+        for reader in readers:
+            _check_alike(readers[0], reader, argument)
+        self._readers = readers
+        self._starts = [0, *accumulate(reader.shape[0] for reader in readers)]
+        self.shape = (self._starts[-1], *readers[0].shape[1:])
+        self.dtype, self.device = readers[0].dtype, readers[0].device
+        self.jumps = all(reader.jumps for reader in readers)
+
+    @property
+    def rows_read(self) -> int:
+        return sum(reader.rows_read for reader in self._readers)
+
+    def pieces(self, wanted: Sequence[Span]) -> Iterator[Tensor]:
+        parts: list[Tensor] = []  # of a span that ends in a later file
+        for reader, offset, here in self._by_reader(wanted):
+            local = [(start - offset, stop - offset) for start, stop, _ in here]
+            for (_, _, is_end), piece in zip(here, reader.pieces(local), strict=True):
+                if is_end and not parts:
+                    yield piece
+                elif is_end:
+                    yield torch.cat([*parts, piece])
+                    parts = []
+                else:
+                    parts.append(piece.clone())
+
+    def where(self, row: int) -> str:
+        number = self._shard_of(row)
+        local = self._readers[number].where(row - self._starts[number])
+        return f"{local} (row {row:,} of the pool)"
+
+    def _shard_of(self, row: int) -> int:
+        return bisect_right(self._starts, row) - 1
+
+    def _by_reader(
+        self, wanted: Sequence[Span]
+    ) -> Iterator[tuple[Reader, int, list[tuple[int, int, bool]]]]:
+        """Each reader with its first row and its parts of the spans, and whether a part ends
+        its span."""
+        shares: dict[int, list[tuple[int, int, bool]]] = {}
+        for start, stop in wanted:
+            while start < stop:
+                number = self._shard_of(start)
+                end = min(stop, self._starts[number + 1])
+                shares.setdefault(number, []).append((start, end, end == stop))
+                start = end
+        for number, here in shares.items():
+            yield self._readers[number], self._starts[number], here
 
 
-def read_array(array: Any, name: str) -> Tensor:
-    if isinstance(array, NamedArray):
-        return load_array(array, name)
-    if isinstance(array, str | os.PathLike):
-        return load_array(Path(array), name)
-    if array is None:
-        raise TypeError(f"{name} must be an array, a tensor or the path of a file; got None.")
-    return as_tensor(array, name)
-
-
-def check_rows(data: Tensor, name: str) -> None:
-    check_shape(tuple(data.shape), name)
-    rows = Pool.of(data)
-    for start, _, block in rows.blocks():
-        check_finite(start, block, rows.source, name)
-
-
-def check_shape(shape: tuple[int, ...], name: str) -> None:
-    if 0 in shape:
-        raise ValueError(f"{name} must not be empty; got shape {shape}.")
-    if len(shape) != 2:
+def _check_alike(first: Reader, other: Reader, argument: str) -> None:
+    if len(other.shape) != 2:
         raise ValueError(
-            f"{name} must have two dimensions, rows x features; got shape {shape}. Reshape it "
-            f"first; rows of one feature are (n, 1)."
+            f"{argument}, as a list of files, must have rows x features in each; "
+            f"{_file_of(other)} has shape {other.shape}."
         )
-
-
-def check_matrix_rows(data: Tensor, name: str, kernel: Kernel) -> Int[Tensor, " n"]:
-    if data.numel() == 0:
-        raise ValueError(f"{name} must not be empty; got shape {tuple(data.shape)}.")
-    if data.ndim != 1 or data.is_floating_point() or data.dtype == torch.bool:
+    if other.shape[1:] != first.shape[1:] or other.dtype != first.dtype:
         raise ValueError(
-            f"with a Precomputed kernel {name} must be a vector of row numbers of its matrix; got "
-            f"{kind_of(data)}."
+            f"{argument}: all files must have the same number of features and one dtype; "
+            f"{_file_of(first)} has {_kind(first)}, {_file_of(other)} has {_kind(other)}. Convert "
+            f"them alike first."
         )
-    data = data.to(torch.int64)
-    check_range(data, matrix_size(kernel) or 0, name, "rows of the kernel's matrix")
-    return data
 
 
-def check_range(indices: Tensor, count: int, name: str, what: str) -> None:
-    outside = indices[(indices < 0) | (indices >= count)]
-    if len(outside):
-        raise ValueError(f"{name} must name {what}, 0 to {count - 1}; got {int(outside[0])}.")
+def _file_of(reader: Reader) -> str:
+    return reader.where(0).removeprefix("row 0 of ")
 
 
-def kind_of(values: Tensor) -> str:
-    """What came, in words."""
-    return f"{str(values.dtype).removeprefix('torch.')} of shape {tuple(values.shape)}"
-
-
-def check_indices(values: Any, name: str, n: int) -> Int[Tensor, " b"]:
-    """Numbers of pool rows."""
-    indices = as_tensor(values, name)
-    if indices.ndim != 1 or indices.is_floating_point() or indices.dtype == torch.bool:
-        raise TypeError(
-            f"{name} must be a vector of integers, numbers of pool rows; got {kind_of(indices)}."
-        )
-    indices = indices.to(device="cpu", dtype=torch.int64)
-    check_range(indices, n, name, "rows of the pool")
-    return indices
-
-
-def check_distinct(indices: Tensor, name: str, way_out: str) -> None:
-    values, counts = torch.unique(indices, return_counts=True)
-    if bool((counts > 1).any()):
-        raise ValueError(f"{name} has row {int(values[counts > 1][0])} more than once. {way_out}")
-
-
-def check_vector(values: Any, name: str, count: int, per: str) -> Float[Tensor, " c"]:
-    vector = as_tensor(values, name)
-    if vector.shape != (count,):
-        raise ValueError(
-            f"{name} must have one entry per {per}, ({count},); got {tuple(vector.shape)}."
-        )
-    vector = vector.to(torch.float64)
-    bad = (~torch.isfinite(vector)).nonzero()[:, 0]
-    if len(bad):
-        raise ValueError(f"{name} must be finite; entry {int(bad[0])} is {vector[bad[0]]:g}.")
-    return vector
-
-
-def check_all_positive(vector: Float[Tensor, " c"], name: str) -> None:
-    bad = (vector <= 0).nonzero()[:, 0]
-    if len(bad):
-        row = int(bad[0])
-        raise ValueError(f"{name} must be positive; row {row} has {float(vector[row]):g}.")
-
-
-def check_positive(value: Any, name: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(f"{name} must be a number; got {type(value).__name__}.") from error
-    if isinstance(value, NOT_NUMBERS):
-        raise TypeError(f"{name} must be a number; got {value!r}.")
-    if not 0 < number < float("inf"):
-        raise ValueError(f"{name} must be a positive finite number; got {value}.")
-    return number
-
-
-def check_whole(value: Any, name: str) -> int:
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        came = repr(value) if isinstance(value, str | float) else type(value).__name__
-        raise TypeError(f"{name} must be a whole number of at least 1; got {came}.") from error
-    if isinstance(value, NOT_NUMBERS):
-        raise TypeError(f"{name} must be a whole number of at least 1; got {value!r}.")
-    if number != value or number < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1; got {value}.")
-    return number
+def _kind(reader: Reader) -> str:
+    return f"{str(reader.dtype).removeprefix('torch.')} of shape {reader.shape}"

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.rows.sources import File, NamedArray, Span, as_tensor, choose_name
+from tellmost.rows.files import File, choose_name
+from tellmost.rows.sources import NamedArray, Span, as_tensor
 from tellmost.rows.streamed import Chunk, cut, empty_rows
 
 PARQUET_BUFFER_BYTES = 2**20

@@ -3,7 +3,7 @@ r"""Rows of numbers behind one small interface: arrays, tensors, memory maps and
 A pool stays where it is, in its own dtype. Arithmetic sees float64 blocks of it, converted
 (and normalised, if asked) on the fly.
 
-A short name for the content of a pool, made block by block, on any device.
+The fingerprint of a pool is a checksum that is made block by block, on any device:
 
 .. math::
     r_i = \sum_j \bigl(b_{ij} \oplus (b_{ij} \gg 32)\bigr)\, w_j, \qquad
@@ -12,12 +12,12 @@ A short name for the content of a pool, made block by block, on any device.
 with the bits b of the float64 values as integers, and odd factors w that look random, all modulo
 2^64. The sums are exact, so neither block size nor device changes them; the factors and the row
 numbers make them depend on the order of columns and rows. The upper half of the bits goes into the
-lower one, since a product keeps low bits apart from high ones, but not the other way round: a sign
-alone would be the same in every column.
+lower half, because a product carries low bits upwards only: a changed sign alone would otherwise
+be the same in every column.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.gpu import can_fuse
-from tellmost.rows.sources import HeldRows, Piece, Source, Span, hold, spans
+from tellmost.rows.sources import HeldRows, Piece, Source, hold, spans
 from tellmost.running.processes import ALONE, Exchange
 from tellmost.shapes import Bool, Float, Int, Shaped
 
@@ -65,15 +65,16 @@ class Scratch:
 
 @dataclass(frozen=True)
 class Pool:
-    """All rows of an (n, d) source, or of an (n,) vector of row numbers."""
+    """The rows of an (n, d) source, or some of them; or an (n,) vector of row numbers."""
 
     source: Source
     device: torch.device
     block_bytes: int
     normalization: Normalization = field(default_factory=Normalization)
     scratch: Scratch = field(default_factory=Scratch, repr=False, compare=False)
-    ready: Tensor | None = field(default=None, repr=False)  # all of a small pool, converted once
-    inverse_length: Tensor | None = field(default=None, repr=False)  # of rows made unit
+    ready: Tensor | None = field(default=None, repr=False)  # all of a small source, converted once
+    inverse_length: Tensor | None = field(default=None, repr=False)  # of all rows, if made unit
+    chosen: Int[Tensor, " n"] | None = field(default=None, repr=False)  # ascending; None: all
 
     @classmethod
     def of(cls, data: Tensor) -> "Pool":
@@ -82,12 +83,16 @@ class Pool:
         size = numerics.BLOCK_BYTES if is_cpu else numerics.GPU_BLOCK_BYTES
         return cls(HeldRows(data), data.device, size)
 
+    def take(self, indices: Int[Tensor, " c"] | None) -> "Pool":
+        """The pool cut down to some of all its rows, ascending, without a copy; None: all."""
+        return self if indices is None else replace(self, chosen=indices)
+
     def __len__(self) -> int:
-        return self.source.shape[0]
+        return self.source.shape[0] if self.chosen is None else len(self.chosen)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.source.shape
+        return (len(self), *self.source.shape[1:])
 
     @property
     def dimension(self) -> int:
@@ -95,7 +100,7 @@ class Pool:
 
     @property
     def held(self) -> Tensor | None:
-        """The tensor itself, in its own dtype and not normalised; None if it is not in memory
+        """The source's tensor, in its own dtype and not normalised; None if it is not in memory
         where the arithmetic is done."""
         held = self.source.held
         return held if held is not None and held.device == self.device else None
@@ -106,6 +111,11 @@ class Pool:
         return self.held is None
 
     @property
+    def is_fused(self) -> bool:
+        """Whether a pass over the rows is one kernel on a GPU."""
+        return self.device.type == "cuda" and can_fuse(self.held)
+
+    @property
     def rows_per_block(self) -> int:
         """A power of two, so that products of full blocks take the same path at every size."""
         rows = max(self.block_bytes // (8 * max(self.dimension, 1)), 1)
@@ -114,26 +124,28 @@ class Pool:
     def blocks(self, most: int | None = None) -> Iterator[Piece]:
         """Pieces of the pool in order: (first row, one past the last, float64 rows).
 
-        A piece is good until the next one is asked for, and not to be changed; ``most`` limits
+        A piece is good until the next one is asked for, and must not be changed; ``most`` limits
         its rows.
         """
-        for start, stop, rows in self._stored(self._spans(most)):
+        for start, stop, rows in self._stored(most):
             yield start, stop, self._converted(rows, self.scratch)
 
     def products(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, "r n"]) -> None:
         """Inner products of vectors with all rows, in one pass; normalised afterwards."""
-        if can_fuse(self.held):
+        if self.is_fused:
             return fused_products(self, vectors, out)
-        for start, stop, rows in self._stored(self._spans()):
+        for start, stop, rows in self._stored():
             torch.mm(vectors, self._plain(rows, self.scratch).T, out=out[:, start:stop])
-        self._normalize_products(vectors, out, self.inverse_length)
+        self._normalize_products(vectors, out)
 
     def squared_products(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, " n"]) -> None:
-        """Squares of inner products, added up over the vectors; for rows that kernels can read."""
+        """Squares of inner products, added up over the vectors; for fused passes only."""
         fused_products(self, vectors, out, squared=True)
 
     def block(self, start: int, stop: int) -> Tensor:
         """Consecutive rows, to keep."""
+        if self.chosen is not None:
+            return self._converted(self._some(self.chosen[start:stop]))
         here = self._here
         return self._converted(self.source.read(start, stop) if here is None else here[start:stop])
 
@@ -143,48 +155,67 @@ class Pool:
 
     def rows(self, indices: Int[Tensor, " b"]) -> Tensor:
         """Some rows, in the order asked for."""
-        return self._converted(self._some(indices))
+        return self._converted(self._some(self._numbers(indices)))
 
     def brought_here(self) -> "Pool":
         """The same pool, read into the memory of its device."""
-        return replace(self, source=hold(self.source, self.device, self._spans()))
+        return replace(self, source=hold(self.source, self.device, self.rows_per_block))
 
     def remember(self, indices: Int[Tensor, " b"]) -> None:
         """Keep these rows when the next pass comes over them: asking for them is then free."""
-        self.source.remember(indices)
+        self.source.remember(self._numbers(indices))
 
     def at_hand(self, indices: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
         """Which of these rows can be had without a pass."""
-        return self.source.at_hand(indices)
-
-    def take(self, indices: Int[Tensor, " b"] | None) -> "Pool | Rows":
-        """The pool cut down to some rows (ascending), without a copy; all of it for None."""
-        return self if indices is None else Rows(self, indices)
+        return self.source.at_hand(self._numbers(indices)).to(indices.device)
 
     def fingerprint(self) -> str:
         """A short name for the pool's content, as it was given: not normalised."""
         sums = Fingerprint(self.device)
-        for start, _, rows in self.source.stream(self._spans()):
+        for start, _, rows in self.source.stream(list(spans(len(self), self.rows_per_block))):
             sums.add(start, self._plain(rows, self.scratch))
         return sums.name(self.shape)
 
-    def _spans(self, most: int | None = None) -> list[Span]:
-        step = self.rows_per_block if most is None else min(self.rows_per_block, most)
-        return list(spans(len(self), step))
-
     @property
     def _here(self) -> Tensor | None:
-        """The rows in memory: converted ones, or those of the source, on whatever device."""
+        """All rows in memory: converted ones, or those of the source, on whatever device."""
         return self.source.held if self.ready is None else self.ready
 
-    def _stored(self, wanted: Sequence[Span]) -> Iterator[Piece]:
-        if self.ready is None:
-            return self.source.stream(wanted)
-        return HeldRows(self.ready).stream(wanted)
+    def _numbers(self, indices: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
+        """Numbers in the source, from numbers among the chosen."""
+        return indices if self.chosen is None else self.chosen[indices.to(self.chosen.device)]
 
-    def _some(self, indices: Int[Tensor, " b"]) -> Tensor:
+    def _some(self, numbers: Int[Tensor, " b"]) -> Tensor:
         here = self._here
-        return self.source.take(indices) if here is None else here[indices.to(here.device)]
+        return self.source.take(numbers) if here is None else here[numbers.to(here.device)]
+
+    def _stored(self, most: int | None = None) -> Iterator[Piece]:
+        """Pieces of the pool as they are stored."""
+        step = self.rows_per_block if most is None else min(self.rows_per_block, most)
+        chosen, here = self.chosen, self._here
+        if here is None and chosen is None:
+            return self.source.stream(list(spans(len(self), step)))
+        if here is None:
+            return self._sifted(step)
+        return (
+            (start, stop, here[start:stop] if chosen is None else self._some(chosen[start:stop]))
+            for start, stop in spans(len(self), step)
+        )
+
+    def _sifted(self, step: int) -> Iterator[Piece]:
+        """The chosen rows out of a stream of those blocks that have some of them."""
+        assert self.chosen is not None
+        wanted = list(spans(self.source.shape[0], step))
+        edges = torch.tensor([start for start, _ in wanted] + [self.source.shape[0]])
+        ends = torch.searchsorted(self.chosen.cpu(), edges).tolist()
+        parts = {
+            span: part
+            for span, *part in zip(wanted, ends, ends[1:], strict=False)
+            if part[0] < part[1]
+        }
+        for first, last, block in self.source.stream(list(parts)):
+            start, stop = parts[first, last]
+            yield start, stop, block[self.chosen[start:stop].to(block.device) - first]
 
     def _converted(self, rows: Tensor, scratch: Scratch | None = None) -> Tensor:
         plain = self._plain(rows, scratch)
@@ -201,112 +232,17 @@ class Pool:
             return scratch.copy(rows, self.device)
         return rows.to(device=self.device, dtype=torch.float64)
 
-    def _normalize_products(
-        self, vectors: Tensor, out: Tensor, inverse_length: Tensor | None
-    ) -> None:
+    def _normalize_products(self, vectors: Tensor, out: Tensor) -> None:
         """<v, (x - mean) / |x - mean|> from <v, x>: far cheaper than normalising every row."""
         if self.ready is not None:
             return
         if self.normalization.mean is not None:
             out -= (vectors @ self.normalization.mean.to(out.device))[:, None]
-        if inverse_length is not None:
-            out *= inverse_length
+        if (lengths := self.inverse_length) is not None:
+            out *= lengths if self.chosen is None else lengths[self.chosen.to(lengths.device)]
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Some rows of a pool, ascending, seen as a pool."""
-
-    pool: Pool
-    indices: Int[Tensor, " n"]
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    @property
-    def device(self) -> torch.device:
-        return self.pool.device
-
-    @property
-    def dimension(self) -> int:
-        return self.pool.dimension
-
-    @property
-    def source(self) -> Source:
-        return self.pool.source
-
-    @property
-    def held(self) -> Tensor | None:
-        """The tensor of all rows of the pool."""
-        return self.pool.held
-
-    @property
-    def rows_per_block(self) -> int:
-        return self.pool.rows_per_block
-
-    def blocks(self, most: int | None = None) -> Iterator[Piece]:
-        for start, stop, rows in self._stored(most):
-            yield start, stop, self.pool._converted(rows)
-
-    def products(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, "r n"]) -> None:
-        if can_fuse(self.held):
-            return fused_products(self.pool, vectors, out, self.indices)
-        for start, stop, rows in self._stored():
-            torch.mm(vectors, self.pool._plain(rows, None).T, out=out[:, start:stop])
-        lengths = self.pool.inverse_length
-        some = None if lengths is None else lengths[self.indices.to(lengths.device)]
-        self.pool._normalize_products(vectors, out, some)
-
-    def squared_products(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, " n"]) -> None:
-        fused_products(self.pool, vectors, out, self.indices, squared=True)
-
-    def block(self, start: int, stop: int) -> Tensor:
-        return self.pool.rows(self.indices[start:stop])
-
-    def whole(self) -> Tensor:
-        return self.pool.rows(self.indices)
-
-    def rows(self, indices: Int[Tensor, " b"]) -> Tensor:
-        return self.pool.rows(self.indices[indices.to(self.indices.device)])
-
-    def remember(self, indices: Int[Tensor, " b"]) -> None:
-        self.pool.remember(self.indices[indices.to(self.indices.device)])
-
-    def at_hand(self, indices: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
-        return self.pool.at_hand(self.indices[indices.to(self.indices.device)]).to(indices.device)
-
-    def _stored(self, most: int | None = None) -> Iterator[Piece]:
-        if self.pool._here is None:
-            return self._sifted(most)
-        step = self.rows_per_block if most is None else min(self.rows_per_block, most)
-        return (
-            (start, stop, self.pool._some(self.indices[start:stop]))
-            for start, stop in spans(len(self), step)
-        )
-
-    def _sifted(self, most: int | None) -> Iterator[Piece]:
-        """Out of a stream of the blocks that have some of the rows."""
-        wanted = self.pool._spans(most)
-        edges = torch.tensor([start for start, _ in wanted] + [len(self.pool)])
-        ends = torch.searchsorted(self.indices.cpu(), edges).tolist()
-        parts = {
-            span: part
-            for span, *part in zip(wanted, ends, ends[1:], strict=False)
-            if part[0] < part[1]
-        }
-        for first, last, block in self.pool.source.stream(list(parts)):
-            start, stop = parts[first, last]
-            yield start, stop, block[self.indices[start:stop].to(block.device) - first]
-
-
-def fused_products(
-    pool: Pool,
-    vectors: Tensor,
-    out: Tensor,
-    some: Int[Tensor, " n"] | None = None,
-    *,
-    squared: bool = False,
-) -> None:
+def fused_products(pool: Pool, vectors: Tensor, out: Tensor, *, squared: bool = False) -> None:
     """Inner products on a GPU, without a float64 copy of the rows; or their summed squares."""
     from tellmost.gpu.passes import products
 
@@ -318,7 +254,7 @@ def fused_products(
         vectors,
         out,
         squared=squared,
-        some=None if some is None else some.to(pool.device),
+        some=None if pool.chosen is None else pool.chosen.to(pool.device),
         mean=None if is_final or mean is None else mean.to(pool.device),
         inverse_length=None if is_final else pool.inverse_length,
     )

@@ -1,20 +1,10 @@
-"""What a source of rows is, and what a reader of rows has to do to become one.
-
-Rows that are in memory.
-
-Numeric arrays of every kind as tensors.
-
-A file that is being read: opened, checked that it is still the same, read in pieces.
-
-Which of several arrays in a file is meant.
-"""
+"""Where rows come from: arrays in memory, and whatever else can be read again and again."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -156,15 +146,48 @@ class HeldRows:
         """Nothing to end."""
 
 
-def hold(source: Source, device: torch.device, wanted: Sequence[Span]) -> HeldRows:
-    """All rows of a source as one tensor on a device, read once, span by span."""
+def hold(source: Source, device: torch.device, step: int) -> HeldRows:
+    """All rows of a source as one tensor on a device, read once, so many rows at a time."""
     if source.held is not None:
         return HeldRows(source.held.to(device), source.where)
     memory = torch.empty(source.shape, dtype=source.dtype, device=device)
-    for start, stop, rows in source.stream(wanted):
+    for start, stop, rows in source.stream(list(spans(source.shape[0], step))):
         memory[start:stop] = rows
     source.close()
     return HeldRows(memory, source.where, source.passes)
+
+
+@dataclass(frozen=True)
+class NamedArray:
+    """One array of a file: a column of vectors of a .parquet file, a tensor of a .safetensors one.
+
+    Stands where a path may stand. ``name`` is None for the only one there is; errors name a row by
+    its entry in ``id_column`` too.
+    """
+
+    path: Path
+    name: str | None = None
+    id_column: str | None = None
+
+
+def open_source(given: Any, argument: str) -> Source:
+    """Rows behind an array, a path, a list of paths, or an iterable of blocks."""
+    if isinstance(given, Tensor | np.ndarray):
+        return HeldRows(as_tensor(given, argument))
+    from tellmost.rows import opening
+
+    return opening.open_other(given, argument)
+
+
+def read_array(array: Any, name: str) -> Tensor:
+    """The array itself, or the one in a file."""
+    if isinstance(array, NamedArray | str | os.PathLike):
+        from tellmost.rows import opening
+
+        return opening.load_array(array, name)
+    if array is None:
+        raise TypeError(f"{name} must be an array, a tensor or the path of a file; got None.")
+    return as_tensor(array, name)
 
 
 def as_tensor(array: object, name: str) -> Tensor:
@@ -217,119 +240,3 @@ class _Shared:
         self._array = array  # it has to live as long as its memory is used
         address = array.__array_interface__["data"][0]
         self.__array_interface__ = {**array.__array_interface__, "data": (address, False)}
-
-
-@dataclass(frozen=True)
-class File:
-    """A path, the argument it came in, and what the file was when it was opened first."""
-
-    path: Path
-    argument: str
-    size: int
-    changed: int  # when, in nanoseconds
-
-    @classmethod
-    def at(cls, path: Path, argument: str) -> "File":
-        status = path.stat()
-        return cls(path, argument, status.st_size, status.st_mtime_ns)
-
-    @property
-    def label(self) -> str:
-        return f"{self.argument}: {self.path.name}"
-
-    @contextmanager
-    def opened(self) -> Iterator[int]:
-        """A descriptor to read from; an error if the file is gone or another one by now."""
-        try:
-            descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        except OSError as error:
-            raise self.gone(error) from error
-        try:
-            self.check_same(os.fstat(descriptor))
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
-    def gone(self, error: OSError) -> OSError:
-        return type(error)(
-            f"{self.label} can no longer be opened: {error.strerror}. A selection reads its files "
-            f"many times; leave them in their place until it is done."
-        )
-
-    def check_same(self, status: os.stat_result) -> None:
-        if status.st_size != self.size:
-            came = f"it had {self.size:,} bytes and has {status.st_size:,}"
-        elif status.st_mtime_ns != self.changed:
-            came = "it was written to"
-        else:
-            return
-        raise OSError(
-            f"{self.label} changed while it was read: {came}. A selection reads its files many "
-            f"times; leave them as they are until it is done, or work on a copy."
-        )
-
-    def read_into(self, descriptor: int, memory: memoryview, offset: int, what: str) -> None:
-        """Fill the memory from the file; ``what`` is being read, for the error message."""
-        done = 0
-        while done < len(memory):
-            count = _read_at(descriptor, memory[done:], offset + done)
-            if count == 0:
-                raise OSError(
-                    f"{self.label} ended while {what} was read, at byte {offset + done:,}: it was "
-                    f"cut short. Leave files as they are until a selection is done."
-                )
-            done += count
-
-
-def _read_at(descriptor: int, memory: memoryview, offset: int) -> int:
-    if hasattr(os, "preadv"):
-        return os.preadv(descriptor, [memory], offset)
-    os.lseek(descriptor, offset, os.SEEK_SET)  # where there is no reading at a position
-    data = os.read(descriptor, len(memory))
-    memory[: len(data)] = data
-    return len(data)
-
-
-def check_there(path: Path, argument: str, of_folder: str) -> None:
-    """An error unless it is a file; ``of_folder`` is the way out of a folder."""
-    if path.is_dir():
-        raise ValueError(f"{argument}: {str(path)!r} is a folder. {of_folder}")
-    if not path.is_file():
-        raise FileNotFoundError(f"{argument}: there is no file {str(path)!r}.")
-
-
-def open_filled(path: Path, argument: str) -> File:
-    """A file that has something in it."""
-    file = File.at(path, argument)
-    if file.size == 0:
-        raise ValueError(f"{argument}: {path.name} is empty.")
-    return file
-
-
-@dataclass(frozen=True)
-class NamedArray:
-    """One array of a file: a column of vectors of a .parquet file, a tensor of a .safetensors one.
-
-    Stands where a path may stand. ``name`` is None for the only one there is; errors name a row by
-    its entry in ``id_column`` too.
-    """
-
-    path: Path
-    name: str | None = None
-    id_column: str | None = None
-
-
-def choose_name(found: list[str], what: str, file: File, wanted: str | None) -> str:
-    """The name that is wanted, or the only one there is."""
-    listing = ", ".join(sorted(found)) or "none"
-    if wanted in found:
-        return wanted
-    if wanted is not None:
-        raise ValueError(f"{file.label} has no {what} named {wanted!r}; it has {listing}.")
-    if len(found) == 1:
-        return found[0]
-    raise ValueError(
-        f"{file.label} must hold exactly one {what}; it has {len(found)}: {listing}. Choose one "
-        f"with vector_column where that can be given, or load the file yourself and pass the "
-        f"array."
-    )

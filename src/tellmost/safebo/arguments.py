@@ -14,7 +14,7 @@ from tellmost.kernels.kernel import Points
 from tellmost.learner.arguments import check_targets, seeded
 from tellmost.numerics import SOBOL_POINTS
 from tellmost.posterior.gp import GP
-from tellmost.rows.opening import check_all_positive, check_positive, check_vector
+from tellmost.rows.checks import check_all_positive, check_positive, check_vector
 from tellmost.rules import Rule
 from tellmost.safebo.confidence import Confidence
 from tellmost.safebo.constraints import Constraint

@@ -12,7 +12,7 @@ from statistics import NormalDist
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from tellmost.posterior.gp import name_of
-from tellmost.rows.opening import NOT_NUMBERS
+from tellmost.rows.checks import NOT_NUMBERS
 from tellmost.theory import confidence_width
 
 DEFAULT_CONFIDENCE = 0.99

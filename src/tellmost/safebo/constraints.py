@@ -10,7 +10,7 @@ from torch import Tensor
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import CHUNK_BYTES
 from tellmost.posterior.gp import GP
-from tellmost.rows.opening import NOT_NUMBERS, check_positive
+from tellmost.rows.checks import NOT_NUMBERS, check_positive
 from tellmost.rows.sources import spans
 from tellmost.shapes import Float
 

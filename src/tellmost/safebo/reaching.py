@@ -30,7 +30,7 @@ from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import CHUNK_BYTES, RANK_TOLERANCE, nonnegative
 from tellmost.posterior.function_space import GrowingMatrix
-from tellmost.rows.opening import NOT_NUMBERS, check_vector
+from tellmost.rows.checks import NOT_NUMBERS, check_vector
 from tellmost.rows.sources import spans
 from tellmost.safebo.constraints import Lipschitz, Side
 from tellmost.safebo.stages import Stage

@@ -15,8 +15,8 @@ from tellmost.kernels.kernel import Points
 from tellmost.learner.arguments import check_seed
 from tellmost.numerics import CHUNK_BYTES
 from tellmost.posterior.gp import GP, root_of_covariance
-from tellmost.rows.opening import check_rows, check_vector, check_whole, read_array
-from tellmost.rows.sources import spans
+from tellmost.rows.checks import check_rows, check_vector, check_whole
+from tellmost.rows.sources import read_array, spans
 from tellmost.safebo.bounds import Sets
 from tellmost.safebo.constraints import Lipschitz
 from tellmost.safebo.stages import Model, Stage, Track

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import SOBOL_POINTS
-from tellmost.rows.opening import check_rows, read_array
+from tellmost.rows.checks import check_rows
+from tellmost.rows.sources import read_array
 from tellmost.safebo.trials import Query, parameter_names
 from tellmost.shapes import Bool, Float, Int
 from tellmost.targets.box import Box, check_names

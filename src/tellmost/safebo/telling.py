@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from tellmost.rows.opening import NOT_NUMBERS, check_positive
+from tellmost.rows.checks import NOT_NUMBERS, check_positive
 from tellmost.safebo.constraints import Constraint
 from tellmost.safebo.outputs import OBJECTIVE, Output
 from tellmost.safebo.trials import Status, Trial

@@ -27,7 +27,7 @@ from tellmost.numerics import FLOOR_EXACT_ROWS
 from tellmost.posterior.floor import can_compute_floor
 from tellmost.posterior.nearness import targets_among_rows
 from tellmost.posterior.problem import FIXED_FIELDS, STATE_FIELDS, TARGET_FIELDS, Problem
-from tellmost.rows.opening import (
+from tellmost.rows.checks import (
     check_distinct,
     check_indices,
     check_matrix_rows,
@@ -35,11 +35,9 @@ from tellmost.rows.opening import (
     check_shape,
     check_vector,
     kind_of,
-    open_source,
-    read_array,
 )
 from tellmost.rows.pool import Pool
-from tellmost.rows.sources import HeldRows, Source, as_tensor
+from tellmost.rows.sources import HeldRows, Source, as_tensor, open_source, read_array
 from tellmost.rules import Rule, is_random, targets_in_pool
 from tellmost.running.memory import (
     Plan,

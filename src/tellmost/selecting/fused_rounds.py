@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.gpu import can_fuse
 from tellmost.posterior.tracking import Tracker
 from tellmost.posterior.weight_tracker import WeightTracker
 from tellmost.rules import ITL, VTL, Rule, UncertaintySampling, UndirectedITL
@@ -38,7 +37,7 @@ def fused_rounds(
         return None
     if not tracker.problem.place.exchange.is_alone:  # a round decides about all rows at once
         return None
-    if not eligibility.is_plain or tracker.width < 2 or not can_fuse(tracker.problem.rows.held):
+    if not eligibility.is_plain or tracker.width < 2 or not tracker.problem.rows.is_fused:
         return None
     return FusedRounds(tracker, FUSED[type(rule)], eligibility, most)
 

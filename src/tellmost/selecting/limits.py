@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tellmost.numerics import DEFAULT_NOISE_RATIO
-from tellmost.rows.opening import check_all_positive, check_positive, check_vector, check_whole
+from tellmost.rows.checks import check_all_positive, check_positive, check_vector, check_whole
 from tellmost.rules import Rule, is_random
 from tellmost.running.processes import Exchange, Place
 from tellmost.selecting.task import Scene

@@ -19,10 +19,9 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.kernels import Kernel, Linear
 from tellmost.posterior.floor import retrace
-from tellmost.rows.opening import open_source, read_array
+from tellmost.rows.checks import normalization_of
 from tellmost.rows.pool import Normalization, Pool
-from tellmost.rows.sources import spans
-from tellmost.rows.survey import normalization_of
+from tellmost.rows.sources import open_source, read_array, spans
 from tellmost.rules import Rule
 from tellmost.running.processes import ALONE, Place
 from tellmost.selecting.arguments import check_points, check_rule

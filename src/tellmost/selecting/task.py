@@ -7,8 +7,8 @@ from torch import Tensor
 
 from tellmost.kernels import Kernel
 from tellmost.posterior.problem import Observation, Problem
-from tellmost.rows.pool import Pool, Rows
-from tellmost.rows.survey import Survey, survey
+from tellmost.rows.checks import CheckedPool, check_pool
+from tellmost.rows.pool import Pool
 from tellmost.rules import Rule
 from tellmost.running.memory import Plan
 from tellmost.running.processes import Place
@@ -62,7 +62,7 @@ class Scene:
     plan: Plan
     pool_place: Place  # of the pool's rows
     place: Place  # of the candidates
-    survey: Survey | None = None
+    survey: CheckedPool | None = None
 
     def surveyed(self, normalize: str | None) -> "Scene":
         """The same with the pool read, brought to the device if it fits, and normalised; points
@@ -70,7 +70,7 @@ class Scene:
         with self.place.exchange.together():
             pool = self.pool.brought_here() if self.plan.holds_pool else self.pool
         pool.remember(self._rows_to_come())
-        seen = survey(pool, self.kernel, normalize, self.pool_place)
+        seen = check_pool(pool, self.kernel, normalize, self.pool_place)
         if self.observed.fingerprint not in (None, seen.fingerprint):
             raise ValueError(ANOTHER_POOL)
         apply = seen.pool.normalization.apply
@@ -87,13 +87,13 @@ class Scene:
         return torch.cat([self.pool_place.mine(self.observed.indices), spaced])
 
     @property
-    def known(self) -> Survey:
+    def known(self) -> CheckedPool:
         """What is known of the pool, once it was surveyed."""
         assert self.survey is not None
         return self.survey
 
     @property
-    def rows(self) -> Pool | Rows:
+    def rows(self) -> Pool:
         return self.pool.take(self.candidates)
 
     def pool_numbers(self, rows: Int[Tensor, " k"]) -> Int[Tensor, " k"]:

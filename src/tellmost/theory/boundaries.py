@@ -22,7 +22,7 @@ from tellmost.numerics import RANK_TOLERANCE, nonnegative
 from tellmost.posterior.floor import compute_floor
 from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.posterior.problem import Problem
-from tellmost.rows.opening import check_positive, check_whole
+from tellmost.rows.checks import check_positive, check_whole
 from tellmost.rows.pool import Pool
 from tellmost.running.processes import ALONE, Place
 from tellmost.shapes import Float, Int

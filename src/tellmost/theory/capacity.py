@@ -12,7 +12,7 @@ import numpy as np
 from tellmost.kernels import FeatureKernel, Gaussian, Kernel, Laplace, Matern, Scaled
 from tellmost.kernels.linear import check_kernel
 from tellmost.numerics import ENUMERATED
-from tellmost.rows.opening import check_positive, check_whole
+from tellmost.rows.checks import check_positive, check_whole
 from tellmost.shapes import Int
 from tellmost.theory.gains import SubmodularityRatio, choose
 from tellmost.theory.setting import (

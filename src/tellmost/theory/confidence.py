@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from tellmost.posterior.function_space import FunctionPosterior
-from tellmost.rows.opening import check_positive
+from tellmost.rows.checks import check_positive
 from tellmost.shapes import Float
 from tellmost.theory.capacity import Capacity
 from tellmost.theory.setting import check_nonnegative, check_setting

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.rows.opening import check_positive, check_whole
+from tellmost.rows.checks import check_positive, check_whole
 from tellmost.shapes import Float
 from tellmost.theory.boundaries import (
     conditioning,

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from tellmost.numerics import ENUMERATED
-from tellmost.rows.opening import check_vector, check_whole
+from tellmost.rows.checks import check_vector, check_whole
 from tellmost.selecting.select import select
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int

@@ -31,7 +31,7 @@ from tellmost.kernels.kernel import Points
 from tellmost.kernels.linear import check_kernel, matrix_size
 from tellmost.numerics import ENUMERATED, SMALLEST_REMAINING, ZERO_VARIANCE, nonnegative
 from tellmost.posterior.function_space import FunctionPosterior
-from tellmost.rows.opening import (
+from tellmost.rows.checks import (
     NOT_NUMBERS,
     check_all_positive,
     check_indices,
@@ -39,8 +39,8 @@ from tellmost.rows.opening import (
     check_positive,
     check_rows,
     check_vector,
-    read_array,
 )
+from tellmost.rows.sources import read_array
 from tellmost.selecting.arguments import check_points
 from tellmost.selecting.limits import check_squares
 from tellmost.shapes import Float, Int

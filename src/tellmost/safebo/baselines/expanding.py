@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tellmost.numerics import CHUNK_BYTES, TIE_TOLERANCE, nonnegative
-from tellmost.rows.opening import check_positive
+from tellmost.rows.checks import check_positive
 from tellmost.rows.sources import spans
 from tellmost.safebo.choice import best_row
 from tellmost.safebo.constraints import Side

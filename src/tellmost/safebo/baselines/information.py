@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tellmost.numerics import CHUNK_BYTES, ZERO_VARIANCE
-from tellmost.rows.opening import check_whole
+from tellmost.rows.checks import check_whole
 from tellmost.rows.sources import spans
 from tellmost.safebo.bounds import probability_safe
 from tellmost.safebo.choice import best_row

@@ -1,0 +1,247 @@
+"""What is asked of a pool, of other rows, and of numbers and vectors, before they are used."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tellmost.kernels.kernel import Kernel
+from tellmost.kernels.linear import Linear, matrix_size
+from tellmost.rows.pool import GOLDEN, MIX, Fingerprint, Normalization, Pool, column_factors
+from tellmost.rows.sources import Source, as_tensor
+from tellmost.running.processes import Place
+from tellmost.shapes import Float, Int
+
+SMALL_POOL_BYTES = 4 * 2**20
+"""A pool up to this size in float64 stays in the caches and is converted once; larger ones are
+converted block by block in every pass, which costs less than reading twice the bytes."""
+
+FINGERPRINT_COLUMNS = 16
+"""Columns of a precomputed matrix that identify it, beside its diagonal."""
+
+
+@dataclass(frozen=True)
+class CheckedPool:
+    """A pool whose rows were all read once; the rows of all processes are finite."""
+
+    pool: Pool  # normalised
+    prior_variance: Float[Tensor, " n"]  # k(x, x) of every row of this process; may overflow
+    fingerprint: str  # of the rows of all processes
+
+
+def check_pool(pool: Pool, kernel: Kernel, normalize: str | None, place: Place) -> CheckedPool:
+    """Ask everything of each row in one pass; a mean to subtract takes one more before it."""
+    normalization = normalization_of(pool, normalize, place)
+    is_fused = pool.is_fused and is_plain(kernel) and normalization.mean is None
+    read = _read_on_gpu if is_fused else _read_blocks
+    with place.exchange.together():
+        variance, inverse, sums = read(pool, kernel, normalization, place.first)
+    pool = replace(pool, normalization=normalization, inverse_length=inverse)
+    name = sums.name((place.total, *pool.shape[1:]), place.exchange)
+    mark = matrix_mark(pool, kernel, place)
+    return CheckedPool(converted_once(pool), variance, f"{name}{mark}")
+
+
+def _read_blocks(
+    pool: Pool, kernel: Kernel, normalization: Normalization, first: int
+) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"] | None, Fingerprint]:
+    """Prior variances, inverse lengths if they are made one, and the fingerprint of the rows here,
+    which are numbered from ``first`` on."""
+    variance = torch.empty(len(pool), dtype=torch.float64, device=pool.device)
+    inverse = torch.empty_like(variance) if normalization.to_unit_length else None
+    sums = Fingerprint(pool.device)
+    for start, stop, rows in pool.blocks():
+        if normalization.mean is None:  # else they were checked when it was taken
+            check_finite(start, rows, pool.source, "pool")
+        sums.add(first + start, rows)
+        rows = rows if rows.ndim == 1 else normalization.centred(rows)
+        if inverse is not None:
+            inverse[start:stop] = normalization.lengths(rows).reciprocal_()
+            rows = rows * inverse[start:stop, None]
+        variance[start:stop] = kernel.diagonal(rows)
+    return variance, inverse, sums
+
+
+def is_plain(kernel: Kernel) -> bool:
+    """Whether k(x, x) is the squared length of x."""
+    return isinstance(kernel, Linear) and kernel.covariance is None
+
+
+def _read_on_gpu(
+    pool: Pool, kernel: Kernel, normalization: Normalization, first: int
+) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"] | None, Fingerprint]:
+    """The same in one kernel; only where a square is not finite are the rows searched."""
+    from tellmost.gpu.passes import survey_rows
+
+    assert pool.held is not None
+    squares, total = survey_rows(pool.held, first, column_factors(pool.held), GOLDEN, MIX)
+    if not bool(torch.isfinite(squares).all()):
+        for start, _, rows in pool.blocks():
+            check_finite(start, rows, pool.source, "pool")
+    inverse = None
+    if normalization.to_unit_length:
+        inverse = torch.where(squares > 0, squares, 1.0).rsqrt()
+        squares = squares * inverse.square()
+    sums = Fingerprint(pool.device)
+    sums.add_sum(total)
+    return squares, inverse, sums
+
+
+def normalization_of(pool: Pool, normalize: str | None, place: Place) -> Normalization:
+    """What ``normalize`` means for this pool; its mean is taken over all rows."""
+    parts = () if normalize is None else normalize.split("+")
+    mean = checked_mean(pool, place) if "center" in parts else None
+    return Normalization(mean, to_unit_length="unit" in parts)
+
+
+def checked_mean(pool: Pool, place: Place) -> Float[Tensor, " d"]:
+    """The mean row of all processes, of rows that are all finite."""
+    total = torch.zeros(pool.dimension, dtype=torch.float64, device=pool.device)
+    with place.exchange.together():
+        for start, _, rows in pool.blocks():
+            check_finite(start, rows, pool.source, "pool")
+            total += rows.sum(dim=0)
+    return place.exchange.sum(total) / place.total
+
+
+def check_finite(start: int, rows: Tensor, source: Source, name: str) -> None:
+    """Row sums find suspects; only those are searched."""
+    if rows.ndim == 1:
+        return  # row numbers, of which all is known
+    suspects = (~torch.isfinite(rows.sum(dim=1))).nonzero()[:, 0]
+    bad = suspects[~torch.isfinite(rows[suspects]).all(dim=1)]
+    if len(bad):
+        raise ValueError(
+            f"{name} must be finite; {source.where(start + int(bad[0]))} has a NaN or an "
+            f"infinity. Drop or repair such rows first."
+        )
+
+
+def matrix_mark(pool: Pool, kernel: Kernel, place: Place) -> str:
+    """Where rows are numbers of a matrix: what tells it from others. Else nothing."""
+    if matrix_size(kernel) is None:
+        return ""
+    (rows,) = place.collect(torch.arange(place.total), lambda own: (pool.rows(own),))
+    spaced = rows[:: max(len(rows) // FINGERPRINT_COLUMNS, 1)]
+    digest = hashlib.blake2b(digest_size=8)
+    for values in (kernel.diagonal(rows), kernel.block(rows, spaced)):
+        digest.update(values.cpu().numpy().tobytes())
+    return f"+{digest.hexdigest()}"
+
+
+def converted_once(pool: Pool) -> Pool:
+    """A pool that is so small that all of it is kept as float64, if it is one."""
+    is_small = 8 * len(pool) * pool.dimension <= SMALL_POOL_BYTES
+    if len(pool.shape) == 1 or pool.is_streamed or not is_small:
+        return pool
+    return replace(pool, ready=pool.whole(), inverse_length=None)
+
+
+NOT_NUMBERS = (str, bytes, bool, np.bool_)  # although float() and int() take them
+
+
+def check_rows(data: Tensor, name: str) -> None:
+    check_shape(tuple(data.shape), name)
+    rows = Pool.of(data)
+    for start, _, block in rows.blocks():
+        check_finite(start, block, rows.source, name)
+
+
+def check_shape(shape: tuple[int, ...], name: str) -> None:
+    if 0 in shape:
+        raise ValueError(f"{name} must not be empty; got shape {shape}.")
+    if len(shape) != 2:
+        raise ValueError(
+            f"{name} must have two dimensions, rows x features; got shape {shape}. Reshape it "
+            f"first; rows of one feature are (n, 1)."
+        )
+
+
+def check_matrix_rows(data: Tensor, name: str, kernel: Kernel) -> Int[Tensor, " n"]:
+    if data.numel() == 0:
+        raise ValueError(f"{name} must not be empty; got shape {tuple(data.shape)}.")
+    if data.ndim != 1 or data.is_floating_point() or data.dtype == torch.bool:
+        raise ValueError(
+            f"with a Precomputed kernel {name} must be a vector of row numbers of its matrix; got "
+            f"{kind_of(data)}."
+        )
+    data = data.to(torch.int64)
+    check_range(data, matrix_size(kernel) or 0, name, "rows of the kernel's matrix")
+    return data
+
+
+def check_range(indices: Tensor, count: int, name: str, what: str) -> None:
+    outside = indices[(indices < 0) | (indices >= count)]
+    if len(outside):
+        raise ValueError(f"{name} must name {what}, 0 to {count - 1}; got {int(outside[0])}.")
+
+
+def kind_of(values: Tensor) -> str:
+    """What came, in words."""
+    return f"{str(values.dtype).removeprefix('torch.')} of shape {tuple(values.shape)}"
+
+
+def check_indices(values: Any, name: str, n: int) -> Int[Tensor, " b"]:
+    """Numbers of pool rows."""
+    indices = as_tensor(values, name)
+    if indices.ndim != 1 or indices.is_floating_point() or indices.dtype == torch.bool:
+        raise TypeError(
+            f"{name} must be a vector of integers, numbers of pool rows; got {kind_of(indices)}."
+        )
+    indices = indices.to(device="cpu", dtype=torch.int64)
+    check_range(indices, n, name, "rows of the pool")
+    return indices
+
+
+def check_distinct(indices: Tensor, name: str, way_out: str) -> None:
+    values, counts = torch.unique(indices, return_counts=True)
+    if bool((counts > 1).any()):
+        raise ValueError(f"{name} has row {int(values[counts > 1][0])} more than once. {way_out}")
+
+
+def check_vector(values: Any, name: str, count: int, per: str) -> Float[Tensor, " c"]:
+    vector = as_tensor(values, name)
+    if vector.shape != (count,):
+        raise ValueError(
+            f"{name} must have one entry per {per}, ({count},); got {tuple(vector.shape)}."
+        )
+    vector = vector.to(torch.float64)
+    bad = (~torch.isfinite(vector)).nonzero()[:, 0]
+    if len(bad):
+        raise ValueError(f"{name} must be finite; entry {int(bad[0])} is {vector[bad[0]]:g}.")
+    return vector
+
+
+def check_all_positive(vector: Float[Tensor, " c"], name: str) -> None:
+    bad = (vector <= 0).nonzero()[:, 0]
+    if len(bad):
+        row = int(bad[0])
+        raise ValueError(f"{name} must be positive; row {row} has {float(vector[row]):g}.")
+
+
+def check_positive(value: Any, name: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"{name} must be a number; got {type(value).__name__}.") from error
+    if isinstance(value, NOT_NUMBERS):
+        raise TypeError(f"{name} must be a number; got {value!r}.")
+    if not 0 < number < float("inf"):
+        raise ValueError(f"{name} must be a positive finite number; got {value}.")
+    return number
+
+
+def check_whole(value: Any, name: str) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        came = repr(value) if isinstance(value, str | float) else type(value).__name__
+        raise TypeError(f"{name} must be a whole number of at least 1; got {came}.") from error
+    if isinstance(value, NOT_NUMBERS):
+        raise TypeError(f"{name} must be a whole number of at least 1; got {value!r}.")
+    if number != value or number < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1; got {value}.")
+    return number
