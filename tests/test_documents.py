@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,37 @@ def test_the_readme_shows_what_its_first_block_prints(capsys):
 def test_links_to_files_of_the_project_exist(path):
     for link in re.findall(r"\]\((?!https?://|#)([^)#]+)", path.read_text()):
         assert (path.parent / link).exists(), f"{path.name} links to {link}, which is not there"
+
+
+PLACES_OF_CODE = [ROOT, ROOT / "src" / "tellmost"]
+FOLDERS = "src|tests|docs|benchmarks|results|reproduction"
+FILE_OR_FOLDER = re.compile(rf"(?<!`)`([\w./-]+\.py|(?:{FOLDERS})/[\w./-]*)`(?!`)")
+DOTTED_NAME = re.compile(r"(?<![\w./-])(?:tm|tellmost|tellmost_reproduction)(?:\.[A-Za-z_]\w*)+")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_and_folders_that_are_named_exist(path):
+    prose = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for name in FILE_OR_FOLDER.findall(prose):
+        places = [path.parent, *PLACES_OF_CODE]
+        assert any((place / name).exists() for place in places), f"{path.name} names {name}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_dotted_names_resolve(path):
+    for name in sorted(set(DOTTED_NAME.findall(path.read_text()))):
+        resolve(name.replace("tm.", "tellmost.", 1) if name.startswith("tm.") else name)
+
+
+def resolve(name: str) -> object:
+    """The module, class or function that a dotted name stands for."""
+    first, *parts = name.split(".")
+    found: object = import_module(first)
+    for part in parts:
+        here = f"{first}.{part}"
+        found = getattr(found, part) if hasattr(found, part) else import_module(here)
+        first = here
+    return found
 
 
 def test_every_rule_is_in_the_readme():
