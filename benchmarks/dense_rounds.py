@@ -12,9 +12,9 @@ import time
 import numpy as np
 
 from setting import save
+from tellmost_reproduction.gp.curves import pick
 from tellmost_reproduction.gp.dense import DensePrior, pick_from
 from tellmost_reproduction.gp.methods import methods_for
-from tellmost_reproduction.gp.picking import pick
 from tellmost_reproduction.gp.settings import FULL, SMOKE, Setting, Size, settings
 
 TIMED = (0.0, 0.02, 0.1, 0.25, 0.5, 0.75, 1.0)  # of all rounds: when a dense one is timed

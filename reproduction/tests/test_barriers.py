@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tellmost as tm
-from tellmost_reproduction.safebo.barriers import barriers, third_bump
+from tellmost_reproduction.safebo.tasks import barriers, third_bump
 
 
 def count_regions(mask):

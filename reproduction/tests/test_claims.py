@@ -3,14 +3,21 @@
 import numpy as np
 import pytest
 
-from tellmost_reproduction.gp.claims import CLAIMS, UNCLAIMED
+from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART, conclude
+from tellmost_reproduction.gp.claims import (
+    CLAIMS,
+    UNCLAIMED,
+    all_alike,
+    divide_the_work,
+    grow,
+    lead,
+    outperform,
+    perform_alike,
+)
 from tellmost_reproduction.gp.curves import Curves, Run
-from tellmost_reproduction.gp.likenesses import all_alike, perform_alike
 from tellmost_reproduction.gp.measures import Knowledge
 from tellmost_reproduction.gp.methods import METHODS
-from tellmost_reproduction.gp.orders import divide_the_work, grow, lead, outperform
 from tellmost_reproduction.gp.settings import Size, settings
-from tellmost_reproduction.verdicts import FAILS, HOLDS, IN_PART, conclude
 
 SETTING = settings(10)["gp-fig3"]
 METHOD = {method.key: method for method in METHODS}

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from tellmost_reproduction.gp import comparing
-from tellmost_reproduction.gp.curves import Curves, Run, count_runs, needed, trace_curves
+from tellmost_reproduction.gp import curves as comparing
+from tellmost_reproduction.gp.curves import Curves, Run, count_runs, needed, pick, trace_curves
 from tellmost_reproduction.gp.dense import pick_densely
 from tellmost_reproduction.gp.measures import MEASURES, Knowledge
 from tellmost_reproduction.gp.methods import METHODS, methods_for
-from tellmost_reproduction.gp.picking import pick
 from tellmost_reproduction.gp.settings import SMOKE, Size, settings
 
 SMALL = settings(SMOKE.side)
@@ -90,8 +89,8 @@ def test_equal_curves_do_not_beat_each_other():
 def test_the_spread_is_what_the_worst_lacks_to_the_best():
     one = falling([0.2], [0.3])
     assert comparing.spread(one, "mean_sd", ("itl", "random")) == pytest.approx(0.5)
-    assert comparing.rank(one, "mean_sd") == ["itl", "random"]
-    assert comparing.rank(one, "information") == ["itl", "random"]
+    assert comparing.rank_methods(one, "mean_sd") == ["itl", "random"]
+    assert comparing.rank_methods(one, "information") == ["itl", "random"]
 
 
 def test_observations_are_counted_until_a_level_is_reached():

@@ -5,7 +5,7 @@ import pytest
 from densely import as_problem
 
 import oracle
-from tellmost_reproduction.gp import levels
+from tellmost_reproduction.gp import measures as levels
 from tellmost_reproduction.gp.measures import information_at, measure, observe
 from tellmost_reproduction.gp.settings import settings
 

@@ -6,8 +6,8 @@ from densely import as_problem
 
 import oracle
 from tellmost.testing import check_rule
+from tellmost_reproduction.gp.curves import pick
 from tellmost_reproduction.gp.methods import METHODS, SquaredCTL, methods_for
-from tellmost_reproduction.gp.picking import pick
 from tellmost_reproduction.gp.settings import SMOKE, settings
 
 SMALL = settings(SMOKE.side)

@@ -10,12 +10,11 @@ import torch
 pytest.importorskip("matplotlib")
 
 from tellmost_reproduction.catalogue import CATALOGUE, Request
-from tellmost_reproduction.safebo import pooling
-from tellmost_reproduction.safebo.barriers import barriers
+from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART
+from tellmost_reproduction.safebo import runs as pooling
 from tellmost_reproduction.safebo.methods import BY_KEY
-from tellmost_reproduction.safebo.misspecified.findings import judge
-from tellmost_reproduction.safebo.misspecified.stretching import stretch
-from tellmost_reproduction.safebo.misspecified.studying import (
+from tellmost_reproduction.safebo.misspecified.findings import agrees, group, judge, numbers_of
+from tellmost_reproduction.safebo.misspecified.study import (
     FACTORS,
     PRESENT,
     SETTINGS,
@@ -24,12 +23,11 @@ from tellmost_reproduction.safebo.misspecified.studying import (
     ending_of,
     looks,
     make_jobs,
+    stretch,
 )
-from tellmost_reproduction.safebo.misspecified.summaries import agrees, group, numbers_of
 from tellmost_reproduction.safebo.process import small_process
-from tellmost_reproduction.safebo.running import Job, Run, run
-from tellmost_reproduction.safebo.tasks import island
-from tellmost_reproduction.verdicts import FAILS, HOLDS, IN_PART
+from tellmost_reproduction.safebo.runs import Job, Run, run
+from tellmost_reproduction.safebo.tasks import barriers, island
 
 
 @pytest.mark.parametrize("factor", FACTORS)

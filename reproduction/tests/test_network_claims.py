@@ -3,15 +3,13 @@
 import numpy as np
 import pytest
 
+from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART, OPEN, conclude
 from tellmost_reproduction.networks.claims import CLAIMS
-from tellmost_reproduction.networks.comparing import compare
-from tellmost_reproduction.networks.curves import Curves
-from tellmost_reproduction.networks.equalities import EQUALITIES, repeats
+from tellmost_reproduction.networks.curves import EQUALITIES, Curves, compare, repeats
 from tellmost_reproduction.networks.experiments import experiments
-from tellmost_reproduction.networks.notes import notes_for
+from tellmost_reproduction.networks.page import notes_for
 from tellmost_reproduction.networks.problems import TASKS
-from tellmost_reproduction.networks.running import Run
-from tellmost_reproduction.verdicts import FAILS, HOLDS, IN_PART, OPEN, conclude
+from tellmost_reproduction.networks.runs import Run
 
 KNOWN = experiments()
 ROUNDS, SEEDS = 20, 4

@@ -10,8 +10,8 @@ from oracle_networks import inner
 
 import tellmost as tm
 from tellmost.finetune import Inputs, embed
+from tellmost_reproduction.networks.configurations import EMBEDDINGS
 from tellmost_reproduction.networks.problems import CIFAR, read_problem
-from tellmost_reproduction.networks.settings import EMBEDDINGS
 from tellmost_reproduction.networks.training import training_of
 
 CANDIDATES, TARGETS, PICKS = 80, 5, 10

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from tellmost_reproduction.networks.configurations import STANDARD, variant
 from tellmost_reproduction.networks.convnet import draw_small_head
 from tellmost_reproduction.networks.efficientnet import (
     BLOCK_PARTS,
@@ -24,12 +25,9 @@ from tellmost_reproduction.networks.efficientnet import (
     read_weights,
 )
 from tellmost_reproduction.networks.images import read_cifar, read_idx, read_mnist
-from tellmost_reproduction.networks.keeping_best import Best
 from tellmost_reproduction.networks.problems import CIFAR, MNIST, among, read_problem
-from tellmost_reproduction.networks.settings import STANDARD, variant
-from tellmost_reproduction.networks.splitting import split
-from tellmost_reproduction.networks.stepping import Stepper, plan_epochs
-from tellmost_reproduction.networks.training import training_of
+from tellmost_reproduction.networks.runs import split
+from tellmost_reproduction.networks.training import Best, Stepper, plan_epochs, training_of
 
 
 def published_weights(seed=0):

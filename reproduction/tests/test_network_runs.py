@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from tellmost_reproduction.networks.configurations import smaller
 from tellmost_reproduction.networks.problems import MNIST, read_problem
-from tellmost_reproduction.networks.publishing import count_runs, publish
-from tellmost_reproduction.networks.running import Run
+from tellmost_reproduction.networks.reproducing import count_runs, publish
+from tellmost_reproduction.networks.runs import Run, append_run, check_runs, read_runs, write_runs
 from tellmost_reproduction.networks.scheduling import main as schedule
-from tellmost_reproduction.networks.settings import smaller
 from tellmost_reproduction.networks.sticking import look_after_one_image
-from tellmost_reproduction.networks.storing import append_run, check_runs, read_runs, write_runs
 from tellmost_reproduction.networks.tying import tabulate_ties, try_first_ties
 
 MARKS = ("verdicts", "runs", "equalities", "rho", "ties", "times")

@@ -11,18 +11,15 @@ from tellmost.finetune import Targeted
 from tellmost.finetune.baselines import RandomChoice
 from tellmost_reproduction.catalogue import CATALOGUE, Request
 from tellmost_reproduction.networks.claims import CLAIMS, judge, unjudged
+from tellmost_reproduction.networks.configurations import chosen, smaller
 from tellmost_reproduction.networks.curves import Curves
 from tellmost_reproduction.networks.experiments import experiments, jobs_in_order
-from tellmost_reproduction.networks.numbering import is_near, numbers_of
-from tellmost_reproduction.networks.pages import write_page
+from tellmost_reproduction.networks.page import PAPER, table_of_noise, write_page
 from tellmost_reproduction.networks.problems import CIFAR, MNIST, read_problem
-from tellmost_reproduction.networks.reproducing import reproduce
-from tellmost_reproduction.networks.running import Bench, Run
+from tellmost_reproduction.networks.reproducing import is_near, numbers_of, reproduce
+from tellmost_reproduction.networks.runs import Bench, Run, append_run, read_runs, write_runs
 from tellmost_reproduction.networks.scheduling import open_jobs
-from tellmost_reproduction.networks.settings import chosen, smaller
 from tellmost_reproduction.networks.sticking import count_picks
-from tellmost_reproduction.networks.storing import append_run, read_runs, write_runs
-from tellmost_reproduction.networks.tables import PAPER, table_of_noise
 from tellmost_reproduction.networks.timing import time_everything
 
 KNOWN = experiments()

@@ -4,7 +4,7 @@ import pytest
 
 from tellmost_reproduction.catalogue import CATALOGUE, Request
 from tellmost_reproduction.gp.curves import trace_curves
-from tellmost_reproduction.gp.own_rules import read_methods
+from tellmost_reproduction.gp.methods import read_methods
 from tellmost_reproduction.gp.settings import Size, settings
 
 RULES = """

@@ -17,7 +17,7 @@ from tellmost_reproduction.safebo.process import (
     process,
 )
 from tellmost_reproduction.safebo.reactor import RECIPES, make_batch
-from tellmost_reproduction.safebo.running import Job, run
+from tellmost_reproduction.safebo.runs import Job, run
 
 
 def test_the_reactor_agrees_with_a_slow_version_of_its_equations():

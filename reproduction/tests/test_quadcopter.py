@@ -4,19 +4,25 @@ import numpy as np
 import pytest
 import torch
 
-from tellmost_reproduction.safebo.quadcopter.configurations import CODE, TEXT, make_optimizer
-from tellmost_reproduction.safebo.quadcopter.costs import HOVER, total_cost
-from tellmost_reproduction.safebo.quadcopter.dynamics import (
+from tellmost_reproduction.safebo.quadcopter.flight import (
+    HOVER,
     INERTIA,
     START,
     STEP_SECONDS,
     UNITS,
     advance,
     fly,
+    total_cost,
 )
 from tellmost_reproduction.safebo.quadcopter.ilqr import plan_controls
-from tellmost_reproduction.safebo.quadcopter.slopes import ORACLE, estimate_slopes
 from tellmost_reproduction.safebo.quadcopter.task import SAFE_SEED, Quadcopter
+from tellmost_reproduction.safebo.quadcopter.tuning import (
+    CODE,
+    ORACLE,
+    TEXT,
+    estimate_slopes,
+    make_optimizer,
+)
 
 
 @pytest.fixture(scope="module")

@@ -11,24 +11,24 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from tellmost.report.drawing import push_apart
 from tellmost_reproduction.catalogue import CATALOGUE, Request
+from tellmost_reproduction.frame.drawing import push_apart
+from tellmost_reproduction.frame.experiments import fill
+from tellmost_reproduction.frame.folders import made
+from tellmost_reproduction.frame.numbers import Series
+from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART
+from tellmost_reproduction.gp.claims import RULE
 from tellmost_reproduction.gp.curves import trace_curves
+from tellmost_reproduction.gp.first_picks import draw_samples
 from tellmost_reproduction.gp.methods import METHODS
-from tellmost_reproduction.gp.numbers import (
+from tellmost_reproduction.gp.page import (
     differences,
     numbers_of,
     numbers_of_samples,
     read_numbers,
 )
 from tellmost_reproduction.gp.reproducing import PART_1
-from tellmost_reproduction.gp.ruling import RULE
-from tellmost_reproduction.gp.samples import draw_samples
 from tellmost_reproduction.gp.settings import FULL, SIDE, Size, settings
-from tellmost_reproduction.keeping import made
-from tellmost_reproduction.numbers import Series
-from tellmost_reproduction.publishing import fill
-from tellmost_reproduction.verdicts import FAILS, HOLDS, IN_PART
 
 ROOT = Path(__file__).parents[2]
 MINE = """

@@ -3,17 +3,22 @@
 import numpy as np
 import pytest
 
-from tellmost_reproduction.safebo import orders, places
-from tellmost_reproduction.safebo.barriers import barriers, third_bump
+from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART
+from tellmost_reproduction.safebo import claims as orders
+from tellmost_reproduction.safebo import claims as places
 from tellmost_reproduction.safebo.claims import CLAIMS
-from tellmost_reproduction.safebo.comparing import compare, describe_rounds, rounds_needed
+from tellmost_reproduction.safebo.experiments import EXPERIMENTS
 from tellmost_reproduction.safebo.methods import BY_KEY, METHODS
 from tellmost_reproduction.safebo.process import small_process
-from tellmost_reproduction.safebo.records import Experiment, Record
-from tellmost_reproduction.safebo.running import Run
-from tellmost_reproduction.safebo.settings import EXPERIMENTS
-from tellmost_reproduction.safebo.tasks import bumps, island
-from tellmost_reproduction.verdicts import FAILS, HOLDS, IN_PART
+from tellmost_reproduction.safebo.records import (
+    Experiment,
+    Record,
+    compare,
+    describe_rounds,
+    rounds_needed,
+)
+from tellmost_reproduction.safebo.runs import Run
+from tellmost_reproduction.safebo.tasks import barriers, bumps, island, third_bump
 
 SEEDS, ROUNDS = 4, 6
 

@@ -10,14 +10,14 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from tellmost_reproduction.catalogue import CATALOGUE, Request
-from tellmost_reproduction.numbers import Numbers, Series, find_differences, read_expected
+from tellmost_reproduction.frame.numbers import Numbers, Series, find_differences, read_expected
+from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART, OPEN
 from tellmost_reproduction.safebo.claims import RULE
+from tellmost_reproduction.safebo.experiments import EXPERIMENTS, SMOKE_ROUNDS, SMOKE_SEEDS
 from tellmost_reproduction.safebo.methods import BY_KEY
-from tellmost_reproduction.safebo.numbers import PACKAGE, agrees, numbers_of
 from tellmost_reproduction.safebo.records import Record
-from tellmost_reproduction.safebo.running import Job, run
-from tellmost_reproduction.safebo.settings import EXPERIMENTS, SMOKE_ROUNDS, SMOKE_SEEDS
-from tellmost_reproduction.verdicts import FAILS, HOLDS, IN_PART, OPEN
+from tellmost_reproduction.safebo.reproducing import PACKAGE, agrees, numbers_of
+from tellmost_reproduction.safebo.runs import Job, run
 
 ROOT = Path(__file__).parents[2]
 PICTURES = {"safebo-2d": "maps", "safebo-barriers": "picks"}

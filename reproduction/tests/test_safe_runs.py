@@ -6,18 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tellmost_reproduction.safebo.barriers import barriers
 from tellmost_reproduction.safebo.methods import BY_KEY
-from tellmost_reproduction.safebo.pooling import run_all
-from tellmost_reproduction.safebo.quadcopter.configurations import CODE
 from tellmost_reproduction.safebo.quadcopter.ilqr import plan_controls
-from tellmost_reproduction.safebo.quadcopter.single import fly_once
-from tellmost_reproduction.safebo.quadcopter.task import Quadcopter
-from tellmost_reproduction.safebo.quadcopter.tuning import Tuning
+from tellmost_reproduction.safebo.quadcopter.task import Quadcopter, fly_once
+from tellmost_reproduction.safebo.quadcopter.tuning import CODE, Tuning
 from tellmost_reproduction.safebo.records import Experiment, Record
-from tellmost_reproduction.safebo.running import Job, run
-from tellmost_reproduction.safebo.storing import keep_run, path_of, read_run
-from tellmost_reproduction.safebo.tasks import bumps, island
+from tellmost_reproduction.safebo.runs import Job, keep_run, path_of, read_run, run, run_all
+from tellmost_reproduction.safebo.tasks import barriers, bumps, island
 
 CURVES = ("picks", "regret", "safe", "wrong", "violates", "is_best_unsafe")
 

@@ -46,7 +46,7 @@ class Entry:
 
 GP = "tellmost_reproduction.gp.reproducing"
 SAFE = "tellmost_reproduction.safebo.reproducing"
-MISSPECIFIED = "tellmost_reproduction.safebo.misspecified.reproducing"
+MISSPECIFIED = "tellmost_reproduction.safebo.misspecified.page"
 NETWORKS = "tellmost_reproduction.networks.reproducing"
 
 CATALOGUE = {
@@ -100,6 +100,6 @@ CATALOGUE = {
 def check_rules(names: list[str]) -> None:
     """Check that the caller's rules can be found and made; torch is loaded only for a rule."""
     if names:
-        from tellmost_reproduction.gp.own_rules import read_methods
+        from tellmost_reproduction.gp.methods import read_methods
 
         read_methods(names)

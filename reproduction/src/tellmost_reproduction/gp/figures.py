@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tellmost.report.drawing import label_ends, make_figure
+from tellmost_reproduction.frame.drawing import label_ends, make_figure
 from tellmost_reproduction.gp.curves import Curves
-from tellmost_reproduction.gp.levels import irreducible
+from tellmost_reproduction.gp.measures import irreducible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,8 +12,17 @@ entropies are reported: the entropy itself is the log-determinant of a matrix th
 to rounding, so that its level says where the rounding lies and nothing about f. Even differences
 depend on the tolerance where K_AA is singular; the fall of the entropy of y_A, noise included,
 does not, and is reported beside it.
+
+What no number of observations removes: the level that curves fall to.
+
+.. math:: \eta_R(a) = \mathrm{Var}[f_a \mid f_R]^{1/2}
+
+for R = S the irreducible standard deviation, for :math:`R = A \cap S` what local uncertainty
+sampling is left with however long it goes on. Eigenvalues of K_RR below
+``numerics.RANK_TOLERANCE`` of the largest explain nothing.
 """
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +31,8 @@ from torch import Tensor
 
 from tellmost.numerics import RANK_TOLERANCE, nonnegative
 from tellmost.posterior.floor import retrace
-from tellmost.shapes import Float, Int
+from tellmost.selecting.select import select
+from tellmost.shapes import Bool, Float, Int
 from tellmost_reproduction.gp.settings import NOISE_STD, Setting
 
 MEASURES = {
@@ -145,3 +155,32 @@ def error(setting: Setting, picks: Int[np.ndarray, " t"], seed: int) -> Float[np
         [torch.zeros_like(means[:1]), means]
     )
     return left.square().mean(dim=1).sqrt().numpy()
+
+
+def irreducible(setting: Setting) -> Float[np.ndarray, " m"]:
+    """Standard deviation of each target given f on all of S."""
+    return level_given(setting, np.ones(len(setting.samples), dtype=bool))
+
+
+def local_level(setting: Setting) -> Float[np.ndarray, " m"]:
+    """The same given f on those points of S that are targets."""
+    return level_given(setting, setting.is_target)
+
+
+def level_given(setting: Setting, rows: Bool[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
+    if setting.has_all_targets and rows[setting.is_target].all():
+        return np.zeros(len(setting.targets))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about noise and rank, which are the experiment's
+        chosen = select(
+            setting.pool,
+            setting.target_points,
+            1,
+            kernel=setting.kernel,
+            noise_std=setting.noise,
+            candidates=rows,
+            floor=True,
+            progress=False,
+        )
+    assert chosen.floor is not None
+    return np.sqrt(chosen.floor)

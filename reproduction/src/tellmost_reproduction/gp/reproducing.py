@@ -1,34 +1,44 @@
-"""``tellmost reproduce gp-...``: run, judge, compare with what is expected, write it all down."""
+"""``tellmost reproduce gp-...``: run, judge, compare with what is expected, write it down."""
 
+import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from tellmost.numerics import REPRODUCED
-from tellmost.report.drawing import make_figure
 from tellmost.running.progress import ProgressLine
 from tellmost_reproduction.catalogue import Outcome, Request
-from tellmost_reproduction.gp.claims import judge
+from tellmost_reproduction.frame.drawing import make_figure
+from tellmost_reproduction.frame.experiments import Done, fill, keep_expected, tabulate_all
+from tellmost_reproduction.frame.folders import (
+    describe_machine,
+    in_columns,
+    keep_figure,
+    keep_text,
+    made,
+)
+from tellmost_reproduction.gp.claims import RULE, judge
 from tellmost_reproduction.gp.curves import Curves, Tell, count_runs, trace_curves
 from tellmost_reproduction.gp.figures import draw_curves
-from tellmost_reproduction.gp.keeping import keep_picks, keep_samples, keep_seeds
-from tellmost_reproduction.gp.methods import Method
-from tellmost_reproduction.gp.numbers import (
+from tellmost_reproduction.gp.first_picks import draw_samples, draw_samples_figure, judge_samples
+from tellmost_reproduction.gp.methods import Method, read_methods
+from tellmost_reproduction.gp.page import (
+    about_size,
+    command_for,
     differences,
+    keep_picks,
+    keep_samples,
+    keep_seeds,
     numbers_of,
     numbers_of_samples,
     read_numbers,
+    table_of,
+    write_readme,
+    write_samples_readme,
 )
-from tellmost_reproduction.gp.overview import write_overview
-from tellmost_reproduction.gp.own_rules import read_methods
-from tellmost_reproduction.gp.readme import write_readme, write_samples_readme
-from tellmost_reproduction.gp.samples import draw_samples, judge_samples
-from tellmost_reproduction.gp.samples_figure import draw_samples_figure
 from tellmost_reproduction.gp.settings import FULL, SMOKE, Size, settings
-from tellmost_reproduction.gp.tables import table_of
-from tellmost_reproduction.keeping import keep_figure, keep_text, made
-from tellmost_reproduction.overviews import Done
-from tellmost_reproduction.tables import in_columns
 
 FIGURE_2, FIGURE_3 = "gp-fig2", "gp-fig3"
 PART_1 = (FIGURE_2, *settings())
@@ -153,3 +163,110 @@ def _left_out(own: Sequence[Method]) -> str:
         if not method.applies(setting)
     ]
     return "\n".join(missing)
+
+
+def write_overview(
+    done: Sequence[Done], size: Size, *, own: Sequence[str] = (), dense: str | None = None
+) -> str:
+    """``dense``: the table of a benchmark, where one is at hand."""
+    parts = [
+        "# The Gaussian-process experiments",
+        *about_size(size),
+        f"**Command.** `{command_for('gp', size, own)}`: {size.rounds} rounds, {size.seeds} "
+        f"seeds.",
+        "## Verdicts",
+        tabulate_all(done, RULE),
+        "## Time",
+        tabulate_times(done),
+    ]
+    if dense is not None:
+        parts += ["## The same with a dense posterior in every round", dense]
+    return "\n\n".join(parts) + "\n"
+
+
+def tabulate_times(done: Sequence[Done]) -> str:
+    rows = [f"| {one.name} | {one.title} | {one.seconds:.0f} s |" for one in done]
+    total = sum(one.seconds for one in done)
+    return "\n".join(
+        [
+            f"Picks, measures and figures: {describe_machine()}.",
+            "",
+            "| experiment | | time |",
+            "|---|---|---|",
+            *rows,
+            f"| all | | {total:.0f} s |",
+        ]
+    )
+
+
+def tabulate_dense(result: dict[str, Any]) -> str:
+    """From the benchmark: all picks of all methods but Random, ours and dense."""
+    lines, total, estimated = [], 0.0, 0.0
+    for name, methods in result["settings"].items():
+        ours = sum(row["seconds"] for row in methods.values())
+        dense = sum(row["dense"]["estimated_seconds"] for row in methods.values())
+        last = methods["itl"]["dense"]["round_seconds"][-1]
+        lines.append(_times(name, ours, dense, f"{last:.2f} s"))
+        total, estimated = total + ours, estimated + dense
+    machine = result["machine"]
+    return "\n".join(
+        [
+            f"All {result['rounds']} picks of every method but Random, once each. Dense runs are "
+            f"interpolated from single rounds, {_same_picks(result)} of which made the pick that "
+            f"`select` made there. "
+            f"{machine['threads']} thread of {machine['cores']} cores, {machine['cpu']}, other "
+            f"work on the machine not excluded (load {machine['load']:.1f}).",
+            "",
+            "| experiment | ours, measured | dense, estimated | times | ITL's last dense round |",
+            "|---|---|---|---|---|",
+            *lines,
+            _times("all", total, estimated, ""),
+        ]
+    )
+
+
+def _same_picks(result: dict[str, Any]) -> str:
+    rounds = [row["dense"] for methods in result["settings"].values() for row in methods.values()]
+    same = sum(dense["same_picks"] for dense in rounds)
+    return f"{same} of {sum(len(dense['observations']) for dense in rounds)}"
+
+
+def _times(name: str, ours: float, dense: float, last: str) -> str:
+    return f"| {name} | {ours:.1f} s | {dense / 60:.0f} min | {dense / ours:.0f} | {last} |"
+
+
+EXPECTED = Path(__file__).parent / "expected"
+
+
+def publish(repository: Path) -> None:
+    results = repository / "results"
+    done = run_all(PART_1, Request(results), ())
+    for one in done:
+        keep_expected(one.numbers, EXPECTED / f"{one.name}.json", results / one.name)
+        print(describe(one, is_smoke=False), end="\n\n")
+    (results / "gp").mkdir(exist_ok=True)
+    timed = json.loads((repository / "benchmarks/results/dense_rounds.json").read_text())
+    dense = tabulate_dense(timed)
+    keep_text(write_overview(done, FULL, dense=dense), results / "gp" / "README.md")
+    fill_document(repository / "docs" / "gp-experiments.md", done, dense)
+
+
+def fill_document(path: Path, done: Sequence[Done], dense: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    for name, table in (
+        ("verdicts", tabulate_all(done, RULE, "../results")),
+        ("times", tabulate_times(done)),
+        ("dense", dense),
+    ):
+        text = fill(text, name, table)
+    keep_text(text, path)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repository", type=Path, required=True)
+    publish(parser.parse_args(arguments).repository)
+
+
+if __name__ == "__main__":
+    main()

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tellmost_reproduction.networks import settings as made
-from tellmost_reproduction.networks import variants
+from tellmost_reproduction.networks import configurations as made
+from tellmost_reproduction.networks.configurations import Configuration
 from tellmost_reproduction.networks.problems import CIFAR, MNIST
-from tellmost_reproduction.networks.settings import Configuration
 
 
 @dataclass(frozen=True)
@@ -44,19 +43,19 @@ def experiments() -> dict[str, Experiment]:
             _all(made.main_methods(CIFAR)),
             1,
         ),
-        Experiment("nn-inside", "the targets can be chosen too", _all(variants.inside()), 4),
+        Experiment("nn-inside", "the targets can be chosen too", _all(made.inside()), 4),
         Experiment(
             "nn-embeddings",
             "loss gradients (G) and last layer (L)",
-            _all(*([*made.by_rules(d), *variants.by_loss_gradients(d), *random[d]] for d in both)),
+            _all(*([*made.by_rules(d), *made.by_loss_gradients(d), *random[d]] for d in both)),
             4,
         ),
         Experiment(
             "nn-laplace",
             "a Laplace approximation of the weights' covariance",
             _all(
-                variants.by_loss_gradients(MNIST)[:2],
-                variants.by_laplace(),
+                made.by_loss_gradients(MNIST)[:2],
+                made.by_laplace(),
                 made.chosen(MNIST, ("random",)),
             ),
             4,
@@ -64,51 +63,46 @@ def experiments() -> dict[str, Experiment]:
         Experiment(
             "nn-batches",
             "conditional batches and the b best",
-            _all(made.by_rules(CIFAR), variants.top_b(), random[CIFAR]),
+            _all(made.by_rules(CIFAR), made.top_b(), random[CIFAR]),
             4,
         ),
         Experiment(
             "nn-baselines",
             "TypiClust, ProbCover and EIG",
-            _all(*([*made.by_rules(d), *variants.more_baselines(d), *random[d]] for d in both)),
+            _all(*([*made.by_rules(d), *made.more_baselines(d), *random[d]] for d in both)),
             4,
         ),
         Experiment(
             "nn-undirected",
             "rules that do not look at the targets",
             _all(
-                *(
-                    [*variants.undirected(d), *made.chosen(d, ("itl", "badge", "random"))]
-                    for d in both
-                )
+                *([*made.undirected(d), *made.chosen(d, ("itl", "badge", "random"))] for d in both)
             ),
             4,
         ),
-        Experiment(
-            "nn-scarce", "80% of the task's images gone", _all(*map(variants.scarce, both)), 4
-        ),
+        Experiment("nn-scarce", "80% of the task's images gone", _all(*map(made.scarce, both)), 4),
         Experiment(
             "nn-lopsided",
             "half the targets of some classes gone",
-            _all(*([*variants.lopsided(d), *random[d]] for d in both)),
+            _all(*([*made.lopsided(d), *random[d]] for d in both)),
             4,
         ),
         Experiment(
             "nn-candidates",
             "VTL, and how many candidates a round has",
-            _all(made.by_rules(CIFAR), variants.candidate_counts(), random[CIFAR]),
+            _all(made.by_rules(CIFAR), made.candidate_counts(), random[CIFAR]),
             4,
         ),
         Experiment(
             "nn-per-round",
             "how many of the targets a round looks at",
-            _all(made.chosen(CIFAR, ("itl", "random")), variants.target_shares()),
+            _all(made.chosen(CIFAR, ("itl", "random")), made.target_shares()),
             4,
         ),
         Experiment(
             "nn-targets",
             "how many targets there are",
-            _all(made.chosen(CIFAR, ("itl", "random")), variants.target_counts()),
+            _all(made.chosen(CIFAR, ("itl", "random")), made.target_counts()),
             4,
         ),
         Experiment(
@@ -125,9 +119,9 @@ def experiments() -> dict[str, Experiment]:
             "the whole pool, earlier rounds, and noise ratios",
             _all(
                 made.chosen(CIFAR, ("itl", "vtl", "cosine", "random")),
-                variants.whole_pool(),
-                variants.across_rounds(),
-                variants.noise_ratios(),
+                made.whole_pool(),
+                made.across_rounds(),
+                made.noise_ratios(),
             ),
             4,
         ),

@@ -1,23 +1,25 @@
-"""Figures: accuracy and share of picks against labels, a row of panels for each dataset.
-
-Where a figure has too many curves for one panel, each rule has a row.
-"""
+"""Figures: accuracy and share of picks against labels, and the table of noise."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tellmost.report.drawing import label_ends, make_figure
-from tellmost_reproduction.networks.curves import Curves
-from tellmost_reproduction.networks.problems import CIFAR, MNIST
-from tellmost_reproduction.networks.settings import Configuration
-from tellmost_reproduction.networks.tables import shown
+import numpy as np
 
-Style = tuple[str, str, float]
-"""Colour, dashes, width."""
+from tellmost_reproduction.frame.drawing import label_ends, make_figure
+from tellmost_reproduction.networks.claims import ROWS, cells, row_label
+from tellmost_reproduction.networks.configurations import RHOS, Configuration
+from tellmost_reproduction.networks.curves import Curves
+from tellmost_reproduction.networks.page import PAPER, shown
+from tellmost_reproduction.networks.problems import CIFAR, MNIST
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+Style = tuple[str, str, float]
+"""Colour, dashes, width."""
+
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart
 STYLES: dict[str, Style] = {
@@ -35,7 +37,7 @@ SEQUENCE = ("#86bbdc", "#4a90c9", "#1c5fa8", "#08224f")
 
 OTHERS = ("#5b2a86", "#7a3b1d", "#3d5a1f", "#b8860b", "#2f4f4f", "#a0307a", "#4682b4", "#000000")
 DASHES = ("--", ":", "-.")
-ROWS = {"nn-candidates": ("itl", "vtl", "ctl"), "nn-beyond": ("itl", "vtl", "cosine")}
+METHOD_ROWS = {"nn-candidates": ("itl", "vtl", "ctl"), "nn-beyond": ("itl", "vtl", "cosine")}
 """Methods that have a row of panels each, with Random in every row."""
 
 NUMBERED: dict[str, tuple[str, Callable[[Configuration], int | None]]] = {
@@ -74,7 +76,7 @@ def draw_curves(curves: Curves) -> "Figure":
 def rows_of(curves: Curves, dataset: str) -> list[list[Configuration]]:
     """What a row of panels shows."""
     drawn = [one for one in shown(curves, dataset) if is_drawn(one)]
-    methods = ROWS.get(curves.experiment.name)
+    methods = METHOD_ROWS.get(curves.experiment.name)
     if methods is None:
         return [drawn]
     rows = [[one for one in drawn if method_of(one) in (key, "random")] for key in methods]
@@ -143,7 +145,7 @@ def method_of(one: Configuration) -> str:
 def styles_for(experiment: str, drawn: list[Configuration]) -> dict[str, Style]:
     if experiment in NUMBERED:
         return styles_by_number(drawn, NUMBERED[experiment][1])
-    return styles_by_method(drawn, has_own_row=experiment in ROWS)
+    return styles_by_method(drawn, has_own_row=experiment in METHOD_ROWS)
 
 
 def styles_by_number(
@@ -174,3 +176,71 @@ def styles_by_method(drawn: list[Configuration], *, has_own_row: bool) -> dict[s
         else:
             made[one.name] = STYLES[method]
     return made
+
+
+Line = tuple[str, str, str, list[float], list[float]]
+"""Label, colour, dashes, means, standard errors."""
+
+MARGIN = 1.5  # of the noise, beyond the first and the last, so that no bar is cut
+
+
+def draw_noise(curves: Curves) -> "Figure":
+    figure = make_figure(10.0, 4.6)
+    left, right = figure.subplots(1, 2, sharey=True)
+    draw_lines(left, our_lines(curves))
+    left.set_title("Accuracy after 100 rounds, ours (Lite0)", loc="left", fontsize=10)
+    draw_lines(right, papers_lines())
+    right.set_title("The paper's (B0)", loc="left", fontsize=10)
+    for axes in (left, right):
+        label_ends(axes)
+    return figure
+
+
+def rows() -> list[tuple[str, str, bool]]:
+    """Rule, embedding, and whether batches are conditional."""
+    return [(*row, is_conditional) for is_conditional in (True, False) for row in ROWS]
+
+
+def style_of(key: str, kind: str, is_conditional: bool) -> tuple[str, str]:
+    """Rules by colour, loss gradients paler; the b best are dashed."""
+    paler = {"itl": "#6fb3dd", "ctl": "#f0c760"}
+    return STYLES[key][0] if kind == "last" else paler[key], "-" if is_conditional else "--"
+
+
+def our_lines(curves: Curves) -> list[Line]:
+    made = []
+    for key, kind, is_conditional in rows():
+        names = cells(key, kind, is_conditional=is_conditional)
+        if all(curves.of_name(name) for name in names):
+            means = [curves.last("accuracy", name) for name in names]
+            label = row_label(key, kind, is_conditional=is_conditional)
+            values = [mean.value for mean in means], [mean.error or 0.0 for mean in means]
+            made.append((label, *style_of(key, kind, is_conditional), *values))
+    if curves.of_name(f"{CIFAR}/random"):
+        random = curves.last("accuracy", f"{CIFAR}/random")
+        flat = [random.value] * len(RHOS), [random.error or 0.0] * len(RHOS)
+        made.append(("Random", STYLES["random"][0], "-", *flat))
+    return made
+
+
+def papers_lines() -> list[Line]:
+    named = [(row_label(a, b, is_conditional=c), *style_of(a, b, c)) for a, b, c in rows()]
+    named.append(("Random", STYLES["random"][0], "-"))
+    made = []
+    for label, color, dashes in named:
+        means, errors = (np.array(PAPER[label]) / 100).T.tolist()
+        made.append((label, color, dashes, means, errors))
+    return made
+
+
+def draw_lines(axes: "Axes", lines: list[Line]) -> None:
+    for label, color, dashes, means, errors in lines:
+        axes.errorbar(RHOS, means, yerr=errors, fmt="none", ecolor=color, capsize=2, linewidth=1)
+        axes.plot(RHOS, means, dashes, color=color, linewidth=1.8, label=label)
+    axes.set_xscale("log")
+    axes.set_xticks(RHOS, [f"{rho:g}" for rho in RHOS])
+    axes.set_xlim(RHOS[0] / MARGIN, RHOS[-1] * MARGIN)
+    axes.set_xlabel("rho, noise standard deviation")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.25, linewidth=0.6)

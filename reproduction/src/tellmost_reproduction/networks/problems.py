@@ -16,8 +16,7 @@ from tellmost_reproduction.networks.convnet import (
     draw_small_head,
     draw_small_trunk,
 )
-from tellmost_reproduction.networks.efficientnet import load_head, read_weights
-from tellmost_reproduction.networks.features import read_features
+from tellmost_reproduction.networks.efficientnet import load_head, read_features, read_weights
 from tellmost_reproduction.networks.images import Images, read_cifar, read_digits, read_mnist
 
 CIFAR, MNIST = "cifar100", "mnist"

@@ -21,11 +21,10 @@ from typing import Any
 
 import torch
 
+from tellmost_reproduction.networks.configurations import ROUNDS, SEEDS, smaller
 from tellmost_reproduction.networks.experiments import Experiment, Job, experiments, jobs_in_order
 from tellmost_reproduction.networks.problems import read_problem
-from tellmost_reproduction.networks.running import Bench, Run
-from tellmost_reproduction.networks.settings import ROUNDS, SEEDS, smaller
-from tellmost_reproduction.networks.storing import append_run, read_runs
+from tellmost_reproduction.networks.runs import Bench, Run, append_run, read_runs
 
 GRACE = 45.0
 """Seconds that runs may still take when the time is over, before their processes are ended."""

@@ -21,14 +21,13 @@ from torch import nn
 from tellmost.finetune import Inputs, embed
 from tellmost.selecting.select import select
 from tellmost.shapes import Float, Int
-from tellmost_reproduction.keeping import keep_text
+from tellmost_reproduction.frame.folders import keep_text
+from tellmost_reproduction.networks.configurations import EMBEDDINGS, NOISE_STD, RULES
 from tellmost_reproduction.networks.curves import Curves
 from tellmost_reproduction.networks.experiments import experiments
 from tellmost_reproduction.networks.images import read_mnist
 from tellmost_reproduction.networks.problems import MNIST, Problem, read_problem
-from tellmost_reproduction.networks.running import Run
-from tellmost_reproduction.networks.settings import EMBEDDINGS, NOISE_STD, RULES
-from tellmost_reproduction.networks.storing import RunId, read_runs
+from tellmost_reproduction.networks.runs import Run, RunId, read_runs
 from tellmost_reproduction.networks.training import training_of
 from tellmost_reproduction.networks.tying import ALSO, TRIAL, try_first_ties
 

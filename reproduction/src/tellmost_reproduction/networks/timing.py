@@ -23,12 +23,17 @@ from torch.nn import functional
 
 from tellmost.finetune import Inputs, embed
 from tellmost.selecting.select import select
-from tellmost_reproduction.machine import cpu_model
+from tellmost_reproduction.frame.folders import cpu_model
+from tellmost_reproduction.networks.configurations import EMBEDDINGS, NOISE_STD, RULES
 from tellmost_reproduction.networks.efficientnet import Trunk, load_trunk, prepare, read_weights
 from tellmost_reproduction.networks.problems import CIFAR, Problem, read_problem
-from tellmost_reproduction.networks.settings import EMBEDDINGS, NOISE_STD, RULES
-from tellmost_reproduction.networks.stepping import BATCH, LEARNING_RATE
-from tellmost_reproduction.networks.training import EPOCHS, FewEpochs, wait_for
+from tellmost_reproduction.networks.training import (
+    BATCH,
+    EPOCHS,
+    LEARNING_RATE,
+    FewEpochs,
+    wait_for,
+)
 
 EXAMPLES = (100, 500, 1_000)
 CANDIDATES, TARGETS, PICKS = 1_000, 10, 10

@@ -7,12 +7,11 @@ has seen one class ties with itself in every epoch, and is surest of itself in t
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tellmost_reproduction.frame.folders import Cells
+from tellmost_reproduction.networks.configurations import Configuration
 from tellmost_reproduction.networks.experiments import experiments
 from tellmost_reproduction.networks.problems import Problem
-from tellmost_reproduction.networks.running import Bench, Run
-from tellmost_reproduction.networks.settings import Configuration
-from tellmost_reproduction.networks.storing import RunId
-from tellmost_reproduction.tables import Cells
+from tellmost_reproduction.networks.runs import Bench, Run, RunId
 
 ROUNDS = 25
 TRIAL = "ties_to_the_first"  # where it is kept

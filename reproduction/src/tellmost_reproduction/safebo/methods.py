@@ -1,7 +1,9 @@
 """The methods that are compared, under one interface: they differ in the choice alone."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
+
+import torch
 
 from tellmost.safebo.baselines import (
     EIC,
@@ -14,10 +16,29 @@ from tellmost.safebo.baselines import (
     SafeUCB,
     SafeUncertainty,
 )
-from tellmost.safebo.strategies import Strategy
+from tellmost.safebo.baselines.expanding import find_expanders_by_slope
+from tellmost.safebo.choice import best_row
+from tellmost.safebo.slopes import grow
+from tellmost.safebo.stages import Stage, Track
+from tellmost.safebo.strategies import Choice, Scene, Strategy
 from tellmost.targets import PotentialExpanders, ThompsonMaximizers
-from tellmost_reproduction.safebo.expanding import ExpandersAlone
 from tellmost_reproduction.safebo.tasks import Constants
+
+
+@dataclass(frozen=True)
+class ExpandersAlone:
+    """The widest of SafeOpt's expanders; where there are none, of all that may be asked for."""
+
+    keeps_safe: ClassVar[bool] = True
+
+    def track(self, stage: Stage, before: Track | None) -> Track:
+        return grow(stage, before)
+
+    def choose(self, scene: Scene) -> Choice:
+        is_wanted = scene.is_open & find_expanders_by_slope(scene)
+        among = is_wanted if bool(is_wanted.any()) else scene.is_open
+        return Choice(best_row(scene.widths.where(among, -torch.inf)), "expand")
+
 
 THOMPSON = ThompsonMaximizers(K=10)
 

@@ -1,32 +1,115 @@
 """``tellmost reproduce safebo-...``: run, judge, compare with what is expected, write it down."""
 
+import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import rmtree
 from time import perf_counter
 
-from tellmost.report.drawing import make_figure
+from tellmost.numerics import AGREEING_ERRORS, REPRODUCED
 from tellmost.running.progress import ProgressLine
 from tellmost_reproduction.catalogue import Outcome, Request
-from tellmost_reproduction.keeping import keep_figure, keep_text, made
-from tellmost_reproduction.overviews import Done
-from tellmost_reproduction.safebo.claims import judge
-from tellmost_reproduction.safebo.figures import draw_curves
-from tellmost_reproduction.safebo.keeping import keep_picks, keep_seeds
-from tellmost_reproduction.safebo.misspecified.reproducing import (
+from tellmost_reproduction.frame.drawing import make_figure
+from tellmost_reproduction.frame.experiments import Done, fill, keep_expected, tabulate_all
+from tellmost_reproduction.frame.folders import (
+    describe_machine,
+    in_columns,
+    in_markdown,
+    keep_figure,
+    keep_text,
+    made,
+)
+from tellmost_reproduction.frame.numbers import (
+    Numbers,
+    Series,
+    find_differences,
+    read_expected,
+    shorten,
+)
+from tellmost_reproduction.safebo.claims import RULE, judge
+from tellmost_reproduction.safebo.experiments import EXPERIMENTS, SMOKE_ROUNDS, SMOKE_SEEDS
+from tellmost_reproduction.safebo.figures import draw_barriers, draw_curves, draw_maps
+from tellmost_reproduction.safebo.misspecified.page import (
     differences as differences_of_study,
 )
-from tellmost_reproduction.safebo.misspecified.reproducing import reproduce_study
-from tellmost_reproduction.safebo.numbers import differences, numbers_of
-from tellmost_reproduction.safebo.overview import write_overview
-from tellmost_reproduction.safebo.picture import draw_barriers, draw_maps
-from tellmost_reproduction.safebo.pooling import WORKERS, run_all
-from tellmost_reproduction.safebo.readme import write_readme
-from tellmost_reproduction.safebo.records import Experiment, Record
-from tellmost_reproduction.safebo.running import Job
-from tellmost_reproduction.safebo.settings import EXPERIMENTS, SMOKE_ROUNDS, SMOKE_SEEDS
-from tellmost_reproduction.safebo.storing import RUNS
-from tellmost_reproduction.safebo.tables import summary_of, table_of
-from tellmost_reproduction.tables import in_columns
+from tellmost_reproduction.safebo.misspecified.page import reproduce_study, tabulate
+from tellmost_reproduction.safebo.page import (
+    ABOUT_NUMBERS,
+    SMALL,
+    command_for,
+    keep_picks,
+    keep_seeds,
+    summary_of,
+    table_of,
+    write_readme,
+)
+from tellmost_reproduction.safebo.records import MEASURES, Experiment, Record
+from tellmost_reproduction.safebo.runs import RUNS, THREADS, WORKERS, Job, run_all
+
+PACKAGE = "tellmost_reproduction.safebo"
+
+
+def numbers_of(record: Record) -> Numbers:
+    methods = {key: {name: _series(record, name, key) for name in MEASURES} for key in record.keys}
+    return Numbers(record.counts, methods)
+
+
+def _series(record: Record, name: str, key: str) -> Series:
+    mean, error = record.mean(name, key)[record.counts], record.error(name, key)[record.counts]
+    return Series([shorten(value) for value in mean], [shorten(value) for value in error])
+
+
+def agrees(got: float, expected: float, error: float | None) -> bool:
+    """A rounding that differs between machines can change a pick, and all that follow it."""
+    return abs(got - expected) <= max(REPRODUCED * abs(expected), AGREEING_ERRORS * (error or 0.0))
+
+
+def differences(got: Numbers, name: str) -> list[str]:
+    found = find_differences(got, read_expected(PACKAGE, name), agrees=agrees)
+    return [f"{name}: {difference}" for difference in found]
+
+
+def write_overview(done: Sequence[Done], study: Done, *, is_smoke: bool = False) -> str:
+    """``study``: of wrong priors, which has questions and tables of its own."""
+    parts = [
+        "# The experiments with safe Bayesian optimization",
+        *([SMALL] if is_smoke else []),
+        f"**Command.** `{command_for('safebo', is_smoke=is_smoke)}`.",
+        "## Verdicts",
+        tabulate_all(done, RULE),
+        f"Beyond these: [{study.name}](../{study.name}/README.md), {study.title}.",
+        "## Every method on every task",
+        ABOUT_NUMBERS,
+        tabulate_methods(done),
+        "## Time",
+        tabulate_times([*done, study]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def tabulate_methods(done: Sequence[Done]) -> str:
+    """One table; regrets are in the unit of each task."""
+    heading = ["experiment", *done[0].summary[0]]
+    rows = [[one.name, *row] for one in done for row in one.summary[1:]]
+    return in_markdown([heading, *rows])
+
+
+def tabulate_times(done: Sequence[Done]) -> str:
+    """Processor time: two runs go side by side, so the wall sees half of it."""
+    rows = [f"| {one.name} | {one.title} | {one.seconds:.0f} s |" for one in done]
+    total = sum(one.seconds for one in done)
+    return "\n".join(
+        [
+            f"Processor time of all asks and tells, without measuring, two runs side by side: "
+            f"{describe_machine(THREADS)}.",
+            "",
+            "| experiment | | time |",
+            "|---|---|---|",
+            *rows,
+            f"| all | | {total:.0f} s |",
+        ]
+    )
+
 
 ALL = "safebo"
 PICTURES = {"safebo-2d": ("maps", draw_maps), "safebo-barriers": ("picks", draw_barriers)}
@@ -135,3 +218,39 @@ def _agreement(done: Done, is_smoke: bool) -> str:
     found = differences_of(done)
     took = f"{done.seconds:.0f} s to ask and tell"
     return f"{len(found)} numbers differ from the expected ones; {took}"
+
+
+EXPECTED = Path(__file__).parent / "expected"
+
+
+def publish(repository: Path, runs: Path) -> None:
+    results = repository / "results"
+    done = []
+    for name in EXPERIMENTS:
+        one = reproduce_one(name, Request(results, progress=True), runs=runs)
+        keep_expected(one.numbers, EXPECTED / f"{name}.json", results / name)
+        done.append(one)
+    study = reproduce_study(Request(results, progress=True), runs=runs)
+    keep_expected(study.numbers, EXPECTED / f"{study.name}.json", results / study.name)
+    (results / ALL).mkdir(exist_ok=True)
+    keep_text(write_overview(done, study), results / ALL / "README.md")
+    fill_document(repository / "docs" / "safebo-experiments.md", done, study)
+
+
+def fill_document(path: Path, done: Sequence[Done], study: Done) -> None:
+    text = path.read_text(encoding="utf-8")
+    text = fill(text, "verdicts", tabulate_all(done, RULE, "../results"))
+    text = fill(text, "priors", tabulate(study.verdicts))
+    keep_text(fill(text, "times", tabulate_times([*done, study])), path)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repository", type=Path, required=True)
+    parser.add_argument("--runs", type=Path, required=True)
+    given = parser.parse_args(arguments)
+    publish(given.repository, given.runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,22 +1,131 @@
-"""The page of the results folder. Every number is from the runs."""
+"""The page, the figure and the files of the results folder."""
 
 from collections.abc import Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tellmost.numerics import AGREEING_ERRORS
-from tellmost_reproduction.machine import describe_machine
-from tellmost_reproduction.safebo.misspecified.findings import RULE
-from tellmost_reproduction.safebo.misspecified.studying import (
+from tellmost.running.progress import ProgressLine
+from tellmost_reproduction.catalogue import Outcome, Request
+from tellmost_reproduction.frame.drawing import make_figure
+from tellmost_reproduction.frame.experiments import Done
+from tellmost_reproduction.frame.folders import (
+    describe_machine,
+    in_markdown,
+    keep_figure,
+    keep_text,
+    made,
+    write_table,
+)
+from tellmost_reproduction.frame.numbers import Numbers, find_differences, read_expected
+from tellmost_reproduction.frame.verdicts import Verdict
+from tellmost_reproduction.safebo.misspecified.findings import (
+    RULE,
+    Group,
+    agrees,
+    factors_of,
+    group,
+    judge,
+    numbers_of,
+    table_of,
+)
+from tellmost_reproduction.safebo.misspecified.study import (
+    FACTORS,
     FULL,
     LAST_LOOK,
     SETTINGS,
     SMOKE,
+    Ending,
     Setting,
     Size,
+    make_jobs,
+    study,
 )
-from tellmost_reproduction.safebo.misspecified.summaries import Group, factors_of, table_of
-from tellmost_reproduction.safebo.pooling import THREADS
-from tellmost_reproduction.tables import in_markdown
-from tellmost_reproduction.verdicts import Verdict
+from tellmost_reproduction.safebo.runs import RUNS, THREADS, Job
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart, and a mark for each
+STYLES = {
+    "itl": ("#0072B2", "o"),
+    "vtl": ("#D55E00", "s"),
+    "safeopt": ("#009E73", "^"),
+    "goose": ("#9b4f96", "<"),
+    "heuristic-safeopt": ("#56B4E9", "v"),
+    "ise": ("#CC79A7", "D"),
+    "ise-bo": ("#7a1f4d", "d"),
+    "eic": ("#000000", "X"),
+    "ucb": ("#E69F00", "P"),
+    "uncertainty": ("#b08968", ">"),
+    "random": ("#8a8a8a", "."),
+}
+ROWS = (
+    ("violations", "violations per run"),
+    ("regret", "regret at the end"),
+    ("refused", "share refused to go on"),
+    ("warned", "share warned by calibration()"),
+)
+APART = 0.065  # between the marks of two methods, where factors are 1 apart
+
+
+def draw_figure(groups: Sequence[Group]) -> "Figure":
+    figure = make_figure(12.0, 9.5)
+    panels = figure.subplots(len(ROWS), len(SETTINGS), squeeze=False)
+    for column, setting in enumerate(SETTINGS):
+        panels[0, column].set_title(setting.label, fontsize=10)
+        for row, (measure, label) in enumerate(ROWS):
+            axes = panels[row, column]
+            _draw(axes, [one for one in groups if one.setting == setting.key], measure)
+            if column == 0:
+                axes.set_ylabel(label)
+        panels[-1, column].set_xlabel("factor of all lengthscales")
+        _scale(panels[:, column].tolist(), setting)
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=(len(labels) + 1) // 2, frameon=False
+    )
+    return figure
+
+
+def _draw(axes: "Axes", groups: Sequence[Group], measure: str) -> None:
+    keys = [key for key in STYLES if any(one.method == key for one in groups)]
+    for number, key in enumerate(keys):
+        some = [one for one in groups if one.method == key]
+        means = [one.mean(measure) for one in some]
+        places = np.array([FACTORS.index(one.factor) for one in some])
+        color, mark = STYLES[key]
+        axes.errorbar(
+            places + APART * (number - (len(keys) - 1) / 2),
+            [mean.value for mean in means],
+            [mean.error or 0.0 for mean in means],
+            fmt=mark,
+            color=color,
+            markersize=6,
+            elinewidth=1.0,
+            label=some[0].label,
+        )
+
+
+def _scale(panels: "Sequence[Axes]", setting: Setting) -> None:
+    for axes in panels:
+        axes.set_xticks(range(len(FACTORS)), [f"x {factor:g}" for factor in FACTORS])
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", alpha=0.25, linewidth=0.6)
+        for edge in (0.5, 1.5):
+            axes.axvline(edge, color="#cccccc", linewidth=0.6)
+    panels[0].set_yscale("symlog", linthresh=1.0)
+    panels[0].set_ylim(-0.1, 1.3 * setting.rounds)
+    panels[0].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    for axes in panels[2:]:
+        axes.set_ylim(-0.05, 1.05)
+
 
 NAME = "safebo-misspecified"
 TITLE = "lengthscales wrong by a factor of two"
@@ -103,3 +212,67 @@ def _files(size: Size) -> str:
         f"{AGREEING_ERRORS:g} standard errors of them: a rounding that differs changes a pick, "
         f"and all that follow."
     )
+
+
+PACKAGE = "tellmost_reproduction.safebo"
+
+
+def reproduce(name: str, request: Request) -> Outcome:
+    if request.rules:
+        raise ValueError("--rule is for the Gaussian-process experiments.")
+    make_figure(1.0, 1.0)  # without matplotlib it ends here, not after the work
+    done = reproduce_study(request)
+    found = [] if request.is_smoke else differences(done.numbers)
+    return Outcome(f"{name}: {TITLE}\n\n{done.text}", tuple(found), (request.out / NAME,))
+
+
+def reproduce_study(request: Request, *, runs: Path | None = None) -> Done:
+    """``runs``: a folder of runs that stays; None: one that is removed when all is written."""
+    with made(request.out / NAME) as folder:
+        kept = folder / RUNS if runs is None else runs
+        endings = run(request, kept)
+        verdicts = write_results(endings, folder, SMOKE if request.is_smoke else FULL)
+        if runs is None:
+            rmtree(kept)
+    text = "\n".join(f"{v.holds:>14}: {v.claim}\n{'':16}{v.finding}" for v in verdicts)
+    seconds = sum(one.seconds for one in endings)
+    return Done(NAME, TITLE, text, verdicts, numbers_of(group(endings)), seconds)
+
+
+def write_results(endings: Sequence[Ending], folder: Path, size: Size) -> list[Verdict]:
+    groups, verdicts = group(endings), judge(endings)
+    keep_figure(draw_figure(groups), folder)
+    keep_endings(endings, folder / "runs.csv")
+    page = write_page(groups, verdicts, size=size)
+    keep_text(page, folder / "README.md")
+    return verdicts
+
+
+def run(request: Request, kept: Path) -> list[Ending]:
+    """``kept``: a folder of runs, which need not be made again."""
+    size, workers = (SMOKE, 1) if request.is_smoke else (FULL, 2)
+    most, done = len(make_jobs(SETTINGS, size)), []
+    with ProgressLine(request.progress, "runs", done_before=0) as line:
+
+        def tell(job: Job) -> None:
+            done.append(job)
+            line(len(done), most)
+
+        return study(size, workers=workers, kept=kept, tell=tell)
+
+
+def keep_endings(endings: Sequence[Ending], path: Path) -> None:
+    """A row per run; what did not happen is left empty."""
+    heading = [field.name for field in fields(Ending)]
+    rows = ([_cell(value) for value in asdict(one).values()] for one in endings)
+    write_table(path, heading, rows)
+
+
+def _cell(value: object) -> object:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def differences(numbers: Numbers) -> list[str]:
+    return find_differences(numbers, read_expected(PACKAGE, NAME), agrees=agrees)

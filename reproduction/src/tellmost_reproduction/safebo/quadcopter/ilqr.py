@@ -15,15 +15,18 @@ import torch
 from torch import Tensor
 
 from tellmost.shapes import Float
-from tellmost_reproduction.safebo.quadcopter.costs import (
+from tellmost_reproduction.safebo.quadcopter.flight import (
     CONTROL_WEIGHTS,
     GOAL,
     HOVER,
     STATE_WEIGHTS,
+    STEP_SECONDS,
+    STEPS,
     TERMINAL_WEIGHT,
+    advance,
+    fly,
     total_cost,
 )
-from tellmost_reproduction.safebo.quadcopter.dynamics import STEP_SECONDS, STEPS, advance, fly
 
 GRADIENT_SETTLED = 1e-4
 """Norm of the cost's gradient at which iLQR takes its last step. Chosen because the first control

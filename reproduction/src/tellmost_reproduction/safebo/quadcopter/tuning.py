@@ -1,23 +1,115 @@
-"""The quadcopter as a run needs it: in one of its configurations, with Lipschitz constants."""
+"""The two ways in which the paper tunes the quadcopter: that of its text, that of its code.
 
+They differ in beta alone here. The text observes the safe seed once beforehand, after which no
+point is known to be safe: 0.5 less ten standard deviations of 0.1 is negative. Ten observations,
+as in the code, are the default of both; so are the code's disturbance and its weights.
+
+Under the text's beta of 10 the safe set of all who go by bounds stays the seed for ever. With a
+lengthscale of 0.1 the next point of a line, at least 0.005 away, keeps a standard deviation of
+0.064 however often the seed is observed, and 0.5 less ten of these is negative too. Sets that grow
+by slopes do open, if the slopes are as small as the paper's, which do not hold.
+
+Lipschitz constants for methods that need them.
+
+The paper's oracle constants are printed numbers. Its estimates come from one draw of the prior on
+the segment from the origin to the safe seed; f and g have the same kernel, and constant means,
+so each is estimated from a draw of its own.
+
+
+The quadcopter as a run needs it: in one of its configurations, with Lipschitz constants.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
-from tellmost.safebo import SafeOptimizer
+from tellmost.kernels import Matern
+from tellmost.posterior.gp import GP
+from tellmost.safebo import Constraint, CoordinateLines, Lipschitz, SafeOptimizer
 from tellmost.safebo.strategies import Strategy
 from tellmost.shapes import Float
-from tellmost_reproduction.safebo.quadcopter.configurations import (
-    LINE_POINTS,
-    ROUNDS,
-    Configuration,
-    make_optimizer,
-)
-from tellmost_reproduction.safebo.quadcopter.single import fly_once
-from tellmost_reproduction.safebo.quadcopter.slopes import ORACLE, estimate_slopes
-from tellmost_reproduction.safebo.quadcopter.task import Quadcopter
+from tellmost.targets.box import Box
+from tellmost_reproduction.safebo.quadcopter.task import SAFE_SEED, Quadcopter, fly_once
 from tellmost_reproduction.safebo.tasks import NOISE_STD, Constants
+
+LENGTHSCALE = 0.1  # in raw units, for gains from 0 to 20
+LINE_POINTS = 2_000
+ROUNDS = 100
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """How confident the bounds are, and what is known beforehand."""
+
+    name: str
+    beta: float
+    prior_observations: int = 10  # of the safe seed
+
+
+TEXT = Configuration("text", beta=10.0)
+CODE = Configuration("code", beta=1.0)
+BY_NAME: Mapping[str, Configuration] = {one.name: one for one in (TEXT, CODE)}
+
+
+def make_optimizer(
+    configuration: Configuration,
+    seed: int,
+    rule: Any = "vtl",
+    *,
+    task: Quadcopter,
+    rng: np.random.Generator,
+    targets: Any = None,
+    strategy: Strategy | None = None,
+    lipschitz: float | None = None,
+) -> SafeOptimizer:
+    """With the paper's priors on lines through a box, told the safe seed's observations.
+
+    ``lipschitz`` of the constraint, in the L1 norm: with it the seed is declared safe, from which
+    methods that need the constant grow their safe set.
+    """
+    kernel = Matern(2.5, LENGTHSCALE)
+    slope = None if lipschitz is None else Lipschitz(lipschitz, norm=1)
+    height = GP(kernel, mean=-0.5, noise_std=NOISE_STD)
+    optimizer = SafeOptimizer(
+        Box(4 * [0.0], 20.0),
+        objective=GP(kernel, noise_std=NOISE_STD),
+        constraints={"g": Constraint(height, at_least=0.0, lipschitz=slope)},
+        safe_seed=None if lipschitz is None else np.array([SAFE_SEED]),
+        beta=configuration.beta,
+        rule=rule,
+        targets=targets,
+        strategy=strategy,
+        search=CoordinateLines(LINE_POINTS),
+        on_violation="continue",
+        seed=seed,
+    )
+    for _ in range(configuration.prior_observations):
+        optimizer.tell(np.array(SAFE_SEED), **task.measure(np.array(SAFE_SEED), rng))
+    return optimizer
+
+
+ORACLE = (5.877, 5.514)
+"""Of f and g, in the L1 norm, as the paper has them. They are no bounds: on the lines of a round g
+falls from 0.5 to -0.5 between two neighbours, 0.01 apart, and f has slopes above 100."""
+
+SEGMENT_POINTS = 1_000
+"""A tenth of a lengthscale apart, which is about as fine as the lines of a round."""
+
+
+def estimate_slopes(rng: np.random.Generator) -> tuple[float, float]:
+    """The steepest slopes of a drawn f and a drawn g on the segment."""
+    shares = torch.linspace(0.0, 1.0, SEGMENT_POINTS, dtype=torch.float64)
+    points = shares[:, None] * torch.tensor(SAFE_SEED, dtype=torch.float64)
+    kernel = Matern(2.5, LENGTHSCALE)
+    root = torch.linalg.cholesky(kernel.block(points, points))
+    draws = root @ torch.from_numpy(rng.standard_normal((SEGMENT_POINTS, 2)))
+    spacing = points.diff(dim=0).abs().sum(dim=1, keepdim=True)
+    f, g = (draws.diff(dim=0).abs() / spacing).amax(dim=0).tolist()
+    return f, g
+
 
 FALL = 2 * (LINE_POINTS - 1) / 20.0
 """The true constant of g on all lines: it falls by 1 at most, and no two points are nearer to each

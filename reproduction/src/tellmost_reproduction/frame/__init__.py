@@ -1,0 +1,1 @@
+"""What all experiments have in common: requests, verdicts, numbers, folders, publishing."""

@@ -1,0 +1,97 @@
+"""The experiments by name: task, methods, seeds, and when to look."""
+
+from functools import cache
+
+from tellmost_reproduction.safebo.methods import EXPANDING, METHODS, Method
+from tellmost_reproduction.safebo.process import process, small_process
+from tellmost_reproduction.safebo.quadcopter.ilqr import plan_controls
+from tellmost_reproduction.safebo.quadcopter.task import Quadcopter
+from tellmost_reproduction.safebo.quadcopter.tuning import CODE, TEXT, Tuning
+from tellmost_reproduction.safebo.records import Experiment
+from tellmost_reproduction.safebo.tasks import barriers, bumps, island
+
+SMOKE_SEEDS = 2
+SMOKE_ROUNDS = 3
+"""Of a run that is to say that the code runs."""
+
+SAME_CONSTANTS = ("safeopt-oracle", "safeopt-estimated", "goose-oracle", "goose-estimated")
+"""Left out where a task has one Lipschitz constant for all."""
+
+
+@cache
+def quadcopter() -> Quadcopter:
+    return Quadcopter(plan_controls().controls)
+
+
+def tune_by_code() -> Tuning:
+    return Tuning(CODE, quadcopter())
+
+
+def tune_by_text() -> Tuning:
+    return Tuning(TEXT, quadcopter())
+
+
+def processing() -> tuple[Method, ...]:
+    """The paper has no constants for the process to call oracle."""
+    return tuple(one for one in METHODS if one.lipschitz != "oracle")
+
+
+def jumping() -> tuple[Method, ...]:
+    return (*EXPANDING, *(one for one in METHODS if one.key not in SAME_CONSTANTS))
+
+
+EXPERIMENTS = {
+    one.name: one
+    for one in (
+        Experiment(
+            "safebo-1d",
+            "a valley that is barely safe, between two hills",
+            bumps,
+            METHODS,
+            seeds=10,
+            looked_at=(100, 200, 300, 400, 600, 800, 1_000),
+        ),
+        Experiment(
+            "safebo-2d",
+            "an island, with the maximum off its shore",
+            island,
+            METHODS,
+            seeds=10,
+            looked_at=(10, 25, 50, 100),
+        ),
+        Experiment(
+            "safebo-barriers",
+            "jumping past local barriers (a reconstruction)",
+            barriers,
+            jumping(),
+            seeds=10,
+            looked_at=(5, 10, 25, 50, 100),
+        ),
+        Experiment(
+            "safebo-quadcopter",
+            "gains of a quadcopter, as in the published code (beta 1)",
+            tune_by_code,
+            METHODS,
+            seeds=25,
+            looked_at=(10, 25, 50, 100),
+        ),
+        Experiment(
+            "safebo-quadcopter-text",
+            "gains of a quadcopter, as in the paper's text (beta 10)",
+            tune_by_text,
+            METHODS,
+            seeds=25,
+            looked_at=(10, 25, 50, 100),
+        ),
+        Experiment(
+            "safebo-process",
+            "beyond the paper: a 6d process with two graded limits",
+            process,
+            processing(),
+            seeds=10,
+            looked_at=(10, 25, 50, 100),
+            make_small=small_process,
+        ),
+    )
+}
+"""In the order of the paper, then ours."""
