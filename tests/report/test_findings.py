@@ -8,10 +8,13 @@ import pytest
 import tellmost as tm
 from tellmost.evaluation.health import examine
 from tellmost.report import curves as curves_of_report
-from tellmost.report.curves import follow, follow_curves, with_levels
-from tellmost.report.markup import write_payload
-from tellmost.report.picks import Items, describe_targets, draw_map, find_closeness, find_served
-from tellmost.report.summary import measure_overlap
+from tellmost.report.curves import follow, follow_curves
+from tellmost.report.levels import with_levels
+from tellmost.report.markup import Items, write_payload
+from tellmost.report.overlap import measure_overlap
+from tellmost.report.picks import find_served
+from tellmost.report.scatter import draw_map
+from tellmost.report.target_bars import describe_targets, find_closeness
 from tellmost.selecting.replay import recall
 
 generator = np.random.default_rng(3)

@@ -233,7 +233,7 @@ def print_study(study: Study, *, as_json: bool) -> None:
 
 def summarize(chosen: "Selection", outlet: Outlet) -> dict[str, Any]:
     """The same for machines."""
-    from tellmost.report.curves import weigh
+    from tellmost.report.levels import weigh
 
     return {
         "picked": len(chosen),

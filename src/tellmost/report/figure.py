@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tellmost.report.curves import find_levels, name_uncertainty
+from tellmost.report.levels import find_levels, name_uncertainty
 from tellmost.selecting.selection import Selection
 
 if TYPE_CHECKING:
@@ -17,25 +17,32 @@ MARKED = 60  # up to so many picks each gets a marker; beyond, the line alone is
 
 
 def plot_selection(chosen: Selection) -> "Figure":
-    """Uncertainty before and after each pick above, gains below. Needs matplotlib.
+    """Uncertainty before and after each pick above, gains below. Needs matplotlib."""
+    figure = new_figure((7.0, 5.2))
+    from matplotlib.ticker import MaxNLocator
 
-    Draws on a figure of its own, so it neither needs nor changes pyplot's current figure.
-    """
-    try:
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import MaxNLocator
-    except ImportError as error:
-        raise ImportError("plot() needs matplotlib; pip install 'tellmost[plot]'.") from error
-    figure = Figure(figsize=(7.0, 5.2), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     _draw_uncertainty(above, chosen)
     _draw_gains(below, chosen)
     below.set_xlabel("picks")
     below.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-    for axes in (above, below):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", alpha=0.25, linewidth=0.6)
+    tidy(above)
+    tidy(below)
     return figure
+
+
+def new_figure(size: tuple[float, float] | None = None) -> "Figure":
+    """A figure of its own, which neither needs nor changes pyplot's current figure."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("plot() needs matplotlib; pip install 'tellmost[plot]'.") from error
+    return Figure(figsize=size, layout="constrained")
+
+
+def tidy(axes: "Axes") -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.25, linewidth=0.6)
 
 
 def _draw_uncertainty(axes: "Axes", chosen: Selection) -> None:

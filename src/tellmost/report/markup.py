@@ -1,7 +1,4 @@
-"""Pieces of HTML. Every text goes in as plain words and is escaped here.
-
-What the page's script draws from, as JSON inside the page.
-"""
+"""Pieces of HTML, and what the page's script draws from. Every text is escaped here."""
 
 import json
 from collections.abc import Iterable
@@ -11,7 +8,37 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tellmost.shapes import Float
+from tellmost.shapes import Float, Int
+
+ITEM_LENGTH = 200  # characters of an item that a table can bear
+DIGITS = 6  # significant ones: a screen shows fewer
+_AS_ESCAPES = {code: f"\\u{code:04x}" for code in (*map(ord, "<>&"), 0x2028, 0x2029)}
+
+
+@dataclass(frozen=True)
+class Items:
+    """Something to show for each row or target, such as its text; None: its number alone."""
+
+    given: Any
+
+    def texts(self, numbers: Int[np.ndarray, " b"], length: int) -> list[str] | None:
+        """Up to so many characters of some; by position, also from a pandas Series."""
+        if self.given is None:
+            return None
+        by_place = getattr(self.given, "iloc", self.given)
+        items = [by_place[number] for number in numbers.tolist()]
+        texts = ["" if item is None else str(item) for item in items]
+        return [text if len(text) <= length else text[:length] + " …" for text in texts]
+
+
+def check_items(items: Any, n: int, argument: str = "items", of: str = "pool row") -> Items:
+    """Check that there is one entry per row or target, or none at all."""
+    if items is not None and len(items) != n:
+        raise ValueError(
+            f"{argument} must have one entry per {of}, {n}; got {len(items)}. An entry may be "
+            f"None."
+        )
+    return Items(items)
 
 
 @dataclass(frozen=True)
@@ -94,11 +121,6 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}%"
 
 
-DIGITS = 6  # significant ones: a screen shows fewer
-
-_AS_ESCAPES = {code: f"\\u{code:04x}" for code in (*map(ord, "<>&"), 0x2028, 0x2029)}
-
-
 def write_payload(values: dict[str, Any]) -> str:
     """JSON that no HTML parser takes for markup, whatever texts are inside."""
     text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -107,4 +129,8 @@ def write_payload(values: dict[str, Any]) -> str:
 
 def shorten(values: Float[np.ndarray, "*n"]) -> list[float]:
     """Numbers to so many digits: a tenth of the bytes of a full float64."""
-    return [float(f"{value:.{DIGITS}g}") for value in values]
+    return [round_off(value) for value in values]
+
+
+def round_off(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")

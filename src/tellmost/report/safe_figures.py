@@ -1,15 +1,10 @@
 """Figures of a safe optimization, drawn of a snapshot.
 
-One parameter: mean and bounds of every output, and the sets below.
-
-Any number of parameters: what was told, trial by trial, and the best known for sure.
-
-Two parameters: the sets, and the mean of every output.
-
-Colours and marks of a safe optimization: the same in every figure.
-
-Colours after Okabe and Ito, which people of all kinds of colour vision tell apart; every status
-has a shape of its own too.
+With one parameter a figure shows the mean and the bounds of every output, with the sets below;
+with two it maps the sets and the mean of every output. With any number it shows what was told,
+trial by trial, and the best that is known for sure. Colours and marks are the same in all of them:
+after Okabe and Ito, which people of all kinds of colour vision tell apart, and every status has a
+shape of its own too.
 """
 
 from dataclasses import dataclass
@@ -17,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tellmost.report.figure import new_figure, tidy
 from tellmost.safebo.snapshots import Curve, Snapshot
 from tellmost.shapes import Float
 
@@ -24,20 +20,68 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+BLUE, SKY, GREEN, ORANGE = "#0072B2", "#56B4E9", "#009E73", "#E69F00"
+VERMILLION, BLACK, GREY = "#D55E00", "#1a1a1a", "#8a8a8a"
+
+STATUS = {  # marker, face, size
+    "safe": ("o", BLACK, 14),
+    "marginal": ("^", ORANGE, 34),
+    "violated": ("X", VERMILLION, 46),
+    "failed": ("|", GREY, 60),
+}
+
+SETS = (("targets", ORANGE), ("safe", GREEN), ("may be safe", SKY))
+STATES = ("not safe", "may be safe", "safe")
+STATE_COLORS = ("#e6e6e6", "#bfe0f5", "#4aa3d8")  # lightness alone tells them apart
+NUMBERED = 30  # up to so many trials carry their number; beyond, their colour says the order
+ROOM = 0.06  # share of the extent that a number takes
+
 
 def plot_snapshot(snapshot: Snapshot) -> "Figure":
-    """Bands, maps or history, by the snapshot's kind. Needs matplotlib.
-
-    Draws on a figure of its own, so it neither needs nor changes pyplot's current figure.
-    """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plot() needs matplotlib; pip install 'tellmost[plot]'.") from error
-    figure = Figure(layout="constrained")
+    """Bands, maps or history, by the snapshot's kind. Needs matplotlib."""
+    figure = new_figure()
     draw = {"bands": draw_bands, "map": draw_map, "history": draw_history}[snapshot.kind]
     draw(figure, snapshot)
     return figure
+
+
+def draw_bands(figure: "Figure", snapshot: Snapshot) -> None:
+    """A panel per output, and one for the sets."""
+    count = len(snapshot.curves)
+    figure.set_size_inches(7.5, 1.7 + 2.3 * count)
+    panels = figure.subplots(count + 1, 1, sharex=True, height_ratios=[3.0] * count + [1.0])
+    for axes, curve in zip(panels, snapshot.curves, strict=False):
+        _draw_curve(axes, snapshot, curve)
+    _draw_sets_below(panels[-1], snapshot)
+    panels[0].set_title(title_of(snapshot), loc="left", fontsize="medium")
+    panels[-1].set_xlabel(snapshot.names[0])
+    panels[-1].set_xlim(snapshot.points.min(), snapshot.points.max())
+    add_legend(figure)
+
+
+def _draw_curve(axes: "Axes", snapshot: Snapshot, curve: Curve) -> None:
+    x = snapshot.points[:, 0]
+    order = np.argsort(x, kind="stable")
+    lower, upper = curve.lower[order], curve.upper[order]
+    axes.fill_between(x[order], lower, upper, color=BLUE, alpha=0.18, linewidth=0, label="bounds")
+    axes.plot(x[order], curve.mean[order], color=BLUE, linewidth=1.5, label="mean")
+    draw_told(axes, snapshot, curve, np.array([trial.x[0] for trial in snapshot.history]))
+    if snapshot.best is not None:
+        place = float(snapshot.best.x[0])
+        axes.axvline(place, color=ORANGE, linewidth=1.2, linestyle="-.", zorder=1, label="best")
+
+
+def _draw_sets_below(axes: "Axes", snapshot: Snapshot) -> None:
+    """Where each set is, as marks of the points it holds."""
+    masks = snapshot.is_target, snapshot.is_safe, snapshot.may_be_safe
+    x = snapshot.points[:, 0]
+    for height, (mask, (name, color)) in enumerate(zip(masks, SETS, strict=True)):
+        place = np.full(int(mask.sum()), height)
+        axes.scatter(x[mask], place, marker="|", s=60, c=color, linewidths=1.4)
+        axes.collections[-1].set_gid(name)
+    axes.set_yticks(range(len(SETS)), [name for name, _ in SETS])
+    axes.set_ylim(-0.7, len(SETS) - 0.3)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def draw_history(figure: "Figure", snapshot: Snapshot) -> None:
@@ -47,35 +91,18 @@ def draw_history(figure: "Figure", snapshot: Snapshot) -> None:
     count = len(snapshot.curves)
     figure.set_size_inches(7.5, 1.2 + 2.2 * count)
     panels = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
-    for number, (axes, curve) in enumerate(zip(panels, snapshot.curves, strict=True)):
-        _draw_told(axes, snapshot, curve, is_objective=number == 0)
+    trials = np.arange(1, len(snapshot.history) + 1)
+    if trials.size:
+        label = f"best point: {'at most' if snapshot.is_minimized else 'at least'}"
+        style: dict[str, Any] = {"color": GREEN, "linewidth": 1.8, "marker": ".", "label": label}
+        panels[0].step(trials, np.array(snapshot.best_bounds), where="post", **style)
+    for axes, curve in zip(panels, snapshot.curves, strict=True):
+        draw_told(axes, snapshot, curve, trials)
     panels[0].set_title(title_of(snapshot), loc="left", fontsize="medium")
     panels[-1].set_xlabel("trial")
     panels[-1].set_xlim(0.3, max(len(snapshot.history), 1) + 0.7)
     panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     add_legend(figure)
-
-
-def _draw_told(axes: "Axes", snapshot: Snapshot, curve: Curve, *, is_objective: bool) -> None:
-    trials = np.arange(1, len(snapshot.history) + 1)
-    statuses = statuses_of(snapshot)
-    if is_objective and trials.size:
-        side = "at most" if snapshot.is_minimized else "at least"
-        label = f"best point: {side}"
-        bounds = np.array(snapshot.best_bounds)
-        style: dict[str, Any] = {"color": GREEN, "linewidth": 1.8, "marker": ".", "label": label}
-        axes.step(trials, bounds, where="post", **style)
-    mark_trials(axes, trials, told_values(snapshot, curve), statuses)
-    mark_failures(axes, trials, statuses)
-    draw_limits(axes, curve)
-    axes.set_ylabel(curve.label)
-    tidy(axes)
-
-
-STATES = ("not safe", "may be safe", "safe")
-STATE_COLORS = ("#e6e6e6", "#bfe0f5", "#4aa3d8")  # lightness alone tells them apart
-NUMBERED = 30  # up to so many trials carry their number; beyond, their colour says the order
-ROOM = 0.06  # share of the extent that a number takes
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,47 +252,29 @@ def _draw_best(axes: "Axes", snapshot: Snapshot) -> None:
         axes.scatter([x], [y], marker="*", s=170, label="best", **style)
 
 
-BLUE, SKY, GREEN, ORANGE = "#0072B2", "#56B4E9", "#009E73", "#E69F00"
-VERMILLION, BLACK, GREY = "#D55E00", "#1a1a1a", "#8a8a8a"
-
-STATUS = {  # marker, face, size
-    "safe": ("o", BLACK, 14),
-    "marginal": ("^", ORANGE, 34),
-    "violated": ("X", VERMILLION, 46),
-    "failed": ("|", GREY, 60),
-}
-
-
-def mark_trials(axes: "Axes", x: np.ndarray, y: np.ndarray, statuses: np.ndarray) -> None:
-    """A mark for each value that was told; NaN where none was."""
+def draw_told(axes: "Axes", snapshot: Snapshot, curve: Curve, x: np.ndarray) -> None:
+    """Mark each value that was told, each trial that failed at the lower edge, and each limit."""
+    y, statuses = told_values(snapshot, curve), statuses_of(snapshot)
     for status, (marker, color, size) in STATUS.items():
         chosen = (statuses == status) & np.isfinite(y)
         if chosen.any():
-            axes.scatter(
-                *(x[chosen], y[chosen]),
-                s=size,
-                c=color,
-                marker=marker,
-                label=f"told, {status}" if status != "failed" else status,
-                zorder=4,
-                **edge_of(marker),
-            )
+            label = f"told, {status}" if status != "failed" else status
+            style: dict[str, Any] = {"s": size, "c": color, "label": label, "zorder": 4}
+            axes.scatter(x[chosen], y[chosen], marker=marker, **style, **edge_of(marker))
+    failed = statuses == "failed"
+    if failed.any():
+        marker, color, size = STATUS["failed"]
+        across, place = axes.get_xaxis_transform(), np.full(failed.sum(), 0.03)
+        axes.scatter(x[failed], place, s=size, c=color, marker=marker, transform=across)
+        axes.collections[-1].set_label("failed")
+    draw_limits(axes, curve)
+    axes.set_ylabel(curve.label)
+    tidy(axes)
 
 
 def edge_of(marker: str) -> dict[str, Any]:
     """A thin white edge keeps marks apart; a stroke has none."""
     return {} if marker == "|" else {"edgecolors": "white", "linewidths": 0.5}
-
-
-def mark_failures(axes: "Axes", x: np.ndarray, statuses: np.ndarray) -> None:
-    """Trials without a value, at the lower edge."""
-    failed = statuses == "failed"
-    if failed.any():
-        marker, color, size = STATUS["failed"]
-        across = axes.get_xaxis_transform()
-        place = np.full(failed.sum(), 0.03)
-        axes.scatter(x[failed], place, s=size, c=color, marker=marker, transform=across)
-        axes.collections[-1].set_label("failed")
 
 
 def draw_limits(axes: "Axes", curve: Curve) -> None:
@@ -274,18 +283,12 @@ def draw_limits(axes: "Axes", curve: Curve) -> None:
     room = 0.04 * (high - low)
     low = min([low, *(limit - 2 * room for limit in curve.at_least)])
     high = max([high, *(limit + 2 * room for limit in curve.at_most)])
-    for limit, beyond in [
-        *((limit, low) for limit in curve.at_least),
-        *((limit, high) for limit in curve.at_most),
-    ]:
+    beyond_limits = [(limit, low) for limit in curve.at_least]
+    beyond_limits += [(limit, high) for limit in curve.at_most]
+    for limit, beyond in beyond_limits:
         axes.axhline(limit, color=VERMILLION, linestyle="--", linewidth=1.2, label="limit")
         axes.axhspan(limit, beyond, color=VERMILLION, alpha=0.08, linewidth=0, zorder=0)
     axes.set_ylim(low, high)
-
-
-def tidy(axes: "Axes") -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", alpha=0.25, linewidth=0.6)
 
 
 def told_values(snapshot: Snapshot, curve: Curve) -> np.ndarray:
@@ -308,14 +311,9 @@ def add_legend(figure: "Figure") -> None:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
     if found:
-        figure.legend(
-            list(found.values()),
-            list(found),
-            loc="outside lower center",
-            ncols=min(len(found), 5),
-            frameon=False,
-            fontsize="small",
-        )
+        style: dict[str, Any] = {"ncols": min(len(found), 5), "frameon": False}
+        handles, labels = list(found.values()), list(found)
+        figure.legend(handles, labels, loc="outside lower center", fontsize="small", **style)
 
 
 def title_of(snapshot: Snapshot) -> str:
@@ -327,51 +325,3 @@ def title_of(snapshot: Snapshot) -> str:
     ]
     words += [f"{name} = {value:.4g}" for name, value in snapshot.context.items()]
     return "; ".join(words)
-
-
-SETS = (("targets", ORANGE), ("safe", GREEN), ("may be safe", SKY))
-
-
-def draw_bands(figure: "Figure", snapshot: Snapshot) -> None:
-    """A panel per output, and one for the sets."""
-    count = len(snapshot.curves)
-    figure.set_size_inches(7.5, 1.7 + 2.3 * count)
-    panels = figure.subplots(count + 1, 1, sharex=True, height_ratios=[3.0] * count + [1.0])
-    for axes, curve in zip(panels, snapshot.curves, strict=False):
-        _draw_curve(axes, snapshot, curve)
-    _draw_sets_below(panels[-1], snapshot)
-    panels[0].set_title(title_of(snapshot), loc="left", fontsize="medium")
-    panels[-1].set_xlabel(snapshot.names[0])
-    panels[-1].set_xlim(snapshot.points.min(), snapshot.points.max())
-    add_legend(figure)
-
-
-def _draw_curve(axes: "Axes", snapshot: Snapshot, curve: Curve) -> None:
-    x = snapshot.points[:, 0]
-    order = np.argsort(x, kind="stable")
-    lower, upper = curve.lower[order], curve.upper[order]
-    axes.fill_between(x[order], lower, upper, color=BLUE, alpha=0.18, linewidth=0, label="bounds")
-    axes.plot(x[order], curve.mean[order], color=BLUE, linewidth=1.5, label="mean")
-    where = np.array([trial.x[0] for trial in snapshot.history])
-    statuses = statuses_of(snapshot)
-    mark_trials(axes, where, told_values(snapshot, curve), statuses)
-    mark_failures(axes, where, statuses)
-    draw_limits(axes, curve)
-    if snapshot.best is not None:
-        place = float(snapshot.best.x[0])
-        axes.axvline(place, color=ORANGE, linewidth=1.2, linestyle="-.", zorder=1, label="best")
-    axes.set_ylabel(curve.label)
-    tidy(axes)
-
-
-def _draw_sets_below(axes: "Axes", snapshot: Snapshot) -> None:
-    """Where each set is, as marks of the points it holds."""
-    masks = snapshot.is_target, snapshot.is_safe, snapshot.may_be_safe
-    x = snapshot.points[:, 0]
-    for height, (mask, (name, color)) in enumerate(zip(masks, SETS, strict=True)):
-        place = np.full(int(mask.sum()), height)
-        axes.scatter(x[mask], place, marker="|", s=60, c=color, linewidths=1.4)
-        axes.collections[-1].set_gid(name)
-    axes.set_yticks(range(len(SETS)), [name for name, _ in SETS])
-    axes.set_ylim(-0.7, len(SETS) - 0.3)
-    axes.spines[["top", "right"]].set_visible(False)

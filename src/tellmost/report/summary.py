@@ -1,32 +1,36 @@
-"""The selection in words.
-
-What was used, a line each.
-
-The state of the pool, and how much the picks depend on the noise.
-"""
+"""The panels of words: the selection in sentences and numbers, and its settings."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from html import escape
 from typing import Any
 
-import numpy as np
-
-from tellmost.evaluation.health import Health
 from tellmost.kernels import Linear
-from tellmost.report.curves import (
-    BLIND_TO_NOISE,
-    RETRACED,
+from tellmost.report.levels import (
     Level,
-    Stop,
+    SuggestedStop,
     explain_stop,
-    find_levels,
     name_uncertainty,
-    pick_again,
+    telling_levels,
 )
-from tellmost.report.markup import number, percent
-from tellmost.selecting.replay import Recalled
+from tellmost.report.markup import (
+    number,
+    percent,
+    write_facts,
+    write_list,
+    write_paragraph,
+    write_section,
+)
+from tellmost.report.picks import STATIC_PICKS
 from tellmost.selecting.selection import Selection
 
+PANELS = {
+    "summary": "Summary",
+    "curve": "Curve",
+    "picks": "Picks",
+    "map": "Map",
+    "targets": "Targets",
+    "health": "Health",
+}
 ROWS_IN_WORDS = {
     None: "Rows were used as given, not normalised.",
     "unit": "Rows were scaled to length 1.",
@@ -39,42 +43,37 @@ MEANING = {
 }
 
 
-@dataclass(frozen=True)
-class Card:
-    """One number, its name, and how to take it."""
-
-    name: str
-    value: str
-    remark: str
+def title_of(chosen: Selection) -> str:
+    return f"{_count(len(chosen), 'pick')} by {chosen.settings['rule']}"
 
 
-@dataclass(frozen=True)
-class Summary:
+def write_summary(chosen: Selection, stop: SuggestedStop | None) -> str:
     """Sentences and numbers, the most important first."""
-
-    title: str
-    sentences: list[str]
-    cards: list[Card]
-    notes: list[str]
-
-
-def summarize(chosen: Selection, stop: Stop | None) -> Summary:
-    levels = telling_levels(chosen)
-    return Summary(
-        title=f"{_count(len(chosen), 'pick')} by {chosen.settings['rule']}",
-        sentences=[
-            f"{_picked(chosen)} {_fallen(chosen)} {_compared(chosen, levels)}".strip(),
-            explain_stop(stop, len(chosen)) if len(chosen) else "Nothing was picked.",
-            _conditions(chosen),
-        ],
-        cards=list(_cards(chosen, levels, stop)),
-        notes=chosen.settings["notes"],
+    levels, notes = telling_levels(chosen), ""
+    lead = f"{_picked(chosen)} {_fallen(chosen)} {_compared(chosen, levels)}".strip()
+    about_stop = explain_stop(stop, len(chosen)) if len(chosen) else "Nothing was picked."
+    cards = "".join(
+        f"<div><dt>{escape(name)}</dt>"
+        f"<dd>{escape(value)} <small>{escape(remark)}</small></dd></div>"
+        for name, value, remark in _cards(chosen, levels, stop)
     )
+    if chosen.settings["notes"]:
+        listed = write_list(chosen.settings["notes"])
+        notes = f'<div class="notes"><h3>Please note</h3>{listed}</div>'
+    sentences = write_paragraph(lead, "lead") + write_paragraph(about_stop)
+    body = (
+        f'{sentences}{write_paragraph(_conditions(chosen))}<dl class="cards">{cards}</dl>{notes}'
+    )
+    return write_header(title_of(chosen)) + write_section("summary", "Summary", body)
 
 
-def telling_levels(chosen: Selection) -> list[Level]:
-    """The whole pool, and the floor unless it is zero up to rounding."""
-    return [level for level in find_levels(chosen) if level.remark != "uninformative"]
+def write_header(title: str) -> str:
+    links = "".join(f'<li><a href="#{name}">{text}</a></li>' for name, text in PANELS.items())
+    return (
+        f'<header><h1>{escape(title)}</h1><nav aria-label="panels"><ul>{links}</ul></nav>'
+        '<p class="notes unscripted">Charts, search and sorting need JavaScript. The summary, the '
+        f"first {STATIC_PICKS} picks and the tables can be read without.</p></header>"
+    )
 
 
 def _count(number: int, name: str) -> str:
@@ -120,25 +119,30 @@ def _conditions(chosen: Selection) -> str:
     )
 
 
-def _cards(chosen: Selection, levels: list[Level], stop: Stop | None) -> Iterator[Card]:
+def _cards(
+    chosen: Selection, levels: list[Level], stop: SuggestedStop | None
+) -> Iterator[tuple[str, str, str]]:
+    """Names, values, and how to take them."""
     before, after = chosen.uncertainty[[0, -1]]
     less = f"{percent(1 - after / before)} less" if before > 0 else ""
-    yield Card("picks", f"{len(chosen):,}", f"of {chosen.settings['candidates']:,} candidates")
-    yield Card("uncertainty before", number(before), name_uncertainty(chosen))
-    yield Card("uncertainty after", number(after), less)
+    yield ("picks", f"{len(chosen):,}", f"of {chosen.settings['candidates']:,} candidates")
+    yield ("uncertainty before", number(before), name_uncertainty(chosen))
+    yield ("uncertainty after", number(after), less)
     for level in levels:
         bound = f"{level.remark}; " if level.remark else ""
-        yield Card(level.name, level.shown, bound + MEANING[level.name])
+        yield (level.name, level.shown, bound + MEANING[level.name])
     if len(chosen):
         value = "none earlier" if stop is None else f"{stop.picks:,} picks"
-        yield Card("suggested stop", value, "by marginal gain per pick")
+        yield ("suggested stop", value, "by marginal gain per pick")
 
 
-def describe_settings(chosen: Selection) -> Iterator[tuple[str, str]]:
+def write_settings(chosen: Selection) -> str:
     """Names and values, of those that have one."""
-    for name, value in _settings(chosen):
-        if value is not None:
-            yield name, str(value)
+    facts = ((name, str(value)) for name, value in _settings(chosen) if value is not None)
+    table = write_facts(facts)
+    return (
+        f'\n<section id="settings"><details><summary>Settings</summary>{table}</details></section>'
+    )
 
 
 def describe_noise(used: dict[str, Any]) -> str:
@@ -170,72 +174,3 @@ def _settings(chosen: Selection) -> Iterator[tuple[str, Any]]:
     yield "floor", used["floor"]
     yield "stopped", chosen.stop_reason
     yield "fingerprint of the pool", chosen.fingerprint
-
-
-NOISE_FACTORS = {0.1: "a tenth of the noise", 10.0: "ten times the noise"}
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """Which share of the picks stays at other noise; or why that is not known."""
-
-    shares: dict[float, float]
-    picks: int
-    is_without_limits: bool
-    obstacle: str | None
-
-
-def measure_overlap(recalled: Recalled) -> Overlap:
-    """Select again at a tenth and at ten times the noise.
-
-    With limits of cost or groups, which are not kept, all three selections are made without.
-    """
-    chosen = recalled.chosen
-    obstacle = _obstacle(recalled)
-    k, is_limited = min(len(chosen), RETRACED), bool(chosen.settings["limits"])
-    if obstacle is not None:
-        return Overlap({}, k, is_limited, obstacle)
-    rule = chosen.rule
-    assert rule is not None  # else there is an obstacle
-    own = pick_again(recalled, rule, k) if is_limited else chosen.indices[:k]
-    shares = {}
-    for factor in NOISE_FACTORS:
-        others = pick_again(recalled, rule, k, noise_factor=factor)
-        shares[factor] = len(np.intersect1d(own, others)) / len(np.unique(own))
-    return Overlap(shares, k, is_limited, None)
-
-
-def _obstacle(recalled: Recalled) -> str | None:
-    rule = recalled.chosen.settings["rule"]
-    if len(recalled.chosen) == 0:
-        return "nothing was picked"
-    if rule in BLIND_TO_NOISE:
-        return f"the picks of {rule} do not depend on the noise"
-    if recalled.chosen.rule is None:
-        return f"the rule {rule} is not one of Tellmost's, and only its name is kept"
-    return recalled.obstacle
-
-
-def describe_overlap(overlap: Overlap) -> Iterator[tuple[str, str]]:
-    if overlap.obstacle is not None:
-        yield "other noise", f"Not compared: {overlap.obstacle}."
-        return
-    for factor, name in NOISE_FACTORS.items():
-        yield f"at {name}", f"{percent(overlap.shares[factor])} of the picks stay"
-
-
-def explain_overlap(overlap: Overlap) -> str:
-    if overlap.obstacle is not None:
-        return ""
-    limits = " All three selections are made without the limits." * overlap.is_without_limits
-    return (
-        f"Overlap of the first {overlap.picks:,} picks: the closer to 100%, the less depends on "
-        f"the choice of the noise.{limits}"
-    )
-
-
-def describe_health(health: Health | None) -> Iterator[tuple[str, str]]:
-    if health is None:
-        yield "pool", "Row numbers of a precomputed kernel: there are no rows to examine."
-        return
-    yield from health.facts()

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tellmost as tm
-from tellmost.report.curves import find_levels
+from tellmost.report.levels import find_levels
 
 pytest.importorskip("plotly")
 
@@ -284,9 +284,9 @@ def test_a_selection_of_nothing_still_has_a_page_and_a_figure(problem, tmp_path)
 
 def test_long_lists_are_cut_and_say_so(tmp_path, monkeypatch):
     monkeypatch.setattr("tellmost.report.curves.RETRACED", 30)
-    monkeypatch.setattr("tellmost.report.summary.RETRACED", 30)
+    monkeypatch.setattr("tellmost.report.overlap.RETRACED", 30)
     monkeypatch.setattr("tellmost.report.picks.SHOWN_PICKS", 30)
-    monkeypatch.setattr("tellmost.report.picks.MAP_ROWS", 60)
+    monkeypatch.setattr("tellmost.report.scatter.MAP_ROWS", 60)
     generator = np.random.default_rng(0)
     pool, targets = generator.normal(size=(100, 3)), generator.normal(size=(201, 3))
     chosen = tm.select(pool, targets, 40)

@@ -1,0 +1,139 @@
+r"""How far the uncertainty of a selection could fall, and where a smaller one would do as well.
+
+With :math:`u_t` the mean uncertainty after t of k picks, the suggested stop is the first s with
+
+.. math:: \frac{u_s - u_k}{k - s} < \text{STOP\_SHARE} \cdot \frac{u_0 - u_k}{k},
+
+so the picks after it gain, on average, less than that share of the average pick. Both sides are
+averages: one poor pick in between stops nothing. A first pick that gains much stops nothing
+either, as it would if the others were compared with it alone.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from tellmost.kernels.linear import feature_form
+from tellmost.numerics import FLOOR_EXACT_ROWS, STOP_SHARE, UNINFORMATIVE
+from tellmost.report.markup import round_off
+from tellmost.rules import Random
+from tellmost.selecting.replay import Recalled
+from tellmost.selecting.selection import Selection
+from tellmost.shapes import Float, Int
+
+
+@dataclass(frozen=True)
+class Level:
+    """An uncertainty that more observations would reach."""
+
+    name: Literal["floor", "whole pool"]
+    value: float
+    shown: str
+    remark: Literal["", "at most", "uninformative"]
+
+    @property
+    def text(self) -> str:
+        """The value, and how to take it."""
+        if self.remark == "at most":
+            return f"at most {self.shown}"
+        return f"{self.shown}, {self.remark}" if self.remark else self.shown
+
+    def pack(self) -> dict[str, str | float]:
+        return {"name": self.name, "value": round_off(self.value), "text": self.text}
+
+
+def find_levels(chosen: Selection) -> list[Level]:
+    """The whole pool, observed once with noise, and the floor, as far as they were computed."""
+    if chosen.floor is None or chosen.whole_pool is None:
+        return []
+    bound: Literal["", "at most"] = "" if chosen.settings["floor_is_exact"] else "at most"
+    whole, floor = weigh(chosen, chosen.whole_pool), weigh(chosen, chosen.floor)
+    of_pool = Level("whole pool", whole, f"{whole:.4g}", bound)
+    if floor <= UNINFORMATIVE * chosen.uncertainty[0]:  # the candidates span the targets
+        return [of_pool, Level("floor", floor, "0", "uninformative")]
+    return [of_pool, Level("floor", floor, f"{floor:.4g}", bound)]
+
+
+def telling_levels(chosen: Selection) -> list[Level]:
+    """The whole pool, and the floor unless it is zero up to rounding."""
+    return [level for level in find_levels(chosen) if level.remark != "uninformative"]
+
+
+def weigh(chosen: Selection, values: Float[np.ndarray, " m"]) -> float:
+    """The mean over the targets, weighted as the selection was."""
+    return float(np.average(values, weights=chosen.settings["target_weights"]))
+
+
+def with_levels(recalled: Recalled) -> Selection:
+    """The selection with floor and whole pool, where they were not asked for but cost little."""
+    chosen = recalled.chosen
+    is_known = chosen.whole_pool is not None or recalled.targets is None
+    if is_known or recalled.obstacle is not None or not _costs_little(recalled):
+        return chosen
+    least = recalled.select(Random(), 1, floor=True, progress=False)
+    names = ("floor", "floor_is_exact")
+    settings = chosen.settings | {name: least.settings[name] for name in names}
+    return replace(chosen, floor=least.floor, whole_pool=least.whole_pool, settings=settings)
+
+
+def _costs_little(recalled: Recalled) -> bool:
+    """Inner products take a pass; other kernels take a solve that only a small pool allows."""
+    is_small = recalled.chosen.settings["candidates"] <= FLOOR_EXACT_ROWS
+    is_cheap = is_small or feature_form(recalled.kernel) is not None
+    return is_cheap and len(find_eligible(recalled)) > 0
+
+
+def find_eligible(recalled: Recalled) -> Int[np.ndarray, " c"]:
+    """The candidates that were not observed before."""
+    chosen = recalled.chosen
+    rows = chosen.candidate_indices
+    rows = np.arange(len(recalled.pool)) if rows is None else rows
+    return np.setdiff1d(rows, chosen.observed_indices)
+
+
+def name_uncertainty(chosen: Selection) -> str:
+    """What ``chosen.uncertainty`` is, in words."""
+    if not chosen.settings["targets"]:
+        return "mean variance of the candidates"
+    is_weighted = chosen.settings["target_weights"] is not None
+    return "weighted mean target variance" if is_weighted else "mean target variance"
+
+
+@dataclass(frozen=True)
+class SuggestedStop:
+    """A number of picks, the mean gain of a pick after it and of all, and the share reached."""
+
+    picks: int
+    gain_after: float
+    gain_of_all: float
+    share_reached: float
+
+
+def suggest_stop(uncertainty: Float[np.ndarray, " steps"]) -> SuggestedStop | None:
+    """The first pick after which the others gain little; None if no earlier stop is suggested."""
+    k = len(uncertainty) - 1
+    fall = float(uncertainty[0] - uncertainty[-1])
+    s = np.arange(1, k)
+    after = (uncertainty[1:k] - uncertainty[-1]) / (k - s)
+    is_enough = np.flatnonzero(after < STOP_SHARE * fall / max(k, 1))
+    if len(is_enough) == 0:
+        return None
+    first = int(is_enough[0])
+    reached = float(uncertainty[0] - uncertainty[first + 1]) / fall
+    return SuggestedStop(first + 1, float(after[first]), fall / k, reached)
+
+
+def explain_stop(stop: SuggestedStop | None, k: int) -> str:
+    """The suggestion and its reason, in words."""
+    share = f"{100 * STOP_SHARE:.0f}%"
+    if stop is None:
+        return (
+            f"No earlier stop is suggested: there is no point after which the picks gain less "
+            f"than {share} of the average of all {k:,}."
+        )
+    return (
+        f"You could stop at pick {stop.picks:,} of {k:,}, with {100 * stop.share_reached:.1f}% of "
+        f"the fall: the picks after it lower the mean by {stop.gain_after:.2g} each, less than "
+        f"{share} of the {stop.gain_of_all:.2g} of the average pick."
+    )
