@@ -26,11 +26,12 @@ from tellmost.learner.arguments import (
 from tellmost.learner.climbing import best_in_box
 from tellmost.learner.record import (
     FORMAT,
+    OUTSIDE,
     Noise,
     NoiseLike,
     Outlook,
-    Record,
     Told,
+    as_arrays,
     read_state,
     read_told,
     single_rows,
@@ -57,9 +58,8 @@ from tellmost.targets import Known, Sampled
 from tellmost.targets.box import Box
 
 CONFIDENCE_BETA = 2.0
-"""Standard deviations of a bound where targets do not say: 95% of a normal distribution, at each
-point by itself."""
-
+"""How many standard deviations make a bound where targets do not say: 95% of a normal
+distribution, at each point by itself."""
 
 NO_CANDIDATE = (
     "no candidate is left to ask for: every row of the pool was observed or is closed by "
@@ -127,7 +127,6 @@ class ActiveLearner:
         self._noise = Noise.of(noise_std, self._points)
         self._candidates = candidates
         self._replace = replace
-        self._record = Record()
         self._start()
 
     # ---- the loop
@@ -158,11 +157,8 @@ class ActiveLearner:
 
         ``noise_std`` (a number, or one per measurement) overrides that of the learner.
         """
-        is_box = self._box is not None
-        told = check_told(
-            indices_or_points, y, noise_std, self._points, self._gp.kernel, self._noise, is_box
-        )
-        for one in told:
+        is_box, pool, kernel = self._box is not None, self._points, self._gp.kernel
+        for one in check_told(indices_or_points, y, noise_std, pool, kernel, self._noise, is_box):
             self._take_in(one)
 
     @torch.no_grad()
@@ -192,7 +188,7 @@ class ActiveLearner:
 
     def __len__(self) -> int:
         """How many measurements were told."""
-        return len(self._record)
+        return len(self._told)
 
     @torch.no_grad()
     def gains(self) -> Float[np.ndarray, " n"]:
@@ -217,11 +213,10 @@ class ActiveLearner:
         that of the points that stand for it.
         """
         self._aim()
-        if self._targets is None or self._aimed is None:
-            return 0.0 if bool(self._open().all()) else self._floor_of(self._points)
-        return self._floor_of(
-            reported_points(self._targets, self._aimed, self._points, self._gp.kernel)
-        )
+        rows, reported = self._open().nonzero()[:, 0], self._reported()
+        if reported is None:
+            return 0.0 if len(rows) == len(self._points) else self._floor_of(self._points, rows)
+        return self._floor_of(reported, rows)
 
     @torch.no_grad()
     def outlook(self, level: Any = None, at_most: Any = 1_000) -> Outlook:
@@ -249,7 +244,7 @@ class ActiveLearner:
             "rule": repr(self._rule),
             "kernel": write(self._gp.kernel),
             "seed": self._seed,
-            **self._record.state(self._points[:0]),
+            **as_arrays(self._told, self._points[:0]),
         }
 
     @torch.no_grad()
@@ -263,9 +258,8 @@ class ActiveLearner:
                     f"this one {mine[name]!r}. Make the learner with the arguments it had."
                 )
         told = read_told(state, self._points)
-        self._record = Record()
         self._start()
-        for one in told[len(self._record) :]:  # data of the prior are told already
+        for one in told[len(self._told) :]:  # data of the prior are told already
             self._take_in(one)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -287,7 +281,8 @@ class ActiveLearner:
     # ---- inside
 
     def _start(self) -> None:
-        """Nothing told but the data of the prior."""
+        """Begin with nothing told but the data of the prior."""
+        self._told: list[Told] = []
         self._place = Place.of(len(self._points), Alone())
         self._aimed: Points | None = None
         self._aimed_at = -1  # observations when the targets were chosen
@@ -329,22 +324,17 @@ class ActiveLearner:
 
     def _take_in(self, told: Told) -> None:
         self._belief.observe(told.point, told.y, told.noise_variance)
-        self._record.told.append(told)
+        self._told.append(told)
 
     def _aim(self) -> None:
-        """Choose the targets, once for all or once a round."""
-        is_current = self._aimed_at == len(self._record) or (
-            self._is_fixed and self._aimed_at >= 0
-        )
-        if is_current:
+        """Choose the targets: once for all if they are fixed, else once a round."""
+        if self._aimed_at == len(self._told) or (self._is_fixed and self._aimed_at >= 0):
             return
         if self._targets is not None:
-            chosen = self._targets.choose(self._known())
-            self._aimed = points_of(chosen, self._points, self._gp.kernel)
-            needs = self._rule.needs | {"variance"}
-            self._belief.tracker = self._tracker.with_targets(self._aimed, needs)
+            self._belief.tracker = self._aimed_at_targets(self._tracker, self._known())
+            self._aimed = self._tracker.problem.targets
             check_placement(self._rule, self._tracker.problem)
-        self._aimed_at = len(self._record)
+        self._aimed_at = len(self._told)
         self._first = float(score_all(self._tracker, self._rule).max())
 
     def _known(self) -> Known:
@@ -353,7 +343,7 @@ class ActiveLearner:
             points=self.points,
             mean=mean.cpu().numpy(),
             std=variance.sqrt().cpu().numpy(),
-            seed=self._seed_after(len(self._record)),
+            seed=self._seed_after(len(self._told)),
             beta=CONFIDENCE_BETA,
             draw=lambda count, generator: (self._belief.sample_rows(count, generator), None),
         )
@@ -375,7 +365,7 @@ class ActiveLearner:
                 check_placement(self._rule, self._problem_of(rows, tracker.problem.targets))
             blocked = ~is_open
             if not self._replace:
-                blocked[self._record.rows] = True
+                blocked[[one.row for one in self._told if one.row != OUTSIDE]] = True
             eligibility = Eligibility(Limits(blocked=blocked, replace=self._replace), self._place)
         return Eager(tracker, self._rule, eligibility, self._place, 0, first=self._first)
 
@@ -409,41 +399,43 @@ class ActiveLearner:
             if count == at_most or chooser.eligibility.is_empty:
                 return None
             if count and isinstance(self._targets, Sampled):
-                tracker = self._aimed_later(tracker, count)
+                later = self._seed_after(len(self._told) + count)
+                tracker = self._aimed_at_targets(tracker, replace(self._known(), seed=later))
                 chooser = self._chooser(tracker, chooser.eligibility)
             tracker.observe(self._next(chooser))
         return None
 
-    def _uncertainty_by(self, tracker: FunctionTracker) -> float:
-        """Mean variance of what is reported about."""
+    def _reported(self) -> Points | None:
+        """What uncertainty and floor are about; None: the whole pool."""
         if self._targets is None or self._aimed is None:
+            return None
+        return reported_points(self._targets, self._aimed, self._points, self._gp.kernel)
+
+    def _uncertainty_by(self, tracker: FunctionTracker) -> float:
+        """The mean variance of what is reported about."""
+        reported = self._reported()
+        if reported is None:
             return tracker.mean_variance()
-        reported = reported_points(self._targets, self._aimed, self._points, self._gp.kernel)
         if reported is self._aimed:
             return float(tracker.targets.known.variance.mean())
         return float(tracker.posterior.variance(reported).mean())
 
-    def _aimed_later(self, tracker: FunctionTracker, rounds: int) -> FunctionTracker:
-        """At the targets that will be drawn after so many observations more."""
+    def _aimed_at_targets(self, tracker: FunctionTracker, known: Known) -> FunctionTracker:
+        """The tracker with the targets that are chosen given what is known."""
         assert self._targets is not None
-        known = replace(self._known(), seed=self._seed_after(len(self._record) + rounds))
         targets = points_of(self._targets.choose(known), self._points, self._gp.kernel)
         return tracker.with_targets(targets, self._rule.needs | {"variance"})
 
-    def _floor_of(self, points: Points) -> float:
+    def _floor_of(self, points: Points, rows: Tensor) -> float:
         """Kept until the targets, the candidates, or what was observed elsewhere change."""
-        rows = self._open().nonzero()[:, 0]
         inside = set(rows.tolist())
-        outside = [one for one in self._record.told if one.row not in inside]
+        outside = [one for one in self._told if one.row not in inside]
         about = self._aimed_at, frozenset(inside), len(outside)
         if self._floor_kept is None or self._floor_kept[0] != about:
-            self._floor_kept = about, self._compute_floor(points, rows, outside)
+            observed = tuple(Observation(one.point, one.noise_variance) for one in outside)
+            problem = replace(self._problem_of(rows, points), observed=observed)
+            self._floor_kept = about, float(compute_floor(problem, []).floor.mean())
         return self._floor_kept[1]
-
-    def _compute_floor(self, points: Points, rows: Tensor, outside: list[Told]) -> float:
-        observed = tuple(Observation(one.point, one.noise_variance) for one in outside)
-        problem = replace(self._problem_of(rows, points), observed=observed)
-        return float(compute_floor(problem, []).floor.mean())
 
     def _problem_of(self, rows: Tensor, targets: Points | None) -> Problem:
         """About some of the rows."""

@@ -8,7 +8,7 @@ What is left to learn, and what it would take.
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,29 +46,15 @@ class Told:
     noise_variance: float
 
 
-@dataclass
-class Record:
-    """All observations, the first told first."""
-
-    told: list[Told] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.told)
-
-    @property
-    def rows(self) -> list[int]:
-        """Rows of the pool that were observed."""
-        return [one.row for one in self.told if one.row != OUTSIDE]
-
-    def state(self, empty: Points) -> dict[str, Any]:
-        """As arrays; ``empty`` has the shape of no points."""
-        points = torch.cat([empty, *(one.point for one in self.told)])
-        return {
-            "rows": np.array([one.row for one in self.told], dtype=np.int64),
-            "points": points.cpu().numpy(),
-            "y": np.array([one.y for one in self.told], dtype=np.float64),
-            "noise_variance": np.array([one.noise_variance for one in self.told]),
-        }
+def as_arrays(told: list[Told], empty: Points) -> dict[str, np.ndarray]:
+    """Observations as arrays, in their order; ``empty`` has the shape of no points."""
+    points = torch.cat([empty, *(one.point for one in told)])
+    return {
+        "rows": np.array([one.row for one in told], dtype=np.int64),
+        "points": points.cpu().numpy(),
+        "y": np.array([one.y for one in told], dtype=np.float64),
+        "noise_variance": np.array([one.noise_variance for one in told]),
+    }
 
 
 def single_rows(points: Points) -> list[Points]:
