@@ -1,14 +1,10 @@
-"""Few observations that tell about a point what all of the sample space could.
+"""What the samples can tell about targets at best, and few observations that tell almost as much.
 
-Samples that determine f on the whole sample space, and how well they do.
-
-Hübotter et al. 2024, App. "Existence of an Approximate Markov Boundary" and "Generalization to
-Continuous S for Finite Dimensional RKHSs".
-
-The variance that no observations within the sample space can remove.
+Hübotter et al. 2024, Sec. 3.1 and App. "Existence of an Approximate Markov Boundary" and
+"Generalization to Continuous S for Finite Dimensional RKHSs".
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -31,19 +27,56 @@ from tellmost.theory.gains import choose
 from tellmost.theory.setting import Setting, check_picks, check_setting
 
 BOUNDARY_PICKS = 1_000
-"""Observations that an approximate Markov boundary may take unless the caller says."""
-
+"""How many observations an approximate Markov boundary may take unless the caller says."""
 
 FIRST_PICKS = 16
-"""How many observations are tried first; then twice as many, and again."""
+"""How many observations are tried first; then twice as many, and so on."""
+
+
+@dataclass(frozen=True, eq=False)
+class IrreducibleVariance:
+    """eta^2 of each target, or an upper bound of it where ``is_exact`` is False."""
+
+    value: Float[np.ndarray, " m"]
+    is_exact: bool
+    description: str
+
+
+def irreducible_variance(pool: Any, targets: Any, *, kernel: Any = None) -> IrreducibleVariance:
+    r"""The variance left at each target if f were known at every sample.
+
+    .. math:: \eta_S^2(x) = \mathrm{Var}[f_x \mid f_S] = \|\phi(x)\|^2_{\Pi_\Phi}, \qquad
+        \Pi_\Phi = I - \Phi^\top (\Phi \Phi^\top)^{-1} \Phi
+
+    Hübotter et al. 2024, Sec. 3.1, and for kernels that are inner products the form with features
+    of App. "Generalization to Continuous S for Finite Dimensional RKHSs". It is zero within S and,
+    for inner products, within the span of S. Eigenvalues below ``numerics.RANK_TOLERANCE`` count
+    as zero. For more than ``numerics.FLOOR_EXACT_ROWS`` samples of a kernel that is no inner
+    product it is an upper bound, and says so. ``select(..., floor=True).floor`` is the same.
+    """
+    return leave_irreducible(check_setting(pool, targets, kernel, 1.0))
+
+
+def leave_irreducible(setting: Setting) -> IrreducibleVariance:
+    problem = Problem(
+        kernel=setting.kernel,
+        rows=Pool.of(setting.pool),
+        noise_variance=setting.noise_variance,
+        prior_variance=setting.kernel.diagonal(setting.pool),
+        place=Place.of(len(setting.pool), ALONE),
+        targets=setting.targets,
+        target_weights=torch.full((setting.target_count,), 1.0 / setting.target_count).double(),
+    )
+    found = compute_floor(problem, [])
+    return IrreducibleVariance(found.floor.numpy(), found.is_exact, found.description)
 
 
 @dataclass(frozen=True, eq=False)
 class MarkovBoundary:
     """Observations after which every target is within epsilon of its irreducible variance.
 
-    One such set, found greedily; a smaller one may exist. ``size_bound`` is what the paper's
-    lemma says of the smallest, and may be infinite.
+    They were found greedily, so a smaller set may exist. ``size_bound`` is the paper's bound on
+    the size of the smallest, and may be infinite.
     """
 
     indices: Int[np.ndarray, " b"]
@@ -72,10 +105,10 @@ def markov_boundary(
     .. math:: \mathrm{Var}[f_x \mid D_n, y_B] \le \eta_S^2(x) + \epsilon
 
     Hübotter et al. 2024, App. "Convergence outside S for ITL" and "Existence of an Approximate
-    Markov Boundary". "undirected" observes by undirected ITL whatever the targets, the paper's
-    construction, until the property holds for all of them. "directed" observes by ITL about the
-    target, of which it takes one: the paper's tighter variant. Samples may come repeatedly.
-    ``given`` are rows that were observed before (D).
+    Markov Boundary". "undirected" is the paper's construction: it observes by undirected ITL until
+    the property holds for all targets. "directed" is the paper's tighter variant: it takes one
+    target and observes by ITL about it. Samples may come repeatedly. ``given`` are rows that were
+    observed before (D).
     """
     setting = check_setting(pool, targets, kernel, noise_std)
     slack, most = check_positive(epsilon, "epsilon"), check_whole(at_most, "at_most")
@@ -88,7 +121,13 @@ def markov_boundary(
         )
     observed = check_picks(given, "given", len(setting.pool))
     own = setting if method == "directed" else setting.about(setting.pool)
-    floor = _exact_floor(setting)
+    found = leave_irreducible(setting)
+    if not found.is_exact:
+        raise ValueError(
+            f"pool must be small enough for an exact irreducible variance, or the kernel an inner "
+            f"product; got {len(setting.pool):,} rows, and {found.description}. Pass fewer rows."
+        )
+    floor = found.value
     picks, variance = _observe_until(setting, own, observed, floor + slack, most)
     bound = _size_bound(setting, slack)
     return MarkovBoundary(np.array(picks, dtype=np.int64), variance, floor, slack, bound)
@@ -97,7 +136,7 @@ def markov_boundary(
 def markov_boundary_size(
     pool: Any, targets: Any, epsilon: float, *, kernel: Any = None, noise_std: Any
 ) -> float:
-    r"""How large the smallest approximate Markov boundary of any target is at most.
+    r"""An upper bound on the size of the smallest approximate Markov boundary of any target.
 
     .. math:: \min \Big\{ k : \frac{\gamma_k}{k} \le
         \frac{\epsilon\, \lambda_{\min}(K_{\Omega\Omega})}{2\, |\Omega|\, \sigma^2
@@ -105,22 +144,12 @@ def markov_boundary_size(
 
     Hübotter et al. 2024, App. "Convergence outside S for ITL", lemma "Existence of an approximate
     Markov boundary", with Omega = S (repeated rows once). For inner products Omega is a basis of
-    the span of S, as in App. "Generalization to Continuous S". Infinite where :math:`K_{SS}` is
-    singular up to ``numerics.RANK_TOLERANCE``. :math:`\gamma_k` is replaced by
-    ``capacity_bound``, so the size is not understated; it is often astronomic.
+    the span of S, as in App. "Generalization to Continuous S". The bound is infinite where
+    :math:`K_{SS}` is singular up to ``numerics.RANK_TOLERANCE``. :math:`\gamma_k` is replaced by
+    ``capacity_bound``, so the size is never understated; it is often astronomic.
     """
     setting = check_setting(pool, targets, kernel, noise_std)
     return _size_bound(setting, check_positive(epsilon, "epsilon"))
-
-
-def _exact_floor(setting: Setting) -> Float[np.ndarray, " m"]:
-    found = leave_irreducible(setting)
-    if not found.is_exact:
-        raise ValueError(
-            f"pool must be small enough for an exact irreducible variance, or the kernel an inner "
-            f"product; got {len(setting.pool):,} rows, and {found.description}. Pass fewer rows."
-        )
-    return found.value
 
 
 def _size_bound(setting: Setting, epsilon: float) -> float:
@@ -129,25 +158,18 @@ def _size_bound(setting: Setting, epsilon: float) -> float:
     if c in (0.0, inf):
         return c
     signal = setting.within(rows).signal_to_noise
-    level = epsilon / c
-    k = _doubled_until(lambda k: _most(k, len(rows), signal) <= level * k)
-    if k is None:
+
+    def is_enough(k: int) -> bool:
+        return capacity_bound(k, rank=len(rows), signal_to_noise=signal) <= epsilon / c * k
+
+    high = next((2**i for i in range(1_000) if is_enough(2**i)), None)  # to where float64 ends
+    if high is None:
         return inf
-    low, high = k // 2, k  # the bound over k only falls, so bisection finds where it does
+    low = high // 2  # the bound over k only falls, so bisection finds where it does
     while high - low > 1:
         middle = (low + high) // 2
-        is_enough = _most(middle, len(rows), signal) <= level * middle
-        low, high = (low, middle) if is_enough else (middle, high)
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
     return float(high)
-
-
-def _most(k: int, rank: int, signal_to_noise: float) -> float:
-    return capacity_bound(k, rank=rank, signal_to_noise=signal_to_noise)
-
-
-def _doubled_until(is_enough: Callable[[int], bool]) -> int | None:
-    """The first power of two; None where float64 ends."""
-    return next((2**i for i in range(1_000) if is_enough(2**i)), None)
 
 
 def _observe_until(
@@ -157,7 +179,7 @@ def _observe_until(
     level: Float[np.ndarray, " m"],
     at_most: int,
 ) -> tuple[list[int], Float[np.ndarray, " m"]]:
-    """Picks by ITL about the own setting's targets, until the setting's are below a level."""
+    """Picks by ITL about the targets of ``own``, until those of ``setting`` are below a level."""
     count = 0
     while True:
         picks = choose(own, count, "itl", given=given).indices.tolist() if count else []
@@ -175,7 +197,7 @@ def _observe_until(
 
 
 def variance_along(setting: Setting, picks: Sequence[int]) -> Float[np.ndarray, "t m"]:
-    """The variance of each target after 0, 1, ... observations, in their order."""
+    """The variance of each target after 0, 1, ... of the picks, in their order."""
     posterior = FunctionPosterior(setting.kernel, setting.pool.device)
     for row in picks:
         posterior.observe(setting.pool[row : row + 1], float(setting.noise_variance[row]))
@@ -185,7 +207,7 @@ def variance_along(setting: Setting, picks: Sequence[int]) -> Float[np.ndarray, 
 
 
 def spanning_rows(setting: Setting) -> Int[Tensor, " r"]:
-    """Rows that determine f on the pool: a basis for inner products, else all different ones."""
+    """Rows that determine f on the pool: a basis for inner products, else all that differ."""
     if feature_form(setting.kernel) is None:
         points = setting.pool.reshape(len(setting.pool), -1)
         _, group = torch.unique(points, dim=0, return_inverse=True)
@@ -200,7 +222,7 @@ def spanning_rows(setting: Setting) -> Int[Tensor, " r"]:
 
 
 def conditioning(setting: Setting, rows: Int[Tensor, " r"]) -> float:
-    r"""How hard it is to learn f at all samples by learning it at these: the paper's c.
+    r"""The paper's c: how hard it is to learn f at all samples by learning it at these.
 
     .. math:: c = 2 |\Omega| \sigma^2 \tilde\sigma^2 / \lambda_{\min}(K_{\Omega\Omega})
     """
@@ -219,41 +241,3 @@ def largest_variances(setting: Setting) -> tuple[float, float]:
     of_pool = setting.kernel.diagonal(setting.pool)
     sigma = max(float(of_pool.max()), float(setting.kernel.diagonal(setting.targets).max()))
     return sigma, float((of_pool + setting.noise_variance).max())
-
-
-@dataclass(frozen=True, eq=False)
-class IrreducibleVariance:
-    """eta^2 of each target; an upper bound where ``is_exact`` is False."""
-
-    value: Float[np.ndarray, " m"]
-    is_exact: bool
-    description: str
-
-
-def irreducible_variance(pool: Any, targets: Any, *, kernel: Any = None) -> IrreducibleVariance:
-    r"""The variance left at each target if f were known at every sample.
-
-    .. math:: \eta_S^2(x) = \mathrm{Var}[f_x \mid f_S] = \|\phi(x)\|^2_{\Pi_\Phi}, \qquad
-        \Pi_\Phi = I - \Phi^\top (\Phi \Phi^\top)^{-1} \Phi
-
-    Hübotter et al. 2024, Sec. 3.1; the form with features, for kernels that are inner products,
-    App. "Generalization to Continuous S for Finite Dimensional RKHSs". Zero within S and, for
-    inner products, within its span. Eigenvalues below ``numerics.RANK_TOLERANCE`` count as zero.
-    Beyond ``numerics.FLOOR_EXACT_ROWS`` samples of a kernel that is no inner product it is an
-    upper bound, and says so. The same as ``select(..., floor=True).floor``.
-    """
-    return leave_irreducible(check_setting(pool, targets, kernel, 1.0))
-
-
-def leave_irreducible(setting: Setting) -> IrreducibleVariance:
-    problem = Problem(
-        kernel=setting.kernel,
-        rows=Pool.of(setting.pool),
-        noise_variance=setting.noise_variance,
-        prior_variance=setting.kernel.diagonal(setting.pool),
-        place=Place.of(len(setting.pool), ALONE),
-        targets=setting.targets,
-        target_weights=torch.full((setting.target_count,), 1.0 / setting.target_count).double(),
-    )
-    found = compute_floor(problem, [])
-    return IrreducibleVariance(found.floor.numpy(), found.is_exact, found.description)

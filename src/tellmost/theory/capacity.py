@@ -1,7 +1,4 @@
-"""How much n observations can tell about the targets at best.
-
-How fast information capacities grow, for kernels whose rate is known.
-"""
+"""The most that n observations can tell about the targets, and how fast that grows with n."""
 
 from dataclasses import dataclass
 from math import e, expm1, log, log1p
@@ -33,10 +30,10 @@ NO_GUARANTEE = "greedy, of no known share of the capacity: samples are not targe
 
 @dataclass(frozen=True, eq=False)
 class Capacity:
-    """An information capacity in nats: ``value`` is reached by ``subset``, so it is a lower bound.
+    """An information capacity in nats, which lies between ``value`` and ``upper``.
 
-    The capacity lies between ``value`` and ``upper``; ``guarantee`` says what is known of the
-    value. Where a bound must not be understated take ``upper``.
+    ``subset`` reaches ``value``, and ``guarantee`` says what is known of it. Take ``upper`` where
+    a bound must not be understated.
     """
 
     value: float
@@ -67,16 +64,16 @@ def information_capacity(
     Hübotter et al. 2024, Sec. 2; X is a multiset, as in its footnote. Without targets it is
     :math:`\gamma_S(n)`, the maximal information gain of Srinivas et al. 2009.
 
-    "exact" tries every X, "greedy" picks by ITL, "auto" is exact up to ``numerics.ENUMERATED``
-    choices. Greedy reaches :math:`1 - 1/e` of the capacity where every sample is a target
-    (Nemhauser et al. 1978), and :math:`1 - e^{-\kappa}` in general (Das and Kempe 2018), where
-    ``ratio`` gives the exact ``submodularity_ratio`` of n picks. ``upper`` is the smallest of what
-    follows from that, of :math:`\gamma_{A,S}(n) \le \gamma_S(n)` (data processing), and of
-    ``capacity_bound``; so there is an upper bound in any case.
+    "exact" tries every X, "greedy" picks by ITL, and "auto" is exact up to
+    ``numerics.ENUMERATED`` choices. Greedy reaches :math:`1 - 1/e` of the capacity where every
+    sample is a target (Nemhauser et al. 1978). In general it reaches :math:`1 - e^{-\kappa}` (Das
+    and Kempe 2018), if ``ratio`` gives the exact ``submodularity_ratio`` of n picks. ``upper`` is
+    the smallest of what follows from that, of :math:`\gamma_{A,S}(n) \le \gamma_S(n)` (data
+    processing), and of ``capacity_bound``, so there is always an upper bound.
     """
-    setting = check_setting(pool, targets, kernel, noise_std)
-    count = check_whole(n, "n")
-    _check_ratio(ratio, count)
+    setting, count = check_setting(pool, targets, kernel, noise_std), check_whole(n, "n")
+    if ratio is not None:
+        _check_ratio(ratio, count)
     return find_capacity(setting, count, method=method, ratio=ratio)
 
 
@@ -99,10 +96,10 @@ def capacity_bound(n: int, *, rank: int, signal_to_noise: float) -> float:
     .. math:: \gamma_n \le \tfrac{r}{2} \log\big(1 + n s / r\big), \qquad
         r = \min(n, \text{rank}), \quad s = \max_x k(x, x) / \rho^2(x)
 
-    The kernel-agnostic :math:`O(|X| \log n)` of the paper's table of rates, with its constant: the
-    r positive eigenvalues of :math:`P^{-1/2} K_{XX} P^{-1/2}` have a sum of at most n s, and
-    equal ones have the largest determinant. The rank is at most the number of samples, or the
-    number of features.
+    This is the kernel-agnostic :math:`O(|X| \log n)` of the paper's table of rates, with its
+    constant. The r positive eigenvalues of :math:`P^{-1/2} K_{XX} P^{-1/2}` have a sum of at most
+    n s, and equal ones have the largest determinant. The rank is at most the number of samples,
+    or of features.
     """
     count, most = check_whole(n, "n"), check_whole(rank, "rank")
     r = min(count, most)
@@ -112,7 +109,7 @@ def capacity_bound(n: int, *, rank: int, signal_to_noise: float) -> float:
 def _enumerated(setting: Setting, n: int) -> Capacity:
     subsets = all_multisets(len(setting.pool), n)
     values = reduce(Joint.of(setting), subsets, "itl")
-    best = int(values.argmax())  # monotone: a smaller set tells no more
+    best = int(values.argmax())  # a smaller set tells no more
     value = float(values[best])
     return Capacity(value, value, subsets[best].numpy(), EXACT, setting.pool_is_targeted)
 
@@ -138,9 +135,7 @@ def _capacity_of_samples(setting: Setting, n: int) -> float:
     return min(float(choose(own, n, "itl").gains.sum()) / (1.0 - 1.0 / e), agnostic)
 
 
-def _check_ratio(ratio: SubmodularityRatio | None, n: int) -> None:
-    if ratio is None:
-        return
+def _check_ratio(ratio: SubmodularityRatio, n: int) -> None:
     if not isinstance(ratio, SubmodularityRatio) or not ratio.is_exact or ratio.rule != "itl":
         raise ValueError(
             "ratio must be an exact submodularity_ratio of rule 'itl'; got "
@@ -164,7 +159,7 @@ class CapacityRate:
 
     @property
     def is_sublinear(self) -> bool:
-        """What the convergence theorems ask for; targets within the samples are then learned."""
+        """Whether targets within the samples are learned, as the convergence theorems ask."""
         return self.power < 1.0
 
     @property
@@ -188,10 +183,10 @@ def capacity_rate(kernel: Any, dimension: int, *, size: int | None = None) -> Ca
 
     Hübotter et al. 2024, table of rates, after Srinivas et al. 2009 (Thm. 5) and Vakili et al.
     2021 (Remark 2). Laplace has the rate of Matérn with nu = 1/2, which it is in one dimension.
-    Magnitudes, with no constant: for a number that bounds take
-    ``information_capacity(...).upper`` or ``capacity_bound``. ``dimension`` is that of the points,
-    for inner products the number of features. For a kernel that is not in the table give the
-    ``size`` of a finite domain: :math:`O(|X| \log n)` holds for any.
+    Rates have no constant: a number that bounds is ``information_capacity(...).upper`` or
+    ``capacity_bound``. ``dimension`` is that of the points; for inner products it is the number of
+    features. For a kernel that is not in the table give the ``size`` of a finite domain:
+    :math:`O(|X| \log n)` holds for any kernel.
     """
     known = _in_table(check_kernel(kernel), check_whole(dimension, "dimension"))
     if known is not None:

@@ -7,8 +7,8 @@ for a function f of norm at most B in the kernel's Hilbert space and noise that 
 R-sub-Gaussian, whatever chose the points. Hübotter et al. 2024, App. "Proof of Convergence in
 Non-probabilistic Setting", lemma "Well-calibrated confidence intervals".
 
-Where it comes from: with :math:`\lambda = \rho^2`, the noise variance that the posterior assumes,
-and :math:`V = \lambda I + \sum_i \phi_i \phi_i^\top`, the posterior has
+The bound comes from the following. Let :math:`\lambda = \rho^2` be the noise variance that the
+posterior assumes, and :math:`V = \lambda I + \sum_i \phi_i \phi_i^\top`. Then the posterior has
 :math:`\sigma_n^2(x) = \lambda\, \|\phi(x)\|^2_{V^{-1}}`, and
 
 .. math::
@@ -19,10 +19,10 @@ and :math:`V = \lambda I + \sum_i \phi_i \phi_i^\top`, the posterior has
 
 for all n at once: the self-normalised bound of Abbasi-Yadkori 2013 (Ch. 3), which Whitehouse,
 Ramdas and Wu 2023 prove again for separable Hilbert spaces. So the second term of beta is
-:math:`R / \rho` times a root. The paper prints :math:`\rho` in its place; that is the form of
-Chowdhury and Gopalan 2017, whose posterior has :math:`\lambda = 1 + 2/n`, and for a posterior
-that takes the noise variance to be :math:`\rho^2 < 1` it is too small by a factor of
-:math:`\rho`. Their "+ 1" pays for :math:`\lambda > 1`; the bound above does without.
+:math:`R / \rho` times a root. The paper prints :math:`\rho` in its place, the form of Chowdhury
+and Gopalan 2017. Their posterior has :math:`\lambda = 1 + 2/n`; for a posterior whose noise
+variance is :math:`\rho^2 < 1` that form is too small by a factor of :math:`\rho`. Their "+ 1" pays
+for :math:`\lambda > 1`, and the bound above does without it.
 """
 
 from math import log, sqrt
@@ -45,21 +45,27 @@ def confidence_width(
     .. math:: \beta_n(\delta) = B + \frac{R}{\rho} \sqrt{2 (I_n + \log(1/\delta))}, \qquad
         \beta_n(\delta) = B + \frac{R}{\rho} \sqrt{2 (\gamma_n + 1 + \log(1/\delta))}
 
-    The first from a number, the realised :math:`I_n = \tfrac12 \log\det(I + P^{-1/2} K P^{-1/2})`
-    of the points observed so far (``realised_information``); the second, the paper's, from the
-    ``information_capacity`` of n observations of a pool that holds all of them, without targets.
-    Of that it takes ``upper``, so that it is never understated. The first is never wider. See the
-    module's text for the theorem and for where it departs from the print.
+    The first takes a number, the realised :math:`I_n = \tfrac12 \log\det(I + P^{-1/2} K P^{-1/2})`
+    of the points observed so far (``realised_information``). The second, the paper's, takes the
+    ``information_capacity`` of n observations of a pool that holds all of them, without targets;
+    it uses ``upper``, so that it is never understated. The first is never wider. The text of this
+    module has the theorem, and says where it differs from the print.
 
     Args:
         information: realised, in nats; or the capacity of n observations of the domain.
-        norm: B, a bound on the norm of f less the prior mean in the kernel's Hilbert space.
+        norm: B, a bound on the norm of f minus the prior mean in the kernel's Hilbert space.
         delta: the probability that the intervals fail anywhere, ever.
         noise_factor: R / rho, the noise's sub-Gaussian constant over the standard deviation that
-            the posterior assumes; the largest where these differ between points.
+            the posterior assumes; the largest value where these differ between points.
     """
     if isinstance(information, Capacity):
-        nats = _check_capacity(information).upper + 1.0
+        if not information.is_of_samples:
+            raise ValueError(
+                "information must be the capacity of the samples themselves, for all that they "
+                "can tell; got one about other targets, which is smaller. Ask for "
+                "information_capacity(pool, None, n, ...)."
+            )
+        nats = information.upper + 1.0
     else:
         nats = check_nonnegative(information, "information")
     bound, factor = check_nonnegative(norm, "norm"), check_positive(noise_factor, "noise_factor")
@@ -77,7 +83,7 @@ def realised_information(
     .. math:: I_n = \tfrac12 \log\det\big(I + P^{-1/2} K_{XX} P^{-1/2}\big)
         = \tfrac12 \sum_{i \le n} \log\big(1 + \sigma_{i-1}^2(x_i) / \rho^2(x_i)\big)
 
-    Hübotter et al. 2024, App. "Gaussian Processes". The points in the order of observation.
+    Hübotter et al. 2024, App. "Gaussian Processes". The points come in the order of observation.
     """
     setting = check_setting(points, None, kernel, noise_std)
     posterior = FunctionPosterior(setting.kernel, setting.pool.device)
@@ -86,13 +92,3 @@ def realised_information(
         _, s = posterior.observe(setting.pool[row : row + 1], noise)
         steps.append(0.5 * log(s / noise))
     return np.cumsum(steps)
-
-
-def _check_capacity(capacity: Capacity) -> Capacity:
-    if not capacity.is_of_samples:
-        raise ValueError(
-            "information must be the capacity of the samples themselves, for all that they can "
-            "tell; got one about other targets, which is smaller. Ask for "
-            "information_capacity(pool, None, n, ...)."
-        )
-    return capacity

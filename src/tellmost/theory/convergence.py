@@ -1,7 +1,4 @@
-"""Bounds on gains, variances and errors: the convergence theorems with their constants.
-
-How often targets that are drawn anew each round come near a point.
-"""
+"""The convergence theorems with their constants: bounds on gains, variances and errors."""
 
 from dataclasses import dataclass
 from math import exp, expm1, inf, isqrt, log1p, sqrt
@@ -25,7 +22,7 @@ from tellmost.theory.setting import Setting, check_nonnegative, check_rule_name,
 
 @dataclass(frozen=True)
 class GainBound:
-    """The gain of step n, Gamma_{n-1}, and what the theorem allows it."""
+    """The gain of step n, Gamma_{n-1}, and the theorem's bound on it."""
 
     gain: float
     bound: float
@@ -35,7 +32,7 @@ class GainBound:
 def gain_bound(
     pool: Any, targets: Any, n: int, *, rule: str = "itl", kernel: Any = None, noise_std: Any
 ) -> GainBound:
-    r"""How large the gain of step n can be: gains vanish as the capacity is used up.
+    r"""How large the gain of step n can be. Gains vanish as the capacity is used up.
 
     .. math::
         \text{ITL: } \Gamma_{n-1} \le \frac{\alpha_n}{n} \gamma_{A,S}(n), \quad
@@ -45,7 +42,7 @@ def gain_bound(
 
     Hübotter et al. 2024, App. "Convergence of Marginal Gain" and "Mean Marginal ITL", which takes
     :math:`\alpha_n = 1`. The theorem for ITL prints :math:`\alpha_{n_1}` where its proof needs
-    :math:`\alpha_{n_1 + 1}`; this is the proof's. Capacities are taken at their upper bounds.
+    :math:`\alpha_{n_1 + 1}`; the proof's is used. Capacities are taken at their upper bounds.
     """
     setting = check_setting(pool, targets, kernel, noise_std)
     return bound_gain(setting, check_whole(n, "n"), check_rule_name(rule))
@@ -75,10 +72,10 @@ def variance_bound_within(
             \tfrac12 \big(\Gamma_n + \sqrt{\Gamma_n^2 + 4 \rho^2 \Gamma_n}\big)
 
     Hübotter et al. 2024, App. "Proof of the convergence rates", lemma "Uniform convergence of
-    marginal variance within S", with :math:`\tilde\sigma^2` = prior plus noise variance, both the
-    largest. It holds after any picks; ``gain`` is in the unit of ``marginal_gains_along``. The
-    lemma is false for VTL, whose gain shrinks as fast as the square of the variance; there the
-    bound follows from what observing x itself would gain,
+    marginal variance within S"; :math:`\tilde\sigma^2` is the largest prior variance plus the
+    largest noise variance. The bound holds after any picks; ``gain`` has the unit of
+    ``marginal_gains_along``. The lemma is false for VTL, whose gain shrinks as fast as the square
+    of the variance. There the bound follows from what an observation of x itself would gain,
     :math:`\sigma_n^4 / (\sigma_n^2 + \rho^2) \le \Gamma_n`.
     """
     rule = check_rule_name(rule)
@@ -92,7 +89,7 @@ def variance_bound_within(
 
 @dataclass(frozen=True, eq=False)
 class VarianceBound:
-    """Per target: the variance after n picks, and what the convergence theorem allows it.
+    """For each target the variance after n picks, and the convergence theorem's bound on it.
 
     ``bound`` uses the gain that was reached, ``a_priori`` the most that ``gain_bound`` allows.
     """
@@ -125,14 +122,14 @@ def variance_bound(
         c = \frac{2 |\Omega| \sigma^2 \tilde\sigma^2}{\lambda_{\min}(K_{\Omega\Omega})}, \quad
         k = \lfloor \sqrt n \rfloor
 
-    Hübotter et al. 2024, Thm. "Convergence rates" and its proof, with the constants; without the
-    :math:`2\sigma^2` before the gain for VTL. With Omega = S, or a basis of its span for inner
-    products; infinite where :math:`K_{SS}` is singular. Targets that are samples have the bound
-    of ``variance_bound_within`` too, and get the smaller one. ``ratio`` is a lower bound on
-    information ratios: 1 is the paper's assumption of submodularity, which holds for ITL where
-    every sample is a target; elsewhere the bound is as good as that assumption. The theorem has
-    :math:`\gamma_{A,S}` in both terms; its proof gives it for the gain, and the capacity of the
-    samples for the other.
+    Hübotter et al. 2024, Thm. "Convergence rates" and its proof, with the constants. For VTL there
+    is no :math:`2\sigma^2` before the gain. Omega is S or, for inner products, a basis of its
+    span; the bound is infinite where :math:`K_{SS}` is singular. Targets that are samples have the
+    bound of ``variance_bound_within`` too, and get the smaller one. ``ratio`` is a lower bound on
+    information ratios. The paper assumes submodularity, which is ``ratio`` 1: it holds for ITL
+    where every sample is a target, and elsewhere the bound is as good as that assumption. The
+    theorem has :math:`\gamma_{A,S}` in both terms. Its proof gives it for the gain, and the
+    capacity of the samples for the other term.
     """
     setting = check_setting(pool, targets, kernel, noise_std)
     rule, count = check_rule_name(rule), check_whole(n, "n")
@@ -177,7 +174,7 @@ def _bound(
 
 
 def _distance_to_samples(setting: Setting, k: int) -> float:
-    """c gamma_k / k: what k observations of the samples leave of the variance above the floor."""
+    """c gamma_k / k: the variance above the floor that k observations of the samples leave."""
     rows = spanning_rows(setting)
     c = conditioning(setting, rows)
     if c in (0.0, inf):
@@ -189,9 +186,10 @@ def _distance_to_samples(setting: Setting, k: int) -> float:
 class StochasticTargetBound:
     r"""With probability 1 - ``failure`` at least ``rounds`` of n rounds had a target near a point.
 
-    Near is within a ball of weight p. ``share`` is :math:`\nu = 1 - (1-p)^K`, the probability
-    of that in a round. The paper takes :math:`\nu \approx K p`, which is larger: its numbers,
-    ``approximate_rounds`` and ``approximate_failure``, promise too much unless K p is small.
+    "Near" means within a ball of weight p, and ``share`` is the probability of that in a round,
+    :math:`\nu = 1 - (1-p)^K`. The paper takes :math:`\nu \approx K p`, which is larger. So its
+    numbers, ``approximate_rounds`` and ``approximate_failure``, promise too much unless K p is
+    small.
     """
 
     share: float
@@ -203,11 +201,12 @@ class StochasticTargetBound:
     def reducible(
         self, capacity: float, *, constant: float, lipschitz: float, radius: float
     ) -> float:
-        r"""The reducible variance that the paper's sketch gives,
-        :math:`C L_I \gamma\, \gamma_{k(n)} / \sqrt{k(n)}`, of which only the order is proved.
+        r"""The reducible variance in the paper's sketch, of which only the order is proved.
 
-        ``capacity`` is that of k(n) = ``rounds`` observations, ``constant`` the one of the
-        convergence theorem, ``lipschitz`` that of the ITL objective, ``radius`` the ball's.
+        .. math:: C L_I \gamma\, \gamma_{k(n)} / \sqrt{k(n)}
+
+        ``capacity`` is that of k(n) = ``rounds`` observations, ``constant`` is C of the
+        convergence theorem, ``lipschitz`` that of the ITL objective, ``radius`` that of the ball.
         """
         factors = {"constant": constant, "lipschitz": lipschitz, "radius": radius}
         product = check_positive(capacity, "capacity") / sqrt(self.rounds)
@@ -223,9 +222,9 @@ def stochastic_target_bound(n: int, *, size: int, weight: float) -> StochasticTa
         \nu = 1 - (1 - p)^K \approx K p
 
     Hübotter et al. 2024, App. "Stochastic Target Spaces": Chernoff's bound for n independent
-    rounds, K = ``size`` and p = ``weight`` the probability of the ball. The proposition prints a
-    failure of :math:`e^{-(1-p) n / (8K)}`, which falls as the ball gets lighter and rises with
-    more targets; its proof gives :math:`e^{-K p n / 8}`, the approximate form here.
+    rounds, where K = ``size`` and p = ``weight`` is the probability of the ball. The proposition
+    prints a failure of :math:`e^{-(1-p) n / (8K)}`, which falls as the ball gets lighter and rises
+    with more targets. Its proof gives :math:`e^{-K p n / 8}`, which is the approximate form here.
     """
     count, K, p = check_whole(n, "n"), check_whole(size, "size"), check_positive(weight, "weight")
     if p > 1:

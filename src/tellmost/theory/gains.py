@@ -1,10 +1,6 @@
-"""The largest marginal gains, and how much harder synergies make a task.
+"""The largest gains of a rule, and how far from submodular they are: synergies and redundancy.
 
-Which samples a rule picks, one after the other: by ``tm.select``.
-
-Whether observations tell the same about the targets, or more together than apart.
-
-How far from submodular a reduction of uncertainty is.
+Hübotter et al. 2024, App. "Measures of Synergies & Approximate Submodularity".
 """
 
 import warnings
@@ -43,19 +39,17 @@ def marginal_gains(
 
     .. math:: \Gamma_i = \max_{x \in S} \Delta_A(x \mid x_{1:i}), \qquad i = 0, \dots, n - 1
 
-    Hübotter et al. 2024, App. "Measures of Synergies & Approximate Submodularity". A gain above
-    the one before shows a synergy. In the paper's unit: sums over the targets for "vtl" and
-    "mm-itl", where ``select(...).gains`` are means.
+    A gain that is larger than the one before shows a synergy. The unit is the paper's: sums over
+    the targets for "vtl" and "mm-itl", where ``select(...).gains`` are means.
     """
-    setting = check_setting(pool, targets, kernel, noise_std)
-    rule = check_rule_name(rule)
+    setting, rule = check_setting(pool, targets, kernel, noise_std), check_rule_name(rule)
     return summed_gains(setting, choose(setting, check_whole(n, "n"), rule), rule)
 
 
 def marginal_gains_along(
     pool: Any, targets: Any, picks: Any, *, rule: str = "itl", kernel: Any = None, noise_std: Any
 ) -> Float[np.ndarray, " t"]:
-    r"""The same along any picks: :math:`\Gamma_0, \dots, \Gamma_n`, after each prefix of them."""
+    r"""The largest gain after each prefix of any picks, :math:`\Gamma_0, \dots, \Gamma_n`."""
     setting = check_setting(pool, targets, kernel, noise_std)
     rule, rows = check_rule_name(rule), check_picks(picks, "picks", len(setting.pool))
     prefixes = (rows[:count] for count in range(len(rows) + 1))
@@ -67,15 +61,14 @@ def task_complexity(gains: Any) -> Float[np.ndarray, " n"]:
 
     .. math:: \alpha_n = \max_{0 \le i < n} \Gamma_{n-1} / \Gamma_i
 
-    Hübotter et al. 2024, App. "Measures of Synergies & Approximate Submodularity", definition
-    "Task complexity", of each prefix: entry n - 1 is :math:`\alpha_n`, from gains 0 to n - 1, so
-    it can be followed online. At least 1; exactly 1 while gains shrink. Units cancel:
-    ``select(...).gains`` will do. The definition asks for positive gains; here 0 / 0 is 1.
+    The definition "Task complexity", for each prefix: entry n - 1 is :math:`\alpha_n`, of gains 0
+    to n - 1, so it can be followed online. It is at least 1, and exactly 1 while gains shrink.
+    Units cancel, so ``select(...).gains`` will do. The definition asks for positive gains; here
+    0 / 0 is 1.
     """
-    count = np.size(gains)
-    if count == 0:
+    if np.size(gains) == 0:
         raise ValueError("gains must not be empty; got none.")
-    values = check_vector(gains, "gains", count, "step").numpy()
+    values = check_vector(gains, "gains", np.size(gains), "step").numpy()
     if (values < 0).any():
         raise ValueError(f"gains must not be negative; got {values.min():g}.")
     smallest = np.minimum.accumulate(values)
@@ -84,10 +77,10 @@ def task_complexity(gains: Any) -> Float[np.ndarray, " n"]:
 
 
 def choose(setting: Setting, n: int, rule: str, *, given: Sequence[int] = ()) -> Selection:
-    """n picks after what is given; a sample may be picked again.
+    """n picks by ``tm.select``, after what is given; a sample may be picked again.
 
-    ITL where every sample is a target is undirected, and asked for as such. Notes about the
-    choice of rule and noise are left out: both are the question's.
+    Where every sample is a target, ITL is undirected ITL, which is faster. Notes about the rule
+    and the noise are left out, since both belong to the question.
     """
     is_undirected = rule == "itl" and setting.pool_is_targeted
     with warnings.catch_warnings():
@@ -106,16 +99,16 @@ def choose(setting: Setting, n: int, rule: str, *, given: Sequence[int] = ()) ->
 
 
 def summed_gains(setting: Setting, chosen: Selection, rule: str) -> Float[np.ndarray, " n"]:
-    """The gains in the paper's unit, sums over the targets; ``select`` gives means."""
+    """The gains in the paper's unit: sums over the targets, where ``select`` has means."""
     return chosen.gains if rule == "itl" else chosen.gains * setting.target_count
 
 
 @dataclass(frozen=True, eq=False)
 class Interaction:
-    """What parts of a set tell each by itself, and what they tell together.
+    """What each part of a set tells by itself, and what all parts tell together.
 
-    ``value``, the difference, is their multivariate information: redundancy if positive, synergy
-    if negative. ``rounding`` is how small it may be and mean nothing.
+    The difference ``value`` is their multivariate information: redundancy if it is positive,
+    synergy if it is negative. A value smaller than ``rounding`` means nothing.
     """
 
     apart: Float[np.ndarray, " p"]
@@ -136,7 +129,7 @@ class Interaction:
 
     @property
     def ratio(self) -> float:
-        """apart over together; 1 where nothing is told."""
+        """``apart`` over ``together``; 1 where nothing is told."""
         if self.together <= self.rounding:
             return 1.0
         return float(self.apart.sum()) / self.together
@@ -152,8 +145,8 @@ def multivariate_information(
             - I(f_A; y_Y, y_Z \mid y_D)
 
     Hübotter et al. 2024, App. "Information Theory"; Murphy 2023. ``parts`` are row numbers, or
-    lists of them: two parts are the paper's Y and Z, and for more of them the value is the sum of
-    what each tells less what all tell, zero where they do not interact.
+    lists of them. Two parts are the paper's Y and Z. For more parts the value is the sum of what
+    each tells minus what all tell, and zero where they do not interact.
     """
     setting = check_setting(pool, targets, kernel, noise_std)
     n = len(setting.pool)
@@ -177,9 +170,9 @@ def information_ratio(
 
     .. math:: \bar\kappa(X \mid D) = \frac{\sum_{x \in X} \Delta_A(x \mid D)}{\Delta_A(X \mid D)}
 
-    Hübotter et al. 2024, App. "The Information Ratio". Above 1 they are redundant, below 1
-    synergistic. 0 / 0 is 1, as in the paper. Positive for Gaussians, but it may be as small as
-    you like: even uncorrelated observations can be worth nothing alone.
+    Hübotter et al. 2024, App. "The Information Ratio". Above 1 the observations are redundant,
+    below 1 synergistic; 0 / 0 is 1, as in the paper. The ratio is positive for Gaussians, but has
+    no positive lower bound: even uncorrelated observations can be worth nothing alone.
     """
     setting = check_setting(pool, targets, kernel, noise_std)
     n = len(setting.pool)
@@ -199,7 +192,7 @@ def interact(joint: Joint, parts: list[list[int]], rule: str) -> Interaction:
 
 @dataclass(frozen=True, eq=False)
 class SubmodularityRatio:
-    """The least information ratio found, and where; an upper bound unless ``is_exact``."""
+    """The least information ratio that was found, and where. It is an upper bound or exact."""
 
     value: float
     subset: Int[np.ndarray, " s"]  # X
@@ -227,36 +220,35 @@ def submodularity_ratio(
         D \cap X = \emptyset} \bar\kappa(X \mid D)
 
     Hübotter et al. 2024, App. "The Submodularity Ratio", after Das and Kempe 2018;
-    :math:`x_{1:n}` are the rule's own picks. At most 1, as single points have ratio 1, and 1 if
-    the reduction is submodular. Repeated observations count as different elements, so X may
-    repeat what is in D.
+    :math:`x_{1:n}` are the rule's own picks. The ratio is at most 1, since single points have
+    ratio 1, and it is 1 if the reduction is submodular. Repeated observations count as different
+    elements, so X may repeat what is in D.
 
-    "exact" tries all sets; "sampled" gives the least of ``draws`` random ratios, an upper bound
-    that guarantees nothing; "auto" is exact up to ``numerics.ENUMERATED`` ratios.
+    "exact" tries all sets. "sampled" gives the least of ``draws`` random ratios, an upper bound
+    that guarantees nothing. "auto" is exact up to ``numerics.ENUMERATED`` ratios.
     """
     setting = check_setting(pool, targets, kernel, noise_std)
     rule, size = check_rule_name(rule), check_whole(n, "n")
     picks = [int(row) for row in choose(setting, size, rule).indices]
-    is_exact = _is_exact(method, _count_cases(setting, picks))
-    cases = (
-        _all_cases(setting, picks)
-        if is_exact
-        else _drawn_cases(setting, picks, check_whole(draws, "draws"), seed)
-    )
+    if method not in ("auto", "exact", "sampled"):
+        raise ValueError(f'method must be "auto", "exact" or "sampled"; got {method!r}.')
+    sizes, parts = range(2, size + 1), _parts(picks)
+    count = len(parts) * sum(count_multisets(len(setting.pool), s) for s in sizes)
+    if method == "exact":
+        check_enumerable(count, "pair of sets", 'Use method="sampled" for an upper bound.')
+    is_exact = method == "exact" or (method == "auto" and count <= ENUMERATED)
+    cases: Cases
+    if is_exact:
+        n_rows = len(setting.pool)
+        cases = ((part, all_multisets(n_rows, s)) for part in sorted(parts) for s in sizes)
+    else:
+        cases = _drawn_cases(setting, picks, check_whole(draws, "draws"), seed)
     value, subset, given = _least(setting, cases, rule)
     return SubmodularityRatio(value, subset, given, is_exact, rule, size)
 
 
-def _is_exact(method: str, count: int) -> bool:
-    if method not in ("auto", "exact", "sampled"):
-        raise ValueError(f'method must be "auto", "exact" or "sampled"; got {method!r}.')
-    if method == "exact":
-        check_enumerable(count, "pair of sets", 'Use method="sampled" for an upper bound.')
-    return method == "exact" or (method == "auto" and count <= ENUMERATED)
-
-
 Cases = Iterator[tuple[tuple[int, ...], Int[Tensor, "c s"]]]
-"""What is given, and multisets of one size each."""
+"""Pairs of what is given and multisets of one size."""
 
 
 def _least(setting: Setting, cases: Cases, rule: str) -> tuple[float, np.ndarray, np.ndarray]:
@@ -266,7 +258,10 @@ def _least(setting: Setting, cases: Cases, rule: str) -> tuple[float, np.ndarray
     for observed, subsets in cases:
         if known is None or known[0] != observed:
             known = observed, Joint.of(setting, observed)
-        ratios = _ratios(known[1], subsets, rule)
+        joint = known[1]
+        together = reduce(joint, subsets, rule)
+        apart = reduce_singly(joint, rule)[subsets].sum(dim=1)
+        ratios = torch.where(together > rounding_of(joint, rule), apart / together, 1.0)
         best = int(ratios.argmin())
         if float(ratios[best]) < least:
             least, where = float(ratios[best]), subsets[best].numpy()
@@ -274,25 +269,8 @@ def _least(setting: Setting, cases: Cases, rule: str) -> tuple[float, np.ndarray
     return least, where, given
 
 
-def _ratios(joint: Joint, subsets: Int[Tensor, "c s"], rule: str) -> Float[Tensor, " c"]:
-    together = reduce(joint, subsets, rule)
-    apart = reduce_singly(joint, rule)[subsets].sum(dim=1)
-    return torch.where(together > rounding_of(joint, rule), apart / together, 1.0)
-
-
-def _count_cases(setting: Setting, picks: list[int]) -> int:
-    n, sizes = len(setting.pool), range(2, len(picks) + 1)
-    return len(_parts(picks)) * sum(count_multisets(n, s) for s in sizes)
-
-
-def _all_cases(setting: Setting, picks: list[int]) -> Cases:
-    for observed in sorted(_parts(picks)):
-        for size in range(2, len(picks) + 1):
-            yield observed, all_multisets(len(setting.pool), size)
-
-
 def _parts(picks: list[int]) -> set[tuple[int, ...]]:
-    """All sub-multisets, up to the limit beyond which nothing is enumerated anyway."""
+    """All sub-multisets, until there are too many to be enumerated."""
     parts: set[tuple[int, ...]] = {()}
     for pick in picks:
         parts |= {tuple(sorted((*part, pick))) for part in parts}

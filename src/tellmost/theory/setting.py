@@ -1,10 +1,4 @@
-r"""Pool, targets, prior and noise of a question about theory, checked.
-
-The joint covariance of samples and targets, dense: theory asks about small sets.
-
-Multisets of samples, all of one size: for what tiny sample spaces allow to be enumerated.
-
-How much uncertainty about the targets a set of observations removes.
+r"""A question about theory, and how much uncertainty a set of observations removes.
 
 .. math::
     \psi_A^{ITL}(X) = I(f_A; y_X), \qquad
@@ -12,8 +6,9 @@ How much uncertainty about the targets a set of observations removes.
     \qquad \psi_A^{MM}(X) = \sum_{a \in A} I(f_a; y_X)
 
 Hübotter et al. 2024, Sec. 3.1 and App. "Non-adaptive Data Selection & Submodularity", "Mean
-Marginal ITL": sums over the targets, where ``tm.select`` reports means. X is a multiset of
-samples: a sample that comes again is another observation.
+Marginal ITL". These are sums over the targets, where ``tm.select`` reports means. X is a multiset
+of samples: a sample that comes again is another observation. Covariances are dense, since theory
+asks about small sets.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,12 +44,11 @@ REDUCED_AT_ONCE = 2**20
 """Numbers in a block of covariances of many small sets: 8 MB, and few calls."""
 
 REDUCTION_ROUNDING = 1e-13
-"""A reduction of uncertainty below this is rounding, in nats or in prior variances, at unit signal
-to noise; information is a logarithm of signal to noise, so its rounding grows with that."""
-
+"""A reduction of uncertainty below this is rounding, in nats or in prior variances, where signal
+to noise is 1. Information is a logarithm of signal to noise, so its rounding grows with that."""
 
 RULES = ("itl", "vtl", "mm-itl")
-"""Rules whose uncertainty reduction is a function of the set that was observed."""
+"""Rules that have an uncertainty reduction, a function of the set that was observed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,12 +66,12 @@ class Setting:
 
     @property
     def pool_is_targeted(self) -> bool:
-        """Whether every sample is a target, digit for digit: then ITL is submodular."""
+        """Whether every sample is a target, digit for digit. Then ITL is submodular."""
         return bool(_among(self.pool, self.targets).all())
 
     @property
     def sampled_targets(self) -> np.ndarray:
-        """Which targets are samples, (m,)."""
+        """Which targets are samples."""
         return _among(self.targets, self.pool)
 
     @property
@@ -86,17 +80,17 @@ class Setting:
         return float((self.kernel.diagonal(self.pool) / self.noise_variance).max())
 
     def about(self, targets: Points) -> "Setting":
-        """The same with other targets."""
+        """The same question about other targets."""
         return Setting(self.kernel, self.pool, targets, self.noise_variance)
 
     def within(self, rows: Tensor) -> "Setting":
-        """Some samples alone, as targets too."""
+        """Some samples alone, which are the targets too."""
         points = self.pool[rows]
         return Setting(self.kernel, points, points, self.noise_variance[rows])
 
 
 def check_setting(pool: Any, targets: Any, kernel: Any, noise_std: Any) -> Setting:
-    """Arguments as ``tm.select`` takes them; without targets the pool is to be learned."""
+    """The arguments are those of ``tm.select``. Without targets the pool is to be learned."""
     prior = check_kernel(kernel)
     data = read_array(pool, "pool").cpu()
     if matrix_size(prior) is not None:
@@ -136,7 +130,7 @@ def check_nonnegative(value: Any, name: str) -> float:
 
 
 def check_picks(picks: Any, name: str, n: int) -> list[int]:
-    """Row numbers, in their order; a row may come again, as another observation."""
+    """Row numbers in their order. A row may come again, as another observation."""
     values = np.asarray(picks.cpu() if isinstance(picks, Tensor) else picks)
     if values.size == 0:
         return []
@@ -145,17 +139,14 @@ def check_picks(picks: Any, name: str, n: int) -> list[int]:
 
 def _among(points: Points, others: Points) -> np.ndarray:
     """Which points are among the others."""
-    there = {row.tobytes() for row in _rows(others)}
-    return np.array([row.tobytes() in there for row in _rows(points)])
-
-
-def _rows(points: Points) -> np.ndarray:
-    return points.reshape(len(points), -1).numpy() + 0  # so that -0.0 and 0.0 are the same
+    rows, there = (x.reshape(len(x), -1).numpy() + 0 for x in (points, others))  # -0.0 is 0.0
+    known = {row.tobytes() for row in there}
+    return np.array([row.tobytes() in known for row in rows])
 
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """Covariances given what was observed; of the samples also had the targets been seen."""
+    """Covariances given what was observed; for samples also those given the targets as well."""
 
     rows: Float[Tensor, "n n"]
     rows_given_targets: Float[Tensor, "n n"]
@@ -165,7 +156,7 @@ class Joint:
 
     @classmethod
     def of(cls, setting: Setting, observed: Sequence[int] = ()) -> "Joint":
-        """Given noisy observations at some samples, in any order, perhaps repeated."""
+        """Given noisy observations at some samples, which may repeat, in any order."""
         pool, targets, kernel = setting.pool, setting.targets, setting.kernel
         posterior = FunctionPosterior(kernel, pool.device)
         seeing = posterior.copy()
@@ -189,7 +180,7 @@ def count_multisets(n: int, size: int) -> int:
 
 
 def all_multisets(n: int, size: int) -> Int[Tensor, "c s"]:
-    """A row each, in lexicographic order."""
+    """All multisets of row numbers, a row each, in lexicographic order."""
     return torch.tensor(list(combinations_with_replacement(range(n), size)), dtype=torch.int64)
 
 
@@ -215,8 +206,9 @@ def uncertainty_reduction(
 
     .. math:: \Delta_A(X \mid D) = \psi_A(D \cup X) - \psi_A(D)
 
-    In nats for "itl" and "mm-itl", a variance for "vtl"; ``given`` is D. Monotone in X and never
-    negative (App. "Non-adaptive Data Selection & Submodularity", first lemma).
+    The unit is nats for "itl" and "mm-itl", a variance for "vtl"; ``given`` is D. The reduction is
+    monotone in X and never negative (App. "Non-adaptive Data Selection & Submodularity", first
+    lemma).
     """
     setting = check_setting(pool, targets, kernel, noise_std)
     n = len(setting.pool)
@@ -227,19 +219,19 @@ def uncertainty_reduction(
 
 
 def reduce(joint: Joint, subsets: Int[Tensor, "c s"], rule: str) -> Float[Tensor, " c"]:
-    """The reduction by each of many multisets of one size, each a row of row numbers."""
+    """The reduction by each of many multisets of one size; each is a row of row numbers."""
     if subsets.numel() == 0:
         return torch.zeros(len(subsets), dtype=torch.float64)
     return torch.cat([_REDUCTIONS[rule](joint, some) for some in _portions(subsets, joint)])
 
 
 def reduce_singly(joint: Joint, rule: str) -> Float[Tensor, " n"]:
-    """The reduction by one observation at each sample: what the rule scores."""
+    """The reduction by one observation at each sample, which is the rule's score."""
     return reduce(joint, torch.arange(len(joint.rows))[:, None], rule)
 
 
 def rounding_of(joint: Joint, rule: str) -> float:
-    """Reductions below this are rounding."""
+    """The size below which reductions are rounding."""
     signal = float((joint.rows.diagonal() / joint.noise_variance).max())
     unit = float(joint.target_variance.sum()) if rule == "vtl" else 1.0
     return REDUCTION_ROUNDING * unit * (1.0 + signal)
@@ -250,7 +242,9 @@ def information(
 ) -> Float[Tensor, " c"]:
     r"""I(f_X; y_X) = 1/2 log det(I + P^{-1/2} K_XX P^{-1/2}) of each multiset."""
     values = torch.linalg.eigvalsh(_in_noise_units(K, noise_variance, subsets))
-    return 0.5 * values.clamp_(min=0.0).log1p().sum(dim=1)  # a covariance has none below 0
+    return 0.5 * values.clamp_(min=0.0).log1p().sum(
+        dim=1
+    )  # a covariance has no eigenvalue below 0
 
 
 def _itl(joint: Joint, subsets: Tensor) -> Tensor:
@@ -274,7 +268,7 @@ _REDUCTIONS = {"itl": _itl, "vtl": _vtl, "mm-itl": _mm_itl}
 
 
 def _explained(joint: Joint, subsets: Int[Tensor, "c s"]) -> Float[Tensor, "c m"]:
-    """Var[f_a] - Var[f_a | y_X] of each target, by eigenvalues in units of the noise."""
+    """Var[f_a] - Var[f_a | y_X] for each target, by eigenvalues in units of the noise."""
     values, vectors = torch.linalg.eigh(_in_noise_units(joint.rows, joint.noise_variance, subsets))
     cross = joint.cross[subsets] * joint.noise_variance.rsqrt()[subsets][:, :, None]
     projected = vectors.transpose(1, 2) @ cross
