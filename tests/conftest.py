@@ -43,11 +43,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(skip)
     if config.getoption("--shapes"):
         skip = pytest.mark.skip(
-            reason="no shapes can be checked in other processes, in kernels and in commands"
+            reason="no shapes can be checked in other processes and in kernels"
         )
         for item in items:
-            is_command = item.path.parent.name == "cli"
-            if is_command or {"process", "browser", "kernels"} & set(item.keywords):
+            if {"process", "browser", "kernels"} & set(item.keywords):
                 item.add_marker(skip)
         thin_out(config, items)
 

@@ -1,13 +1,13 @@
-"""Real files, and a way to run commands on them as a shell does."""
+"""Real files, and a way to run commands on them."""
 
 import json
 import os
-import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-from forking import Forks
 
 N, D, M = 120, 8, 6
 
@@ -56,31 +56,39 @@ def target_records(rows):
     return [{"id": f"q-{i}", "emb": v.tolist(), "label": "kind 0"} for i, v in enumerate(rows[1])]
 
 
-class Ended(subprocess.CompletedProcess):
-    """A command that has ended."""
+@dataclass
+class Ended:
+    """A command that has ended, and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
     def json(self):
         return json.loads(self.stdout)
 
 
-@pytest.fixture(scope="session")
-def forks():
-    server = Forks()
-    yield server
-    server.end()
-
-
 @pytest.fixture
-def run(tmp_path, tmp_path_factory, forks):
-    """Run ``tellmost`` in the folder of the files; nothing of the terminal is inherited."""
+def run(tmp_path, monkeypatch, capsys):
+    """Run ``tellmost`` in the folder of the files, in this process."""
+    pytest.importorskip("typer")
+    from tellmost.cli import ending
+    from tellmost.cli.app import app
 
-    def call(*arguments, code=0, cwd=tmp_path, env=None):
-        folder = tmp_path_factory.mktemp("printed")
-        done = forks.run(list(map(str, arguments)), cwd, environment(env), folder)
+    monkeypatch.chdir(tmp_path)
+    imported = set(sys.modules)
+
+    def call(*arguments, code=0):
+        capsys.readouterr()
+        returncode = ending.run(app, list(map(str, arguments)))
+        done = Ended(returncode, *capsys.readouterr())
         assert done.returncode == code, f"{done.returncode}: {done.stderr}"
-        return Ended(done.args, done.returncode, done.stdout, done.stderr)
+        return done
 
-    return call
+    yield call
+    for name in set(sys.modules) - imported:  # modules of the test's own folder
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
 
 
 def environment(more=None):

@@ -2,22 +2,30 @@
 
 import csv
 import json
+from contextlib import redirect_stdout
+from functools import partial
+from io import StringIO
 
 import numpy as np
 import pytest
 
+pytest.importorskip("typer")
 pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")
 pytest.importorskip("plotly")
 
-from tellmost.cli import demo
+from tellmost.cli import demo, ending
+from tellmost.cli.app import app
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
-    """What the demo says, and the folder that it writes."""
+    """What the command prints, and the folder that it writes."""
     folder = tmp_path_factory.mktemp("demo") / "new" / "folder"
-    return demo.run_demo(folder, budgets=(10, 20), seeds=2), folder
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
+        patch.setattr(demo, "run_demo", partial(demo.run_demo, budgets=(10, 20), seeds=2))
+        assert ending.run(app, ["demo", "--out", str(folder)]) == 0
+    return printed.getvalue(), folder
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +72,8 @@ def test_pool_targets_and_test_share_out_all_images():
 
 
 def test_the_printed_table_has_a_line_per_method_and_a_column_per_budget(shown):
-    printed, _ = shown
+    printed, folder = shown
+    assert f"\nwritten to {folder}: " in printed
     assert "Selection: 20 of 1,511 by vtl" in printed
     lines = [line for line in printed.splitlines() if line.startswith("  VTL")]
     assert len(lines) == 2 and all(line.count("±") == 2 for line in lines)

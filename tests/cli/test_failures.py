@@ -11,8 +11,6 @@ import pytest
 
 from conftest import environment, leftovers
 
-pytestmark = pytest.mark.process
-
 BASIC = ["select", "pool.npy", "--targets", "val.npy", "-k", 5]
 
 
@@ -184,13 +182,22 @@ def test_a_link_stays_a_link(files, run):
 
 def test_debug_shows_where_it_happened(files, run):
     break_pool(files, "a NaN")
-    done = run(*BASIC, "--debug", code=1)
-    assert "Traceback" in done.stderr and "row 37" in done.stderr
+    with pytest.raises(ValueError, match="row 37"):
+        run(*BASIC, "--debug")
 
 
-# ---- pipes and signals
+# ---- processes, pipes and signals
 
 
+@pytest.mark.process
+def test_bad_usage_is_an_exit_code_of_the_process():
+    command = [sys.executable, "-m", "tellmost", "choose"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+    assert done.returncode == 2
+    assert_one_line(done, "No such command 'choose'")
+
+
+@pytest.mark.process
 def test_a_closed_pipe_ends_cleanly(files):
     command = f"'{sys.executable}' -m tellmost select pool.npy -t val.npy -k 100 | head -n 1"
     script = ["bash", "-o", "pipefail", "-c", command]
@@ -201,6 +208,7 @@ def test_a_closed_pipe_ends_cleanly(files):
     assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
 
 
+@pytest.mark.process
 def test_a_pipe_that_nobody_reads_ends_cleanly(files):
     reader, writer = os.pipe()
     os.close(reader)
@@ -212,6 +220,7 @@ def test_a_pipe_that_nobody_reads_ends_cleanly(files):
     assert done.returncode == 0 and done.stderr == b""
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("arguments", ["--help", "select --help", "--version"])
 def test_help_that_nobody_reads_is_no_failure(arguments):
     reader, writer = os.pipe()
@@ -224,6 +233,7 @@ def test_help_that_nobody_reads_is_no_failure(arguments):
     assert done.returncode == 0 and done.stderr == b""
 
 
+@pytest.mark.process
 def test_a_closed_stdout_is_no_failure(files):
     command = f"'{sys.executable}' -m tellmost select pool.npy -t val.npy -k 3 >&-"
     done = subprocess.run(
@@ -237,6 +247,7 @@ def hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_leaves_no_half_file(number, code, files):
     """Slowed down by a model of the user's, which is interrupted in the midst of its work."""

@@ -12,14 +12,9 @@ from conftest import environment
 pytest.importorskip("typer")
 
 from tellmost.cli.app import app
-from tellmost.cli.check import check
-from tellmost.cli.commands import demo
-from tellmost.cli.compare import compare
+from tellmost.cli.commands import check, compare, demo, estimate, report, select
 from tellmost.cli.ending import in_terms_of_options, run
-from tellmost.cli.estimate import estimate
-from tellmost.cli.report import report
 from tellmost.cli.reproduce import reproduce
-from tellmost.cli.select import select
 
 COMMANDS = {
     "select": select,
@@ -59,7 +54,7 @@ def test_other_commands_share_the_names_of_their_functions():
 def test_every_option_has_its_help(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("TERMINAL_WIDTH", "200")
-    assert run(app, [command, "--help"], show_trace=False) == 0
+    assert run(app, [command, "--help"]) == 0
     text = capsys.readouterr().out
     assert f"Usage: tellmost {command}" in text
     for name in names_of(COMMANDS[command]) - {"pool", "selection", "name"}:
@@ -68,7 +63,7 @@ def test_every_option_has_its_help(command, capsys, monkeypatch):
 
 def test_help_names_every_rule(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    run(app, ["select", "--help"], show_trace=False)
+    run(app, ["select", "--help"])
     text = " ".join(capsys.readouterr().out.split())
     for name in tm.rules.names():
         assert name in text, name

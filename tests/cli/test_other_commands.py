@@ -1,11 +1,8 @@
-"""check, estimate, compare, report and demo on real files, as subprocesses."""
+"""check, estimate, compare and report on real files."""
 
 import json
 
 import pytest
-
-pytestmark = pytest.mark.process
-
 
 # ---- compare
 
@@ -96,15 +93,3 @@ def test_a_page_needs_a_selection(files, run):
     more = ["--pool", "pool.npy", "--targets", "val.npy", "-o", "report.html"]
     assert "no file 'gone.tellmost'" in run("report", "gone.tellmost", *more, code=2).stderr
     assert "not a saved Selection" in run("report", "y.csv", *more, code=1).stderr
-
-
-# ---- demo
-
-
-def test_the_demo_ends_with_a_summary_and_a_page(tmp_path, run):
-    pytest.importorskip("sklearn")
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("plotly")
-    done = run("demo", "--out", "shown")
-    assert "accuracy on held-out 3, 6, 9" in done.stdout
-    assert (tmp_path / "shown" / "report.html").exists()

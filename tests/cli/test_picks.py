@@ -22,7 +22,7 @@ from files_of_points import (
     write_parquet,
 )
 from tellmost.cli.labels import match_ids
-from tellmost.cli.picks import check_picks_path, write_picks
+from tellmost.cli.pick_files import check_picks_path, pick_rows, write_picks
 from tellmost.cli.reading import read_records
 from tellmost.rows.sources import open_source
 from tellmost.selecting.replay import nearest_targets
@@ -46,7 +46,7 @@ def read_rows(path):
 def test_a_row_per_pick_in_every_format(suffix, tmp_path):
     records = read_records(write_csv(tmp_path))
     path = tmp_path / f"picks{suffix}"
-    write_picks(path, CHOSEN, records, NEAREST, target_ids=TARGET_IDS)
+    write_picks(path, CHOSEN, records, pick_rows(CHOSEN, records, NEAREST, TARGET_IDS))
     rows = read_rows(path)
     cosine = oracle.cosines(ROWS, TARGETS)
     for place, row in enumerate(rows):
@@ -66,7 +66,7 @@ def test_a_row_per_pick_in_every_format(suffix, tmp_path):
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
 def test_ids_that_are_numbers_stay_numbers_and_no_target_is_left_empty(suffix, tmp_path):
     records = read_records(write_npy(tmp_path))
-    write_picks(tmp_path / f"picks{suffix}", CHOSEN, records)
+    write_picks(tmp_path / f"picks{suffix}", CHOSEN, records, pick_rows(CHOSEN, records))
     rows = read_rows(tmp_path / f"picks{suffix}")
     empty = "" if suffix == ".csv" else None
     indices = [str(i) if suffix == ".csv" else i for i in CHOSEN.indices.tolist()]
@@ -75,7 +75,7 @@ def test_ids_that_are_numbers_stay_numbers_and_no_target_is_left_empty(suffix, t
 
 
 def test_a_saved_selection_is_one_of_the_formats(tmp_path):
-    write_picks(tmp_path / "picks.tellmost", CHOSEN, read_records(write_npy(tmp_path)))
+    write_picks(tmp_path / "picks.tellmost", CHOSEN, read_records(write_npy(tmp_path)), [])
     loaded = tm.Selection.load(tmp_path / "picks.tellmost")
     np.testing.assert_array_equal(loaded.indices, CHOSEN.indices)
 
@@ -84,7 +84,7 @@ def test_no_picks_are_a_file_without_rows(tmp_path):
     records = read_records(write_npy(tmp_path))
     none = tm.select(ROWS, TARGETS, 4, min_gain=1e9)
     for suffix in (".csv", ".jsonl", ".parquet"):
-        write_picks(tmp_path / f"picks{suffix}", none, records)
+        write_picks(tmp_path / f"picks{suffix}", none, records, pick_rows(none, records))
         assert read_rows(tmp_path / f"picks{suffix}") == []
 
 
@@ -106,7 +106,7 @@ def test_nearest_targets_are_those_of_the_normalised_rows(tmp_path):
 def test_records_of_the_picks_are_a_pool_of_the_same_format(write, tmp_path):
     records = read_records(write(tmp_path))
     path = tmp_path / f"picked{records.path.suffix}"
-    write_picks(path, CHOSEN, records, as_records=True)
+    write_picks(path, CHOSEN, records, [], as_records=True)
     picked = read_records(path)
     source = open_source(picked.vectors, "pool")
     np.testing.assert_array_equal(source.read(0, 4).numpy(), ROWS[CHOSEN.indices])
@@ -118,7 +118,7 @@ def test_lines_of_a_jsonl_file_are_kept_as_they_are(tmp_path):
     lines = [f'{{ "vector":{row.tolist()},"z": 1.0e0, "é":"\\u00e9"}}' for row in ROWS]
     (tmp_path / "pool.jsonl").write_text("\n\n".join(lines), encoding="utf-8")  # no end of line
     records = read_records(tmp_path / "pool.jsonl")
-    write_picks(tmp_path / "picked.jsonl", CHOSEN, records, as_records=True)
+    write_picks(tmp_path / "picked.jsonl", CHOSEN, records, [], as_records=True)
     written = (tmp_path / "picked.jsonl").read_text(encoding="utf-8")
     assert written == "".join(f"{lines[index]}\n" for index in CHOSEN.indices)
 
@@ -126,7 +126,7 @@ def test_lines_of_a_jsonl_file_are_kept_as_they_are(tmp_path):
 def test_rows_of_a_csv_file_are_kept_as_they_are(tmp_path):
     path = write_csv(tmp_path, text=TEXTS)
     records = read_records(path, text_field="text")
-    write_picks(tmp_path / "picked.csv", CHOSEN, records, as_records=True)
+    write_picks(tmp_path / "picked.csv", CHOSEN, records, [], as_records=True)
     written = (tmp_path / "picked.csv").read_bytes().decode()
     assert written.startswith("id,x0,x1,x2,text\r\ndoc-")
     assert read_records(tmp_path / "picked.csv", text_field="text").items() == records.items(
@@ -137,7 +137,7 @@ def test_rows_of_a_csv_file_are_kept_as_they_are(tmp_path):
 def test_the_schema_of_a_parquet_file_is_kept(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     records = read_records(write_parquet(tmp_path, text=TEXTS))
-    write_picks(tmp_path / "picked.parquet", CHOSEN, records, as_records=True)
+    write_picks(tmp_path / "picked.parquet", CHOSEN, records, [], as_records=True)
     before, after = (parquet.read_table(tmp_path / n) for n in ("pool.parquet", "picked.parquet"))
     assert after.schema.equals(before.schema)
     assert after.equals(before.take(CHOSEN.indices))
@@ -147,7 +147,11 @@ def test_the_schema_of_a_parquet_file_is_kept(tmp_path):
 def test_arrays_keep_their_dtype(dtype, tmp_path):
     rows = (10 * ROWS).astype(dtype)
     write_picks(
-        tmp_path / "picked.npy", CHOSEN, read_records(write_npy(tmp_path, rows)), as_records=True
+        tmp_path / "picked.npy",
+        CHOSEN,
+        read_records(write_npy(tmp_path, rows)),
+        [],
+        as_records=True,
     )
     picked = np.load(tmp_path / "picked.npy")
     assert picked.dtype == dtype
@@ -160,12 +164,12 @@ def test_gzipped_records_are_written_gzipped(tmp_path):
     plain = write_jsonl(tmp_path)
     (tmp_path / "pool.jsonl.gz").write_bytes(gzip.compress(plain.read_bytes()))
     records = read_records(tmp_path / "pool.jsonl.gz")
-    write_picks(tmp_path / "picked.jsonl.gz", CHOSEN, records, as_records=True)
+    write_picks(tmp_path / "picked.jsonl.gz", CHOSEN, records, [], as_records=True)
     assert read_records(tmp_path / "picked.jsonl.gz").ids.tolist() == [
         IDS[index] for index in CHOSEN.indices
     ]
     with pytest.raises(ValueError, match=r"its own format, \.jsonl\.gz; got picked\.jsonl"):
-        write_picks(tmp_path / "picked.jsonl", CHOSEN, records, as_records=True)
+        write_picks(tmp_path / "picked.jsonl", CHOSEN, records, [], as_records=True)
 
 
 # ---- what cannot be written
@@ -190,6 +194,6 @@ def test_an_interrupted_run_leaves_no_half_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "replace", interrupted)  # Ctrl-C at the last moment
     with pytest.raises(KeyboardInterrupt):
-        write_picks(tmp_path / "picks.jsonl", CHOSEN, records)
+        write_picks(tmp_path / "picks.jsonl", CHOSEN, records, pick_rows(CHOSEN, records))
     assert (tmp_path / "picks.jsonl").read_text() == "older picks\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["picks.jsonl", "pool.csv"]

@@ -16,7 +16,6 @@ class Mine(tm.rules.VTL):
 """
 
 
-@pytest.mark.process
 def test_an_experiment_runs_at_its_smoke_size(tmp_path, run):
     pytest.importorskip("matplotlib")
     (tmp_path / "my_rules.py").write_text(RULE)
@@ -28,7 +27,7 @@ def test_an_experiment_runs_at_its_smoke_size(tmp_path, run):
 
 
 def call(capsys, *arguments):
-    code = run_here(app, ["reproduce", *arguments], show_trace=False)
+    code = run_here(app, ["reproduce", *arguments])
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 

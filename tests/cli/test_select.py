@@ -1,4 +1,4 @@
-"""``tellmost select`` on real files, as a subprocess."""
+"""``tellmost select`` on real files."""
 
 import csv
 import json
@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 import tellmost as tm
-
-pytestmark = pytest.mark.process
 
 PICKS = ["rank", "index", "id", "gain", "uncertainty", "nearest_target", "similarity"]
 

@@ -5,14 +5,8 @@ from typing import Annotated
 import typer
 
 import tellmost
-from tellmost.cli.check import check
-from tellmost.cli.commands import demo
-from tellmost.cli.compare import compare
-from tellmost.cli.ending import quiet_when_nobody_reads
-from tellmost.cli.estimate import estimate
-from tellmost.cli.report import report
+from tellmost.cli.commands import check, compare, demo, estimate, report, select
 from tellmost.cli.reproduce import reproduce
-from tellmost.cli.select import select
 
 app = typer.Typer(
     name="tellmost",
@@ -23,18 +17,18 @@ app = typer.Typer(
     "130 interrupted.",
 )
 for command in (select, check, estimate, compare, report, demo, reproduce):
-    app.command()(quiet_when_nobody_reads(command))
+    app.command()(command)
 
 
-def _print_version(is_asked: bool) -> None:
+def _print_version(is_asked: bool) -> bool:
     if is_asked:
         print(f"tellmost {tellmost.__version__}")
         raise typer.Exit
+    return is_asked
 
 
-@app.callback(invoke_without_command=True)
+@app.callback()
 def about(
-    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option(
@@ -54,5 +48,3 @@ def about(
 
     or, with data that comes along: `tellmost demo`.
     """
-    if context.invoked_subcommand is None:
-        print(context.get_help())

@@ -1,17 +1,220 @@
 """The commands. What they need is imported when they run, so that help comes at once."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from tellmost.cli.ending import DONE, NOTHING_LEFT, UsageError
+from tellmost.cli.options import (
+    COLUMNS,
+    ESSENTIALS,
+    FILES,
+    OUTPUT,
+    PICKS,
+    REQUIRED,
+    RUNNING,
+    Given,
+    Option,
+    command,
+)
 
-from tellmost.cli import options
-from tellmost.cli.ending import DONE
 
-DemoFolder = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")]
+@command(
+    *("pool", "targets", "k"),
+    Option("output", Path, ESSENTIALS, flags=("--output", "-o")).says(
+        "Where the picks go: .csv, .jsonl, .parquet, or .tellmost (everything about the "
+        "selection). Default: csv on stdout."
+    ),
+    Option("report", Path, ESSENTIALS).says(
+        "Also write a page about the selection, one .html file."
+    ),
+    Option("records", bool, OUTPUT, default=False).says(
+        "Write the pool's own records of the picks, in their order and format."
+    ),
+    Option("export", str, OUTPUT, "TOOL").says(
+        "Write the picks as tasks for a labelling tool: label-studio."
+    ),
+    *("json", "rule", "budget", "max_per_group", "min_gain", "min_gain_share"),
+    *("replace", "conditional", "kernel", "noise_ratio", "noise_std", "normalize", "floor"),
+    *("observed", "exclude", "candidates", *COLUMNS, "target_weights"),
+    *("cost", "cost_column", "groups", "group_column"),
+    *("device", "memory", "columns_ahead", "checkpoint", "progress"),
+)
+def select(given: Given) -> int:
+    """Pick the rows of POOL that tell most about the targets.
+
+    The picks come with what each was worth, the uncertainty that remains after it, and the target
+    it is nearest to; the first ten of a hundred are the selection for ten.
+
+        tellmost select pool.npy --targets val.npy -k 1000 -o picks.csv --report report.html
+
+        tellmost select data.parquet --targets tgt.parquet --vector-column emb
+            --cost-column n_tokens --budget 2e6 -o picks.parquet
+
+        tellmost select train.jsonl --targets prompts.jsonl --text-field text
+            --embed all-minilm -k 500 --records -o picked.jsonl
+
+        tellmost select pool.npy --targets val.npy -k 64
+            --observed round1.csv --exclude rejected.csv -o round2.csv
+    """
+    import tellmost
+    from tellmost.cli.inputs import arguments_for, check_choices, read_points, vectors_of
+    from tellmost.cli.output import Outlet, has_ended_early, print_selection, remark_on
+
+    outlet = Outlet(given)
+    check_choices(given)
+    pool, targets = read_points(given)
+    outlet.check(pool)
+    arguments = arguments_for(tellmost.select, given, pool, targets)
+    chosen = tellmost.select(pool.vectors, vectors_of(targets), **arguments)
+    rows = outlet.write(chosen, pool, targets)
+    print_selection(chosen, rows, outlet, remark_on(chosen, pool, arguments))
+    return NOTHING_LEFT if has_ended_early(chosen) else DONE
 
 
-def demo(out: DemoFolder = Path("tellmost-demo"), debug: options.Debug = False) -> int:
+@command(
+    *("pool", "labels", "label_column", "json", "normalize", "noise_ratio", "kind"),
+    Option("folds", int, RUNNING, default=5).says("Parts of the rows; each is held out once."),
+    Option("seed", int, RUNNING, default=0).says("The seed of folds and samples."),
+    *(*COLUMNS, "device", "memory", "progress"),
+)
+def check(given: Given) -> int:
+    """Tell whether embeddings suit the method, and which noise fits them.
+
+    With labels: how well a linear probe does on held-out rows, whether the predicted variance says
+    where it errs, and the noise by marginal likelihood. Always: duplicates, lengths, effective
+    rank. Ends with a verdict in words.
+
+        tellmost check pool.npy --labels y.csv
+    """
+    from tellmost import evaluation
+    from tellmost.cli.inputs import arguments_for, check_model, read_pool
+    from tellmost.cli.output import print_study
+
+    check_model(given)
+    pool = read_pool(given)
+    arguments = arguments_for(evaluation.check, given, pool, None)
+    print_study(evaluation.check(pool.vectors, **arguments), as_json=given.json)
+    return DONE
+
+
+@command(
+    *("pool", "targets", "k", "json", "replace", "rule", "kernel", "noise_ratio", "noise_std"),
+    *("normalize", "observed", "exclude", "candidates", "target_weights", *COLUMNS),
+    *("device", "memory", "columns_ahead", "progress"),
+)
+def estimate(given: Given) -> int:
+    """Say what a selection will take: time, memory, device, passes over the pool.
+
+    A short trial on the first rows, of about a second, tells how fast this machine is with them.
+
+        tellmost estimate pool.npy --targets val.npy -k 1000
+    """
+    from tellmost import evaluation
+    from tellmost.cli.inputs import arguments_for, check_choices, read_points, vectors_of
+    from tellmost.cli.output import print_study
+
+    if given.k is None:
+        raise UsageError("say how many rows: estimate needs -k.")
+    check_choices(given)
+    pool, targets = read_points(given)
+    arguments = arguments_for(evaluation.estimate, given, pool, targets)
+    estimated = evaluation.estimate(pool.vectors, vectors_of(targets), **arguments)
+    print_study(estimated, as_json=given.json)
+    return DONE
+
+
+@command(
+    *("pool", "targets"),
+    Option("k", int, ESSENTIALS, default=100, flags=("-k", "--k")).says(
+        "How many rows each method picks."
+    ),
+    "labels",
+    Option("target_labels", Path, FILES).says("A file with the label of each target."),
+    *("label_column", "json", "rule"),
+    Option("methods", str, PICKS, "NAMES").says(
+        "Rules to compare with, by commas. Default: random,top-k,mmr,k-center,cosine."
+    ),
+    Option("seeds", int, PICKS, default=10).says(
+        "Runs, each on a random half of the pool where there are labels."
+    ),
+    Option("budgets", str, PICKS, "NUMBERS").says(
+        "Numbers of picks to look at, by commas, up to k. Default: k and an eighth, a quarter and "
+        "half of it."
+    ),
+    *("kind", "kernel", "noise_ratio", "noise_std", "normalize", *COLUMNS),
+    *("device", "memory", "progress"),
+)
+def compare(given: Given) -> int:
+    """Compare the picks with those of random choice, nearest neighbours, MMR, k-centre and cosine.
+
+    With the labels of pool and targets a linear probe learns from each method's picks and is
+    tested on the targets, over seeds: accuracy with standard errors, and a plain verdict. Without
+    labels only the targets' variance is compared, which is circular: VTL minimises it by
+    construction, whether or not that helps.
+
+        tellmost compare pool.npy --targets val.npy -k 200
+            --labels y.csv --target-labels t.csv
+    """
+    from tellmost import evaluation
+    from tellmost.cli.inputs import arguments_for, check_choices, read_points, vectors_of
+    from tellmost.cli.output import print_study
+
+    if given.targets is None:
+        raise UsageError("compare needs --targets.")
+    if (given.labels is None) != (given.target_labels is None):
+        raise UsageError("give --labels and --target-labels, or neither.")
+    check_choices(given)
+    pool, targets = read_points(given)
+    arguments = arguments_for(evaluation.compare, given, pool, targets)
+    comparison = evaluation.compare(pool.vectors, vectors_of(targets), **arguments)
+    print_study(comparison, as_json=given.json)
+    return DONE
+
+
+@command(
+    Option("selection", Path, None, "SELECTION", REQUIRED).says("A .tellmost file."),
+    Option("pool", list[Path], ESSENTIALS, default=REQUIRED, flags=("--pool", "-p")).says(
+        "The pool that it was chosen from, as then."
+    ),
+    Option("output", Path, ESSENTIALS, default=REQUIRED, flags=("--output", "-o")).says(
+        "The page to write."
+    ),
+    *("targets", *COLUMNS, "device", "progress"),
+)
+def report(given: Given) -> int:
+    """Write a page about a saved selection: one .html file that needs no network.
+
+    Uncertainty against picks beside random, nearest neighbours and MMR; the picks and the targets
+    each serves; a map; the targets that the pool helps least; the health of the pool.
+
+        tellmost select pool.npy --targets val.npy -k 100 -o picks.tellmost
+
+        tellmost report picks.tellmost --pool pool.npy --targets val.npy -o report.html
+    """
+    from tellmost import Selection
+    from tellmost.cli.inputs import check_files, read_points, vectors_of
+    from tellmost.cli.output import check_not_read, check_page, show_items
+    from tellmost.running.progress import working
+    from tellmost.running.writing import check_writable
+
+    check_files(given)
+    check_page(given.output, "--output")
+    check_not_read(given.output, "--output", given)
+    check_writable(given.output, "--output")
+    chosen = Selection.load(given.selection)
+    pool, targets = read_points(given)
+    with working(given.progress, "writing the page"):
+        items = show_items(pool), show_items(targets)
+        chosen.report(given.output, pool.vectors, vectors_of(targets), *items)
+    print(f"written: {given.output}")
+    return DONE
+
+
+@command(
+    Option("out", Path, OUTPUT, default=Path("tellmost-demo"), flags=("--out", "-o")).says(
+        "Folder for the results."
+    ),
+)
+def demo(given: Given) -> int:
     """Learn to tell handwritten 3, 6 and 9 apart, buying as few labels as possible.
 
     From 1,797 images of all ten digits (scikit-learn's) Tellmost chooses which to label, given
@@ -20,5 +223,5 @@ def demo(out: DemoFolder = Path("tellmost-demo"), debug: options.Debug = False) 
     """
     from tellmost.cli.demo import run_demo
 
-    print(run_demo(out))
+    print(run_demo(given.out))
     return DONE

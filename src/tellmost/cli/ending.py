@@ -6,7 +6,6 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any, NoReturn
 
 DONE = 0
@@ -32,21 +31,6 @@ class NobodyReadsError(Exception):
     """The other end of the pipe was closed: whoever was reading has seen enough."""
 
 
-def quiet_when_nobody_reads(command: Callable[..., int]) -> Callable[..., int]:
-    """The command with another error for a closed pipe, which typer would take for a failure."""
-
-    @wraps(command)
-    def run_command(*positional: Any, **named: Any) -> int:
-        try:
-            code = command(*positional, **named)
-            sys.stdout.flush()
-        except BrokenPipeError as error:
-            raise NobodyReadsError from error
-        return code
-
-    return run_command
-
-
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and leave with its exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
@@ -54,20 +38,25 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     try:
         signal.signal(signal.SIGTERM, _terminate)
-        warnings.showwarning = _show_warning
-        code = run(_load_app(), given, show_trace="--debug" in given)
+        code = run(_load_app(), given)
     except KeyboardInterrupt:
         code = _complain("interrupted", INTERRUPTED)
     sys.exit(code)
 
 
-def run(app: Callable[..., Any], arguments: list[str], *, show_trace: bool) -> int:
-    """The exit code of a command; errors become one line."""
+def run(app: Callable[..., Any], arguments: list[str]) -> int:
+    """Run a command and return its exit code; errors and warnings become one line each."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        return _run(app, arguments)
+
+
+def _run(app: Callable[..., Any], arguments: list[str]) -> int:
     import typer
 
     usage_error: Any = typer.BadParameter.__base__  # its home differs between versions of typer
     try:
-        code = app(args=arguments, prog_name="tellmost", standalone_mode=False)
+        code = app(args=arguments or ["--help"], prog_name="tellmost", standalone_mode=False)
         sys.stdout.flush()  # what typer printed by itself: Python would complain at its end
         if code == INTERRUPTED:  # some versions of typer end so, and say nothing
             return _complain("interrupted", INTERRUPTED)
@@ -85,7 +74,7 @@ def run(app: Callable[..., Any], arguments: list[str], *, show_trace: bool) -> i
     except UsageError as error:
         return _complain(in_terms_of_options(str(error)), USAGE)
     except (Exception, MemoryError) as error:
-        if show_trace:
+        if "--debug" in arguments:
             raise
         return _complain(describe_error(error), FAILED)
 

@@ -1,279 +1,284 @@
-"""From the names of files to what the library takes.
+"""From what was given for the options to what the library takes."""
 
-Mistakes in the options themselves, found before any file is read.
-"""
-
-from collections.abc import Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from inspect import signature
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from tellmost import rules
+from tellmost.cli.array_tables import read_array_files
 from tellmost.cli.ending import UsageError
+from tellmost.cli.labels import match_ids, read_labels, read_observed
+from tellmost.cli.options import Given
+from tellmost.cli.reading import column_names, read_records
+from tellmost.cli.records import Records, match_features
+from tellmost.kernels import Kernel
+from tellmost.kernels.written import read_kernel
+from tellmost.running.progress import ProgressLine, working
+from tellmost.selecting.arguments import (
+    NORMALIZATIONS,
+    check_combination,
+    check_device,
+    check_memory,
+)
+from tellmost.selecting.limits import check_bounds
 
-if TYPE_CHECKING:
-    import numpy as np
+WRITTEN = ("output", "report", "checkpoint")  # files that a command does not read, or only its own
 
-    from tellmost.cli.records import Records
-    from tellmost.kernels import Kernel
-    from tellmost.rules import Rule
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which columns of the files hold what; the same names serve pool and targets."""
-
-    vector: str | None = None
-    text: str | None = None
-    id: str | None = None
-    embed: str | None = None
-    others: tuple[str, ...] = ()  # of the pool, no features: costs, groups, labels
-    ignored: tuple[str, ...] = ()  # of both, if they have them
-    shared: bool = False  # whether the targets have the others too
-    is_target: bool = False  # a lone vector is then one target
-    device: str | None = None
-    progress: bool | None = None
-
-    def read_pool(self, paths: Sequence[Path]) -> "Records":
-        for path in paths:
-            check_there(path, "pool")
-        if len(paths) == 1:
-            return self._read(paths[0], "pool")
-        from tellmost.cli.array_tables import read_array_files
-
-        named = (self.vector, self.text, self.id, self.embed, *self.others, *self.ignored)
-        if any(name is not None for name in named):
-            raise UsageError("several pool files hold arrays alone: no column can be named.")
-        return read_array_files(paths, "pool")
-
-    def read_targets(self, path: Path | None, pool: "Records") -> "Records | None":
-        """Of the pool's columns the targets need those only that make their vectors."""
-        if path is None:
-            return None
-        check_there(path, "--targets")
-        from tellmost.cli.reading import column_names
-        from tellmost.cli.records import match_features
-
-        names = column_names(path, "targets")
-        is_archive = path.suffix in (".npz", ".safetensors")
-        own = replace(
-            self,
-            id=self.id if self.id in names else None,
-            text=self.text if self.text in names or self.embed is not None else None,
-            vector=self.vector if self.vector in names or is_archive else None,
-            others=self.others if self.shared else (),
-            ignored=tuple(name for name in self.ignored if name in names),
-            is_target=True,
-        )
-        return match_features(own._read(path, "targets"), pool)
-
-    def _read(self, path: Path, argument: str) -> "Records":
-        from tellmost.cli.reading import read_records
-        from tellmost.running.progress import ProgressLine, working
-
-        is_counted = self.embed is not None
-        waiting = nullcontext() if is_counted else working(self.progress, f"reading {path.name}")
-        with waiting, ProgressLine(self.progress, "texts embedded", done_before=0) as line:
-            return read_records(
-                path,
-                argument,
-                vector_column=self.vector,
-                text_field=self.text,
-                id_column=self.id,
-                columns=(*self.others, *self.ignored),
-                embed=self.embed,
-                lone_vector=self.is_target,
-                device=self.device,
-                progress=line,
-            )
+# ---- the options themselves, before any file is read
 
 
-def check_there(path: Path, option: str) -> None:
-    """A file that is not there is a mistake in the command."""
-    if not path.exists():
-        raise UsageError(f"{option}: there is no file {str(path)!r}.")
-
-
-def read_values(path: Path | None, option: str, records: "Records | None") -> "np.ndarray | None":
-    """One value per row, from a file of its own."""
-    if path is None:
-        return None
-    if records is None:
-        raise UsageError(f"{option} needs --targets.")
-    check_there(path, option)
-    from tellmost.cli.labels import read_labels
-
-    return read_labels(path, option, records)
-
-
-def read_labels(
-    path: Path | None, column: str | None, option: str, records: "Records"
-) -> "np.ndarray | None":
-    """Labels of a file of their own, or a column of the records' file."""
-    if path is None:
-        return None if column is None else records.column(column)
-    from tellmost.cli.labels import read_labels as read
-
-    return read(path, option, records, column=column)
-
-
-def choose_values(
-    path: Path | None, column: str | None, option: str, records: "Records"
-) -> "np.ndarray | None":
-    """One value per pool row, from a file of its own or from a column of the pool's."""
-    if path is not None and column is not None:
-        raise UsageError(f"give {option} (a file) or a column of the pool's file, not both.")
-    if column is None:
-        return read_values(path, option, records)
-    return records.numbers(column) if option == "--cost" else records.column(column)
-
-
-def read_noise(text: str | None, records: "Records") -> Any:
-    """A number, or one for each row from a file."""
-    if text is None:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return read_values(Path(text), "--noise-std", records)
-
-
-def read_kernel(text: str | None) -> "Kernel | None":
-    if text is None:
-        return None
-    from tellmost.kernels.written import read_kernel as read
-
-    try:
-        return read(text)
-    except ValueError as error:
-        raise UsageError(f"--kernel: {error}") from error
-
-
-def find_candidates(
-    candidates: Sequence[Path] | None, exclude: Sequence[Path] | None, records: "Records"
-) -> "np.ndarray | None":
-    """Rows that may be picked: those named, less those excluded; None for all."""
-    if not candidates and not exclude:
-        return None
-    import numpy as np
-
-    may = np.full(len(records), not candidates)
-    may[find_rows(candidates, "--candidates", records)] = True
-    may[find_rows(exclude, "--exclude", records)] = False
-    if not may.any():
-        raise ValueError("no row may be picked: --candidates and --exclude leave none.")
-    return may
-
-
-def find_observed(paths: Sequence[Path] | None, records: "Records") -> Any:
-    """An earlier selection with all it knew, or the rows that files name."""
-    if not paths:
-        return None
-    if len(paths) > 1:
-        return find_rows(paths, "--observed", records)
-    check_there(paths[0], "--observed")
-    from tellmost.cli.labels import read_observed
-
-    return read_observed(paths[0], records, "--observed")
-
-
-def find_rows(paths: Sequence[Path] | None, option: str, records: "Records") -> "np.ndarray":
-    """Numbers of the rows that files name by id, each once."""
-    import numpy as np
-
-    from tellmost.cli.labels import match_ids
-
-    found = [np.empty(0, dtype=np.int64)]
-    for path in paths or ():
-        check_there(path, option)
-        found.append(match_ids(path, records, option))
-    return np.unique(np.concatenate(found))
-
-
-def check_choices(
-    rule: str,
-    *,
-    has_targets: bool,
-    normalize: str | None = None,
-    noise: tuple[Any, Any] = (None, None),
-    conditional: bool = True,
-    k: int | None = None,
-    budget: float | None = None,
-    min_gain: float | None = None,
-    min_gain_share: float | None = None,
-    replace: bool = False,
-    floor: bool = False,
-    has_cost: bool = False,
-) -> None:
-    """The library's own checks of what needs no data; their errors are about usage."""
-    from tellmost.selecting.arguments import check_combination
-    from tellmost.selecting.limits import check_bounds
-
-    known = read_rule(rule)
-    if k is budget is min_gain is min_gain_share is None:
+def check_choices(given: Given) -> None:
+    """Check a selection's options as far as this needs no data."""
+    if given.k is given.budget is given.min_gain is given.min_gain_share is None:
         raise UsageError(
             "say how much to pick: -k 100, --budget with --cost-column, or --min-gain-share."
         )
-    try:
-        check_combination(known, has_targets, replace, conditional, floor)
-        check_bounds(k, budget, min_gain, min_gain_share, known, conditional)
-    except (ValueError, TypeError) as error:
-        raise UsageError(str(error)) from error
-    check_normalize(normalize)
-    check_noise(*noise)
-    if budget is not None and not has_cost:
+    has_targets, conditional = given.targets is not None, given.conditional is not False
+    for text in (given.rule, *split_names(given.methods or "")):
+        rule = read_rule(text)
+        with about_usage():
+            check_combination(
+                rule, has_targets, bool(given.replace), conditional, bool(given.floor)
+            )
+            bounds = (given.k, given.budget, given.min_gain, given.min_gain_share)
+            check_bounds(*bounds, rule, conditional)
+    if given.budget is not None and given.cost is given.cost_column is None:
         raise UsageError("--budget needs costs: --cost-column, or --cost with a file.")
+    check_model(given)
 
 
-def check_noise(ratio: float | None, std: str | None) -> None:
-    """A ratio, or a standard deviation, which may be the name of a file."""
-    if ratio is not None and std is not None:
+def check_model(given: Given) -> None:
+    """Check normalisation, noise, device and memory, and that all files are there."""
+    check_files(given)
+    if given.normalize is not None and given.normalize not in NORMALIZATIONS:
+        known = ", ".join(NORMALIZATIONS)
+        raise UsageError(f"--normalize must be {known}; got {given.normalize!r}.")
+    if given.noise_ratio is not None and given.noise_std is not None:
         raise UsageError("give --noise-ratio or --noise-std, not both.")
-    if ratio is not None and not 0 < ratio < inf:
-        raise UsageError(f"--noise-ratio must be a positive number; got {ratio}.")
-    with suppress(TypeError, ValueError):  # not given, or a file
-        if not 0 < float(std) < inf:  # type: ignore[arg-type]
-            raise UsageError(f"--noise-std must be a positive number, or a file; got {std}.")
+    if given.noise_ratio is not None and not 0 < given.noise_ratio < inf:
+        raise UsageError(f"--noise-ratio must be a positive number; got {given.noise_ratio}.")
+    is_number = given.noise_std is not None and noise_file(given) is None
+    if is_number and not 0 < float(given.noise_std) < inf:
+        raise UsageError(
+            f"--noise-std must be a positive number, or a file; got {given.noise_std}."
+        )
+    with about_usage():
+        check_memory(given.memory)
+        if given.device is not None:
+            check_device(given.device)
 
 
-def check_machine(device: str | None, memory: str | None) -> None:
-    """Whether there is such a device, and whether the memory is a size."""
-    from tellmost.selecting.arguments import check_device, check_memory
-
+@contextmanager
+def about_usage(option: str = "") -> Iterator[None]:
+    """Turn the errors of the library's own checks into errors about usage."""
     try:
-        check_memory(memory)
-        if device is not None:
-            check_device(device)
+        yield
     except (ValueError, TypeError, RuntimeError) as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(f"{option}{error}") from error
 
 
-def read_rule(text: str) -> "Rule":
-    """A rule by its name, or as in Python, such as MMR(relevance=0.7)."""
-    from tellmost import rules
+def input_files(given: Given) -> Iterator[tuple[str, Path]]:
+    """Each file that the command reads, after the name of its option."""
+    for name, value in vars(given).items():
+        for path in value if isinstance(value, list) else [value]:
+            if isinstance(path, Path) and name not in WRITTEN:
+                is_argument = name in ("pool", "selection")
+                yield name if is_argument else f"--{name.replace('_', '-')}", path
+    if (path := noise_file(given)) is not None:
+        yield "--noise-std", path
 
+
+def noise_file(given: Given) -> Path | None:
+    """The file of --noise-std; None where it is a number or not given."""
     try:
+        float(given.noise_std or 0)
+    except ValueError:
+        return Path(given.noise_std)
+    return None
+
+
+def check_files(given: Given) -> None:
+    """A file that is not there is a mistake in the command."""
+    for option, path in input_files(given):
+        if not path.exists():
+            raise UsageError(f"{option}: there is no file {str(path)!r}.")
+
+
+def read_rule(text: str) -> rules.Rule:
+    """A rule by its name, or as in Python, such as MMR(relevance=0.7)."""
+    with about_usage("--rule: "):
         return rules.read_rule(text) if "(" in text else rules.get(text)
-    except ValueError as error:
-        raise UsageError(f"--rule: {error}") from error
+
+
+def read_prior(text: str) -> Kernel:
+    with about_usage("--kernel: "):
+        return read_kernel(text)
 
 
 def split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def split_numbers(text: str, option: str) -> list[int]:
+def split_numbers(text: str) -> list[int]:
     try:
         return [int(name) for name in split_names(text)]
     except ValueError as error:
         raise UsageError(
-            f"{option} must be whole numbers by commas, such as 10,20; got {text!r}."
+            f"--budgets must be whole numbers by commas, such as 10,20; got {text!r}."
         ) from error
 
 
-def check_normalize(normalize: str | None) -> None:
-    from tellmost.selecting.arguments import NORMALIZATIONS
+# ---- pool and targets
 
-    if normalize is not None and normalize not in NORMALIZATIONS:
-        raise UsageError(f"--normalize must be {', '.join(NORMALIZATIONS)}; got {normalize!r}.")
+
+def read_points(given: Given) -> tuple[Records, Records | None]:
+    """The pool and the targets; the options that name columns serve both."""
+    pool = read_pool(given)
+    return pool, None if given.targets is None else read_targets(given, pool)
+
+
+def read_pool(given: Given) -> Records:
+    names = {
+        "vector_column": given.vector_column,
+        "text_field": given.text_field,
+        "id_column": given.id_column,
+    }
+    values = [given.cost_column, given.group_column, *label_columns(given)]
+    columns = [name for name in (*values, *(given.ignore_column or ())) if name is not None]
+    if len(given.pool) == 1:
+        return read_file(given.pool[0], "pool", given, **names, columns=columns)
+    if columns or any(name is not None for name in (*names.values(), given.embed)):
+        raise UsageError("several pool files hold arrays alone: no column can be named.")
+    return read_array_files(given.pool, "pool")
+
+
+def read_targets(given: Given, pool: Records) -> Records:
+    """The targets, with those of the pool's columns that make their vectors and labels."""
+    there = column_names(given.targets, "targets")
+    is_archive = given.targets.suffix in (".npz", ".safetensors")
+    text_field, ignored = given.text_field, given.ignore_column or ()
+    records = read_file(
+        given.targets,
+        "targets",
+        given,
+        vector_column=given.vector_column if given.vector_column in there or is_archive else None,
+        text_field=text_field if text_field in there or given.embed is not None else None,
+        id_column=given.id_column if given.id_column in there else None,
+        columns=[*label_columns(given), *(name for name in ignored if name in there)],
+        lone_vector=True,
+    )
+    return match_features(records, pool)
+
+
+def label_columns(given: Given) -> list[str]:
+    """The column of labels in the files of points; none where labels have files of their own."""
+    is_own = given.label_column is not None and given.labels is None
+    return [given.label_column] if is_own else []
+
+
+def read_file(path: Path, argument: str, given: Given, **columns: Any) -> Records:
+    is_counted = given.embed is not None
+    waiting = nullcontext() if is_counted else working(given.progress, f"reading {path.name}")
+    with waiting, ProgressLine(given.progress, "texts embedded", done_before=0) as line:
+        return read_records(
+            path, argument, embed=given.embed, device=given.device, progress=line, **columns
+        )
+
+
+def vectors_of(records: Records | None) -> Any:
+    return None if records is None else records.vectors
+
+
+# ---- everything else
+
+
+def arguments_for(
+    function: Callable[..., Any], given: Given, pool: Records, targets: Records | None
+) -> dict[str, Any]:
+    """What was given for the arguments that the function has, read from files where it is there.
+
+    An argument for which nothing was given is left out.
+    """
+    readers: dict[str, Callable[[], Any]] = {
+        "candidates": lambda: find_candidates(given, pool),
+        "observed": lambda: find_observed(given.observed, pool),
+        "cost": lambda: choose_values(given.cost, given.cost_column, "--cost", pool),
+        "groups": lambda: choose_values(given.groups, given.group_column, "--groups", pool),
+        "target_weights": lambda: read_values(given.target_weights, "--target-weights", targets),
+        "labels": lambda: read_values(given.labels, "--labels", pool, given.label_column),
+        "target_labels": lambda: read_values(
+            given.target_labels, "--target-labels", targets, given.label_column
+        ),
+        "noise_std": lambda: read_noise(given, pool),
+        "rule": lambda: read_rule(given.rule),
+        "kernel": lambda: given.kernel and read_prior(given.kernel),
+        "methods": lambda: given.methods and split_names(given.methods),
+        "budgets": lambda: given.budgets and split_numbers(given.budgets),
+    }
+    known = vars(given).keys() - {"pool", "targets"}  # they are passed by position
+    names = [name for name in signature(function).parameters if name in known]
+    values = {name: readers[name]() if name in readers else getattr(given, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def read_values(
+    path: Path | None, option: str, records: Records | None, column: str | None = None
+) -> np.ndarray | None:
+    """One value per row: of a file of its own, or of a column of the records' file."""
+    if path is None:
+        return None if column is None or records is None else records.column(column)
+    if records is None:
+        raise UsageError(f"{option} needs --targets.")
+    return read_labels(path, option, records, column=column)
+
+
+def choose_values(
+    path: Path | None, column: str | None, option: str, pool: Records
+) -> np.ndarray | None:
+    """One value per pool row, from a file of its own or from a column of the pool's."""
+    if path is not None and column is not None:
+        raise UsageError(f"give {option} (a file) or a column of the pool's file, not both.")
+    if column is not None and option == "--cost":
+        return pool.numbers(column)
+    return read_values(path, option, pool, column)
+
+
+def read_noise(given: Given, pool: Records) -> float | np.ndarray | None:
+    """A number, or one for each row from a file."""
+    if given.noise_std is None:
+        return None
+    path = noise_file(given)
+    return float(given.noise_std) if path is None else read_labels(path, "--noise-std", pool)
+
+
+def find_candidates(given: Given, pool: Records) -> np.ndarray | None:
+    """Rows that may be picked: those named, less those excluded; None for all."""
+    if not given.candidates and not given.exclude:
+        return None
+    may = np.full(len(pool), not given.candidates)
+    may[find_rows(given.candidates or (), "--candidates", pool)] = True
+    may[find_rows(given.exclude or (), "--exclude", pool)] = False
+    if not may.any():
+        raise ValueError("no row may be picked: --candidates and --exclude leave none.")
+    return may
+
+
+def find_observed(paths: Sequence[Path] | None, pool: Records) -> Any:
+    """An earlier selection with all it knew, or the rows that files name."""
+    if not paths:
+        return None
+    if len(paths) > 1:
+        return find_rows(paths, "--observed", pool)
+    return read_observed(paths[0], pool, "--observed")
+
+
+def find_rows(paths: Sequence[Path], option: str, pool: Records) -> np.ndarray:
+    """Numbers of the rows that files name by id, each once."""
+    found = [np.empty(0, dtype=np.int64)]
+    found += [match_ids(path, pool, option) for path in paths]
+    return np.unique(np.concatenate(found))

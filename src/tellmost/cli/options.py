@@ -1,309 +1,204 @@
-"""The options that commands share, each with its help; names are those of ``tm.select``."""
+"""The options of the commands, each declared once with its type and its help.
 
+A command names the options that it takes and receives what was given as one object. The names are
+those of the arguments of ``tellmost.select`` where the option means the same.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from inspect import Parameter, Signature
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import typer
 
+from tellmost.cli.ending import NobodyReadsError
+
 ESSENTIALS, FILES, PICKS = "Usually needed", "Files and columns", "What to pick"
-MODEL = "The model"
-OUTPUT, RUNNING = "Output", "Running"
-
-PoolFiles = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="POOL",
-        help="What you may choose from, a row each: .npy, .npz, .safetensors, .parquet, .csv or "
-        ".jsonl. Several array files are taken as one pool.",
-        show_default=False,
-    ),
-]
+MODEL, OUTPUT, RUNNING = "The model", "Output", "Running"
+REQUIRED: Any = Parameter.empty
 
 
-def option(
-    *names: str, panel: str, help: str, metavar: str | None = None, show_default: bool = False
-) -> Any:
-    """An option in its box of the help."""
-    return typer.Option(
-        *names, rich_help_panel=panel, help=help, metavar=metavar, show_default=show_default
-    )
+@dataclass(frozen=True)
+class Option:
+    """An option of a command, shown in a panel of the help."""
+
+    name: str
+    kind: Any
+    panel: str | None  # None: an argument, which is given without a name
+    metavar: str | None = None
+    default: Any = None
+    flags: tuple[str, ...] = ()  # () for the name with two dashes
+    help: str = ""
+
+    def says(self, help: str) -> "Option":
+        return replace(self, help=help)
+
+    def as_parameter(self) -> Parameter:
+        """The option as typer reads it from a function's signature."""
+        speaks_for_itself = isinstance(self.default, bool | None) or self.default is REQUIRED
+        shown: dict[str, Any] = {"help": self.help, "metavar": self.metavar}
+        shown["show_default"] = not speaks_for_itself
+        declared: Any = typer.Argument(**shown)
+        if self.panel is not None:
+            flags = self.flags or (f"--{self.name.replace('_', '-')}",)
+            declared = typer.Option(*flags, rich_help_panel=self.panel, **shown)
+        kind = self.kind | None if self.default is None else self.kind
+        kind = Annotated[kind, declared]
+        return Parameter(self.name, Parameter.KEYWORD_ONLY, default=self.default, annotation=kind)
 
 
-Targets = Annotated[
-    Path | None,
-    option(
-        "--targets",
-        "-t",
-        panel=ESSENTIALS,
-        help="What you want to predict well, in any of the formats. No labels needed. Left out "
-        "only for rules without targets.",
+OPTIONS = (
+    Option("pool", list[Path], None, metavar="POOL", default=REQUIRED).says(
+        "What you may choose from, a row each: .npy, .npz, .safetensors, .parquet, .csv or "
+        ".jsonl. Several array files are taken as one pool."
     ),
-]
-VectorColumn = Annotated[
-    str | None,
-    option(
-        "--vector-column",
-        panel=FILES,
-        metavar="NAME",
-        help="Column, field or array that holds the vectors.",
+    Option("targets", Path, ESSENTIALS, flags=("--targets", "-t")).says(
+        "What you want to predict well, in any of the formats. No labels needed. Left out only "
+        "for rules without targets."
     ),
-]
-TextField = Annotated[
-    str | None,
-    option(
-        "--text-field",
-        panel=ESSENTIALS,
-        metavar="NAME",
-        help="Column or field that holds the text of a row: embedded with --embed, and shown in "
-        "the report.",
+    Option("k", int, ESSENTIALS, flags=("-k", "--k")).says("How many rows to pick."),
+    Option("text_field", str, ESSENTIALS, "NAME").says(
+        "Column or field that holds the text of a row: embedded with --embed, and shown in the "
+        "report."
     ),
-]
-IdColumn = Annotated[
-    str | None,
-    option(
-        "--id-column",
-        panel=FILES,
-        metavar="NAME",
-        help="Column or field with the id of a row. Default: id, if there is one; else the line "
-        "number (csv, jsonl) or the row number from 0.",
+    Option("embed", str, ESSENTIALS, "MODEL").says(
+        "Embed the texts: all-minilm, the folder of a sentence-transformers model, or "
+        "package.module:function. Kept beside the input and reused."
     ),
-]
-IgnoreColumn = Annotated[
-    list[str] | None,
-    option(
-        "--ignore-column",
-        panel=FILES,
-        metavar="NAME",
-        help="A column of numbers that is no feature; may be given again.",
-    ),
-]
-Embed = Annotated[
-    str | None,
-    option(
-        "--embed",
-        panel=ESSENTIALS,
-        metavar="MODEL",
-        help="Embed the texts: all-minilm, the folder of a sentence-transformers model, or "
-        "package.module:function. Kept beside the input and reused.",
-    ),
-]
-Observed = Annotated[
-    list[Path] | None,
-    option(
-        "--observed",
-        panel=FILES,
-        help="What is known already, by id: picks of an earlier round (.csv, .jsonl, .parquet, "
+    Option("observed", list[Path], FILES).says(
+        "What is known already, by id: picks of an earlier round (.csv, .jsonl, .parquet, "
         ".tellmost), or a list of ids (.txt). Conditioned on, never picked again. May be given "
-        "again, for several rounds.",
+        "again, for several rounds."
     ),
-]
-Exclude = Annotated[
-    list[Path] | None,
-    option("--exclude", panel=FILES, help="Rows that must not be picked, likewise."),
-]
-Candidates = Annotated[
-    list[Path] | None,
-    option("--candidates", panel=FILES, help="The only rows that may be picked, likewise."),
-]
-TargetWeights = Annotated[
-    Path | None,
-    option("--target-weights", panel=FILES, help="A file with the importance of each target."),
-]
-Cost = Annotated[
-    Path | None,
-    option("--cost", panel=FILES, help="A file with the cost of each pool row. See --budget."),
-]
-CostColumn = Annotated[
-    str | None,
-    option(
-        "--cost-column",
-        panel=FILES,
-        metavar="NAME",
-        help="The same as a column of the pool's file.",
+    Option("exclude", list[Path], FILES).says(
+        "Rows that must not be picked, named as in --observed."
     ),
-]
-Groups = Annotated[
-    Path | None,
-    option(
-        "--groups", panel=FILES, help="A file with a label for each pool row. See --max-per-group."
+    Option("candidates", list[Path], FILES).says(
+        "The only rows that may be picked, named as in --observed."
     ),
-]
-GroupColumn = Annotated[
-    str | None,
-    option(
-        "--group-column",
-        panel=FILES,
-        metavar="NAME",
-        help="The same as a column of the pool's file.",
+    Option("vector_column", str, FILES, "NAME").says(
+        "Column, field or array that holds the vectors."
     ),
-]
-
-K = Annotated[int | None, option("-k", "--k", panel=ESSENTIALS, help="How many rows to pick.")]
-Rule = Annotated[
-    str,
-    typer.Option(
-        "--rule",
-        rich_help_panel=PICKS,
-        metavar="NAME",
-        help="vtl, itl, itl-y, mm-itl, ctl; without targets: uncertainty, undirected-itl, "
+    Option("id_column", str, FILES, "NAME").says(
+        "Column or field with the id of a row. Default: id, if there is one; else the line "
+        "number (csv, jsonl) or the row number from 0."
+    ),
+    Option("ignore_column", list[str], FILES, "NAME").says(
+        "A column of numbers that is no feature. May be given again."
+    ),
+    Option("target_weights", Path, FILES).says("A file with the importance of each target."),
+    Option("cost", Path, FILES).says("A file with the cost of each pool row. See --budget."),
+    Option("cost_column", str, FILES, "NAME").says(
+        "The column of the pool's file with the costs."
+    ),
+    Option("groups", Path, FILES).says(
+        "A file with a label for each pool row. See --max-per-group."
+    ),
+    Option("group_column", str, FILES, "NAME").says(
+        "The column of the pool's file with the groups."
+    ),
+    Option("labels", Path, FILES).says(
+        "A file with the label of each pool row: names or whole numbers are classes, other "
+        "numbers a regression."
+    ),
+    Option("label_column", str, FILES, "NAME").says(
+        "The column of labels, in the files of labels or in the pool's and the targets'."
+    ),
+    Option("rule", str, PICKS, "NAME", default="vtl").says(
+        "vtl, itl, itl-y, mm-itl, ctl; without targets: uncertainty, undirected-itl, "
         "undirected-vtl, k-center, k-means++; if targets are in the pool: truvar, "
         "local-uncertainty; for comparison: top-k, mmr, cosine, random. Or as in Python: "
-        "'MMR(relevance=0.7)', 'Random(seed=1)'.",
+        "'MMR(relevance=0.7)', 'Random(seed=1)'."
     ),
-]
-Budget = Annotated[
-    float | None,
-    option(
-        "--budget",
-        panel=PICKS,
-        help="Spend at most so much: ranks by gain per cost, skips what no longer fits.",
+    Option("budget", float, PICKS).says(
+        "Spend at most so much: ranks by gain per cost, skips what no longer fits."
     ),
-]
-MaxPerGroup = Annotated[
-    int | None,
-    option("--max-per-group", panel=PICKS, help="At most so many picks of each group."),
-]
-MinGain = Annotated[
-    float | None,
-    option("--min-gain", panel=PICKS, help="Stop when no pick is worth so much."),
-]
-MinGainShare = Annotated[
-    float | None,
-    option(
-        "--min-gain-share", panel=PICKS, help="Stop when no pick is worth this share of the first."
+    Option("max_per_group", int, PICKS).says("At most so many picks of each group."),
+    Option("min_gain", float, PICKS).says("Stop when no pick is worth so much."),
+    Option("min_gain_share", float, PICKS).says(
+        "Stop when no pick is worth this share of the first."
     ),
-]
-Replace = Annotated[
-    bool,
-    option("--replace", panel=PICKS, help="A row may be picked again, as another measurement."),
-]
-Conditional = Annotated[
-    bool,
-    typer.Option(
-        "--conditional/--no-conditional",
-        rich_help_panel=PICKS,
-        help="Score each pick given those before. --no-conditional ranks once, for comparison.",
-        show_default=False,
+    Option("replace", bool, PICKS, default=False).says(
+        "A row may be picked again, as another measurement."
     ),
-]
+    Option(
+        "conditional", bool, PICKS, default=True, flags=("--conditional/--no-conditional",)
+    ).says("Score each pick given those before. --no-conditional ranks once, for comparison."),
+    Option("kernel", str, MODEL, "KERNEL").says(
+        "Default: inner products of the rows. Or as in Python: 'Gaussian(lengthscale=2.0)', "
+        "'Matern(nu=2.5, lengthscale=1.0)'."
+    ),
+    Option("noise_ratio", float, MODEL).says(
+        "Noise variance of an observation over the rows' mean prior variance. Default 1. Small "
+        "spreads the picks, large concentrates them near the targets."
+    ),
+    Option("noise_std", str, MODEL, "NUMBER|FILE").says(
+        "Instead of the ratio: a standard deviation in the unit of y, or a file with one for "
+        "each pool row."
+    ),
+    Option("normalize", str, MODEL, "HOW").says(
+        "unit, center or center+unit: applied to pool, targets and observed alike. Default: rows "
+        "as they are."
+    ),
+    Option("floor", bool, MODEL, default=False).says(
+        "Also compute the uncertainty that would be left if every candidate were observed."
+    ),
+    Option("kind", str, MODEL, "KIND").says("classes or numbers, where the labels do not tell."),
+    Option("json", bool, OUTPUT, default=False).says(
+        "Print one JSON object on stdout, for machines."
+    ),
+    Option("device", str, RUNNING, "NAME").says("cpu, cuda, cuda:1. Default: cpu."),
+    Option("memory", str, RUNNING, "SIZE").says(
+        "What may be allocated, such as 4GB; a larger pool is streamed from its file. Default: "
+        "half of what is available."
+    ),
+    Option("columns_ahead", int, RUNNING).says(
+        "How many picks one pass over the pool prepares. Changes no pick."
+    ),
+    Option("checkpoint", Path, RUNNING).says(
+        "A file that takes down each pick. An interrupted run, called again, goes on there."
+    ),
+    Option("progress", bool, RUNNING, flags=("--progress/--no-progress",)).says(
+        "A bar on stderr. Default: on a terminal, after a second."
+    ),
+    Option("debug", bool, RUNNING, default=False).says("Show the whole traceback of an error."),
+)
+SHARED = {option.name: option for option in OPTIONS}
+COLUMNS = ("vector_column", "text_field", "id_column", "ignore_column", "embed")
+KNOWN = set(SHARED)  # the names of all options of all commands
 
-Kernel = Annotated[
-    str | None,
-    option(
-        "--kernel",
-        panel=MODEL,
-        metavar="KERNEL",
-        help="Default: inner products of the rows. Or as in Python: 'Gaussian(lengthscale=2.0)', "
-        "'Matern(nu=2.5, lengthscale=1.0)'.",
-    ),
-]
-NoiseRatio = Annotated[
-    float | None,
-    option(
-        "--noise-ratio",
-        panel=MODEL,
-        help="Noise variance of an observation over the rows' mean prior variance. Default 1. "
-        "Small spreads the picks, large concentrates them near the targets.",
-    ),
-]
-NoiseStd = Annotated[
-    str | None,
-    option(
-        "--noise-std",
-        panel=MODEL,
-        metavar="NUMBER|FILE",
-        help="Instead of the ratio: a standard deviation in the unit of y, or a file with one for "
-        "each pool row.",
-    ),
-]
-Normalize = Annotated[
-    str | None,
-    option(
-        "--normalize",
-        panel=MODEL,
-        metavar="HOW",
-        help="unit, center or center+unit: applied to pool, targets and observed alike. Default: "
-        "rows as they are.",
-    ),
-]
-Floor = Annotated[
-    bool,
-    option(
-        "--floor",
-        panel=MODEL,
-        help="Also compute the uncertainty that would be left had every candidate been observed.",
-    ),
-]
 
-Labels = Annotated[
-    Path | None,
-    option(
-        "--labels",
-        panel=FILES,
-        help="A file with the label of each pool row: names or whole numbers are classes, other "
-        "numbers a regression.",
-    ),
-]
-LabelColumn = Annotated[
-    str | None,
-    option(
-        "--label-column",
-        panel=FILES,
-        metavar="NAME",
-        help="The column of labels, in the files of labels or in the pool's and the targets'.",
-    ),
-]
-Kind = Annotated[
-    str | None,
-    option(
-        "--kind",
-        panel=MODEL,
-        metavar="KIND",
-        help="classes or numbers, where the labels do not tell.",
-    ),
-]
+class Given(SimpleNamespace):
+    """What was given for each option; None for the options that the command does not take."""
 
-Json = Annotated[
-    bool, option("--json", panel=OUTPUT, help="Print one JSON object on stdout, for machines.")
-]
-Device = Annotated[
-    str | None,
-    option("--device", panel=RUNNING, metavar="NAME", help="cpu, cuda, cuda:1. Default: cpu."),
-]
-Memory = Annotated[
-    str | None,
-    option(
-        "--memory",
-        panel=RUNNING,
-        metavar="SIZE",
-        help="What may be allocated, such as 4GB; a larger pool is streamed from its file. "
-        "Default: half of what is available.",
-    ),
-]
-ColumnsAhead = Annotated[
-    int | None,
-    option(
-        "--columns-ahead",
-        panel=RUNNING,
-        help="How many picks one pass over the pool prepares. Changes no pick.",
-    ),
-]
-Checkpoint = Annotated[
-    Path | None,
-    option(
-        "--checkpoint",
-        panel=RUNNING,
-        help="A file that takes down each pick; an interrupted run, called again, goes on there.",
-    ),
-]
-Progress = Annotated[
-    bool | None,
-    option(
-        "--progress/--no-progress",
-        panel=RUNNING,
-        help="A bar on stderr. Default: on a terminal, after a second.",
-    ),
-]
-Debug = Annotated[
-    bool, option("--debug", panel=RUNNING, help="Show the whole traceback of an error.")
-]
+    def __getattr__(self, name: str) -> Any:
+        if name in KNOWN:
+            return None
+        raise AttributeError(f"no command has an option {name!r}.")
+
+
+def command(*options: str | Option) -> Callable[[Callable[[Given], int]], Callable[..., int]]:
+    """Make a command with these options of a function that takes what was given for them."""
+    taken = [SHARED[some] if isinstance(some, str) else some for some in (*options, "debug")]
+    KNOWN.update(option.name for option in taken)
+
+    def decorate(function: Callable[[Given], int]) -> Callable[..., int]:
+        @wraps(function)
+        def run_command(**given: Any) -> int:
+            try:
+                code = function(Given(**given))
+                sys.stdout.flush()
+            except BrokenPipeError as error:  # typer would take it for a failure
+                raise NobodyReadsError from error
+            return code
+
+        run_command.__annotations__ = {}
+        signature = Signature([option.as_parameter() for option in taken])
+        run_command.__signature__ = signature  # type: ignore[attr-defined]
+        return run_command
+
+    return decorate

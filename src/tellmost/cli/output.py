@@ -4,98 +4,76 @@ import csv
 import json
 import sys
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any
 
 from tellmost.cli.ending import UsageError, in_terms_of_options
-
-if TYPE_CHECKING:
-    from tellmost.cli.records import Records
-    from tellmost.selecting.selection import Selection
+from tellmost.cli.inputs import about_usage, input_files, vectors_of
+from tellmost.cli.options import Given
+from tellmost.cli.pick_files import COLUMNS, check_picks_path, pick_rows, write_picks
+from tellmost.cli.records import Records
+from tellmost.evaluation import Comparison, Estimate, Suitability
+from tellmost.integrations.label_studio import write_label_studio
+from tellmost.report.levels import weigh
+from tellmost.running.progress import working
+from tellmost.running.writing import check_writable
+from tellmost.selecting.replay import nearest_targets
+from tellmost.selecting.selection import Selection
 
 SHOWN = 5  # picks below the summary
 TOOLS = ("label-studio",)
 AS_ASKED = ("k reached", "budget spent")  # other ends are early
 
 
-@dataclass(frozen=True)
 class Outlet:
-    """The files that a selection is written to; no ``output``: the picks go to stdout."""
+    """The files that a selection is written to; without --output the picks go to stdout."""
 
-    output: Path | None
-    report: Path | None
-    as_records: bool
-    export: str | None
-
-    def __post_init__(self) -> None:
-        """Mistakes that show before any file is read."""
-        if self.output is None and (self.as_records or self.export is not None):
+    def __init__(self, given: Given) -> None:
+        """Find mistakes that show before any file is read."""
+        self.given, self.output, self.report = given, given.output, given.report
+        if self.output is None and (given.records or given.export is not None):
             raise UsageError("--records and --export write a file: name it with -o.")
-        if self.as_records and self.export is not None:
+        if given.records and given.export is not None:
             raise UsageError("give --records or --export, not both.")
-        if self.export is not None and self.export not in TOOLS:
-            raise UsageError(f"--export must be {' or '.join(TOOLS)}; got {self.export!r}.")
+        if given.export is not None and given.export not in TOOLS:
+            raise UsageError(f"--export must be {' or '.join(TOOLS)}; got {given.export!r}.")
         if self.output is not None and self.output == self.report:
             raise UsageError("-o and --report name the same file.")
         if self.report is not None:
             check_page(self.report, "--report")
 
-    def check(self, pool: "Records", inputs: Sequence[Path | None]) -> None:
+    def check(self, pool: Records) -> None:
         """Before long work: whether the files can be written, and that none of them is read."""
-        from tellmost.cli.picks import check_picks_path
-        from tellmost.running.writing import check_writable
-
-        if self.export is not None and pool.text_field is None:
+        if self.given.export is not None and pool.text_field is None:
             warnings.warn(
                 "the tasks will have ids, but no text: name it with --text-field.", stacklevel=2
             )
         for path, option in ((self.output, "--output"), (self.report, "--report")):
             if path is not None:
-                check_not_read(path, option, inputs)
+                check_not_read(path, option, self.given)
                 check_writable(path, option)
-        if self.output is not None and self.export is None:
-            try:
+        if self.output is not None and self.given.export is None:
+            with about_usage():
                 check_picks_path(
-                    self.output, pool, as_records=self.as_records, argument="--output"
+                    self.output, pool, as_records=self.given.records, argument="--output"
                 )
-            except ValueError as error:
-                raise UsageError(str(error)) from error
 
     def write(
-        self,
-        chosen: "Selection",
-        pool: "Records",
-        targets: "Records | None",
-        progress: bool | None,
-    ) -> list[Any]:
-        """Write the files; the picks as rows, for whoever prints them."""
-        from tellmost.cli.picks import pick_rows, write_picks
-        from tellmost.integrations.label_studio import write_label_studio
-        from tellmost.running.progress import working
-        from tellmost.selecting.replay import nearest_targets
-
-        points = None if targets is None else targets.vectors
+        self, chosen: Selection, pool: Records, targets: Records | None
+    ) -> list[dict[str, Any]]:
+        """Write the files; return the picks as rows, for whoever prints them."""
+        points = vectors_of(targets)
         nearest = nearest_targets(chosen, pool.vectors, points)
-        target_ids = None if targets is None else targets.ids.tolist()
-        if self.export is not None:
-            assert self.output is not None
+        rows = pick_rows(chosen, pool, nearest, None if targets is None else targets.ids.tolist())
+        if self.given.export is not None:
             write_label_studio(self.output, chosen, pool)
         elif self.output is not None:
-            write_picks(
-                self.output,
-                chosen,
-                pool,
-                nearest,
-                target_ids=target_ids,
-                as_records=self.as_records,
-            )
+            write_picks(self.output, chosen, pool, rows, as_records=self.given.records)
         if self.report is not None:
             shown = show_items(pool), show_items(targets)
-            with working(progress, "writing the page"):
+            with working(self.given.progress, "writing the page"):
                 chosen.report(self.report, pool.vectors, points, *shown)
-        return pick_rows(chosen, pool, nearest, target_ids)
+        return rows
 
     @property
     def written(self) -> list[str]:
@@ -107,17 +85,18 @@ def check_page(path: Path, option: str) -> None:
         raise UsageError(f"{option} writes a page, .html; got {path.name}.")
 
 
-def check_not_read(path: Path, option: str, inputs: Sequence[Path | None]) -> None:
+def check_not_read(path: Path, option: str, given: Given) -> None:
     """Nothing that a command reads is overwritten by it."""
-    for given in inputs:
-        if given is not None and path.exists() and given.exists() and path.samefile(given):
+    read = [*(path for _, path in input_files(given)), given.checkpoint]
+    for other in read:
+        if other is not None and path.exists() and other.exists() and path.samefile(other):
             raise UsageError(
                 f"{option}: {str(path)!r} is an input of this command, and would be overwritten. "
                 f"Name another file."
             )
 
 
-def show_items(records: "Records | None") -> list[Any] | None:
+def show_items(records: Records | None) -> list[Any] | None:
     """What a page shows for each row: its id and its text; None where there is a number alone."""
     if records is None or (records.lines is None and not records.has_own_ids):
         return None
@@ -126,23 +105,19 @@ def show_items(records: "Records | None") -> list[Any] | None:
     return [f"{i}: {text}" for i, text in zip(records.ids, records.items(), strict=True)]
 
 
-def has_ended_early(chosen: "Selection") -> bool:
+def has_ended_early(chosen: Selection) -> bool:
     """Whether nothing more could be gained before what was asked for was reached."""
     return len(chosen) == 0 or not chosen.stop_reason.startswith(AS_ASKED)
 
 
 def print_selection(
-    chosen: "Selection",
+    chosen: Selection,
     rows: list[dict[str, Any]],
     outlet: Outlet,
     remarks: list[str],
-    *,
-    as_json: bool,
 ) -> None:
-    """The picks to stdout if they went nowhere else, and a summary; or all of it as JSON."""
-    from tellmost.cli.picks import COLUMNS
-
-    if as_json:
+    """Print the picks if they went to no file, and a summary; or all of it as JSON."""
+    if outlet.given.json:
         about = summarize(chosen, outlet) | ({"picks": rows} if outlet.output is None else {})
         print(json.dumps(about, ensure_ascii=False))
     elif outlet.output is None:
@@ -156,7 +131,7 @@ def print_selection(
         print(tabulate(rows[:SHOWN], len(rows)))
 
 
-def describe(chosen: "Selection", outlet: Outlet, remarks: list[str]) -> str:
+def describe(chosen: Selection, outlet: Outlet, remarks: list[str]) -> str:
     """What was done, in a few lines."""
     used = chosen.settings
     noise = "per row" if used["noise_variance"] == "per point" else f"{used['noise_variance']:.4g}"
@@ -174,15 +149,11 @@ def describe(chosen: "Selection", outlet: Outlet, remarks: list[str]) -> str:
     return "\n".join(lines)
 
 
-def remark_on(
-    chosen: "Selection",
-    pool: "Records",
-    costs: Any,
-    budget: float | None,
-    candidates: Any,
-) -> list[str]:
+def remark_on(chosen: Selection, pool: Records, arguments: dict[str, Any]) -> list[str]:
     """What the options came to: money, rounds, and which columns were taken for features."""
     remarks = []
+    costs, budget = arguments.get("cost"), arguments.get("budget")
+    candidates = arguments.get("candidates")
     if costs is not None:
         of = "" if budget is None else f" of {budget:,.6g}"
         cheapest = f"; the cheapest row costs {costs.min():,.6g}" * (len(chosen) == 0)
@@ -216,25 +187,14 @@ def _cell(value: Any) -> str:
     return text if len(text) <= 24 else f"{text[:21]}..."
 
 
-@runtime_checkable
-class Study(Protocol):
-    """Something that was found out."""
-
-    def describe(self) -> str: ...
-
-    def to_dict(self) -> dict[str, Any]: ...
-
-
-def print_study(study: Study, *, as_json: bool) -> None:
-    """In words, or for machines."""
+def print_study(study: Comparison | Estimate | Suitability, *, as_json: bool) -> None:
+    """Print what was found out, in words or for machines."""
     text = in_terms_of_options(study.describe())
     print(json.dumps(study.to_dict(), ensure_ascii=False) if as_json else text)
 
 
-def summarize(chosen: "Selection", outlet: Outlet) -> dict[str, Any]:
+def summarize(chosen: Selection, outlet: Outlet) -> dict[str, Any]:
     """The same for machines."""
-    from tellmost.report.levels import weigh
-
     return {
         "picked": len(chosen),
         "stop_reason": chosen.stop_reason,

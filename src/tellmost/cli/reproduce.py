@@ -3,75 +3,36 @@
 from difflib import get_close_matches
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from tellmost.cli import options
 from tellmost.cli.ending import DONE, FAILED, UsageError
+from tellmost.cli.options import ESSENTIALS, OUTPUT, PICKS, RUNNING, Given, Option, command
 
 INSTALL = (
     "the paper's experiments are a distribution of their own, which is not installed: pip install "
     "tellmost-reproduction, or in a clone of the repository pip install ./reproduction."
 )
 
-Name = Annotated[
-    str | None,
-    typer.Argument(metavar="NAME", help="Which; --list names them.", show_default=False),
-]
-List = Annotated[
-    bool, options.option("--list", panel=options.ESSENTIALS, help="Name all experiments.")
-]
-Smoke = Annotated[
-    bool,
-    options.option("--smoke", panel=options.RUNNING, help="A tiny size, to see that it runs."),
-]
-Out = Annotated[
-    Path,
-    options.option(
-        "--out",
-        "-o",
-        panel=options.OUTPUT,
-        help="Folder for the results: a folder of its name for each experiment.",
-        show_default=True,
-    ),
-]
-Rules = Annotated[
-    list[str] | None,
-    options.option(
-        "--rule",
-        panel=options.PICKS,
-        metavar="PACKAGE.MODULE:RULE",
-        help="A rule of yours to run beside the others; may be given again.",
-    ),
-]
-Data = Annotated[
-    Path | None,
-    options.option(
-        "--data",
-        panel=options.ESSENTIALS,
-        help="Folder with the files that an experiment reads; those with networks need it.",
-    ),
-]
-Device = Annotated[
-    str,
-    options.option(
-        "--device", panel=options.RUNNING, help="Where networks are trained: cpu, or cuda."
-    ),
-]
 
-
-def reproduce(
-    name: Name = None,
-    list: List = False,
-    smoke: Smoke = False,
-    out: Out = Path("reproduced"),
-    rule: Rules = None,
-    data: Data = None,
-    device: Device = "cpu",
-    progress: options.Progress = None,
-    debug: options.Debug = False,
-) -> int:
+@command(
+    Option("name", str, None, "NAME").says("Which experiment; --list names them."),
+    Option("list", bool, ESSENTIALS, default=False).says("Name all experiments."),
+    Option("smoke", bool, RUNNING, default=False).says("A tiny size, to see that it runs."),
+    Option("out", Path, OUTPUT, default=Path("reproduced"), flags=("--out", "-o")).says(
+        "Folder for the results: a folder of its name for each experiment."
+    ),
+    Option("rule", list[str], PICKS, "PACKAGE.MODULE:RULE").says(
+        "A rule of yours to run beside the others. May be given again."
+    ),
+    Option("data", Path, ESSENTIALS).says(
+        "Folder with the files that an experiment reads; those with networks need it."
+    ),
+    Option("device", str, RUNNING, default="cpu").says(
+        "Where networks are trained: cpu, or cuda."
+    ),
+    "progress",
+)
+def reproduce(given: Given) -> int:
     """Run an experiment of the paper, judge its claims, and compare with the expected numbers.
 
     Writes a README with every verdict, per-seed results and the figure. Ends with exit code 1 if a
@@ -82,18 +43,22 @@ def reproduce(
         tellmost reproduce nn-cifar100 --data folder --device cuda
     """
     experiments = find_experiments()
-    if list:
+    if given.list:
         entries = experiments.CATALOGUE.values()
         print("\n".join(f"{entry.name:26}{entry.title}" for entry in entries))
         return DONE
-    entry = find_entry(experiments.CATALOGUE, name)
+    entry = find_entry(experiments.CATALOGUE, given.name)
+    rules = given.rule or []
     try:
-        experiments.check_rules(rule or [])
+        experiments.check_rules(rules)
     except (ValueError, TypeError, ImportError, AttributeError) as error:
         raise UsageError(" ".join(str(error).split())) from error
-    check_data(entry, data, is_smoke=smoke)
-    check_device(device)
-    outcome = entry.run(experiments.Request(out, smoke, tuple(rule or ()), progress, data, device))
+    check_data(entry, given.data, is_smoke=given.smoke)
+    check_device(given.device)
+    request = experiments.Request(
+        given.out, given.smoke, tuple(rules), given.progress, given.data, given.device
+    )
+    outcome = entry.run(request)
     print(outcome.text)
     print(f"\nwritten: {', '.join(str(path) for path in outcome.written)}")
     if outcome.differences:

@@ -49,15 +49,14 @@ def write_picks(
     path: str | os.PathLike[str],
     chosen: Selection,
     records: Records,
-    nearest: Nearest | None = None,
+    rows: list[dict[str, Any]],
     *,
-    target_ids: Sequence[Any] | None = None,
     as_records: bool = False,
 ) -> None:
     """Write the picks in their order, whole or not at all; the ending of the name is the format.
 
-    ``target_ids`` name the targets that are nearest, else their numbers do. ``as_records`` writes
-    the pool's own records of the picks, in the pool's own format.
+    ``rows`` are those of ``pick_rows``. ``as_records`` writes the pool's own records of the picks
+    instead, in the pool's own format.
     """
     path = Path(path)
     check_picks_path(path, records, as_records=as_records)
@@ -67,16 +66,19 @@ def write_picks(
         if as_records:
             records.table.write(unfinished, chosen.indices)
         else:
-            _write_rows(unfinished, path, pick_rows(chosen, records, nearest, target_ids))
+            _write_rows(unfinished, path, rows)
 
 
 def pick_rows(
     chosen: Selection,
     records: Records,
-    nearest: Nearest | None,
+    nearest: Nearest | None = None,
     target_ids: Sequence[Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """A row per pick, in plain values: rank, index, id, gain, what remains, nearest target."""
+    """A row per pick, in plain values: rank, index, id, gain, what remains, nearest target.
+
+    ``target_ids`` name the targets that are nearest, else their numbers do.
+    """
     k = len(chosen)
     targets: list[Any] = [None] * k
     cosines: list[Any] = [None] * k
