@@ -21,7 +21,7 @@ from drawn_task import BETA, NOISE_STD, STARTS, STEPS, DrawnTask, Grid, Priors
 from setting import save
 from tellmost.safebo.baselines import HeuristicSafeOpt
 from tellmost.safebo.baselines.expanding import find_expanders, find_maximizers, imagine_margins
-from tellmost.safebo.strategies import Choice, Scene
+from tellmost.safebo.strategies import Choice, RoundView
 from tellmost.safebo.trials import MiscalibratedModel
 
 GPY_JITTER = 1e-8  # GPy adds it to the noise variance; ours is told of it
@@ -32,14 +32,14 @@ SEEDS = 10
 
 
 class Watched:
-    """HeuristicSafeOpt, with the scene of its last choice."""
+    """HeuristicSafeOpt, with the view of its last choice."""
 
     keeps_safe = True
-    scene: Scene
+    view: RoundView
 
-    def choose(self, scene: Scene) -> Choice:
-        self.scene = scene
-        return HeuristicSafeOpt().choose(scene)
+    def choose(self, view: RoundView) -> Choice:
+        self.view = view
+        return HeuristicSafeOpt().choose(view)
 
 
 class Ours:
@@ -87,12 +87,12 @@ class Comparison:
     """One step of both, with the causes of what differs."""
 
     def __init__(self, ours: Ours, step: dict) -> None:
-        self.step, self.row, self.scene = step, ours.choose(), ours.watched.scene
-        self.is_safe = self.scene.is_safe
-        self.is_maximizer = find_maximizers(self.scene)
+        self.step, self.row, self.view = step, ours.choose(), ours.watched.view
+        self.is_safe = self.view.is_safe
+        self.is_maximizer = find_maximizers(self.view)
         self.is_expander = torch.zeros_like(self.is_safe)
         rows = self.is_safe.nonzero()[:, 0]
-        self.is_expander[rows] = find_expanders(self.scene.stage, rows)
+        self.is_expander[rows] = find_expanders(self.view.state, rows)
         theirs = np.array(step["bounds"]) / np.repeat(ours.task.priors.stds, 2)[:, None]
         self.difference_of_bounds = float(np.abs(ours.bounds() - theirs).max())
 
@@ -108,7 +108,7 @@ class Comparison:
     @property
     def passes_over(self) -> bool:
         """They try expanders by unscaled widths up to the first: a wider one may be left."""
-        widths = self.scene.widths
+        widths = self.view.widths
         wanted = self._theirs("maximizers") | self._theirs("expanders")
         return float(widths[wanted].max() - widths[self.step["row"]]) > ROUNDING
 
@@ -119,20 +119,20 @@ class Comparison:
 
     def _of_safe(self) -> str:
         differ = self._theirs("safe") ^ self.is_safe
-        margins = self.scene.stage.sets.worst[0, differ]
+        margins = self.view.state.sets.worst[0, differ]
         return name_cause(differ, {"rounding": margins.abs() < ROUNDING})
 
     def _of_maximizers(self) -> str:
         differ = self._theirs("maximizers") ^ self.is_maximizer
-        lower, upper = self.scene.stage.rising()
+        lower, upper = self.view.state.rising()
         gap = upper - lower[self.is_safe].max()
         return name_cause(differ, {"rounding": gap[differ].abs() < ROUNDING})
 
     def _of_expanders(self) -> str:
         """They ask whether a point is won; the definition, whether more are won than lost."""
-        theirs, stage = self._theirs("expanders"), self.scene.stage
+        theirs, state = self._theirs("expanders"), self.view.state
         differ = theirs ^ self.is_expander
-        margins = imagine_margins(stage, differ.nonzero()[:, 0], stage.model.sides[0])
+        margins = imagine_margins(state, differ.nonzero()[:, 0], state.model.sides[0])
         won = (margins[:, ~self.is_safe] >= 0).sum(dim=1)
         lost = (margins[:, self.is_safe] < 0).sum(dim=1)
         is_count = theirs[differ] & (won > 0) & (won <= lost) & ~self.is_expander[differ]
@@ -141,7 +141,7 @@ class Comparison:
 
     def _of_choice(self) -> str:
         theirs, ours = self.step["row"], self.row
-        widths = self.scene.widths
+        widths = self.view.widths
         wanted_there = self._theirs("maximizers") | self._theirs("expanders")
         wanted_here = self.is_maximizer | self.is_expander
         if theirs == ours:

@@ -14,7 +14,7 @@ from tellmost.posterior.problem import Observation, Problem, TargetState
 from tellmost.posterior.sketch import Dense, Features, Moments, Sketch, must_be_many
 from tellmost.rows.pool import Pool
 from tellmost.running.processes import Alone, Place
-from tellmost.safebo.stages import SEEING_TOLERANCE, SKETCH_NOISE, SKETCH_TOLERANCE
+from tellmost.safebo.round_state import SEEING_TOLERANCE, SKETCH_NOISE, SKETCH_TOLERANCE
 
 KERNELS = {"gaussian": Gaussian(1.0), "matern": Matern(2.5, 3.0)}
 N = 250

@@ -19,14 +19,14 @@ from tellmost.safebo.baselines.expanding import (
     find_expanders_by_slope,
     find_maximizers,
 )
-from tellmost.safebo.baselines.information import (
+from tellmost.safebo.baselines.scoring import (
     expected_improvement,
     find_incumbent,
     max_value_information,
     safety_information,
 )
 from tellmost.safebo.bounds import probability_safe
-from tellmost.safebo.strategies import Choice, Scene
+from tellmost.safebo.strategies import Choice, RoundView
 
 EXAMPLES = 15
 ROUNDS = 5
@@ -84,17 +84,17 @@ def score(case: Case, optimizer, strategy, slopes, is_open) -> np.ndarray:
     return slow.only(is_open, np.zeros(len(is_open)))
 
 
-def scene_of(optimizer: tm.SafeOptimizer) -> Scene:
-    turn = optimizer._turn()
-    return Scene(turn.stage, turn.stage.is_candidate, turn._seed_of_round)
+def view_of(optimizer: tm.SafeOptimizer) -> RoundView:
+    now = optimizer._rounds.present()
+    return RoundView(now.state, now.state.is_candidate, now.seed)
 
 
 def drawn_best(safe, optimizer) -> np.ndarray:
     """The same draws: how they are made is tested with the posterior."""
-    scene = scene_of(optimizer)
-    is_safe = torch.zeros(len(scene.is_open), dtype=torch.bool)
+    view = view_of(optimizer)
+    is_safe = torch.zeros(len(view.is_open), dtype=torch.bool)
     is_safe[: len(safe.X)] = torch.from_numpy(safe.is_safe(*slow.bounds_at(safe, len(safe.told))))
-    drawn = scene.stage.views[0].belief.sample_rows(DRAWS, scene.generator, is_safe).numpy()
+    drawn = view.state.posteriors[0].belief.sample_rows(DRAWS, view.generator, is_safe).numpy()
     return (drawn * safe.scale(0) * (-1 if safe.is_minimized else 1)).max(axis=1)
 
 
@@ -145,15 +145,15 @@ def walk(options: Options, strategy) -> None:
 
 def check_expanders(case: Case, optimizer, strategy, slopes) -> None:
     """All of them, also where a maximizer is chosen."""
-    scene, n = scene_of(optimizer), len(case.X)
+    view, n = view_of(optimizer), len(case.X)
     if isinstance(strategy, baselines.SafeOpt):
         now = slow.grow(case.oracle, slopes, [SEED_ROW])[-1]
         wanted = slow.slope_expanders(case.oracle, slopes, now)
-        np.testing.assert_array_equal(find_expanders_by_slope(scene)[:n].numpy(), wanted)
+        np.testing.assert_array_equal(find_expanders_by_slope(view)[:n].numpy(), wanted)
     if isinstance(strategy, baselines.HeuristicSafeOpt):
-        rows = scene.is_safe.nonzero()[:, 0]
+        rows = view.is_safe.nonzero()[:, 0]
         wanted = slow.imagined_expanders(case.oracle)[rows]
-        np.testing.assert_array_equal(find_expanders(scene.stage, rows).numpy(), wanted)
+        np.testing.assert_array_equal(find_expanders(view.state, rows).numpy(), wanted)
 
 
 def check_purpose(case: Case, optimizer, strategy, query, is_safe, scores) -> None:
@@ -227,18 +227,18 @@ def test_information_and_improvement_are_those_of_the_oracle(options):
     optimizer, safe = case.optimizer(strategy=baselines.EIC()), case.oracle
     for row in (SEED_ROW, 5, 9):
         case.tell(optimizer, row, 0.0)
-    scene = scene_of(optimizer)
+    view = view_of(optimizer)
     n = len(safe.X)
-    found = safety_information(scene)[:n].numpy()
+    found = safety_information(view)[:n].numpy()
     np.testing.assert_allclose(found, slow.sign_information(safe), rtol=1e-6, atol=1e-9)
-    if bool(scene.is_safe.any()):
-        found = max_value_information(scene, DRAWS)[:n].numpy()
+    if bool(view.is_safe.any()):
+        found = max_value_information(view, DRAWS)[:n].numpy()
         wanted = slow.max_value_information(safe, drawn_best(safe, optimizer))
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
-    stage = scene.stage
-    found, best = probability_safe(stage.mean, stage.std, stage.model.sides), find_incumbent(stage)
+    state = view.state
+    found, best = probability_safe(state.mean, state.std, state.model.sides), find_incumbent(state)
     if best is not None:
-        found = found * expected_improvement(stage, best) * safe.scale(0)
+        found = found * expected_improvement(state, best) * safe.scale(0)
     wanted = slow.eic(safe, np.ones(n, dtype=bool))
     np.testing.assert_allclose(found[:n].numpy(), wanted, rtol=1e-5, atol=1e-7)
 
@@ -263,10 +263,10 @@ def test_eic_asks_for_the_most_promising_point_and_says_that_it_may_be_unsafe(se
 def test_a_random_safe_point_is_any_of_them_and_the_same_when_asked_again():
     _, optimizer = start(baselines.SafeRandom())
     assert optimizer.ask().index == optimizer.ask().index
-    scene = scene_of(optimizer)
-    is_open = scene.is_open & scene.is_safe
+    view = view_of(optimizer)
+    is_open = view.is_open & view.is_safe
     drawn = [
-        baselines.SafeRandom().choose(Scene(scene.stage, is_open, seed)).row
+        baselines.SafeRandom().choose(RoundView(view.state, is_open, seed)).row
         for seed in range(50 * int(is_open.sum()))
     ]
     counts = np.bincount(drawn, minlength=len(is_open))[is_open.numpy()]
@@ -367,12 +367,12 @@ def test_heuristic_safeopt_finds_the_widest_expander_however_rows_are_cut(
     purposes = []
     for _ in range(6):
         query = optimizer.ask()
-        scene = scene_of(optimizer)
+        view = view_of(optimizer)
         if query.purpose != "seed":
-            rows = scene.is_safe.nonzero()[:, 0]
-            is_wanted = find_maximizers(scene)
-            is_wanted[rows[find_expanders(scene.stage, rows)]] = True
-            check_choice(query, slow.only(is_wanted.numpy(), scene.widths.numpy()))
+            rows = view.is_safe.nonzero()[:, 0]
+            is_wanted = find_maximizers(view)
+            is_wanted[rows[find_expanders(view.state, rows)]] = True
+            check_choice(query, slow.only(is_wanted.numpy(), view.widths.numpy()))
         purposes.append(query.purpose)
         optimizer.tell(query, f[query.index], {"g": g[query.index]})
     assert purposes.count("expand") > 1
@@ -397,12 +397,12 @@ def test_goose_keeps_its_goal_until_it_is_safe_or_out_of_reach():
     for _ in range(12):
         query = optimizer.ask()
         optimizer.tell(query, f[query.index], {"g": g[query.index]})
-        stage = optimizer._turn().stage
-        reachable = baselines.GoOSE()._optimistic(stage, stage.track) | stage.sets.is_safe
-        kept += stage.track.goal == goal
+        state = optimizer._rounds.present().state
+        reachable = baselines.GoOSE()._optimistic(state, state.track) | state.sets.is_safe
+        kept += state.track.goal == goal
         if goal is not None and query.index != goal and reachable[goal]:
-            assert stage.track.goal == goal
-        goal = stage.track.goal
+            assert state.track.goal == goal
+        goal = state.track.goal
         measured.append(query.index)
     assert kept and max(measured) > 20
 
@@ -412,13 +412,13 @@ class Reckless:
 
     keeps_safe = True
 
-    def choose(self, scene: Scene) -> Choice:
-        return Choice(int((~scene.is_open).nonzero()[0]), "explore")
+    def choose(self, view: RoundView) -> Choice:
+        return Choice(int((~view.is_open).nonzero()[0]), "explore")
 
 
 def test_a_strategy_that_chooses_a_closed_row_is_refused():
     _, optimizer = start(Reckless())
-    with pytest.raises(ValueError, match=r"row of scene\.is_open"):
+    with pytest.raises(ValueError, match=r"row of view\.is_open"):
         optimizer.ask()
 
 
@@ -463,9 +463,9 @@ class Opener:
     purpose: Any = "explore"
     keeps_safe: ClassVar[bool] = True
 
-    def choose(self, scene):
-        scene.is_open[:] = True
-        choice = Choice(len(scene.is_open) - 1, "explore")
+    def choose(self, view):
+        view.is_open[:] = True
+        choice = Choice(len(view.is_open) - 1, "explore")
         if self.row is not None:
             object.__setattr__(choice, "row", self.row)
         object.__setattr__(choice, "purpose", self.purpose)

@@ -83,11 +83,11 @@ def test_lines_go_through_the_last_point_from_face_to_face(kind):
 def test_a_climb_gains_at_least_what_the_best_candidate_does_and_stays_safe(rule):
     optimizer = make(search=SobolSet(64), rule=rule)
     go(optimizer, 4)
-    turn = optimizer._turn(optimizer._rounds.present())
-    lesson = turn.lesson()
-    is_open = turn._near_rows() & turn.stage.sets.is_safe
-    gain = lesson._gain_anywhere([], BOX)
-    best = float(gain(turn.stage.points[is_open]).max())
+    now = optimizer._rounds.present()
+    targets = now.targets()
+    is_open = now.near_rows() & now.state.sets.is_safe
+    gain = targets.gain_anywhere([], BOX)
+    best = float(gain(now.state.points[is_open]).max())
     query = optimizer.ask()
     found = float(gain(torch.from_numpy(query.x)[None]))
     assert found >= best - TIE_TOLERANCE * abs(best)
@@ -111,8 +111,8 @@ def test_a_climb_sees_a_noise_that_is_a_function_and_a_lipschitz_constant():
         plain.tell(query, bowl(query.x), {"g": bowl(query.x)})
     assert optimizer.history[-1].noise_std["objective"] in (0.05, 0.55)
     X = BOX.sobol(64, 0)
-    look = optimizer._rounds.present()[0].look_at(X)
-    without = plain._rounds.present()[0].look_at(X)
+    look = optimizer._rounds.present().state.beliefs_at(X)
+    without = plain._rounds.present().state.beliefs_at(X)
     assert bool((look.sets.is_safe >= without.sets.is_safe).all())
 
 
@@ -126,7 +126,7 @@ def test_no_parameter_moves_farther_than_its_longest_step(search):
 
 
 def test_a_point_between_two_ends_never_leaves_the_box():
-    from tellmost.safebo.choice import last_allowed
+    from tellmost.safebo.gains import last_allowed
 
     box = tm.Box([0.1], [0.7])
     starts = torch.linspace(0.1, 0.7, 999, dtype=torch.float64)[:, None]

@@ -1,4 +1,4 @@
-"""Functions that are drawn from the posteriors of a stage: their mean and covariance."""
+"""Functions that are drawn from the posteriors of a state: their mean and covariance."""
 
 import numpy as np
 import pytest
@@ -43,8 +43,8 @@ OBJECTIVE = (tm.kernels.Gaussian(1.0), 5.0, 6.0)
 CONSTRAINT = (tm.kernels.Matern(0.5, 0.3), 2.0, 2.5)
 
 
-def stage_of(optimizer):
-    return optimizer._rounds.present()[0]
+def state_of(optimizer):
+    return optimizer._rounds.present().state
 
 
 def agree(drawn, mean, covariance):
@@ -56,30 +56,30 @@ def agree(drawn, mean, covariance):
 
 @pytest.mark.parametrize(("number", "prior"), [(0, OBJECTIVE), (1, CONSTRAINT)])
 def test_functions_drawn_at_some_rows_have_their_mean_and_covariance(optimizer, number, prior):
-    stage = stage_of(optimizer)
-    assert torch.equal(stage.points, torch.from_numpy(X))
+    state = state_of(optimizer)
+    assert torch.equal(state.points, torch.from_numpy(X))
     generator = torch.Generator().manual_seed(number)
-    drawn = stage.views[number].belief.sample_rows(DRAWS, generator, SOME).numpy()
-    scale = stage.scale(number)
+    drawn = state.posteriors[number].belief.sample_rows(DRAWS, generator, SOME).numpy()
+    scale = state.scale(number)
     mean, covariance = posterior_of(*prior)
     rows = SOME.numpy()
     agree(drawn * scale, mean[rows], covariance[np.ix_(rows, rows)])
 
 
 def test_every_output_is_drawn_with_its_own_covariance(optimizer):
-    stage = stage_of(optimizer)
-    objectives, margins = stage.draw(DRAWS, torch.Generator().manual_seed(2))
+    state = state_of(optimizer)
+    objectives, margins = state.draw(DRAWS, torch.Generator().manual_seed(2))
     agree(objectives.numpy(), *posterior_of(*OBJECTIVE))
     mean, covariance = posterior_of(*CONSTRAINT)
-    scale = stage.scale(1)
+    scale = state.scale(1)
     agree(margins.numpy() * scale, mean - 0.5, covariance)
 
 
 def test_a_point_that_two_rows_have_is_drawn_once(optimizer):
     first, place = first_occurrences(torch.from_numpy(X))
     assert first.tolist() == [0, 1, 3, 4] and place.tolist() == [0, 1, 0, 2, 3]
-    stage = stage_of(optimizer)
-    drawn = stage.views[0].belief.sample_rows(9, torch.Generator().manual_seed(0))
+    state = state_of(optimizer)
+    drawn = state.posteriors[0].belief.sample_rows(9, torch.Generator().manual_seed(0))
     assert torch.equal(drawn[:, 0], drawn[:, 2]) and not torch.equal(drawn[:, 0], drawn[:, 1])
-    root = stage.views[0].belief.root_of_rows()
+    root = state.posteriors[0].belief.root_of_rows()
     torch.testing.assert_close(root @ root.T, torch.from_numpy(posterior_of(*OBJECTIVE)[1]))

@@ -33,15 +33,15 @@ def check_sets(case: Case, optimizer: tm.SafeOptimizer, context: float) -> None:
     np.testing.assert_array_equal(optimizer.optimistic_mask, may)
 
 
-def check_gains(case: Case, turn, query: tm.safebo.Query, is_open, pending) -> None:
+def check_gains(case: Case, now, query: tm.safebo.Query, is_open, pending) -> None:
     """The gains of all open rows, and that the row asked for has the largest."""
     lower, upper = case.oracle.bounds()
-    lesson = turn.lesson()
+    targets = now.targets()
     is_target = case.oracle.maximizers(lower, upper)
-    np.testing.assert_array_equal(lesson.is_target[turn.stage.is_candidate].numpy(), is_target)
+    np.testing.assert_array_equal(targets.is_target[now.state.is_candidate].numpy(), is_target)
     wanted = case.oracle.gains(case.options.rule, is_target, pending)
-    mask = turn.stage.is_candidate.clone()
-    found = lesson.gains(mask, pending)[mask].numpy()
+    mask = now.state.is_candidate.clone()
+    found = targets.gains(mask, pending)[mask].numpy()
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
     assert is_open[query.index]
     is_proven = case.oracle.is_safe(lower, upper)[query.index]
@@ -83,8 +83,8 @@ def ask_and_check(case: Case, optimizer: tm.SafeOptimizer, last: int, context, p
         return query.index
     is_open = is_near & case.oracle.is_safe(lower, upper)
     is_open[SEED_ROW] |= is_near[SEED_ROW] and not is_lost(optimizer)
-    turn = optimizer._turn()
-    check_gains(case, turn, query, is_open, pending)
+    now = optimizer._rounds.present()
+    check_gains(case, now, query, is_open, pending)
     return query.index
 
 

@@ -6,9 +6,8 @@ import torch
 
 import tellmost as tm
 from tellmost.posterior.sketch import Features, Moments
-from tellmost.safebo.outputs import Output
-from tellmost.safebo.stages import SEEING_TOLERANCE, SKETCH_TOLERANCE
-from tellmost.safebo.views import Seen, View
+from tellmost.safebo.outputs import Output, OutputPosterior, OutputValue
+from tellmost.safebo.round_state import SEEING_TOLERANCE, SKETCH_TOLERANCE
 
 AXIS = torch.linspace(0, 1, 12, dtype=torch.float64)
 POINTS = torch.cartesian_prod(AXIS, AXIS)
@@ -22,14 +21,17 @@ RULES = {
 }
 
 
-def make_pair(rule, tolerance: float) -> tuple[View, View]:
+def make_pair(rule, tolerance: float) -> tuple[OutputPosterior, OutputPosterior]:
     """A view with a sketch and one without, of the same observations."""
     gp = tm.GP(tm.kernels.Gaussian(0.6), noise_std=0.2)
     output = Output.of(("objective",), gp, POINTS)
-    seen = [Seen(row, 0.5, 0.04) for row in (0, 17, 17, 80)]
+    seen = [OutputValue(row, 0.5, 0.04) for row in (0, 17, 17, 80)]
     features = Features.of(output.kernel, POINTS, tolerance, len(POINTS))
     assert features is not None and features.rank < len(POINTS)
-    views = [View(output, POINTS, NOISE, seen, one, rule) for one in (Moments(features), None)]
+    views = [
+        OutputPosterior(output, POINTS, NOISE, seen, one, rule)
+        for one in (Moments(features), None)
+    ]
     return views[0], views[1]
 
 
@@ -56,7 +58,7 @@ def test_a_sketch_gives_the_gains_of_the_kernel_while_targets_and_data_change(na
         torch.testing.assert_close(found, wanted, rtol=0, atol=max(30 * tolerance, 1e-7))
         assert wanted.abs().max() > 0.05
         for view in (sketched, dense):
-            view.observe(Seen(10 * step + 3, 0.1, 0.09))
+            view.observe(OutputValue(10 * step + 3, 0.1, 0.09))
 
 
 def test_gains_with_pending_points_are_those_had_they_been_observed():
@@ -65,7 +67,7 @@ def test_gains_with_pending_points_are_those_had_they_been_observed():
         expected = view.gains(rows, is_target, [50, 51])
         assert not torch.allclose(expected, view.gains(rows, is_target))
         for row in (50, 51):
-            view.observe(Seen(row, 3.0, 0.04))
+            view.observe(OutputValue(row, 3.0, 0.04))
         torch.testing.assert_close(view.gains(rows, is_target), expected, rtol=1e-9, atol=1e-12)
 
 
@@ -91,7 +93,7 @@ def test_two_kernels_that_print_alike_do_not_share_their_features():
             targets=lambda known: known.points[:, 0] > 0.5,
         )
         is_open = torch.ones(len(POINTS), dtype=torch.bool)
-        made.append(optimizer._turn().lesson().gains(is_open, []))
+        made.append(optimizer._rounds.present().targets().gains(is_open, []))
     torch.testing.assert_close(made[0], made[1], rtol=1e-9, atol=1e-12)
 
 
@@ -116,7 +118,7 @@ def drawing(limit: float, **arguments) -> tm.SafeOptimizer:
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
 def test_drawn_targets_are_the_best_safe_points_of_joint_draws(direction):
     optimizer = drawing(0.5, direction=direction)
-    known = optimizer._turn()._known()
+    known = optimizer._rounds.present().known()
     values, margins = known.sample_jointly(6)
     values = -values if direction == "minimize" else values
     wanted = set()
@@ -128,7 +130,7 @@ def test_drawn_targets_are_the_best_safe_points_of_joint_draws(direction):
 
 def test_a_draw_without_a_safe_point_names_the_one_nearest_to_it():
     optimizer = drawing(50.0)
-    _, margins = optimizer._turn()._known().sample_jointly(6)
+    _, margins = optimizer._rounds.present().known().sample_jointly(6)
     assert (margins < 0).all()
     assert set(np.flatnonzero(optimizer.target_mask)) == set(margins.argmax(axis=1))
 
@@ -137,7 +139,7 @@ def test_objective_and_constraint_that_are_one_function_are_drawn_as_one():
     gp = tm.GP(tm.kernels.Matern(1.5, 0.3), noise_std=0.1)
     constraint = tm.Constraint(gp, at_least=0.1)
     optimizer = tm.SafeOptimizer(np.linspace(0, 1, 9), objective=gp, constraints={"g": constraint})
-    values, margins = optimizer._turn()._known().sample_jointly(5)
+    values, margins = optimizer._rounds.present().known().sample_jointly(5)
     np.testing.assert_allclose(margins, values - 0.1, atol=1e-12)
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import tellmost as tm
-from tellmost.safebo import stages
+from tellmost.safebo import round_state
 
 AXIS = np.linspace(-2, 2, 13)
 GRID = np.stack(np.meshgrid(AXIS, AXIS, indexing="ij"), -1).reshape(-1, 2)
@@ -45,9 +45,9 @@ KERNELS = {
 @pytest.mark.parametrize("rule", ["vtl", "itl", "itl-y", "ctl", "mm-itl"])
 @pytest.mark.parametrize("kernels", KERNELS)
 def test_a_sketch_asks_what_the_dense_posterior_asks(rule, kernels, monkeypatch):
-    monkeypatch.setattr(stages, "SKETCH_SHARE", 1.0)  # whatever the rank
+    monkeypatch.setattr(round_state, "SKETCH_SHARE", 1.0)  # whatever the rank
     sketched = ask_some(rule, KERNELS[kernels])
-    monkeypatch.setattr(stages, "SKETCH_SHARE", 0.0)  # never
+    monkeypatch.setattr(round_state, "SKETCH_SHARE", 0.0)  # never
     assert ask_some(rule, KERNELS[kernels]) == sketched
 
 
@@ -58,7 +58,9 @@ def test_outputs_that_share_their_variances_are_asked_as_if_each_had_its_own(
 ):
     kernels = KERNELS["equal"]
     shared = ask_some(rule, kernels, noise_stds)
-    monkeypatch.setattr("tellmost.safebo.views.View.varies_as", lambda one, other: False)
+    monkeypatch.setattr(
+        "tellmost.safebo.outputs.OutputPosterior.varies_as", lambda one, other: False
+    )
     assert ask_some(rule, kernels, noise_stds) == shared
 
 
@@ -76,7 +78,7 @@ def test_kernels_that_only_look_alike_share_nothing():
         beta=1.0,
     )
     optimizer.tell(CENTRE + 3, 0.1, {"g": 0.2})
-    first, second = optimizer._rounds.present()[0].views
+    first, second = optimizer._rounds.present().state.posteriors
     rows, every = torch.arange(len(GRID)), torch.ones(len(GRID), dtype=torch.bool)
     assert not first.varies_as(second)
     assert not torch.allclose(first.gains(rows, every), second.gains(rows, every))
@@ -87,7 +89,7 @@ def test_outputs_told_at_different_points_vary_differently():
     optimizer = tm.SafeOptimizer(
         GRID, objective=gps[0], constraints={"g": tm.Constraint(gps[1], at_least=0.0)}, beta=3.0
     )
-    first, second = optimizer._rounds.present()[0].views
+    first, second = optimizer._rounds.present().state.posteriors
     assert first.varies_as(second)
     optimizer.tell(CENTRE, 1.0, {"g": 1.0})
     assert first.varies_as(second)

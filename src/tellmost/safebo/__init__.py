@@ -1,7 +1,7 @@
 """Safe Bayesian optimization: confidence bounds, safe sets, ask and tell."""
 
+from tellmost.safebo.bounds import RKHSBound
 from tellmost.safebo.calibration import Calibration
-from tellmost.safebo.confidence import RKHSBound
 from tellmost.safebo.constraints import Constraint, Lipschitz
 from tellmost.safebo.optimizer import SafeOptimizer
 from tellmost.safebo.spaces import CoordinateLines, RandomLines, SobolSet

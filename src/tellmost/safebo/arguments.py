@@ -1,30 +1,21 @@
-"""Arguments of the optimizer, checked: each error says what came and the way out.
-
-From what the user states to a model, and to the noise of a told value.
-"""
+"""What the user states and tells, checked: each error says what came and the way out."""
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.kernels.kernel import Points
 from tellmost.learner.arguments import check_targets, seeded
-from tellmost.numerics import SOBOL_POINTS
 from tellmost.posterior.gp import GP
-from tellmost.rows.checks import check_all_positive, check_positive, check_vector
+from tellmost.rows.checks import NOT_NUMBERS, check_all_positive, check_positive, check_vector
 from tellmost.rules import Rule
-from tellmost.safebo.confidence import Confidence
 from tellmost.safebo.constraints import Constraint
-from tellmost.safebo.outputs import OBJECTIVE, Output, gather_outputs, gather_sides
-from tellmost.safebo.spaces import Search, SobolSet, Space, with_context
-from tellmost.safebo.stages import Model, Seed
-from tellmost.safebo.strategies import Strategy
-from tellmost.safebo.telling import noise_of
-from tellmost.safebo.trials import STATUS, Query
-from tellmost.safebo.views import READABLE
+from tellmost.safebo.outputs import OBJECTIVE, READABLE, Output
+from tellmost.safebo.spaces import Search, SobolSet, Space
+from tellmost.safebo.trials import STATUS, Located, Query, Status, Trial
 from tellmost.selecting.arguments import check_rule
 from tellmost.shapes import Float
 from tellmost.targets import PotentialMaximizers, Targets
@@ -39,7 +30,7 @@ def check_word(value: Any, name: str, words: Sequence[str]) -> str:
 def check_constraints(
     objective: Any, constraints: Any, taken: Sequence[str]
 ) -> dict[str, Constraint]:
-    """By name; names are columns of the history, so those of parameters are taken."""
+    """The constraints by name. Names are columns of the history, so some of them are taken."""
     if not isinstance(objective, GP):
         raise TypeError(
             f"objective must be a tm.GP, such as tm.GP(tm.kernels.Matern(2.5), noise_std=0.1); "
@@ -67,7 +58,7 @@ def check_constraints(
 
 
 def check_safe_rule(rule: Any, seed: int) -> Rule:
-    """One that reads nothing but what is kept here."""
+    """A rule that reads nothing but what is kept here."""
     checked = seeded(check_rule(rule), rule, seed)
     unknown = sorted(checked.needs - READABLE)
     if unknown:
@@ -129,7 +120,7 @@ def check_max_step(max_step: Any, space: Space) -> Float[Tensor, " d"] | None:
 
 
 def check_output_noise(noise_std: Any, outputs: Sequence[Output], space: Space) -> list[Any]:
-    """For each output None, a number, one per row of the domain, or a function."""
+    """The noise of each output: None, a number, one per row of the domain, or a function."""
     given = {} if noise_std is None else noise_std
     if not isinstance(given, Mapping):
         raise TypeError(
@@ -163,7 +154,7 @@ def _check_noise(noise_std: Any, name: str, space: Space) -> Any:
 
 
 def _refuse_unnamed(pair: tuple[Any, Any]) -> None:
-    """(points, values) without names: a value must never be taken for a point that is safe."""
+    """Refuse values without names: a value must never be taken for a point that is safe."""
     if all(not isinstance(part, Mapping | Query) and np.ndim(part) > 0 for part in pair):
         raise TypeError(
             "safe_seed with values is (points, {'objective': [...], 'height': [...]}), values by "
@@ -171,8 +162,8 @@ def _refuse_unnamed(pair: tuple[Any, Any]) -> None:
         )
 
 
-def read_seeds(safe_seed: Any, space: Space) -> tuple[list[Seed], list[dict[str, Any]]]:
-    """Declared points, and what is told of them."""
+def read_seeds(safe_seed: Any, space: Space) -> tuple[list[Located], list[dict[str, Any]]]:
+    """The declared points, and the values that are told of them."""
     if safe_seed is None:
         return [], []
     values: Mapping[str, Any] = {}
@@ -195,42 +186,97 @@ def read_seeds(safe_seed: Any, space: Space) -> tuple[list[Seed], list[dict[str,
     return seeds, told if columns else []
 
 
-def make_model(
-    space: Space,
-    objective: GP,
+# ---- what is told
+
+
+def check_values(
+    objective: Any, constraints: Any, known: Mapping[str, Constraint], failed: bool
+) -> dict[str, float]:
+    """The value that was told of each name; a failed trial tells nothing."""
+    told: dict[str, Any] = {} if objective is None else {OBJECTIVE: objective}
+    if constraints is not None and not isinstance(constraints, Mapping):
+        example = next(iter(known), "name")
+        raise TypeError(
+            f"constraints must be told by name, {{{example!r}: value}}; got "
+            f"{type(constraints).__name__}."
+        )
+    for name, value in (constraints or {}).items():
+        if name not in known:
+            there = ", ".join(map(repr, known)) or "none"
+            raise ValueError(f"there is no constraint {name!r}; those of the optimizer: {there}.")
+        if value is not None:
+            told[name] = value
+    if failed and told:
+        raise ValueError("a failed trial has no values: tell either failed=True or what came out.")
+    if not failed and not told:
+        raise ValueError(
+            "tell must be given objective=..., constraints={...}, or failed=True; got nothing."
+        )
+    return {name: _check_number(value, name) for name, value in told.items()}
+
+
+def _check_number(value: Any, name: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be a number; got {type(value).__name__}.") from error
+    if isinstance(value, NOT_NUMBERS):
+        raise TypeError(f"{name} must be a number; got {value!r}.")
+    if not isfinite(number):
+        raise ValueError(
+            f"{name} must be finite; got {number}. A trial without a value is told with "
+            f"failed=True, or without this name."
+        )
+    return number
+
+
+def check_told_noise(noise_std: Any, told: Mapping[str, float]) -> dict[str, float]:
+    """The noise of told values that have a noise of their own, by name."""
+    if noise_std is None:
+        return {}
+    if not isinstance(noise_std, Mapping):
+        return dict.fromkeys(told, check_positive(noise_std, "noise_std"))
+    for name in noise_std:
+        if name not in told:
+            raise ValueError(f"noise_std names {name!r}, of which no value was told.")
+    return {name: check_positive(std, f"noise_std[{name!r}]") for name, std in noise_std.items()}
+
+
+def own_noise(output: Output, own: Mapping[str, float]) -> float | None:
+    """The noise of a told value that has a noise of its own; None if it has the usual one."""
+    stds = {own[name] for name in output.names if name in own}
+    if len(stds) > 1:
+        names = ", ".join(map(repr, output.names))
+        raise ValueError(f"noise_std differs between {names}, which are one function: tell one.")
+    return next(iter(stds), None)
+
+
+def judge(
+    outputs: Sequence[Output],
+    values: Mapping[int, float],
+    noise_std: Mapping[int, float],
     constraints: Mapping[str, Constraint],
-    *,
-    confidence: Confidence,
-    rule: Rule,
-    noise_std: Any,
-    is_minimized: bool,
-    strategy: Strategy | None,
-) -> Model:
-    """All priors in units of their standard deviation over the domain, and all limits."""
-    inside = space.rows if space.box is None else space.box.sobol(SOBOL_POINTS, 0)
-    assert inside is not None
-    inputs = with_context(inside, torch.zeros(len(space.contexts), dtype=torch.float64))
-    outputs = gather_outputs(objective, constraints, inputs)
-    return Model(
-        outputs=tuple(outputs),
-        sides=tuple(gather_sides(outputs, constraints)),
-        lipschitz={name: one.slope for name, one in constraints.items()},
-        confidence=confidence,
-        rule=rule,
-        noise_std=check_output_noise(noise_std, outputs, space),
-        is_minimized=is_minimized,
-        strategy=strategy,
-    )
+) -> tuple[Status, tuple[str, ...]]:
+    """Whether told values satisfy the constraints, and which they break."""
+    broken, is_violation = [], False
+    for number, value in values.items():
+        for name in outputs[number].names:
+            if name in constraints and constraints[name].excess(value) > 0:
+                broken.append(name)
+                is_violation |= constraints[name].is_violated(value, noise_std[number])
+    if is_violation:
+        return "violated", tuple(broken)
+    return ("marginal" if broken else "safe"), tuple(broken)
 
 
-def noise_told(
-    model: Model, number: int, row: int | None, where: Points, own: Mapping[str, float]
-) -> float:
-    """Standard deviation of a told value of an output, in its unit."""
-    given = noise_of(model.outputs[number], own)
-    if given is not None:
-        return given
-    stated = model.noise_std[number]
-    if row is not None and not callable(stated) and np.ndim(stated) == 1:
-        return float(stated[row])
-    return float(model.noise_at(number, where)) ** 0.5
+def about_breach(trial: Trial, constraints: Mapping[str, Constraint]) -> str:
+    """A trial that was not safe, in words."""
+    where = ", ".join(f"{x:.4g}" for x in trial.x)
+    if trial.status == "failed":
+        return f"the trial at ({where}) failed"
+    broken = {name: trial.values[name] for name in trial.broken}
+    parts = [
+        f"{name} {value:.4g}, {constraints[name].excess(value):.3g} beyond its limit"
+        for name, value in broken.items()
+    ]
+    return f"at ({where}): {'; '.join(parts)}"

@@ -1,30 +1,205 @@
-r"""Bounds of every output at all points of a round, and the sets that follow from them.
+r"""How wide the bounds of the outputs are, and which points they prove safe.
+
+With :math:`l_{n,i}` and :math:`u_{n,i}` the bounds of the margin of limit i, beta standard
+deviations below and above its mean (Hübotter et al. 2024, Sec. 5),
 
 .. math::
     S_n = \{x : l_{n,i}(x) \ge 0 \;\forall i\}, \qquad
-    \hat S_n = \{x : u_{n,i}(x) \ge 0 \;\forall i\},
+    \hat S_n = \{x : u_{n,i}(x) \ge 0 \;\forall i\}.
 
-where l and u bound the margin of each limit. Hübotter et al. 2024, Sec. 5.
+Beta is either of a probability for each query, at the present bounds, or a width that holds for
+all points and rounds at once, so that bounds of different rounds may be intersected. The two must
+not be mixed: intervals for single queries, intersected over time, come out empty although the
+model is right.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
+from statistics import NormalDist
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
+from tellmost.posterior.gp import name_of
+from tellmost.rows.checks import NOT_NUMBERS
 from tellmost.safebo.constraints import Lipschitz, Side
 from tellmost.safebo.trials import MiscalibratedModel
 from tellmost.shapes import Bool, Float
+from tellmost.theory import confidence_width
+
+DEFAULT_CONFIDENCE = 0.99
+"""Probability, under the model, that a query satisfies all constraints, unless the caller says."""
 
 EMPTY_INTERVAL = 1e-9
-"""Prior standard deviations by which a lower bound may exceed an upper one: rounding."""
+"""A lower bound may exceed an upper one by so many prior standard deviations, through rounding."""
+
+Schedule = Callable[[int], float]
+"""A function from the number of observations so far to a beta."""
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """Lower and upper bound of f / scale, a row per output."""
+class Learned:
+    """What was learned about one output, as far as a beta may depend on it."""
+
+    names: tuple[str, ...]
+    observations: int
+    information: float  # 1/2 log det(I + K / rho^2) of its observations, in nats
+
+
+class Confidence(Protocol):
+    """Says how many standard deviations make a bound: a beta for each output."""
+
+    @property
+    def is_intersected(self) -> bool:
+        """Whether the bounds hold in all rounds at once, so that the tightest may be kept."""
+
+    def betas(self, outputs: Sequence[Learned], sides: int) -> list[float]:
+        """The beta of each output; ``sides`` is the number of limits in all."""
+
+    def describe(self, is_kept: bool) -> str:
+        """The confidence in words; ``is_kept``: whether all rounds look at the same points."""
+
+
+@dataclass(frozen=True)
+class PerQuery:
+    r"""Each query satisfies all constraints with this probability, under the model.
+
+    .. math:: \beta = \Phi^{-1}\big(1 - (1 - p) / q\big)
+
+    The bound is one-sided, and a union bound shares it over the q limits. Only the present bounds
+    count; they are never intersected with earlier ones.
+    """
+
+    probability: float
+
+    is_intersected: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        value: Any = self.probability
+        if isinstance(value, NOT_NUMBERS) or not 0.5 < value < 1:
+            raise ValueError(
+                f"confidence must be a probability above 0.5 and below 1; got {value!r}."
+            )
+
+    def betas(self, outputs: Sequence[Learned], sides: int) -> list[float]:
+        beta = NormalDist().inv_cdf(1 - (1 - self.probability) / max(sides, 1))
+        return [beta] * len(outputs)
+
+    def describe(self, is_kept: bool) -> str:
+        return f"confidence {self.probability:g} for each query"
+
+
+@dataclass(frozen=True, repr=False)
+class Width:
+    """A beta that the user gives: a number, or a function of the number of observations."""
+
+    beta: float | Schedule
+
+    is_intersected: ClassVar[bool] = True
+
+    def betas(self, outputs: Sequence[Learned], sides: int) -> list[float]:
+        return [self._at(one.observations) for one in outputs]
+
+    def _at(self, observations: int) -> float:
+        beta: Any = self.beta(observations) if callable(self.beta) else self.beta
+        if isinstance(beta, NOT_NUMBERS) or not 0 < beta < float("inf"):
+            where = f"beta({observations})" if callable(self.beta) else "beta"
+            raise ValueError(f"{where} must be a positive finite number; got {beta!r}.")
+        return float(beta)
+
+    def __repr__(self) -> str:
+        return f"Width({name_of(self.beta) if callable(self.beta) else self.beta})"
+
+    def describe(self, is_kept: bool) -> str:
+        return say_when(is_kept)
+
+
+@dataclass(frozen=True)
+class RKHSBound:
+    r"""A beta that covers every function of bounded norm, at all points and in all rounds.
+
+    .. math::
+        \beta_n = B + \sqrt{2 \big(\tfrac12 \log\det(I + K_n / \rho^2) + \log(q / \delta)\big)}
+
+    This is ``tm.theory.confidence_width`` of the realised information of each output; the q
+    outputs share delta. With probability 1 - delta, |f - mean| <= beta_n sd everywhere and always,
+    if f less the prior mean has norm at most B and the noise is sub-Gaussian of the stated size.
+
+    ``norm`` is a number for all outputs, or {"objective": ..., "height": ...}.
+    """
+
+    norm: float | Mapping[str, float]
+    delta: float = 0.05
+
+    is_intersected: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        norms = self.norm.values() if isinstance(self.norm, Mapping) else [self.norm]
+        for norm in norms:
+            if isinstance(norm, NOT_NUMBERS) or not (isfinite(norm) and norm > 0):
+                raise ValueError(f"RKHSBound(norm) must be positive; got {norm!r}.")
+        if isinstance(self.delta, NOT_NUMBERS) or not 0 < self.delta < 1:
+            raise ValueError(f"RKHSBound(delta) must be above 0 and below 1; got {self.delta!r}.")
+
+    def betas(self, outputs: Sequence[Learned], sides: int) -> list[float]:
+        self._check_names([name for one in outputs for name in one.names])
+        share = self.delta / len(outputs)
+        return [
+            confidence_width(one.information, norm=self._norm_of(one), delta=share)
+            for one in outputs
+        ]
+
+    def _check_names(self, names: Sequence[str]) -> None:
+        for name in self.norm if isinstance(self.norm, Mapping) else ():
+            if name not in names:
+                raise ValueError(
+                    f"RKHSBound(norm) names {name!r}; the outputs are {', '.join(names)}."
+                )
+
+    def _norm_of(self, output: Learned) -> float:
+        if not isinstance(self.norm, Mapping):
+            return self.norm
+        found = [self.norm[name] for name in output.names if name in self.norm]
+        if not found:
+            raise ValueError(
+                f"RKHSBound(norm) must have an entry for {output.names[0]!r}; it has "
+                f"{', '.join(map(repr, self.norm))}."
+            )
+        return max(found)
+
+    def describe(self, is_kept: bool) -> str:
+        return f"RKHS norm {self.norm}, delta {self.delta:g}, {say_when(is_kept)}"
+
+
+def say_when(is_kept: bool) -> str:
+    """Whether bounds are intersected: this needs rounds that look at the same points."""
+    return "bounds intersected over time" if is_kept else "present bounds"
+
+
+def check_confidence(confidence: Any, beta: Any) -> Confidence:
+    """What the caller gave: one of the two, or neither for the DEFAULT_CONFIDENCE."""
+    if confidence is not None and beta is not None:
+        raise ValueError(
+            "give confidence or beta, not both: confidence is a probability for each query, beta "
+            "a width that holds in all rounds at once."
+        )
+    if beta is None:
+        return PerQuery(DEFAULT_CONFIDENCE if confidence is None else confidence)
+    if isinstance(beta, RKHSBound):
+        return beta
+    if isinstance(beta, type):
+        raise TypeError(f"beta must be an instance, such as {beta.__name__}(norm=1.0).")
+    width = Width(beta)
+    width.betas([Learned(("objective",), 0, 0.0)], 1)
+    return width
+
+
+@dataclass(frozen=True)
+class ConfidenceBounds:
+    """Lower and upper bounds of f / scale, with a row per output."""
 
     lower: Float[Tensor, "o n"]
     upper: Float[Tensor, "o n"]
@@ -32,19 +207,19 @@ class Bounds:
     @classmethod
     def around(
         cls, mean: Float[Tensor, "o n"], std: Float[Tensor, "o n"], betas: Sequence[float]
-    ) -> "Bounds":
+    ) -> "ConfidenceBounds":
         width = torch.tensor(betas, dtype=torch.float64)[:, None] * std
         return cls(mean - width, mean + width)
 
-    def intersect(self, other: "Bounds") -> "Bounds":
-        return Bounds(
+    def intersect(self, other: "ConfidenceBounds") -> "ConfidenceBounds":
+        return ConfidenceBounds(
             torch.maximum(self.lower, other.lower), torch.minimum(self.upper, other.upper)
         )
 
     def check(
         self, names: Sequence[tuple[str, ...]], points: Points, *, has_slopes: bool = False
     ) -> None:
-        """An interval that is empty says that the model is wrong."""
+        """Raise MiscalibratedModel where an interval is empty: it says that the model is wrong."""
         gap = self.lower - self.upper
         if not bool((gap > EMPTY_INTERVAL).any()):
             return
@@ -52,43 +227,37 @@ class Bounds:
         where, size = points[row].tolist(), float(gap[output, row])
         raise MiscalibratedModel(names[output][0], where, size, has_slopes=has_slopes)
 
+    def at(self, rows: Bool[Tensor, " n"]) -> "ConfidenceBounds":
+        return ConfidenceBounds(self.lower[:, rows], self.upper[:, rows])
+
     def extended(
-        self, slopes: Sequence[tuple[Side, Lipschitz]], points: Points, sources: "Sources"
-    ) -> "Bounds":
-        """Tightened by the Lipschitz constants that are known, from the points that are safe."""
+        self,
+        slopes: Sequence[tuple[Side, Lipschitz]],
+        points: Points,
+        safe_points: Points,
+        there: "ConfidenceBounds",
+    ) -> "ConfidenceBounds":
+        """The bounds tightened by Lipschitz constants, from the bounds at points that are safe."""
         lower, upper = self.lower.clone(), self.upper.clone()
         for side, slope in slopes:
-            o, where = side.output, sources.points
+            o = side.output
             if side.is_lower:
-                lower[o] = slope.raise_lower(lower[o], points, where, sources.lower[o])
+                lower[o] = slope.raise_lower(lower[o], points, safe_points, there.lower[o])
             else:
-                upper[o] = -slope.raise_lower(-upper[o], points, where, -sources.upper[o])
-        return Bounds(lower, upper)
+                upper[o] = -slope.raise_lower(-upper[o], points, safe_points, -there.upper[o])
+        return ConfidenceBounds(lower, upper)
 
 
 @dataclass(frozen=True)
-class Sources:
-    """Points that are safe for sure, and the bounds there: Lipschitz constants reach on."""
-
-    points: Points
-    lower: Float[Tensor, "o z"]
-    upper: Float[Tensor, "o z"]
-
-    @classmethod
-    def of(cls, points: Points, bounds: Bounds, is_safe: Bool[Tensor, " n"]) -> "Sources":
-        return cls(points[is_safe], bounds.lower[:, is_safe], bounds.upper[:, is_safe])
-
-
-@dataclass(frozen=True)
-class Sets:
+class SafeSets:
     """Which points are safe for sure, and which may be."""
 
     worst: Float[Tensor, "s n"]  # margin of each side, at worst
     best: Float[Tensor, "s n"]  # at best
-    proven: Bool[Tensor, " n"] | None = None  # S_n, where margins alone do not make it
+    proven: Bool[Tensor, " n"] | None = None  # S_n, if a strategy makes it by a rule of its own
 
     @classmethod
-    def of(cls, bounds: Bounds, sides: Sequence[Side]) -> "Sets":
+    def of(cls, bounds: ConfidenceBounds, sides: Sequence[Side]) -> "SafeSets":
         n = bounds.lower.shape[1]
         worst, best = bounds.lower.new_empty(len(sides), n), bounds.lower.new_empty(len(sides), n)
         for i, side in enumerate(sides):
@@ -96,14 +265,14 @@ class Sets:
             worst[i], best[i] = side.margins(bounds.lower[o], bounds.upper[o])
         return cls(worst, best)
 
-    def at(self, rows: slice) -> "Sets":
-        """Of some points alone."""
+    def at(self, rows: slice) -> "SafeSets":
+        """The same of some rows alone."""
         proven = None if self.proven is None else self.proven[rows]
-        return Sets(self.worst[:, rows], self.best[:, rows], proven)
+        return SafeSets(self.worst[:, rows], self.best[:, rows], proven)
 
     @property
     def is_safe(self) -> Bool[Tensor, " n"]:
-        """The pessimistic safe set S_n; everything, where there are no limits."""
+        """The pessimistic safe set S_n. Without limits it holds everything."""
         return (self.worst >= 0).all(dim=0) if self.proven is None else self.proven
 
     @property
@@ -115,7 +284,10 @@ class Sets:
 def probability_safe(
     mean: Float[Tensor, "o n"], std: Float[Tensor, "o n"], sides: Sequence[Side]
 ) -> Float[Tensor, " n"]:
-    """Under the model: outputs are independent, and within one the limits are exact."""
+    """The probability that all limits are kept, under the model.
+
+    Outputs are independent of each other. Within an output the limits are taken together exactly.
+    """
     safe = torch.ones_like(mean[0])
     for output in {side.output for side in sides}:
         below, above = torch.zeros_like(safe), torch.ones_like(safe)

@@ -1,4 +1,4 @@
-r"""Whether the priors fit what was told.
+r"""Whether the priors fit what was told, and how they are fitted again.
 
 Two views of every output. *Left out*: all values of a place are predicted from those of all other
 places. With the precision :math:`Q = (K + N)^{-1}` of the values and their distances r from the
@@ -11,13 +11,9 @@ Williams 2006, Sec. 5.4.2, for single values.
 
 *As they came*: z-scores of different places are correlated, and what was asked for depends on what
 was told before. So the verdict rests on the likelihood of the values under the prior and under
-:data:`tellmost.safebo.calibration.ALTERNATIVES`. The mean of the likelihood ratios is a
-martingale of mean 1 under the prior, however points were chosen, so by Ville's inequality it ever
-reaches 1 / alpha with probability alpha at most: look as often as you like.
-
-Ways in which a prior may be wrong, each a model of its own to hold against it.
-
-Hyper-parameters of the priors from what was told, only when asked for.
+:data:`ALTERNATIVES`, each a way in which the prior may be wrong. The mean of the likelihood ratios
+is a martingale of mean 1 under the prior, however points were chosen. So by Ville's inequality it
+ever reaches 1 / alpha with probability alpha at most, however often one looks.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,21 +32,20 @@ from tellmost.kernels.written import HasHyperparameters, is_written, read_kernel
 from tellmost.numerics import CALIBRATION_ERROR
 from tellmost.posterior.gp import GP
 from tellmost.safebo.outputs import Output
-from tellmost.safebo.telling import value_of
 from tellmost.safebo.trials import Trial
 from tellmost.shapes import Float
 
 CALIBRATION_LEVELS = (0.5, 0.8, 0.95, 0.99)
-"""Intervals whose coverage is counted: the middle of the distribution and its tails."""
+"""Probabilities of the intervals whose coverage is counted: the middle and the tails."""
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """The same prior with one thing changed."""
+    """The same prior with one thing changed, by a factor."""
 
     name: str
     is_wider: bool  # whether its bounds are wider, so that the prior would be overconfident
-    lengthscale: float = 1.0  # factors
+    lengthscale: float = 1.0
     noise_std: float = 1.0
     prior_std: float = 1.0
     finding: str = ""
@@ -59,7 +54,7 @@ class Alternative:
     def covariance(
         self, kernel: Kernel, points: Points, noise_variance: Float[Tensor, " t"]
     ) -> Float[Tensor, "t t"]:
-        """Of values observed at the points."""
+        """The covariance of values observed at the points."""
         K = kernel.block(points / self.lengthscale, points / self.lengthscale)
         return self.prior_std**2 * K + torch.diag(self.noise_std**2 * noise_variance)
 
@@ -113,13 +108,13 @@ ALTERNATIVES = (
 
 
 def alternatives_to(kernel: Kernel) -> Iterator[Alternative]:
-    """Those that mean something for a kernel: not every one has a lengthscale."""
+    """The alternatives that mean something for a kernel: not every kernel has a lengthscale."""
     is_stretched = has_lengthscale(kernel)
     return (one for one in ALTERNATIVES if is_stretched or one.lengthscale == 1.0)
 
 
 def has_lengthscale(kernel: Kernel) -> bool:
-    """Whether stretching the points is the same as shortening lengthscales, in all its parts."""
+    """Whether all parts of a kernel have one: stretching the points is then shortening it."""
     if isinstance(kernel, Scaled):
         return has_lengthscale(kernel.kernel)
     if isinstance(kernel, Sum | Product):
@@ -159,11 +154,11 @@ class OutputCalibration:
 
     @property
     def verdict(self) -> str:
-        """In words: overconfident, underconfident, consistent, or not to be said yet."""
+        """Overconfident, underconfident or consistent, or that too little is known to say."""
         if self.is_wrong and self.likeliest is not None:
             word = "overconfident" if self.likeliest.is_wider else "underconfident"
             return f"{word}: {self.likeliest.finding}"
-        would_be_missed = [one.name for one in ALTERNATIVES[:2] if one.name in self.unseen]
+        would_be_missed = any(one.name in self.unseen for one in ALTERNATIVES[:2])
         return TOO_FEW if would_be_missed or not len(self.z) else "consistent"
 
     @property
@@ -175,18 +170,25 @@ class OutputCalibration:
         return open_yet if self.unseen else "nothing to do"
 
     def cells(self) -> list[str]:
+        """Its row of the table."""
         mean, std = (float(f(self.z)) if len(self.z) else float("nan") for f in (np.mean, np.std))
         shares = [f"{share:.2f}" for share in self.coverage.values()]
-        word = self.verdict.split(":")[0]
-        return [
-            *(self.name, str(len(self.z)), str(self.places), f"{mean:+.2f}", f"{std:.2f}"),
-            *(*shares, word),
-        ]
+        counts = [str(len(self.z)), str(self.places), f"{mean:+.2f}", f"{std:.2f}"]
+        return [self.name, *counts, *shares, self.verdict.split(":")[0]]
+
+    def explanation(self) -> str:
+        """The finding, if there is one, and what to do about it."""
+        finding = self.verdict.partition(": ")[2]
+        return (
+            f"{self.name}: {finding}; {self.advice}."
+            if finding
+            else f"{self.name}: {self.advice}."
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """How well the priors fit, output by output; ``print`` shows it as a table."""
+    """How well the priors fit, output by output. ``print`` shows it as a table."""
 
     outputs: dict[str, OutputCalibration]  # by every name that an output serves
     error: float = CALIBRATION_ERROR  # of calling a right prior wrong, for each output
@@ -205,17 +207,17 @@ class Calibration:
         rows = [header, *(one.cells() for one in each)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [_line(cells, widths) for cells in rows]
-        lines += [f"{one.name}: {_explain(one)}." for one in each]
+        lines += [one.explanation() for one in each]
         rate = f"{100 * self.error:g}% of runs, however often one looks"
         return "\n".join([*lines, f"A right prior is called wrong in at most {rate}."])
 
 
 def calibrate(outputs: Sequence[Output], trials: Sequence[Trial]) -> Calibration:
-    """All outputs, by the data of their priors and by what was told."""
+    """All outputs, judged by the data of their priors and by what was told."""
     found = {}
     for output in outputs:
-        one = examine(output, *_values_of(output, trials))
-        found.update(dict.fromkeys(output.names, one))
+        points, y, noise = (torch.from_numpy(part) for part in observations_of(output, trials))
+        found.update(dict.fromkeys(output.names, examine(output, points, y, noise)))
     return Calibration(found)
 
 
@@ -225,7 +227,7 @@ def examine(
     y: Float[Tensor, " t"],
     noise_variance: Float[Tensor, " t"],
 ) -> OutputCalibration:
-    """One output, in its own unit."""
+    """How well the prior of one output fits its values, which are in their own unit."""
     if not len(y):
         names = tuple(one.name for one in alternatives_to(output.kernel))
         return OutputCalibration(output.names[0], np.empty(0), 0, 0.0, None, names)
@@ -247,7 +249,7 @@ def examine(
 def leave_out(
     factor: Float[Tensor, "t t"], r: Float[Tensor, " t"], places: np.ndarray
 ) -> Float[np.ndarray, " t"]:
-    """z-scores of all values of a place, given those of the others; from a Cholesky factor."""
+    """The z-scores of the values of each place given all others, from a Cholesky factor."""
     precision = torch.cholesky_inverse(factor).numpy()
     weighed, z = precision @ r.numpy(), np.empty(len(r))
     for place in range(places.max() + 1):
@@ -266,7 +268,7 @@ class _Likelihood:
 
     @classmethod
     def of(cls, C: Float[Tensor, "t t"], r: Float[Tensor, " t"]) -> "_Likelihood | None":
-        """None: float64 cannot factor the covariance."""
+        """None if float64 cannot factor the covariance."""
         factor, info = torch.linalg.cholesky_ex(C)
         if int(info):
             return None
@@ -279,47 +281,26 @@ def _weigh(
     output: Output, points: Points, noise: Tensor, r: Tensor, given: _Likelihood
 ) -> tuple[float, Alternative | None, tuple[str, ...]]:
     """The mean likelihood ratio, the best alternative, and those that could not be seen."""
-    ratios, unseen = {AS_GIVEN: 0.0}, []
+    ratios, unseen, enough = {AS_GIVEN: 0.0}, [], log(len(ALTERNATIVES) / CALIBRATION_ERROR)
     for one in alternatives_to(output.kernel):
         C = one.covariance(output.kernel, points, noise)
         other = _Likelihood.of(C, r)
         if other is not None:
             ratios[one] = other.log_density - given.log_density
-        if other is None or _expected(C, other, given) < log(
-            len(ALTERNATIVES) / CALIBRATION_ERROR
-        ):
+        if other is None or _expected(C, other, given) < enough:
             unseen.append(one.name)
     best = max(ratios, key=lambda one: ratios[one])
     together = torch.tensor([value for one, value in ratios.items() if one is not AS_GIVEN])
-    # weights stay the same where an alternative is left out, so the mean stays below a martingale
+    # weights stay the same if an alternative is left out, so the mean stays below a martingale
     evidence = float(together.logsumexp(dim=0)) - log(len(ALTERNATIVES))
     return evidence, None if best is AS_GIVEN else best, tuple(unseen)
 
 
 def _expected(C: Float[Tensor, "t t"], other: _Likelihood, given: _Likelihood) -> float:
-    """The log likelihood ratio on average, were the alternative true: KL(other, given)."""
+    """The mean log likelihood ratio if the alternative is true: KL(other, given)."""
     explained = float(torch.cholesky_solve(C, given.factor).diagonal().sum())
     difference = other.log_determinant - given.log_determinant
     return 0.5 * (explained - len(C) - difference)
-
-
-def _values_of(output: Output, trials: Sequence[Trial]) -> tuple[Points, Tensor, Tensor]:
-    """Inputs, values and noise variances, in the order of ``observations_of``."""
-    told = [trial for trial in trials if value_of(output, trial.values) is not None]
-    data = output.gp.data
-    noise = [trial.noise_std[output.names[0]] ** 2 for trial in told]
-    if data is not None:
-        noise = [*data.noise_variance.tolist(), *noise]
-    if not noise:
-        empty = torch.empty(0, dtype=torch.float64)
-        return empty[:, None], empty, empty
-    X, y = observations_of(output, trials)
-    return torch.from_numpy(X), torch.from_numpy(y), torch.tensor(noise, dtype=torch.float64)
-
-
-def _explain(one: OutputCalibration) -> str:
-    reason = one.verdict.partition(": ")[2]
-    return f"{reason}; {one.advice}" if reason else one.advice
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -330,13 +311,13 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 @dataclass(frozen=True)
 class Refit:
-    """New priors of some outputs, by their first names, and after how many trials."""
+    """New priors of all outputs, by their first names, and after how many trials they came."""
 
     trials: int
     priors: Mapping[str, GP]
 
     def state(self) -> dict[str, Any]:
-        """As plain values; a mean that is a function stays that of the old prior."""
+        """The refit as plain values. A mean that is a function stays that of the old prior."""
         for name, gp in self.priors.items():
             if not is_written(gp.kernel):
                 raise ValueError(
@@ -354,25 +335,25 @@ class Refit:
     @classmethod
     def read(cls, state: Mapping[str, Any], outputs: Sequence[Output]) -> "Refit":
         old = {output.names[0]: output.gp for output in outputs}
-        return cls(
-            state["trials"],
-            {
-                name: replace(
-                    old[name], kernel=read_kernel(prior["kernel"]), noise_std=prior["noise_std"]
-                )
-                for name, prior in state["priors"].items()
-            },
-        )
+        priors = {
+            name: replace(
+                old[name], kernel=read_kernel(prior["kernel"]), noise_std=prior["noise_std"]
+            )
+            for name, prior in state["priors"].items()
+        }
+        return cls(state["trials"], priors)
 
 
 def fit_again(output: Output, trials: Sequence[Trial]) -> GP:
     """The prior under which all values of an output are most likely, with the same mean.
 
-    Noise never shrinks: where the fit finds less than was stated, the stated one is kept and the
-    rest is fitted beside it, since too little noise makes bounds too narrow to be safe.
+    Too little noise makes bounds too narrow to be safe, so the noise never shrinks: if the fit
+    finds less than was stated, the stated noise is kept and the rest is fitted beside it.
     """
-    X, y = observations_of(output, trials)
+    X, y, _ = observations_of(output, trials)
     gp = output.gp
+    if not len(y):
+        raise ValueError(f"nothing was told of {output.names[0]!r} yet, so nothing can be fitted.")
     found = GP.fit(X, y, gp.kernel, mean=gp.mean)
     if found.noise_std < gp.noise_std:
         found = GP.fit(X, y, gp.kernel, mean=gp.mean, noise_std=gp.noise_std)
@@ -381,19 +362,21 @@ def fit_again(output: Output, trials: Sequence[Trial]) -> GP:
 
 def observations_of(
     output: Output, trials: Sequence[Trial]
-) -> tuple[Float[np.ndarray, "t d"], Float[np.ndarray, " t"]]:
-    """All inputs and values, those that the prior brought along first."""
-    inputs, values = [], []
-    if output.gp.data is not None:
-        inputs, values = list(output.gp.data.points.numpy()), output.gp.data.y.tolist()
+) -> tuple[Float[np.ndarray, "t d"], Float[np.ndarray, " t"], Float[np.ndarray, " t"]]:
+    """All inputs, values and noise variances. Those that the prior brought along come first."""
+    inputs, values, noise = [], [], []
+    data = output.gp.data
+    if data is not None:
+        inputs = list(data.points.numpy())
+        values, noise = data.y.tolist(), data.noise_variance.tolist()
     for trial in trials:
-        value = value_of(output, trial.values)
+        value = output.value_in(trial.values)
         if value is not None:
             inputs.append(trial.x)
             values.append(value)
-    if not values:
-        raise ValueError(f"nothing was told of {output.names[0]!r} yet, so nothing can be fitted.")
-    return np.array(inputs), np.array(values)
+            noise.append(trial.noise_std[output.names[0]] ** 2)
+    where = np.array(inputs) if inputs else np.empty((0, 1))
+    return where, np.array(values), np.array(noise)
 
 
 def describe_refit(old: GP, new: GP, name: str) -> str:

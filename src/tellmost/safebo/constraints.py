@@ -1,8 +1,7 @@
-"""What a safe point must satisfy: limits of unknown functions, each in its own unit."""
+"""What a safe point must satisfy: limits of unknown functions, and their Lipschitz constants."""
 
 from dataclasses import KW_ONLY, dataclass
-from math import isfinite
-from typing import Any
+from math import inf, isfinite
 
 import torch
 from torch import Tensor
@@ -21,9 +20,9 @@ value right at the limit is measured as one in 1.3 of 1,000 cases."""
 
 @dataclass(frozen=True)
 class Lipschitz:
-    """f(x) and f(z) differ by at most ``constant`` times their distance; norm 1 or 2.
+    """f(x) and f(z) differ by at most ``constant`` times their distance in a norm, 1 or 2.
 
-    Contexts are inputs too, and count in the distance.
+    Contexts are inputs too, so they count in the distance.
     """
 
     constant: float
@@ -35,7 +34,7 @@ class Lipschitz:
             raise ValueError(f"Lipschitz(norm) must be 1 or 2; got {self.norm!r}.")
 
     def distances(self, x: Points, z: Points) -> Float[Tensor, "n m"]:
-        """Exact to the last digits: a distance that is too short would call too much safe."""
+        """All distances, exact to the last digits. One that is too short would be dangerous."""
         exact = "donot_use_mm_for_euclid_dist"
         return torch.cdist(x, z, p=float(self.norm), compute_mode=exact)
 
@@ -46,7 +45,7 @@ class Lipschitz:
         where: Points,
         values: Float[Tensor, " z"],
     ) -> Float[Tensor, " n"]:
-        r"""A lower bound by what is known elsewhere: the values l(z) at Z.
+        r"""A lower bound l at the points, raised by its values at other points Z.
 
         .. math:: \max\big(l(x), \max_{z \in Z} l(z) - L \|x - z\|\big)
         """
@@ -64,17 +63,17 @@ class Lipschitz:
 class Constraint:
     """A function that must stay above, below or between limits, and what is believed about it.
 
-    ``gp`` may be the objective's own, or that of another constraint: one function then serves as
-    both, and is told once. A told value violates the constraint if it lies beyond the limit by
-    more than ``violation_z`` standard deviations of its noise, since a safe value can be measured
-    as unsafe; with ``critical=True`` any value beyond does.
+    ``gp`` may be the objective's own, or that of another constraint. Then one function serves as
+    both, and its value is told once. A safe value can be measured as unsafe, so a told value
+    violates the constraint only if it lies beyond the limit by more than ``violation_z`` standard
+    deviations of its noise. With ``critical=True`` any value beyond the limit violates it.
     """
 
     gp: GP
     _: KW_ONLY
     at_least: float | None = None
     at_most: float | None = None
-    lipschitz: float | Lipschitz | None = None  # a number: of the Euclidean norm
+    lipschitz: float | Lipschitz | None = None  # a number is a constant of the Euclidean norm
     violation_z: float = VIOLATION_Z
     critical: bool = False
 
@@ -84,17 +83,7 @@ class Constraint:
                 f"Constraint(gp) must be a tm.GP, such as tm.GP(tm.kernels.Matern(2.5)); got "
                 f"{type(self.gp).__name__}."
             )
-        for name in ("at_least", "at_most"):
-            _check_limit(getattr(self, name), name)
-        if self.at_least is None and self.at_most is None:
-            raise ValueError("Constraint must have a limit: at_least=..., at_most=..., or both.")
-        low = float("-inf") if self.at_least is None else self.at_least
-        high = float("inf") if self.at_most is None else self.at_most
-        if not low < high:
-            raise ValueError(
-                f"Constraint(at_least, at_most) must leave room between them; got at_least="
-                f"{low:g} and at_most={high:g}, which nothing satisfies."
-            )
+        self._check_limits()
         if self.lipschitz is not None and not isinstance(self.lipschitz, Lipschitz):
             object.__setattr__(self, "lipschitz", Lipschitz(self.lipschitz))
         if isinstance(self.violation_z, NOT_NUMBERS) or not 0 <= self.violation_z < float("inf"):
@@ -102,8 +91,27 @@ class Constraint:
                 f"Constraint(violation_z) must be a number of at least 0; got {self.violation_z}."
             )
 
+    def _check_limits(self) -> None:
+        if self.at_least is None and self.at_most is None:
+            raise ValueError("Constraint must have a limit: at_least=..., at_most=..., or both.")
+        for name in ("at_least", "at_most"):
+            limit = getattr(self, name)
+            if limit is not None and (isinstance(limit, NOT_NUMBERS) or not isfinite(limit)):
+                raise ValueError(f"Constraint({name}) must be a finite number; got {limit!r}.")
+        low, high = self._limits
+        if not low < high:
+            raise ValueError(
+                f"Constraint(at_least, at_most) must leave room between them; got at_least="
+                f"{low:g} and at_most={high:g}, which nothing satisfies."
+            )
+
+    @property
+    def _limits(self) -> tuple[float, float]:
+        low, high = self.at_least, self.at_most
+        return -inf if low is None else low, inf if high is None else high
+
     def describe(self) -> str:
-        """All that it is made of, in one line."""
+        """Everything that the constraint is made of, in one line."""
         parts = [repr(self.gp)]
         for name in ("at_least", "at_most", "lipschitz", "violation_z", "critical"):
             if getattr(self, name) not in (None, False):
@@ -112,20 +120,16 @@ class Constraint:
 
     @property
     def slope(self) -> Lipschitz | None:
-        """The Lipschitz constant, if one is known."""
+        """The Lipschitz constant if one is known, whatever form it was given in."""
         return self.lipschitz if isinstance(self.lipschitz, Lipschitz) else None
 
     def excess(self, value: float) -> float:
-        """How far a value lies beyond the limits; 0 or less: it does not."""
-        beyond = [-torch.inf]
-        if self.at_least is not None:
-            beyond.append(self.at_least - value)
-        if self.at_most is not None:
-            beyond.append(value - self.at_most)
-        return max(beyond)
+        """How far a value lies beyond the limits. Within them this is 0 or negative."""
+        low, high = self._limits
+        return max(low - value, value - high)
 
     def is_violated(self, value: float, noise_std: float) -> bool:
-        """Beyond what noise explains, or at all if critical."""
+        """Whether a told value lies beyond the limits by more than noise explains."""
         return bool(self.excess(value) > (0.0 if self.critical else self.violation_z * noise_std))
 
 
@@ -141,14 +145,7 @@ class Side:
     def margins(
         self, lower: Float[Tensor, "*n"], upper: Float[Tensor, "*n"]
     ) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
-        """How far values between two bounds stay from the limit, at worst and at best."""
+        """How far values between two bounds stay within the limit, at worst and at best."""
         if self.is_lower:
             return lower - self.limit, upper - self.limit
         return self.limit - upper, self.limit - lower
-
-
-def _check_limit(limit: Any, name: str) -> None:
-    if limit is None:
-        return
-    if isinstance(limit, NOT_NUMBERS) or not isfinite(limit):
-        raise ValueError(f"Constraint({name}) must be a finite number; got {limit!r}.")

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,15 +11,15 @@ from tellmost.learner.arguments import check_seed
 from tellmost.posterior.gp import GP
 from tellmost.rules import Rule
 from tellmost.safebo import arguments
-from tellmost.safebo.arguments import make_model, noise_told
+from tellmost.safebo.bounds import Learned, RKHSBound, Schedule, check_confidence
 from tellmost.safebo.calibration import Calibration, Refit, calibrate, describe_refit, fit_again
-from tellmost.safebo.choice import Task, Turn
-from tellmost.safebo.confidence import Learned, RKHSBound, Schedule, check_confidence
+from tellmost.safebo.choice import SafeTask
 from tellmost.safebo.constraints import Constraint
-from tellmost.safebo.outputs import OBJECTIVE, find_output
-from tellmost.safebo.rounds import Round, Rounds
+from tellmost.safebo.outputs import OBJECTIVE, find_output, gather_outputs, gather_sides
+from tellmost.safebo.round_state import RoundState, SafeModel, describe_betas
+from tellmost.safebo.rounds import SafeRounds
 from tellmost.safebo.saving import (
-    Saved,
+    SavedState,
     check_same,
     describe_model,
     describe_task,
@@ -32,10 +31,8 @@ from tellmost.safebo.saving import (
 )
 from tellmost.safebo.snapshots import Kind, take_snapshot
 from tellmost.safebo.spaces import Search, check_space, with_context
-from tellmost.safebo.stages import Model, Seeds, describe_betas
-from tellmost.safebo.strategies import Strategy, check_strategy
-from tellmost.safebo.telling import about_breach, check_noise, check_values, judge, value_of
-from tellmost.safebo.trials import Event, Halted, History, Query, Recommendation, Trial
+from tellmost.safebo.strategies import QueryStrategy, check_strategy
+from tellmost.safebo.trials import Event, Halted, History, Query, Recommendation, Seeds, Trial
 from tellmost.shapes import Bool
 
 if TYPE_CHECKING:
@@ -64,7 +61,7 @@ class SafeOptimizer:
         beta: float | Schedule | RKHSBound | None = None,
         rule: str | Rule = "vtl",
         targets: Any = None,
-        strategy: Strategy | None = None,
+        strategy: QueryStrategy | None = None,
         search: Search | None = None,
         noise_std: Mapping[str, Any] | None = None,
         contexts: Sequence[str] | None = None,
@@ -105,35 +102,40 @@ class SafeOptimizer:
             on_violation: whether a told violation stops further asks until ``acknowledge()``.
             seed: of drawn targets, of lines, and of the points of a box.
         """
-        number = check_seed(seed)
         space = check_space(domain, names, contexts)
         declared, values = arguments.read_seeds(safe_seed, space)
         words = arguments.check_word
-        taken = *space.names, *space.contexts
-        checked = arguments.check_constraints(objective, constraints, taken)
-        self._task = Task(
+        checked = arguments.check_constraints(
+            objective, constraints, (*space.names, *space.contexts)
+        )
+        self._task = SafeTask(
             space=space,
             search=arguments.check_search(search, space),
             targets=arguments.check_safe_targets(targets),
             seeds=Seeds(tuple(declared)),
             max_step=arguments.check_max_step(max_step, space),
+            seed=check_seed(seed),
+        )
+        inside = space.sample()
+        outputs = gather_outputs(objective, checked, inside)
+        self._given = SafeModel(
+            domain=inside,
+            outputs=outputs,
+            constraints=checked,
+            sides=gather_sides(outputs, checked),
+            confidence=check_confidence(confidence, beta),
+            rule=arguments.check_safe_rule(rule, self._task.seed),
+            noise_std=arguments.check_output_noise(noise_std, outputs, space),
             is_minimized=words(direction, "direction", ("maximize", "minimize")) == "minimize",
-            seed=number,
             strategy=check_strategy(strategy, checked, is_alone=targets is None and rule == "vtl"),
         )
-        self._confidence = check_confidence(confidence, beta)
-        self._rule = arguments.check_safe_rule(rule, number)
         self._halts = words(on_violation, "on_violation", ("halt", "continue")) == "halt"
-        self._noise_std = noise_std
         self._is_halted = False
         self._log: list[Event] = []
-        self._objective = objective
-        self._constraints = checked
-        self._given = objective, dict(self._constraints)
         self._refits: list[Refit] = []
-        self._rounds = self._make_rounds()
-        unlearned = [Learned(output.names, 0, 0.0) for output in self._model.outputs]
-        self._confidence.betas(unlearned, len(self._model.sides))  # names that do not match
+        self._rounds = SafeRounds(self._task, self._given)
+        unlearned = [Learned(output.names, 0, 0.0) for output in outputs]
+        self._given.confidence.betas(unlearned, len(self._given.sides))  # names may not match
         for (row, point), told in zip(declared, values, strict=False):
             self.tell(point if row is None else row, told.pop(OBJECTIVE, None), told)
 
@@ -154,13 +156,13 @@ class SafeOptimizer:
                 f"on_violation='continue'."
             )
         space = self._task.space
-        now = space.read_context(context)
-        waiting = space.read_pending(pending, now)
-        turn = self._turn(self._rounds.at(now, [x for _, x in waiting]))
-        turn.stage.check()
-        query = turn.choose(turn.rows_of(waiting), now)
-        if space.box is not None and bool(turn.safe_rows.any()):
-            self._rounds.recommend(torch.from_numpy(turn.recommend().x))
+        context = space.read_context(context)
+        waiting = space.read_pending(pending, context)
+        now = self._rounds.at(context, [x for _, x in waiting])
+        now.state.check()
+        query = now.choose(waiting)
+        if space.box is not None and bool(now.state.safe_rows.any()):
+            self._rounds.recommend(torch.from_numpy(now.recommend().x))
         return query
 
     @torch.no_grad()
@@ -184,18 +186,24 @@ class SafeOptimizer:
             noise_std: of these values, where it is not the usual: a number, or by name.
             context: of the measurement; a Query brings its own.
         """
-        given = check_values(objective, constraints, self._constraints, failed)
-        row, point = self._task.space.read_point(x, "x")
+        space, model = self._task.space, self._model
+        given = arguments.check_values(objective, constraints, model.constraints, failed)
+        row, point = space.read_point(x, "x")
         if context is None and isinstance(x, Query):
             context = x.context
-        where = with_context(point[None], self._task.space.read_context(context))
-        outputs = self._model.outputs
-        found = {number: value_of(output, given) for number, output in enumerate(outputs)}
-        told = {number: value for number, value in found.items() if value is not None}
+        where = with_context(point[None], space.read_context(context))
+        told, outputs = {}, model.outputs
+        for number, output in enumerate(outputs):
+            value = output.value_in(given)
+            if value is not None:
+                told[number] = value
         values = {name: value for number, value in told.items() for name in outputs[number].names}
-        own = check_noise(noise_std, values)
-        noise = {number: noise_told(self._model, number, row, where, own) for number in told}
-        status, broken = judge(outputs, told, noise, self._constraints)
+        own = arguments.check_told_noise(noise_std, values)
+        noise = {}
+        for number in told:
+            std = arguments.own_noise(outputs[number], own)
+            noise[number] = model.noise_std_at(number, row, where) if std is None else std
+        status, broken = arguments.judge(outputs, told, noise, model.constraints)
         trial = Trial(
             x=where[0].numpy().copy(),
             index=row,
@@ -227,43 +235,42 @@ class SafeOptimizer:
     @torch.no_grad()
     def best(self) -> Recommendation:
         """The point known to be safe whose objective is best by its pessimistic bound."""
-        return self._turn().recommend()
+        return self._rounds.present().recommend()
 
     @property
     @torch.no_grad()
     def points(self) -> np.ndarray:
         """The points of the present round: of a finite domain its rows."""
-        stage, _ = self._rounds.present()
-        return stage.points[stage.is_candidate].numpy()
+        state = self._state
+        return state.points[state.is_candidate].numpy()
 
     @property
     @torch.no_grad()
     def safe_mask(self) -> Bool[np.ndarray, " n"]:
         """S_n: which of ``points`` satisfy all constraints for sure; seeds need not be in it."""
-        stage, _ = self._rounds.present()
-        return stage.sets.is_safe[stage.is_candidate].numpy()
+        state = self._state
+        return state.sets.is_safe[state.is_candidate].numpy()
 
     @property
     @torch.no_grad()
     def optimistic_mask(self) -> Bool[np.ndarray, " n"]:
         """Which of ``points`` may satisfy all constraints."""
-        stage, _ = self._rounds.present()
-        return stage.sets.may_be_safe[stage.is_candidate].numpy()
+        state = self._state
+        return state.sets.may_be_safe[state.is_candidate].numpy()
 
     @property
     @torch.no_grad()
     def target_mask(self) -> Bool[np.ndarray, " n"]:
         """Which of ``points`` are to be learned about now; a strategy has no use for them."""
-        turn = self._turn()
-        return turn.lesson().is_target[turn.stage.is_candidate].numpy()
+        now = self._rounds.present()
+        return now.targets().is_target[now.state.is_candidate].numpy()
 
     @torch.no_grad()
     def bounds(self, name: str = OBJECTIVE) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bound of an output at ``points``, in its unit."""
-        stage, _ = self._rounds.present()
-        number = find_output(self._model.outputs, name)
-        both = stage.bounds.lower[number], stage.bounds.upper[number]
-        lower, upper = (b[stage.is_candidate].numpy() * stage.scale(number) for b in both)
+        state, number = self._state, find_output(self._model.outputs, name)
+        both = state.bounds.lower[number], state.bounds.upper[number]
+        lower, upper = (b[state.is_candidate].numpy() * state.scale(number) for b in both)
         return lower, upper
 
     @torch.no_grad()
@@ -272,12 +279,10 @@ class SafeOptimizer:
 
         With contexts, X has them in its last columns.
         """
-        stage, _ = self._rounds.present()
-        inputs = self._task.space.read_inputs
-        points = stage.points[stage.is_candidate] if X is None else inputs(X)
-        number = find_output(self._model.outputs, name)
-        mean, variance = stage.views[number].belief.at(points)
-        scale = stage.scale(number)
+        state, number = self._state, find_output(self._model.outputs, name)
+        points = self.points if X is None else X
+        mean, variance = state.posteriors[number].belief.at(self._task.space.read_inputs(points))
+        scale = state.scale(number)
         return mean.numpy() * scale, variance.sqrt().numpy() * scale
 
     @torch.no_grad()
@@ -286,13 +291,13 @@ class SafeOptimizer:
 
         Of ``points``: in a box, those between them are not looked at.
         """
-        return self._turn().regret_bound()
+        return self._rounds.present().regret_bound()
 
     @property
     def history(self) -> History:
         """All trials, as a table."""
         names = (*self._task.space.names, *self._task.space.contexts)
-        outputs = (OBJECTIVE, *self._constraints)
+        outputs = (OBJECTIVE, *self._model.constraints)
         return History(tuple(self._rounds.trials), names, outputs)
 
     @property
@@ -309,7 +314,7 @@ class SafeOptimizer:
     @torch.no_grad()
     def restore_point(self) -> np.ndarray | None:
         """Where to return to: the trial farthest from every limit for sure, else a seed."""
-        return self._turn().restore_point()
+        return self._rounds.present().restore_point()
 
     @torch.no_grad()
     def calibration(self) -> Calibration:
@@ -335,22 +340,21 @@ class SafeOptimizer:
             by: the models, or the constraints' Lipschitz constants, as SafeOpt does.
             start: a mask or rows that are safe; None: S_n and the seeds that stand.
         """
-        return self._turn().reachable(epsilon, beta, truth, by, start)
+        return self._rounds.present().reachable(epsilon, beta, truth, by, start)
 
     @torch.no_grad()
     def plot(self, kind: Kind | None = None) -> "Figure":
         """Bands over one parameter, maps over two, or the history (extra ``plot``)."""
         from tellmost.report.safe_figures import plot_snapshot
 
-        turn, restart = self._turn(), self._make_rounds
-        return plot_snapshot(take_snapshot(turn, self.history, self._constraints, kind, restart))
+        return plot_snapshot(take_snapshot(self._rounds.present(), self.history, kind))
 
     def __str__(self) -> str:
-        stage, _ = self._rounds.present()
         safe, perhaps = int(self.safe_mask.sum()), int(self.optimistic_mask.sum())
+        width = self._model.confidence.describe(self._rounds.is_kept)
         lines = [
             f"{self!r}",
-            f"  {self._confidence.describe(self._rounds.is_kept)}; beta: {describe_betas(stage)}",
+            f"  {width}; beta: {describe_betas(self._state)}",
             f"  {safe:,} of {len(self.points):,} points are known to be safe, {perhaps:,} may be",
         ]
         if safe:
@@ -363,7 +367,7 @@ class SafeOptimizer:
     def __repr__(self) -> str:
         box, rows = self._task.space.box, self._task.space.rows
         where = f"{0 if rows is None else len(rows):,} points" if box is None else repr(box)
-        verb = "minimize" if self._task.is_minimized else "maximize"
+        verb = "minimize" if self._model.is_minimized else "maximize"
         return f"SafeOptimizer: {verb} over {where}, {len(self._rounds.trials)} trials"
 
     # ---- hyper-parameters, save and resume
@@ -397,14 +401,13 @@ class SafeOptimizer:
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Become the optimizer whose state it is; made as that one was, it asks the same."""
-        mine = self._identity()
-        check_same(state, mine, list(mine))
+        check_same(state, self._identity())
         saved = read_saved(state)  # all of it, before anything is changed
-        before = self._objective, self._constraints, self._refits, self._rounds
+        before = self._refits, self._rounds
         try:
             self._replay(saved)
         except Exception as error:
-            self._objective, self._constraints, self._refits, self._rounds = before
+            self._refits, self._rounds = before
             raise ValueError(
                 f"the state is damaged, and nothing of it was taken over: {error!r}."
             ) from error
@@ -422,13 +425,13 @@ class SafeOptimizer:
     # ---- inside
 
     def _identity(self) -> dict[str, Any]:
-        return {**describe_task(self._task), **describe_model(self._model, *self._given)}
+        """What tells it from others: the arguments, with the priors from before any refit."""
+        return {**describe_task(self._task), **describe_model(self._given)}
 
-    def _replay(self, saved: Saved) -> None:
-        """From the start: all trials, and the refits between them."""
-        self._objective, self._constraints = self._given[0], dict(self._given[1])
+    def _replay(self, saved: SavedState) -> None:
+        """Go through all trials from the start, with the refits between them."""
         self._refits = []
-        self._rounds = self._make_rounds()
+        self._rounds = SafeRounds(self._task, self._given)
         refits = [Refit.read(one, self._model.outputs) for one in saved.refits]
         for number in range(len(saved.trials) + 1):
             for refit in (refit for refit in refits if refit.trials == number):
@@ -437,53 +440,28 @@ class SafeOptimizer:
                 self._rounds.add(saved.trials[number])
         self._rounds.recommended.update(saved.recommended)
         if saved.moved_to is not None:
-            self._rounds.move_to(
-                self._task.space.read_point(saved.moved_to.tolist(), "moved_to")[1]
-            )
+            point = saved.moved_to.tolist()
+            self._rounds.move_to(self._task.space.read_point(point, "moved_to")[1])
 
     def _apply(self, refit: Refit) -> None:
         self._refits.append(refit)
-        for output in self._model.outputs:
-            gp = refit.priors[output.names[0]]
-            if OBJECTIVE in output.names:
-                self._objective = gp
-            for name in output.names:
-                if name != OBJECTIVE:
-                    self._constraints[name] = replace(self._constraints[name], gp=gp)
-        self._rounds.change_model(self._make_model())
-
-    def _make_rounds(self) -> Rounds:
-        task = self._task
-        return Rounds(self._make_model(), task.space, task.search, task.seeds, task.seed)
-
-    def _make_model(self) -> Model:
-        return make_model(
-            self._task.space,
-            self._objective,
-            self._constraints,
-            confidence=self._confidence,
-            rule=self._rule,
-            noise_std=self._noise_std,
-            is_minimized=self._task.is_minimized,
-            strategy=self._task.strategy,
-        )
+        self._rounds.change_model(self._model.with_priors(refit.priors))
 
     def _take_in(self, trial: Trial) -> None:
         self._rounds.add(trial)
         if trial.status == "violated":
             self._is_halted = self._halts
         if trial.status != "safe":
-            kind = {"violated": "violation", "marginal": "marginal", "failed": "failed"}
-            self._note(kind[trial.status], about_breach(trial, self._constraints))
+            kind = "violation" if trial.status == "violated" else trial.status
+            self._note(kind, arguments.about_breach(trial, self._model.constraints))
 
     def _note(self, kind: Any, text: str) -> None:
         self._log.append(Event(len(self._rounds.trials), kind, text))
 
-    def _turn(self, now: Round | None = None) -> Turn:
-        """As things are now, or at the stage of a round."""
-        stage, layout = self._rounds.present() if now is None else now
-        return Turn(self._task, stage, layout, self._rounds.trials, self._rounds.last_point)
+    @property
+    def _state(self) -> RoundState:
+        return self._rounds.present().state
 
     @property
-    def _model(self) -> Model:
+    def _model(self) -> SafeModel:
         return self._rounds.model

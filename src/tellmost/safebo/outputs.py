@@ -1,30 +1,42 @@
-"""The unknown functions, each in units of its prior standard deviation.
+"""The unknown functions in units of their prior standard deviation, and what is believed of them.
 
-So the gains of outputs of different units can be added: VTL's are variances, and count in shares
-of the prior variance; those of ITL, MM-ITL and CTL do not depend on the unit anyway.
+In these units the gains of different outputs can be added: VTL's are variances, and count in
+shares of the prior variance; those of ITL, MM-ITL and CTL do not depend on the unit anyway.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf, log
 
+import torch
 from torch import Tensor
 
 from tellmost.kernels import Kernel, Scaled
 from tellmost.kernels.kernel import Points, are_same
-from tellmost.posterior.gp import GP
+from tellmost.posterior.function_tracker import FunctionTracker
+from tellmost.posterior.gp import GP, Belief
+from tellmost.posterior.problem import Observation, Problem, State, TargetState
+from tellmost.posterior.sketch import SKETCHED, Dense, Moments, Sketch
+from tellmost.rows.pool import Pool
+from tellmost.rules import Rule
+from tellmost.running.processes import Alone, Place
+from tellmost.safebo.bounds import Learned
 from tellmost.safebo.constraints import Constraint, Side
-from tellmost.shapes import Float
+from tellmost.shapes import Bool, Float, Int
 
 OBJECTIVE = "objective"
+
+READABLE = SKETCHED | {"variance", "prior_variance"}
+"""What a rule may read about the outputs."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """A function that is observed: the objective, a constraint, or both."""
+    """A function that is observed: the objective, a constraint, or several of them at once."""
 
     names: tuple[str, ...]  # OBJECTIVE and the constraints that it serves
     gp: GP
-    scale: float  # the prior standard deviation, as the root of the mean variance over the domain
+    scale: float  # the prior standard deviation: the root of the mean variance over the domain
     kernel: Kernel  # of f / scale
 
     @classmethod
@@ -43,9 +55,17 @@ class Output:
         """The prior mean of f / scale."""
         return self.gp.mean_of(points) / self.scale
 
+    def value_in(self, told: Mapping[str, float]) -> float | None:
+        """Its value among told values, under any of its names; None if it was not told."""
+        values = {name: told[name] for name in self.names if name in told}
+        if len(set(values.values())) > 1:
+            which = ", ".join(f"{name} {value:g}" for name, value in values.items())
+            raise ValueError(f"one function serves as {which}: tell it once, or the same value.")
+        return next(iter(values.values()), None)
+
 
 def check_fit(name: str, gp: GP, points: Points) -> None:
-    """A kernel and data that do not suit the points would fail later, and less clearly."""
+    """Refuse a kernel or data that do not suit the points, before they fail less clearly."""
     d = points.shape[1]
     try:
         gp.kernel.block(points[:1], points[:1])
@@ -63,37 +83,42 @@ def check_fit(name: str, gp: GP, points: Points) -> None:
 
 def gather_outputs(
     objective: GP, constraints: Mapping[str, Constraint], points: Points
-) -> list[Output]:
-    """One for each prior that is not the same object as another; the objective's comes first."""
+) -> tuple[Output, ...]:
+    """An output for each prior that is not the same object as another; the objective's is first.
+
+    Outputs whose kernels are the same share one kernel object, so that what is made of it serves
+    all of them.
+    """
     served: dict[int, tuple[GP, list[str]]] = {id(objective): (objective, [OBJECTIVE])}
     for name, constraint in constraints.items():
         served.setdefault(id(constraint.gp), (constraint.gp, []))[1].append(name)
     outputs = [Output.of(tuple(names), gp, points) for gp, names in served.values()]
-    return [replace(one, kernel=_first_same(one.kernel, outputs)) for one in outputs]
+    kernels = [one.kernel for one in outputs]
+    return tuple(
+        replace(one, kernel=next(k for k in kernels if are_same(k, one.kernel))) for one in outputs
+    )
 
 
-def _first_same(kernel: Kernel, outputs: list[Output]) -> Kernel:
-    """One object for all kernels that are the same: what is made of it serves all of them."""
-    return next(one.kernel for one in outputs if are_same(one.kernel, kernel))
-
-
-def gather_sides(outputs: list[Output], constraints: Mapping[str, Constraint]) -> list[Side]:
+def gather_sides(
+    outputs: Sequence[Output], constraints: Mapping[str, Constraint]
+) -> tuple[Side, ...]:
     """All limits, in the units of their outputs."""
     sides = []
     for name, constraint in constraints.items():
-        number = next(i for i, output in enumerate(outputs) if name in output.names)
-        scale = outputs[number].scale
-        if constraint.at_least is not None:
-            sides.append(Side(name, number, True, constraint.at_least / scale))
-        if constraint.at_most is not None:
-            sides.append(Side(name, number, False, constraint.at_most / scale))
+        number = find_output(outputs, name)
+        limits = (True, constraint.at_least), (False, constraint.at_most)
+        sides += [
+            Side(name, number, is_lower, limit / outputs[number].scale)
+            for is_lower, limit in limits
+            if limit is not None
+        ]
     for number, output in enumerate(outputs):
         check_room([side for side in sides if side.output == number], output)
-    return sides
+    return tuple(sides)
 
 
 def find_output(outputs: Sequence[Output], name: str) -> int:
-    """The number of the one that serves a name."""
+    """The number of the output that serves a name."""
     for number, output in enumerate(outputs):
         if name in output.names:
             return number
@@ -101,13 +126,175 @@ def find_output(outputs: Sequence[Output], name: str) -> int:
     raise ValueError(f"there is no output {name!r}; there are {names}.")
 
 
-def check_room(sides: list[Side], output: Output) -> None:
-    """Constraints that share a function must not contradict each other."""
-    lowest = max((side.limit for side in sides if side.is_lower), default=float("-inf"))
-    highest = min((side.limit for side in sides if not side.is_lower), default=float("inf"))
+def check_room(sides: Sequence[Side], output: Output) -> None:
+    """Refuse constraints that share a function and contradict each other."""
+    lowest = max((side.limit for side in sides if side.is_lower), default=-inf)
+    highest = min((side.limit for side in sides if not side.is_lower), default=inf)
     if not lowest < highest:
         names = ", ".join(repr(side.name) for side in sides)
         raise ValueError(
             f"constraints {names} share one function, and nothing satisfies both: it is to be at "
             f"least {lowest * output.scale:g} and at most {highest * output.scale:g}."
         )
+
+
+@dataclass(frozen=True)
+class OutputValue:
+    """An observation of one output, in units of its prior standard deviation."""
+
+    row: int  # of the points of the round
+    y: float
+    noise_variance: float
+
+
+class OutputPosterior:
+    """Mean and variance of f / scale at the points of a round, and gains of observing them."""
+
+    def __init__(
+        self,
+        output: Output,
+        points: Points,
+        noise_variance: Float[Tensor, " n"],
+        values: Sequence[OutputValue],
+        moments: Moments | None,
+        rule: Rule,
+    ) -> None:
+        self.output = output
+        self.points = points
+        self.noise_variance = noise_variance  # of an observation of each row
+        self._rule = rule
+        problem = Problem(
+            kernel=output.kernel,
+            rows=Pool.of(points),
+            noise_variance=noise_variance,
+            prior_variance=output.kernel.diagonal(points),
+            place=Place.of(len(points), Alone()),
+            observed=tuple(
+                Observation(points[one.row : one.row + 1], one.noise_variance) for one in values
+            ),
+            needs=frozenset({"variance"}),
+            target_noise_variance=noise_of_targets(rule, output),
+            columns_ahead=1,
+        )
+        y = torch.tensor([one.y for one in values], dtype=torch.float64)
+        self.belief = Belief(FunctionTracker(problem), output.mean_of, y)
+        self._seen = [(one.row, one.noise_variance) for one in values]
+        self._log_noise = sum(log(noise) for _, noise in self._seen)
+        self._sketch = None if moments is None else Sketch(moments)
+        if self._sketch is not None:
+            for row, noise in self._seen:
+                self._sketch.observe(row, noise)
+
+    def observe(self, value: OutputValue) -> None:
+        row, noise = value.row, value.noise_variance
+        self.belief.observe(self.points[row : row + 1], value.y, noise)
+        self._seen.append((row, noise))
+        self._log_noise += log(noise)
+        if self._sketch is not None:
+            self._sketch.observe(row, noise)
+
+    # ---- what is believed
+
+    def mean_and_std(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+        """Mean and standard deviation at all points."""
+        mean, variance = self.belief.of_rows()
+        return mean, variance.sqrt()
+
+    def covariance(self, rows: Int[Tensor, " b"]) -> Float[Tensor, "b n"]:
+        """The covariance of f / scale between some rows and all points, given what was told."""
+        F = self._tracker.whitened_rows
+        return self.output.kernel.block(self.points[rows], self.points) - F[:, rows].T @ F
+
+    @property
+    def learned(self) -> Learned:
+        scales = self._tracker.posterior.log_scales
+        information = float(scales.sum()) - 0.5 * self._log_noise
+        return Learned(self.output.names, len(scales), information)
+
+    @property
+    def seen_rows(self) -> list[int]:
+        """The rows where it was observed."""
+        return [row for row, _ in self._seen]
+
+    def varies_as(self, other: "OutputPosterior") -> bool:
+        """Whether its variances, and so its gains, are those of another. Values do not matter."""
+        mine, its = self._tracker.problem, other._tracker.problem
+        return (
+            self.output.kernel is other.output.kernel
+            and self._seen == other._seen
+            and mine.target_noise_variance == its.target_noise_variance
+            and torch.equal(self.noise_variance, other.noise_variance)
+        )
+
+    # ---- what observations teach about targets
+
+    def gains(
+        self,
+        rows: Int[Tensor, " b"],
+        is_target: Bool[Tensor, " n"],
+        pending: Sequence[int] = (),
+        is_dense: bool = False,
+    ) -> Float[Tensor, " b"]:
+        """What observing each of these rows would teach about the targets.
+
+        ``pending`` rows count as observed: variances do not depend on what comes out. ``is_dense``
+        does without the sketch.
+        """
+        tracker, sketch = self._after(pending)
+        variance, problem = tracker.variance_of_rows, tracker.problem
+        m = int(is_target.sum())
+        weights = torch.full((m,), 1.0 / m, dtype=torch.float64)
+        targets = TargetState(variance[is_target], problem.prior_variance[is_target], weights)
+        maker = Dense(tracker) if sketch is None or is_dense else sketch
+        gains = torch.empty(len(rows), dtype=torch.float64)
+        seen = problem.target_noise_variance
+        for piece, fields in maker.fields(rows, is_target, targets, self._rule.needs, seen):
+            some = rows[piece]
+            known = {"variance": variance[some], "prior_variance": problem.prior_variance[some]}
+            noise = problem.noise_variance[some]
+            state = State(some, tracker.posterior.rank, noise, fields | known, targets)
+            gains[piece] = self._rule.gain(state)
+        return gains
+
+    @property
+    def can_be_confirmed(self) -> bool:
+        """Whether gains are sketched, and those of a few rows cost little without the sketch."""
+        return self._sketch is not None and "variance_given_targets" not in self._rule.needs
+
+    def removed(
+        self, point: Points, noise_variance: float, is_target: Bool[Tensor, " n"]
+    ) -> Float[Tensor, " m"]:
+        """By how much an observation at a point, a single row, lowers each target's variance."""
+        tracker = self._tracker
+        F = tracker.posterior.whiten(point)[:, 0]
+        s = float(tracker.kernel.diagonal(point)) - float(F.square().sum())
+        covariance = tracker.kernel.column(self.points[is_target], point)
+        covariance = covariance - (F @ tracker.whitened_rows)[is_target]
+        return covariance.square_().div_(max(s, 0.0) + noise_variance)
+
+    def about(self, is_target: Bool[Tensor, " n"], pending: Sequence[int]) -> FunctionTracker:
+        """A tracker of its own that knows the targets, for gains between the points."""
+        tracker = self._after(pending)[0] if pending else self._tracker.fork()
+        return tracker.with_targets(self.points[is_target], self._rule.needs | {"variance"})
+
+    def _after(self, pending: Sequence[int]) -> tuple[FunctionTracker, Sketch | None]:
+        if not pending:
+            return self._tracker, self._sketch
+        tracker = self._tracker.fork()
+        sketch = None if self._sketch is None else self._sketch.copy()
+        for row in pending:
+            noise = float(self.noise_variance[row])
+            tracker.observe_point(self.points[row : row + 1], noise)
+            if sketch is not None:
+                sketch.observe(row, noise)
+        return tracker, sketch
+
+    @property
+    def _tracker(self) -> FunctionTracker:
+        return self.belief.tracker
+
+
+def noise_of_targets(rule: Rule, output: Output) -> float:
+    """The noise with which a rule about y_A sees the targets; 0 for a rule that sees f."""
+    of = getattr(rule, "target_noise_variance", None)
+    return 0.0 if of is None else of(output.gp.noise_std**2) / output.scale**2

@@ -1,49 +1,43 @@
-"""The rounds of an optimization: what was told so far, and the stage of the next choice."""
+"""The rounds of an optimization: all trials, and the points that each round looks at."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
-from tellmost.safebo.spaces import Layout, Search, Space, lay_out_round, lay_out_rows
-from tellmost.safebo.stages import Model, Origin, Seeds, Stage
-from tellmost.safebo.telling import value_of
+from tellmost.safebo.choice import SafeRound, SafeTask
+from tellmost.safebo.outputs import OutputValue
+from tellmost.safebo.round_state import Layout, RoundState, SafeModel
+from tellmost.safebo.spaces import with_context
 from tellmost.safebo.trials import Trial
-from tellmost.safebo.views import Seen
-from tellmost.shapes import Float
-
-Round = tuple[Stage, Layout]
+from tellmost.shapes import Bool, Float
 
 
-class Rounds:
-    """All trials, and a stage that knows them.
+class SafeRounds:
+    """All trials, and the round that follows from them.
 
-    A finite domain has one stage, which takes in each trial as it comes. In a box, and under
-    contexts, every round looks at other points, so that its stage is made anew.
+    If every round looks at the same points, one state is kept and takes in each trial as it comes.
+    In a box, and under contexts, every round looks at other points, so its state is made anew.
     """
 
-    def __init__(
-        self, model: Model, space: Space, search: Search | None, seeds: Seeds, seed: int
-    ) -> None:
+    def __init__(self, task: SafeTask, model: SafeModel) -> None:
+        self.task = task
         self.model = model
         self.trials: list[Trial] = []
         self.recommended: dict[int, Tensor] = {}  # by the number of trials then
         self.moved_to: Tensor | None = None  # where the system was brought after the last trial
-        self._space = space
-        self._search = search
-        self._seeds = seeds
-        self._seed = seed
-        self._kept: Round | None = None
-        self._latest: tuple[tuple, Round] | None = None
-        self._keep()
+        self.is_kept = task.space.box is None and not task.space.contexts
+        self._kept = self._start(self._lay_out_rows()) if self.is_kept else None
+        self._latest: tuple[tuple[Any, ...], RoundState] | None = None
 
-    def change_model(self, model: Model) -> None:
-        """Other priors: bounds of earlier rounds do not count any more.
+    def change_model(self, model: SafeModel) -> None:
+        """Take other priors. The bounds of earlier rounds do not count any more.
 
-        Values told with the noise of the prior take on that of the new one.
+        Values that were told with the noise of the old prior take on that of the new one.
         """
         pairs = list(zip(self.model.outputs, model.outputs, strict=True))
         for number, trial in enumerate(self.trials):
@@ -54,127 +48,159 @@ class Rounds:
             self.trials[number] = replace(trial, noise_std=noise_std)
         self.model = model
         self._latest = None
-        self._keep()
-
-    def _keep(self) -> None:
-        """Where every round looks at the same points: a stage that is there from the start."""
         if self.is_kept:
-            self._kept = self._make(self._lay_out_rows(), is_kept=True)
+            self._kept = self._start(self._lay_out_rows())
 
     def add(self, trial: Trial) -> None:
         if self._kept is not None:
-            stage, layout = self._kept
             assert trial.index is not None
-            stage.observe(self._seen_in(trial, trial.index))
-            self._kept = stage, replace(layout, trials=(*layout.trials, trial.index))
+            self._kept.observe(trial.index, self._values_in(trial, trial.index))
         self.trials.append(trial)
         self.moved_to = None
 
     def recommend(self, x: Float[Tensor, " d"]) -> None:
-        """Keep what is the best now, to look at it in later rounds too."""
+        """Keep what is the best now, so that later rounds look at it too."""
         self.recommended[len(self.trials)] = x
 
     def move_to(self, x: Float[Tensor, " d"] | None) -> None:
-        """The system was brought to another point: rounds start from there."""
+        """The system was brought to another point, so rounds start from there."""
         self.moved_to = x
         self._latest = None
 
-    @property
-    def is_kept(self) -> bool:
-        """Whether every round looks at the same points."""
-        return self._space.box is None and not self._space.contexts
-
-    def present(self) -> Round:
-        """The latest round, as far as nothing was told since; else a new one."""
-        if not self.is_kept and self._latest is not None:
-            (time, *_), latest = self._latest
-            if time == len(self.trials):
-                return latest
-        context = torch.zeros(len(self._space.contexts), dtype=torch.float64)
-        if self.trials and self._space.contexts:
-            context = torch.from_numpy(self.trials[-1].x[self._space.dimension :])
+    def present(self) -> SafeRound:
+        """The latest round if nothing was told since, else a new one."""
+        space = self.task.space
+        if self._latest is not None and self._latest[0][0] == len(self.trials):
+            return self._round(self._latest[1])
+        context = torch.zeros(len(space.contexts), dtype=torch.float64)
+        if self.trials and space.contexts:
+            context = torch.from_numpy(self.trials[-1].x[space.dimension :])
         return self.at(context, [])
 
-    def at(self, context: Float[Tensor, " c"], pending: Sequence[Tensor]) -> Round:
+    def at(self, context: Float[Tensor, " c"], pending: Sequence[Tensor]) -> SafeRound:
         """The round under a context, with points that are still waited for."""
         if self._kept is not None:
-            return self._kept
+            return self._round(self._kept)
         key = len(self.trials), tuple(context.tolist()), tuple(tuple(x.tolist()) for x in pending)
         if self._latest is None or self._latest[0] != key:
-            layout = self._lay_out(context, pending)
-            self._latest = key, self._make(layout, is_kept=False)
-        return self._latest[1]
+            self._latest = key, self._start(self._lay_out(context, pending))
+        return self._round(self._latest[1])
+
+    def _round(self, state: RoundState) -> SafeRound:
+        return SafeRound(self.task, state, self.trials, self._last_point)
 
     @property
-    def last_point(self) -> Float[Tensor, " d"] | None:
+    def _last_point(self) -> Float[Tensor, " d"] | None:
         """Where the system stands: what was set last, or a seed."""
         if self.moved_to is not None:
             return self.moved_to
         if self.trials:
-            return torch.from_numpy(self.trials[-1].x[: self._space.dimension])
-        return self._seeds.points[0] if self._seeds.points else None
+            return torch.from_numpy(self.trials[-1].x[: self.task.space.dimension])
+        return self.task.seeds.points[0] if self.task.seeds.points else None
 
-    def _make(self, layout: Layout, *, is_kept: bool) -> Round:
-        seen = [self._seen(number, layout) for number in range(len(self.model.outputs))]
-        origin = Origin(layout.seeds, is_first=is_kept and not self.trials)
-        points, is_candidate = layout.points, layout.is_candidate
-        stage = self.model.stage(points, is_candidate, seen, is_kept=is_kept, origin=origin)
-        return stage, layout
+    # ---- the points of a round
 
     def _lay_out_rows(self) -> Layout:
-        assert self._space.rows is not None
-        layout = lay_out_rows(self._space.rows, self._seeds.rows, self._data_points())
-        rows = [trial.index for trial in self.trials]
-        return replace(layout, trials=tuple(row for row in rows if row is not None))
+        """A finite domain: its rows, and behind them the places where the priors have data."""
+        assert self.task.space.rows is not None
+        together = _Rows()
+        together.add(self.task.space.rows, True)
+        data = tuple(together.add(points, False) for points in self._data_points())
+        rows = tuple(trial.index for trial in self.trials if trial.index is not None)
+        points, is_candidate = together.together()
+        seeds = tuple(self.task.seeds.rows)
+        return Layout(points, is_candidate, seeds, rows, data, (), is_kept=True)
 
     def _lay_out(self, context: Float[Tensor, " c"], pending: Sequence[Tensor]) -> Layout:
-        time = len(self.trials)
-        return lay_out_round(
-            self._space,
-            self._searched(),
-            context,
-            seeds=self._seeds.declared,
-            trials=[torch.from_numpy(trial.x) for trial in self.trials],
-            extra=[x for then, x in self.recommended.items() if then < time],
-            data=self._data_points(),
-            pending=pending,
+        """A box, or a domain under a context: what is searched, and where something is known.
+
+        Trials come with the context that they had. What they set may be asked for under the
+        present context too. The seeds of a domain are rows of it, which come first.
+        """
+        space, seeds, time = self.task.space, self.task.seeds, len(self.trials)
+        d, width = space.dimension, space.dimension + len(space.contexts)
+        together = _Rows()
+        together.add(with_context(self._searched(), context), True)
+        of_seeds = tuple(seeds.rows)
+        if space.box is not None:
+            of_seeds = together.add(with_context(_stack(seeds.points, d), context), True)
+        known = _stack([torch.from_numpy(trial.x) for trial in self.trials], width)
+        of_trials = together.add(known, not len(context))
+        if len(context) and space.box is not None:
+            together.add(with_context(known[:, :d], context), True)
+        extra = [x for then, x in self.recommended.items() if then < time]
+        together.add(with_context(_stack(extra, d), context), True)
+        of_data = tuple(together.add(points, False) for points in self._data_points())
+        of_pending = together.add(_stack(pending, width), False)
+        points, is_candidate = together.together()
+        return Layout(
+            points, is_candidate, of_seeds, of_trials, of_data, of_pending, is_kept=False
         )
 
     def _searched(self) -> Points:
-        box = self._space.box
-        if box is None or self._search is None:
-            assert self._space.rows is not None
-            return self._space.rows
-        through = self.last_point
+        """The points that the search names in this round, or all of a finite domain."""
+        box = self.task.space.box
+        if box is None or self.task.search is None:
+            assert self.task.space.rows is not None
+            return self.task.space.rows
+        through = self._last_point
         through = box.corners().mean(dim=0) if through is None else through
-        generator = np.random.default_rng([self._seed, len(self.trials)])
-        return self._search.points(box, through, self._seed, generator)
+        generator = np.random.default_rng([self.task.seed, len(self.trials)])
+        return self.task.search.points(box, through, self.task.seed, generator)
 
     def _data_points(self) -> list[Points]:
-        width = self._space.dimension + len(self._space.contexts)
+        width = self.task.space.dimension + len(self.task.space.contexts)
         empty = torch.empty(0, width, dtype=torch.float64)
         datas = [output.gp.data for output in self.model.outputs]
         return [empty if data is None else data.points.to(empty) for data in datas]
 
-    def _seen(self, number: int, layout: Layout) -> list[Seen]:
-        """What an output was observed to be, the data of its prior first."""
-        output = self.model.outputs[number]
-        seen = []
-        if output.gp.data is not None:
-            y, variance = output.gp.data.y / output.scale, output.gp.data.noise_variance
-            parts = zip(layout.data[number], y, variance / output.scale**2, strict=True)
-            seen = [Seen(row, float(one), float(noise)) for row, one, noise in parts]
-        for row, trial in zip(layout.trials, self.trials, strict=True):
-            found = self._seen_in(trial, row)
-            seen += [found[number]] if number in found else []
-        return seen
+    # ---- what was observed there
 
-    def _seen_in(self, trial: Trial, row: int) -> dict[int, Seen]:
+    def _start(self, layout: Layout) -> RoundState:
+        """The state of a round: each output knows the data of its prior, then all trials."""
+        values: list[list[OutputValue]] = []
+        for output, rows in zip(self.model.outputs, layout.data, strict=True):
+            seen, data, scale = [], output.gp.data, output.scale
+            if data is not None:
+                parts = zip(rows, data.y / scale, data.noise_variance / scale**2, strict=True)
+                seen = [OutputValue(row, float(y), float(noise)) for row, y, noise in parts]
+            values.append(seen)
+        for row, trial in zip(layout.trials, self.trials, strict=True):
+            for number, one in self._values_in(trial, row).items():
+                values[number].append(one)
+        return self.model.start(layout, values)
+
+    def _values_in(self, trial: Trial, row: int) -> dict[int, OutputValue]:
         """What a trial says of each output that was told."""
-        seen = {}
+        values = {}
         for number, output in enumerate(self.model.outputs):
-            value = value_of(output, trial.values)
+            value = output.value_in(trial.values)
             if value is not None:
                 std = trial.noise_std[output.names[0]] / output.scale
-                seen[number] = Seen(row, value / output.scale, std**2)
-        return seen
+                values[number] = OutputValue(row, value / output.scale, std**2)
+        return values
+
+
+class _Rows:
+    """Points that are put one under the other."""
+
+    def __init__(self) -> None:
+        self._points: list[Points] = []
+        self._is_candidate: list[Tensor] = []
+        self._count = 0
+
+    def add(self, points: Points, is_candidate: bool) -> tuple[int, ...]:
+        """Their row numbers."""
+        self._points.append(points)
+        self._is_candidate.append(torch.full((len(points),), is_candidate))
+        self._count += len(points)
+        return tuple(range(self._count - len(points), self._count))
+
+    def together(self) -> tuple[Points, Bool[Tensor, " n"]]:
+        return torch.cat(self._points), torch.cat(self._is_candidate)
+
+
+def _stack(points: Sequence[Tensor], width: int) -> Points:
+    if not points:
+        return torch.empty(0, width, dtype=torch.float64)
+    return torch.stack(list(points))

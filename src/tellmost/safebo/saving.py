@@ -1,12 +1,9 @@
-"""What was told, as plain values that a file can hold.
-
-What tells an optimizer from others, in plain values: a state belongs to one alone.
-"""
+"""What was told as plain values that a file can hold, and which optimizer a state belongs to."""
 
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,33 +15,16 @@ from tellmost.learner.arguments import Asked
 from tellmost.posterior.gp import GP, name_of
 from tellmost.rows.pool import Pool
 from tellmost.running.writing import written_whole
-from tellmost.safebo.choice import Task
-from tellmost.safebo.constraints import Constraint
-from tellmost.safebo.stages import Model
-from tellmost.safebo.strategies import Strategy
+from tellmost.safebo.choice import SafeTask
+from tellmost.safebo.round_state import SafeModel
 from tellmost.safebo.trials import Event, Trial
 from tellmost.shapes import Float
 
 FORMAT = "tellmost-safe-optimizer-1"
 
 
-def write_trial(trial: Trial) -> dict[str, Any]:
-    return {
-        "x": trial.x.tolist(),
-        "index": trial.index,
-        "values": dict(trial.values),
-        "noise_std": dict(trial.noise_std),
-        "status": trial.status,
-        "broken": list(trial.broken),
-    }
-
-
-def write_events(log: Sequence[Event]) -> list[dict[str, Any]]:
-    return [{"trials": one.trials, "kind": one.kind, "text": one.text} for one in log]
-
-
 @dataclass(frozen=True)
-class Saved:
+class SavedState:
     """A state that was read."""
 
     trials: tuple[Trial, ...]
@@ -55,11 +35,20 @@ class Saved:
     moved_to: Float[Tensor, " d"] | None
 
 
-def read_saved(state: Mapping[str, Any]) -> Saved:
+def write_trial(trial: Trial) -> dict[str, Any]:
+    plain = {"x": trial.x.tolist(), "values": dict(trial.values), "broken": list(trial.broken)}
+    return {**vars(trial), **plain, "noise_std": dict(trial.noise_std)}
+
+
+def write_events(log: Sequence[Event]) -> list[dict[str, Any]]:
+    return [asdict(one) for one in log]
+
+
+def read_saved(state: Mapping[str, Any]) -> SavedState:
     try:
         recommended = state["recommended"].items()
-        return Saved(
-            trials=tuple(read_trial(one) for one in state["trials"]),
+        return SavedState(
+            trials=tuple(_read_trial(one) for one in state["trials"]),
             refits=tuple(state["refits"]),
             recommended={int(t): _point(x) for t, x in recommended},
             log=tuple(Event(one["trials"], one["kind"], one["text"]) for one in state["log"]),
@@ -77,7 +66,7 @@ def _point(x: Sequence[float]) -> Float[Tensor, " d"]:
     return torch.tensor(x, dtype=torch.float64)
 
 
-def read_trial(state: Mapping[str, Any]) -> Trial:
+def _read_trial(state: Mapping[str, Any]) -> Trial:
     return Trial(
         x=np.array(state["x"], dtype=np.float64),
         index=state["index"],
@@ -88,18 +77,18 @@ def read_trial(state: Mapping[str, Any]) -> Trial:
     )
 
 
-def check_same(state: Mapping[str, Any], mine: Mapping[str, Any], names: Sequence[str]) -> None:
-    """A state belongs to an optimizer made with the same arguments."""
-    for name in names:
-        if state.get(name) != mine[name]:
+def check_same(state: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
+    """Refuse a state of an optimizer that was made with other arguments."""
+    for name, value in mine.items():
+        if state.get(name) != value:
             raise ValueError(
                 f"the state is of another optimizer: its {name} is {state.get(name)!r}, that of "
-                f"this one {mine[name]!r}. Make the optimizer with the arguments it had."
+                f"this one {value!r}. Make the optimizer with the arguments it had."
             )
 
 
 def write_state(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    """A JSON file, written whole or not at all."""
+    """Write a JSON file, whole or not at all."""
     with written_whole(Path(path)) as unfinished:
         unfinished.write_text(json.dumps(state, indent=1))
 
@@ -117,12 +106,13 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     return dict(state)
 
 
-def describe_task(task: Task) -> dict[str, Any]:
-    """Where it looks, for what, and how."""
-    space = task.space
+# ---- what tells an optimizer from others
+
+
+def describe_task(task: SafeTask) -> dict[str, Any]:
+    """Where the optimizer looks, and for what, in plain values."""
+    space, targets = task.space, task.targets
     steps = None if task.max_step is None else [str(step) for step in task.max_step.tolist()]
-    aimed = task.targets
-    targets = name_of(aimed.function) if isinstance(aimed, Asked) else repr(aimed)
     return {
         "format": FORMAT,
         "domain": repr(space.box) if space.rows is None else Pool.of(space.rows).fingerprint(),
@@ -130,49 +120,46 @@ def describe_task(task: Task) -> dict[str, Any]:
         "contexts": list(space.contexts),
         "safe_seed": [point.tolist() for point in task.seeds.points],
         "search": repr(task.search),
-        "targets": targets,
-        "strategy": None if task.strategy is None else describe_strategy(task.strategy),
+        "targets": name_of(targets.function) if isinstance(targets, Asked) else repr(targets),
         "max_step": steps,
-        "direction": "minimize" if task.is_minimized else "maximize",
         "seed": task.seed,
     }
 
 
-def describe_strategy(strategy: Strategy) -> str:
-    """As it is printed; where that is an address, its class."""
+def describe_model(model: SafeModel) -> dict[str, Any]:
+    """What it believes and how it chooses, in plain values."""
+    return {
+        "objective": _describe_prior(model.outputs[0].gp),
+        "constraints": {
+            name: f"{one.describe()} of {_describe_prior(one.gp)}"
+            for name, one in model.constraints.items()
+        },
+        "outputs": [list(output.names) for output in model.outputs],
+        "noise_std": [_describe_noise(one) for one in model.noise_std],
+        "confidence": repr(model.confidence),
+        "rule": repr(model.rule),
+        "strategy": None if model.strategy is None else _describe_strategy(model.strategy),
+        "direction": "minimize" if model.is_minimized else "maximize",
+    }
+
+
+def _describe_strategy(strategy: object) -> str:
+    """As it is printed, or its class if only an address would be printed."""
     kind = type(strategy)
     is_address = kind.__repr__ is object.__repr__
     return f"{kind.__module__}.{kind.__qualname__}" if is_address else repr(strategy)
 
 
-def describe_model(
-    model: Model, objective: GP, constraints: Mapping[str, Constraint]
-) -> dict[str, Any]:
-    """What it believes and how it learns; with the priors as they were given, before any refit."""
-    return {
-        "objective": describe_prior(objective),
-        "constraints": {
-            name: f"{one.describe()} of {describe_prior(one.gp)}"
-            for name, one in constraints.items()
-        },
-        "outputs": [list(output.names) for output in model.outputs],
-        "noise_std": [describe_noise(one) for one in model.noise_std],
-        "confidence": repr(model.confidence),
-        "rule": repr(model.rule),
-    }
-
-
-def describe_noise(noise_std: Any) -> Any:
-    """Of one output: None, a number, one per row, or a function."""
+def _describe_noise(noise_std: Any) -> Any:
+    """The noise of one output, which is None, a number, one per row, or a function."""
     if callable(noise_std):
         return name_of(noise_std)
     return Pool.of(noise_std[:, None]).fingerprint() if np.ndim(noise_std) else noise_std
 
 
-def describe_prior(gp: GP) -> str:
+def _describe_prior(gp: GP) -> str:
     """All that is printed of it, and its data."""
     if gp.data is None:
         return repr(gp)
-    data = gp.data
-    arrays = (data.points, data.y[:, None], data.noise_variance[:, None])
+    arrays = (gp.data.points, gp.data.y[:, None], gp.data.noise_variance[:, None])
     return f"{gp!r} {' '.join(Pool.of(array).fingerprint() for array in arrays)}"

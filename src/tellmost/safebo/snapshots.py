@@ -1,27 +1,28 @@
-"""What there is to show of an optimization, as values: a figure needs nothing else."""
+"""What there is to show of an optimization, as values. A figure needs nothing else."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from tellmost.safebo.choice import Turn
-from tellmost.safebo.constraints import Constraint
-from tellmost.safebo.rounds import Rounds
+from tellmost.safebo.choice import SafeRound
+from tellmost.safebo.round_state import RoundState
+from tellmost.safebo.rounds import SafeRounds
 from tellmost.safebo.trials import History, Recommendation
 from tellmost.shapes import Bool, Float
 from tellmost.targets import NoTargetsLeft
 
 Kind = Literal["bands", "map", "history"]
 KINDS = {"bands": 1, "map": 2, "history": None}
-"""How many parameters a figure takes; None: any number."""
+"""How many parameters a figure takes; None stands for any number."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One output at the points, in its unit, and the limits that it has to keep."""
+    """Mean and bounds of one output at the points, in its unit, and the limits it has to keep."""
 
     names: tuple[str, ...]
     mean: Float[np.ndarray, " n"]
@@ -37,7 +38,7 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """An optimizer as it stands."""
+    """What an optimizer knows now."""
 
     kind: Kind
     points: Float[np.ndarray, "n d"]  # without the context
@@ -54,7 +55,7 @@ class Snapshot:
 
 
 def choose_kind(kind: Any, dimension: int) -> Kind:
-    """The one that was asked for, or what suits the number of parameters."""
+    """The kind that was asked for, or the one that suits the number of parameters."""
     if kind is None:
         return {1: "bands", 2: "map"}.get(dimension, "history")  # type: ignore[return-value]
     if kind not in KINDS:
@@ -67,63 +68,54 @@ def choose_kind(kind: Any, dimension: int) -> Kind:
     return kind
 
 
-def take_snapshot(
-    turn: Turn,
-    history: History,
-    constraints: Mapping[str, Constraint],
-    kind: Any,
-    restart: Callable[[], Rounds],
-) -> Snapshot:
-    """``restart`` gives rounds of the present priors in which nothing was told yet."""
-    stage, space = turn.stage, turn.task.space
+def take_snapshot(now: SafeRound, history: History, kind: Any) -> Snapshot:
+    """What there is to show of the present round."""
+    state, space = now.state, now.task.space
     shown = choose_kind(kind, space.dimension)
-    rows, d = stage.is_candidate, space.dimension
-    now = stage.points[rows][0, d:].tolist()
+    rows = state.is_candidate
     return Snapshot(
         kind=shown,
-        points=stage.points[rows, :d].numpy(),
+        points=state.points[rows, : space.dimension].numpy(),
         names=space.names,
-        context=dict(zip(space.contexts, now, strict=True)),
-        curves=tuple(_curve(turn, i, constraints) for i in range(len(stage.model.outputs))),
-        is_safe=stage.sets.is_safe[rows].numpy(),
-        may_be_safe=stage.sets.may_be_safe[rows].numpy(),
-        is_target=_targets(turn),
+        context=dict(zip(space.contexts, now.context.tolist(), strict=True)),
+        curves=tuple(_curve(state, number) for number in range(len(state.model.outputs))),
+        is_safe=state.sets.is_safe[rows].numpy(),
+        may_be_safe=state.sets.may_be_safe[rows].numpy(),
+        is_target=_targets(now)[rows].numpy(),
         history=history,
-        best=turn.recommend() if bool(turn.safe_rows.any()) else None,
-        is_minimized=turn.task.is_minimized,
-        best_bounds=_retrace(turn, restart()) if shown == "history" else (),
+        best=now.recommend() if bool(state.safe_rows.any()) else None,
+        is_minimized=state.model.is_minimized,
+        best_bounds=_retrace(now) if shown == "history" else (),
     )
 
 
-def _curve(turn: Turn, number: int, constraints: Mapping[str, Constraint]) -> Curve:
-    stage, rows, scale = turn.stage, turn.stage.is_candidate, turn.stage.scale(number)
-    names = stage.model.outputs[number].names
+def _curve(state: RoundState, number: int) -> Curve:
+    rows, scale, constraints = state.is_candidate, state.scale(number), state.model.constraints
+    names = state.model.outputs[number].names
     limits = [constraints[name] for name in names if name in constraints]
     return Curve(
         names,
-        mean=stage.mean[number, rows].numpy() * scale,
-        lower=stage.bounds.lower[number, rows].numpy() * scale,
-        upper=stage.bounds.upper[number, rows].numpy() * scale,
+        mean=state.mean[number, rows].numpy() * scale,
+        lower=state.bounds.lower[number, rows].numpy() * scale,
+        upper=state.bounds.upper[number, rows].numpy() * scale,
         at_least=tuple(one.at_least for one in limits if one.at_least is not None),
         at_most=tuple(one.at_most for one in limits if one.at_most is not None),
     )
 
 
-def _targets(turn: Turn) -> Bool[np.ndarray, " n"]:
-    rows = turn.stage.is_candidate
+def _targets(now: SafeRound) -> Bool[Tensor, " n"]:
     try:
-        return turn.lesson().is_target[rows].numpy()
+        return now.targets().is_target
     except NoTargetsLeft:
-        return torch.zeros_like(rows[rows]).numpy()
+        return torch.zeros_like(now.state.is_candidate)
 
 
-def _retrace(turn: Turn, rounds: Rounds) -> tuple[float, ...]:
-    """The rounds again, from the start; under the present priors, where these were fitted."""
-    bounds = []
-    for trial in turn.trials:
+def _retrace(now: SafeRound) -> tuple[float, ...]:
+    """The best bound after each trial, from the start and under the present priors."""
+    rounds, bounds = SafeRounds(now.task, now.state.model), []
+    for trial in now.trials:
         rounds.add(trial)
-        stage, layout = rounds.present()
-        now = Turn(turn.task, stage, layout, rounds.trials, rounds.last_point)
-        is_open = bool(now.safe_rows.any())
-        bounds.append(now.recommend().bound if is_open else float("nan"))
+        then = rounds.present()
+        is_open = bool(then.state.safe_rows.any())
+        bounds.append(then.recommend().bound if is_open else float("nan"))
     return tuple(bounds)

@@ -1,11 +1,7 @@
-"""What may be set, what is given, and how points are written down by the user.
+"""What may be set and what is given, how the user writes points down, and where in a box to look.
 
-Which points a round looks at: what may be asked for, and where something is known already.
-
-Where in a box a round looks: along a line, or everywhere a little.
-
-Kirschner et al. 2019 (LineBO): a line through the last point, along an axis or in any direction,
-is searched finely. What was observed and what was recommended is always looked at too.
+Kirschner et al. 2019 (LineBO) search a line through the last point finely, along an axis or in any
+direction. What was observed and what was recommended is always looked at too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,18 +16,18 @@ from tellmost.kernels.kernel import Points
 from tellmost.numerics import SOBOL_POINTS
 from tellmost.rows.checks import check_rows
 from tellmost.rows.sources import read_array
-from tellmost.safebo.trials import Query, parameter_names
-from tellmost.shapes import Bool, Float, Int
+from tellmost.safebo.trials import Located, Query
+from tellmost.shapes import Float
 from tellmost.targets.box import Box, check_names
 
 SAME_ROW = 1e-9
-"""Share of the domain's extent within which a point is taken for a row of it: rounding of numbers
-that were written down with all their digits."""
+"""Share of the domain's extent within which a point is taken for a row of it: the rounding of
+numbers that were written down with all their digits."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """A finite set of points or a box, and the names of contexts, which cannot be chosen."""
+    """A finite set of points or a box, and the contexts, which are observed but not chosen."""
 
     rows: Float[Tensor, "n d"] | None
     box: Box | None
@@ -51,13 +47,19 @@ class Space:
         spread = self.rows.amax(dim=0) - self.rows.amin(dim=0)
         return spread.where(spread > 0, 1.0)
 
-    def read_point(self, x: Any, name: str) -> tuple[int | None, Float[Tensor, " d"]]:
+    def sample(self) -> Points:
+        """Points that stand for the domain, as the models see them, where contexts are 0."""
+        inside = self.rows if self.box is None else self.box.sobol(SOBOL_POINTS, 0)
+        assert inside is not None
+        return with_context(inside, torch.zeros(len(self.contexts), dtype=torch.float64))
+
+    def read_point(self, x: Any, name: str) -> Located:
         """A point of the domain, and its row if the domain is finite."""
         if isinstance(x, Query):
             x = x.x if x.index is None else x.index
         if isinstance(x, bool | np.bool_):
             raise TypeError(f"{name} must be a point or a row of the domain; got {x!r}.")
-        if isinstance(x, int | np.integer) and not isinstance(x, bool):
+        if isinstance(x, int | np.integer):
             return self._read_row(int(x), name)
         point = self._read_numbers(x, name, self.names)
         if self.box is not None:
@@ -66,7 +68,7 @@ class Space:
             return None, point
         return self._find_row(point, name)
 
-    def read_points(self, points: Any, name: str) -> list[tuple[int | None, Tensor]]:
+    def read_points(self, points: Any, name: str) -> list[Located]:
         """Several points: a list of whatever ``read_point`` takes, or an (n, d) array."""
         if isinstance(points, Query | Mapping):
             return [self.read_point(points, name)]
@@ -77,7 +79,7 @@ class Space:
         return [self.read_point(point, name) for point in points]
 
     def _is_one_point(self, points: Sequence[Any]) -> bool:
-        """Numbers that are neither rows of the domain nor points of a single parameter."""
+        """Whether numbers are neither rows of the domain nor points of a single parameter."""
         are_numbers = all(isinstance(one, int | float | np.number) for one in points)
         if not (are_numbers and len(points)):
             return False
@@ -85,7 +87,7 @@ class Space:
         return not has_rows and self.dimension > 1
 
     def check_plain(self, points: Any, name: str) -> None:
-        """Whole numbers are rows; refuse them where they might be meant as a point."""
+        """Whole numbers are rows. Refuse them where they might be meant as a point."""
         if self.rows is None or isinstance(points, Query | Mapping):
             return
         given = np.atleast_1d(np.asarray(points, dtype=object)).tolist()
@@ -93,7 +95,8 @@ class Space:
             return
         meant = [[x] for x in given] if self.dimension == 1 else [given]
         for point in (one for one in meant if len(one) == self.dimension):
-            rows = self._rows_at(torch.tensor(point, dtype=torch.float64)).tolist()
+            apart = self._distances(torch.tensor(point, dtype=torch.float64))
+            rows = (apart <= SAME_ROW).nonzero()[:, 0].tolist()
             if rows and (self.dimension > 1 or rows != point):
                 raise ValueError(
                     f"{name} {given} may be rows of the domain, or the point {point}, which is "
@@ -101,15 +104,13 @@ class Space:
                     f"points."
                 )
 
-    def _rows_at(self, point: Float[Tensor, " d"]) -> Int[Tensor, " _"]:
+    def _distances(self, point: Float[Tensor, " d"]) -> Float[Tensor, " n"]:
+        """How far the rows are from a point at most, in shares of the extents."""
         assert self.rows is not None
-        apart = ((self.rows - point) / self.width).abs().amax(dim=1)
-        return (apart <= SAME_ROW).nonzero()[:, 0]
+        return ((self.rows - point) / self.width).abs().amax(dim=1)
 
-    def read_pending(
-        self, pending: Any, now: Float[Tensor, " c"]
-    ) -> list[tuple[int | None, Tensor]]:
-        """Points that are waited for, as the models see them; a Query brings its context."""
+    def read_pending(self, pending: Any, now: Float[Tensor, " c"]) -> list[Located]:
+        """Points that are waited for, as the models see them. A Query brings its context."""
         waiting = pending if isinstance(pending, list | tuple) else [pending]
         found = []
         for one in waiting:
@@ -156,7 +157,7 @@ class Space:
             raise ValueError(f"X must be (b, {width}) points; got shape {tuple(points.shape)}.")
         return points
 
-    def _read_row(self, row: int, name: str) -> tuple[int, Float[Tensor, " d"]]:
+    def _read_row(self, row: int, name: str) -> Located:
         if self.rows is None:
             raise TypeError(
                 f"{name} must be a point of {self.box!r}; got the whole number {row}, and a box "
@@ -168,9 +169,9 @@ class Space:
             )
         return row, self.rows[row]
 
-    def _find_row(self, point: Float[Tensor, " d"], name: str) -> tuple[int, Tensor]:
+    def _find_row(self, point: Float[Tensor, " d"], name: str) -> Located:
         assert self.rows is not None
-        apart = ((self.rows - point) / self.width).abs().amax(dim=1)
+        apart = self._distances(point)
         row = int(apart.argmin())
         if float(apart[row]) > SAME_ROW:
             raise ValueError(
@@ -181,19 +182,23 @@ class Space:
 
 
 def check_space(domain: Any, names: Sequence[str] | None, contexts: Any) -> Space:
-    """From a box or (n, d) points."""
+    """The space of a box or of (n, d) points."""
     if isinstance(domain, Box):
         if names is not None:
             raise ValueError("names belong to the Box that was given: Box(low, high, names=...).")
-        words = parameter_names(domain.names, domain.dimension)
+        words = domain.names or _numbered(domain.dimension)
         return Space(None, domain, words, _check_contexts(contexts, words))
     rows = read_array(domain, "domain")
     rows = rows[:, None] if rows.ndim == 1 else rows
     check_rows(rows, "domain")
-    given = None if names is None else check_names(names, rows.shape[1], "names")
-    words = parameter_names(given, rows.shape[1])
+    d = rows.shape[1]
+    words = _numbered(d) if names is None else check_names(names, d, "names")
     own = rows.to(torch.float64, copy=True)  # the caller may go on to change the array
     return Space(own, None, words, _check_contexts(contexts, words))
+
+
+def _numbered(dimension: int) -> tuple[str, ...]:
+    return tuple(f"x{i}" for i in range(dimension))
 
 
 def _check_contexts(contexts: Any, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -212,99 +217,18 @@ def with_context(points: Points, context: Float[Tensor, " c"]) -> Points:
     return torch.cat([points, context.expand(len(points), -1)], dim=1)
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Points of a round, and the rows at which things are found among them."""
-
-    points: Points
-    is_candidate: Bool[Tensor, " n"]
-    seeds: tuple[int, ...]  # a row for each declared seed
-    trials: tuple[int, ...]  # a row for each trial
-    data: tuple[tuple[int, ...], ...]  # of each output, a row for each observation of its prior
-    pending: tuple[int, ...]
-
-
-class _Rows:
-    """Points that are put one under the other."""
-
-    def __init__(self) -> None:
-        self._points: list[Points] = []
-        self._is_candidate: list[Tensor] = []
-        self._count = 0
-
-    def add(self, points: Points, is_candidate: bool) -> tuple[int, ...]:
-        self._points.append(points)
-        self._is_candidate.append(torch.full((len(points),), is_candidate))
-        self._count += len(points)
-        return tuple(range(self._count - len(points), self._count))
-
-    def together(self) -> tuple[Points, Bool[Tensor, " n"]]:
-        return torch.cat(self._points), torch.cat(self._is_candidate)
-
-
-def lay_out_rows(
-    rows: Float[Tensor, "n d"], seeds: Sequence[int], data: Sequence[Points]
-) -> Layout:
-    """A finite domain: its rows, and behind them where the priors have data elsewhere."""
-    together = _Rows()
-    together.add(rows, True)
-    of_data = tuple(together.add(points, False) for points in data)
-    points, is_candidate = together.together()
-    return Layout(points, is_candidate, tuple(seeds), (), of_data, ())
-
-
-def lay_out_round(
-    space: Space,
-    searched: Points,
-    context: Float[Tensor, " c"],
-    *,
-    seeds: Sequence[tuple[int | None, Tensor]],
-    trials: Sequence[Tensor],
-    extra: Sequence[Tensor],
-    data: Sequence[Points],
-    pending: Sequence[Tensor],
-) -> Layout:
-    """A box, or a domain under a context: what is searched now, and where something is known.
-
-    Trials come with the context they had; what they set may be asked for under the present one.
-    Seeds of a domain are rows of it, which come first.
-    """
-    d, width = space.dimension, space.dimension + len(space.contexts)
-    together = _Rows()
-    together.add(with_context(searched, context), True)
-    of_seeds = tuple(row for row, _ in seeds if row is not None)
-    if space.box is not None:
-        declared = _stack([point for _, point in seeds], d)
-        of_seeds = together.add(with_context(declared, context), True)
-    known = _stack(trials, width)
-    of_trials = together.add(known, not len(context))
-    if len(context) and space.box is not None:
-        together.add(with_context(known[:, :d], context), True)
-    together.add(with_context(_stack(extra, d), context), True)
-    of_data = tuple(together.add(points, False) for points in data)
-    of_pending = together.add(_stack(pending, width), False)
-    points, is_candidate = together.together()
-    return Layout(points, is_candidate, of_seeds, of_trials, of_data, of_pending)
-
-
-def _stack(points: Sequence[Tensor], width: int) -> Points:
-    if not points:
-        return torch.empty(0, width, dtype=torch.float64)
-    return torch.stack(list(points))
-
-
 @runtime_checkable
 class Search(Protocol):
-    """The points of a round."""
+    """Says at which points of a box a round looks."""
 
     @property
     def is_refined(self) -> bool:
-        """Whether the best of them is climbed from."""
+        """Whether the round climbs from the best of these points."""
 
     def points(
         self, box: Box, through: Float[Tensor, " d"], seed: int, generator: np.random.Generator
     ) -> Float[Tensor, "n d"]:
-        """``seed`` is the same in all rounds, the generator that of this one."""
+        """The points. ``seed`` is the same in all rounds, the generator is that of this one."""
 
 
 @dataclass(frozen=True)
@@ -356,7 +280,7 @@ class RandomLines:
 
 @dataclass(frozen=True)
 class SobolSet:
-    """The same evenly spread points in every round; the best safe one is climbed from."""
+    """The same evenly spread points in every round. The round climbs from the best safe one."""
 
     count: int = SOBOL_POINTS
     is_refined: bool = True

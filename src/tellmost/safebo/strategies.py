@@ -9,31 +9,31 @@ import torch
 from torch import Tensor
 
 from tellmost.safebo.constraints import Constraint
-from tellmost.safebo.stages import Stage, Tracking
+from tellmost.safebo.round_state import RoundState, Tracking
 from tellmost.shapes import Bool, Float
 
 
 @dataclass(frozen=True)
-class Scene:
+class RoundView:
     """A round as a strategy sees it."""
 
-    stage: Stage
+    state: RoundState
     is_open: Bool[Tensor, " n"]  # the rows that may be asked for: at least one
     seed: int  # of this round: the same data give the same number
 
     @property
     def is_safe(self) -> Bool[Tensor, " n"]:
         """S_n among the rows of the domain."""
-        return self.stage.is_candidate & self.stage.sets.is_safe
+        return self.state.safe_rows
 
     @property
     def widths(self) -> Float[Tensor, " n"]:
-        """Of the widest interval of each row, in prior standard deviations."""
-        return (self.stage.bounds.upper - self.stage.bounds.lower).amax(dim=0)
+        """The width of the widest interval of each row, in prior standard deviations."""
+        return (self.state.bounds.upper - self.state.bounds.lower).amax(dim=0)
 
     @property
     def generator(self) -> torch.Generator:
-        """For random choices of this round; starts afresh each time it is asked for."""
+        """For random choices of this round. It starts afresh each time it is asked for."""
         return torch.Generator().manual_seed(self.seed)
 
     def best_open(self, scores: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
@@ -50,32 +50,32 @@ class Choice:
 
 
 @runtime_checkable
-class Strategy(Protocol):
+class QueryStrategy(Protocol):
     """Chooses where to measure next.
 
-    The seeds that were not told yet come first, whatever the strategy. One that is ``Tracking``
-    makes a safe set of its own. With ``keeps_safe`` False all rows are open, and queries that
-    nothing proves safe have the purpose "risk".
+    The seeds that were not told yet come first, whatever the strategy. A strategy that is
+    ``Tracking`` makes a safe set of its own. If ``keeps_safe`` is False all near rows are open,
+    and queries that nothing proves safe have the purpose "risk".
     """
 
     @property
     def keeps_safe(self) -> bool:
-        """Whether it asks for points that are known to be safe alone."""
+        """Whether it asks only for points that are known to be safe."""
 
-    def choose(self, scene: Scene) -> Choice:
+    def choose(self, view: RoundView) -> Choice:
         """One of the open rows."""
 
 
 def check_strategy(
     strategy: Any, constraints: Mapping[str, Constraint], *, is_alone: bool
-) -> Strategy | None:
+) -> QueryStrategy | None:
     """``is_alone``: neither a rule nor targets were given beside it."""
     if strategy is None:
         return None
-    if isinstance(strategy, type) or not isinstance(strategy, Strategy):
+    if isinstance(strategy, type) or not isinstance(strategy, QueryStrategy):
         raise TypeError(
             f"strategy must be an object of tellmost.safebo.baselines, such as "
-            f"HeuristicSafeOpt(), or have keeps_safe and choose(scene); got {strategy!r}."
+            f"HeuristicSafeOpt(), or have keeps_safe and choose(view); got {strategy!r}."
         )
     if not is_alone:
         raise ValueError("strategy chooses in place of rule and targets: give one or the other.")
@@ -88,14 +88,14 @@ def check_strategy(
     return strategy
 
 
-def check_choice(choice: Any, is_open: Bool[Tensor, " n"], strategy: Strategy) -> Choice:
-    """A strategy of the caller's own may be wrong, and must not become dangerous by it."""
+def check_choice(choice: Any, is_open: Bool[Tensor, " n"], strategy: QueryStrategy) -> Choice:
+    """Refuse a wrong choice: a strategy of the caller's own must not become dangerous by it."""
     row: Any = getattr(choice, "row", None)
     is_number = isinstance(row, int | np.integer) and not isinstance(row, bool)
     is_row = isinstance(choice, Choice) and is_number and 0 <= row < len(is_open)
     if not is_row or not bool(is_open[row]):
         raise ValueError(
-            f"strategy {strategy!r} must choose a row of scene.is_open; it chose {choice!r}."
+            f"strategy {strategy!r} must choose a row of view.is_open; it chose {choice!r}."
         )
     if choice.purpose not in ("explore", "expand"):
         raise ValueError(

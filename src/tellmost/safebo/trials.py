@@ -1,26 +1,76 @@
-"""What was tried and what came out.
-
-Where to measure next, and why that is safe.
-
-States of affairs in which no point can be named; each says what happened and what to do.
-"""
+"""What is asked for, what was told, what is recommended, and why asking can be refused."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from torch import Tensor
 
 from tellmost.shapes import Float
 
 if TYPE_CHECKING:
     import pandas
 
+Purpose = Literal["seed", "explore", "expand", "risk"]
+"""Why a point is asked for. "seed": it was declared safe, and the bounds do not prove it, or
+nothing was told of it yet. "explore": it teaches about safe points. "expand": it teaches whether
+others are safe. "risk": nothing proves it safe; a strategy that does not keep safe chose it."""
+
 Status = Literal["safe", "marginal", "violated", "failed"]
 """Whether the told values satisfy the constraints, break them within the noise, or beyond it."""
 
 STATUS = "status"
-"""The column of the history that says so."""
+"""The column of the history that holds the status."""
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """A point to measure, with what is known about its safety."""
+
+    x: Float[np.ndarray, " d"]  # what to set, without the context
+    index: int | None  # the row of a finite domain
+    lower: Mapping[str, float]  # of each constraint's margin, in its unit; negative: not proven
+    probability_safe: float  # under the model, of this point alone, without Lipschitz constants
+    purpose: Purpose
+    names: tuple[str, ...] = ()
+    context: Float[np.ndarray, " c"] | None = None
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The values of x by name."""
+        return dict(zip(self.names, self.x.tolist(), strict=True))
+
+    def __str__(self) -> str:
+        known = "; ".join(f"{name} {low:+.3g}" for name, low in self.lower.items())
+        margins = f"; margins at least: {known}" if known else ""
+        where = _in_words(self.parameters)
+        return f"{where} ({self.purpose}; safe with {self.probability_safe:.4f}{margins})"
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendation:
+    """The best point that is known to be safe, by the pessimistic bound of its objective."""
+
+    x: Float[np.ndarray, " d"]
+    index: int | None
+    bound: float  # the objective is at least this, or at most if it is minimized
+    mean: float
+    std: float
+    names: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The values of x by name."""
+        return dict(zip(self.names, self.x.tolist(), strict=True))
+
+    def __str__(self) -> str:
+        return f"{_in_words(self.parameters)}, {self.mean:.4g} ± {self.std:.2g}"
+
+
+def _in_words(parameters: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={value:.4g}" for name, value in parameters.items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +87,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Event:
-    """Something to know of afterwards: after how many trials, and what."""
+    """Something that happened beside the trials, and after how many of them."""
 
     trials: int
     kind: Literal["violation", "marginal", "failed", "acknowledged", "refit"]
@@ -63,7 +113,7 @@ class History:
 
     @property
     def columns(self) -> dict[str, np.ndarray]:
-        """A column per parameter and output, NaN where nothing was told, and the status."""
+        """A column per parameter and output, and the status. NaN means that nothing was told."""
         xs = np.array([trial.x for trial in self.trials]).reshape(len(self), len(self.parameters))
         table: dict[str, Any] = dict(zip(self.parameters, xs.T, strict=True))
         for name in self.outputs:
@@ -72,7 +122,7 @@ class History:
         return table
 
     def to_frame(self) -> "pandas.DataFrame":
-        """The same as a pandas table."""
+        """The columns as a pandas table."""
         try:
             import pandas
         except ImportError as error:
@@ -80,59 +130,50 @@ class History:
         return pandas.DataFrame(self.columns)
 
 
-def parameter_names(names: Sequence[str] | None, dimension: int) -> tuple[str, ...]:
-    return tuple(names) if names is not None else tuple(f"x{i}" for i in range(dimension))
+Located = tuple[int | None, Tensor]
+"""A point, and before it its row if the domain is finite."""
 
 
-Purpose = Literal["seed", "explore", "expand", "risk"]
-"""A declared seed that the bounds do not prove safe, or that was not told yet; to learn about
-points that are safe; to learn whether others are; or a point that nothing proves safe, which a
-strategy chose that does not keep safe."""
+@dataclass(frozen=True)
+class Seeds:
+    """Points that the user declared safe. A seed stands until a violation is told of it.
 
+    The methods return the numbers of seeds. A trial is of a seed if it set the same parameters,
+    under whatever context.
+    """
 
-@dataclass(frozen=True, eq=False)
-class Query:
-    """A point to measure, with what is known about its safety."""
+    declared: tuple[Located, ...]
 
-    x: Float[np.ndarray, " d"]  # what to set, without the context
-    index: int | None  # the row of a finite domain
-    lower: Mapping[str, float]  # of each constraint's margin, in its unit; negative: not proven
-    probability_safe: float  # under the model, of the point alone: Lipschitz constants aside
-    purpose: Purpose
-    names: tuple[str, ...] = ()
-    context: Float[np.ndarray, " c"] | None = None
+    def standing(self, trials: Sequence[Trial]) -> list[int]:
+        """The seeds that are still taken for safe."""
+        violated = {self._place(trial) for trial in trials if trial.status == "violated"}
+        return [i for i, place in enumerate(self._places) if place not in violated]
 
-    @property
-    def parameters(self) -> dict[str, float]:
-        """x by name."""
-        return dict(zip(self.names, self.x.tolist(), strict=True))
+    def untold(self, trials: Sequence[Trial]) -> list[int]:
+        """The standing seeds of which no trial was told, not even a failed one."""
+        tried = {self._place(trial) for trial in trials}
+        return [i for i in self.standing(trials) if self._places[i] not in tried]
 
-    def __str__(self) -> str:
-        where = ", ".join(f"{name}={value:.4g}" for name, value in self.parameters.items())
-        known = "; ".join(f"{name} {low:+.3g}" for name, low in self.lower.items())
-        margins = f"; margins at least: {known}" if known else ""
-        return f"{where} ({self.purpose}; safe with {self.probability_safe:.4f}{margins})"
-
-
-@dataclass(frozen=True, eq=False)
-class Recommendation:
-    """The best point that is known to be safe, by the lower bound of its objective."""
-
-    x: Float[np.ndarray, " d"]
-    index: int | None
-    bound: float  # the objective is at least this, or at most if it is minimized
-    mean: float
-    std: float
-    names: tuple[str, ...] = ()
+    def working(self, trials: Sequence[Trial]) -> list[int]:
+        """The standing seeds whose last trial, if there was one, did not fail."""
+        last = {self._place(trial): trial.status for trial in trials}
+        return [i for i in self.standing(trials) if last.get(self._places[i]) != "failed"]
 
     @property
-    def parameters(self) -> dict[str, float]:
-        """x by name."""
-        return dict(zip(self.names, self.x.tolist(), strict=True))
+    def points(self) -> list[Float[Tensor, " d"]]:
+        return [point for _, point in self.declared]
 
-    def __str__(self) -> str:
-        where = ", ".join(f"{name}={x:.4g}" for name, x in self.parameters.items())
-        return f"{where}, {self.mean:.4g} ± {self.std:.2g}"
+    @property
+    def rows(self) -> list[int]:
+        return [row for row, _ in self.declared if row is not None]
+
+    @cached_property
+    def _places(self) -> list[tuple[float, ...]]:
+        return [tuple(point.tolist()) for point in self.points]
+
+    def _place(self, trial: Trial) -> tuple[float, ...]:
+        dimension = len(self.points[0]) if self.declared else 0
+        return tuple(trial.x[:dimension].tolist())
 
 
 class NoSafePoint(Exception):  # noqa: N818 - a state of affairs, not a mistake
@@ -144,7 +185,7 @@ class Halted(Exception):  # noqa: N818
 
 
 class MiscalibratedModel(Exception):  # noqa: N818
-    """Confidence intervals of different rounds exclude each other: the model is wrong."""
+    """Confidence intervals of different rounds exclude each other, so the model is wrong."""
 
     def __init__(
         self, name: str, point: Sequence[float], gap: float, *, has_slopes: bool = False

@@ -16,11 +16,10 @@ from tellmost.safebo.baselines import (
     SafeUCB,
     SafeUncertainty,
 )
-from tellmost.safebo.baselines.expanding import find_expanders_by_slope
-from tellmost.safebo.choice import best_row
-from tellmost.safebo.slopes import grow
-from tellmost.safebo.stages import Stage, Track
-from tellmost.safebo.strategies import Choice, Scene, Strategy
+from tellmost.safebo.baselines.expanding import find_expanders_by_slope, grow
+from tellmost.safebo.gains import best_row
+from tellmost.safebo.round_state import RoundState, Track
+from tellmost.safebo.strategies import Choice, QueryStrategy, RoundView
 from tellmost.targets import PotentialExpanders, ThompsonMaximizers
 from tellmost_reproduction.safebo.tasks import Constants
 
@@ -31,13 +30,13 @@ class ExpandersAlone:
 
     keeps_safe: ClassVar[bool] = True
 
-    def track(self, stage: Stage, before: Track | None) -> Track:
-        return grow(stage, before)
+    def track(self, state: RoundState, before: Track | None) -> Track:
+        return grow(state, before)
 
-    def choose(self, scene: Scene) -> Choice:
-        is_wanted = scene.is_open & find_expanders_by_slope(scene)
-        among = is_wanted if bool(is_wanted.any()) else scene.is_open
-        return Choice(best_row(scene.widths.where(among, -torch.inf)), "expand")
+    def choose(self, view: RoundView) -> Choice:
+        is_wanted = view.is_open & find_expanders_by_slope(view)
+        among = is_wanted if bool(is_wanted.any()) else view.is_open
+        return Choice(best_row(view.widths.where(among, -torch.inf)), "expand")
 
 
 THOMPSON = ThompsonMaximizers(K=10)
@@ -51,7 +50,7 @@ class Method:
     label: str
     rule: str = "vtl"
     targets: Any = None  # None: potential maximizers
-    strategy: Strategy | None = None
+    strategy: QueryStrategy | None = None
     lipschitz: Constants | None = None  # which constants it is given; None: it needs none
     is_extra: bool = False  # the paper does not have it
 

@@ -40,8 +40,8 @@ from tellmost.kernels import Matern, Scaled
 from tellmost.posterior.gp import GP
 from tellmost.safebo import Constraint, Lipschitz, SafeOptimizer
 from tellmost.safebo.baselines import estimate_lipschitz, steepest_slope
-from tellmost.safebo.slopes import Slopes
-from tellmost.safebo.strategies import Strategy
+from tellmost.safebo.baselines.expanding import Slopes
+from tellmost.safebo.strategies import QueryStrategy
 from tellmost.shapes import Bool, Float, Int
 from tellmost.targets.box import Box
 from tellmost_reproduction.safebo.reactor import RECIPES, make_batch
@@ -138,7 +138,7 @@ class Process:
         *,
         rule: Any = "vtl",
         targets: Any = None,
-        strategy: Strategy | None = None,
+        strategy: QueryStrategy | None = None,
         lipschitz: Constants | None = None,
         seed: int = 0,
     ) -> SafeOptimizer:

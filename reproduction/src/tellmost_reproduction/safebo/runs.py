@@ -14,7 +14,7 @@ import torch
 
 from tellmost.running.writing import written_whole
 from tellmost.safebo import MiscalibratedModel, NoSafePoint, Query, Recommendation, SafeOptimizer
-from tellmost.safebo.strategies import Strategy
+from tellmost.safebo.strategies import QueryStrategy
 from tellmost.shapes import Bool, Float, Int
 from tellmost_reproduction.safebo.methods import Method
 from tellmost_reproduction.safebo.tasks import Constants
@@ -39,7 +39,7 @@ class Challenge(Protocol):
         *,
         rule: Any,
         targets: Any,
-        strategy: Strategy | None,
+        strategy: QueryStrategy | None,
         lipschitz: Constants | None,
         seed: int,
     ) -> SafeOptimizer:

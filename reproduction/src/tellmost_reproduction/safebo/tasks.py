@@ -42,7 +42,7 @@ from torch import Tensor
 from tellmost.kernels import FeatureMap, Gaussian
 from tellmost.posterior.gp import GP
 from tellmost.safebo import Constraint, Lipschitz, SafeOptimizer
-from tellmost.safebo.strategies import Strategy
+from tellmost.safebo.strategies import QueryStrategy
 from tellmost.shapes import Bool, Float, Int
 from tellmost_reproduction.gp.settings import axis_of, grid
 
@@ -120,7 +120,7 @@ class Task:
         *,
         rule: Any = "vtl",
         targets: Any = None,
-        strategy: Strategy | None = None,
+        strategy: QueryStrategy | None = None,
         lipschitz: Constants | None = None,
         seed: int = 0,
     ) -> SafeOptimizer:

@@ -1,13 +1,24 @@
-"""What others do: ``tm.SafeOptimizer(..., strategy=HeuristicSafeOpt())``.
+"""Other methods of safe optimization: ``tm.SafeOptimizer(..., strategy=HeuristicSafeOpt())``.
 
-All share domain, models, bounds, seeds and history with the optimizer, and differ in the choice;
+All share domain, models, bounds, seeds and history with the optimizer, and differ in the choice.
 ``SafeOpt`` and ``GoOSE`` have a safe set of their own. ``EIC`` is not safe.
 """
 
-from tellmost.safebo.baselines.expanding import GoOSE, HeuristicSafeOpt, SafeOpt
-from tellmost.safebo.baselines.information import EIC, ISE, ISEBO
-from tellmost.safebo.baselines.within import SafeRandom, SafeUCB, SafeUncertainty
-from tellmost.safebo.slopes import estimate_lipschitz, steepest_slope
+from tellmost.safebo.baselines.expanding import (
+    GoOSE,
+    HeuristicSafeOpt,
+    SafeOpt,
+    estimate_lipschitz,
+    steepest_slope,
+)
+from tellmost.safebo.baselines.scoring import (
+    EIC,
+    ISE,
+    ISEBO,
+    SafeRandom,
+    SafeUCB,
+    SafeUncertainty,
+)
 
 __all__ = [
     "EIC",

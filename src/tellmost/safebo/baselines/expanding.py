@@ -1,28 +1,28 @@
-"""SafeOpt: measure what is known least among possible maximizers and expanders.
+"""Methods that grow a safe set on purpose: SafeOpt, Heuristic SafeOpt and GoOSE."""
 
-Heuristic SafeOpt: expanders by imagined observations instead of a Lipschitz constant.
-
-GoOSE: expand the safe set only towards what an optimizer without limits would try.
-"""
-
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from tellmost.kernels.kernel import Points
+from tellmost.learner.arguments import check_seed
 from tellmost.numerics import CHUNK_BYTES, TIE_TOLERANCE, nonnegative
-from tellmost.rows.checks import check_positive
-from tellmost.rows.sources import spans
-from tellmost.safebo.choice import best_row
-from tellmost.safebo.constraints import Side
-from tellmost.safebo.slopes import Slopes, grow
-from tellmost.safebo.stages import Stage, Track
-from tellmost.safebo.strategies import Choice, Scene
+from tellmost.posterior.gp import GP, root_of_covariance
+from tellmost.rows.checks import check_positive, check_rows, check_vector, check_whole
+from tellmost.rows.sources import read_array, spans
+from tellmost.safebo.bounds import SafeSets
+from tellmost.safebo.constraints import Lipschitz, Side
+from tellmost.safebo.gains import best_row
+from tellmost.safebo.round_state import RoundState, SafeModel, Track
+from tellmost.safebo.strategies import Choice, RoundView
 from tellmost.shapes import Bool, Float, Int
 
 GOOSE_EPSILON = 1e-3
-"""Width of an interval, in prior standard deviations, below which GoOSE takes it for a point: the
+"""GoOSE takes an interval narrower than this, in prior standard deviations, for a point: the
 accuracy of the paper's experiments."""
 
 
@@ -36,39 +36,44 @@ class SafeOpt:
         \;\forall i\}, \qquad
         \arg\max_{x \in M_n \cup G_n} \max_i u_{n,i}(x) - l_{n,i}(x)
 
-    Sui et al. 2015, several constraints: Berkenkamp et al. 2021; here as in Hübotter et al. 2024,
-    App. "Detailed Comparison with Prior Works". S_n is that of ``slopes.grow``: the constants are
-    those of the constraints, ``tm.Constraint(..., lipschitz=...)``. Widths are in prior standard
+    Sui et al. 2015; for several constraints Berkenkamp et al. 2021; here as in Hübotter et al.
+    2024, App. "Detailed Comparison with Prior Works". ``grow`` makes S_n by the constraints'
+    Lipschitz constants, ``tm.Constraint(..., lipschitz=...)``. Widths are in prior standard
     deviations.
     """
 
     keeps_safe: ClassVar[bool] = True
 
-    def track(self, stage: Stage, before: Track | None) -> Track:
-        return grow(stage, before)
+    def track(self, state: RoundState, before: Track | None) -> Track:
+        return grow(state, before)
 
-    def choose(self, scene: Scene) -> Choice:
-        is_maximizer = find_maximizers(scene)
-        is_wanted = scene.is_open & (is_maximizer | find_expanders_by_slope(scene))
-        among = is_wanted if bool(is_wanted.any()) else scene.is_open  # a step may forbid them
-        row = best_row(scene.widths.where(among, -torch.inf))
+    def choose(self, view: RoundView) -> Choice:
+        is_maximizer = find_maximizers(view)
+        is_wanted = is_maximizer | find_expanders_by_slope(view)
+        row = widest(view.widths, view.is_open & is_wanted, view)
         return Choice(row, "explore" if bool(is_maximizer[row]) else "expand")
 
 
-def find_expanders_by_slope(scene: Scene) -> Bool[Tensor, " n"]:
+def widest(widths: Float[Tensor, " n"], is_wanted: Bool[Tensor, " n"], view: RoundView) -> int:
+    """The widest of the wanted rows. If a step forbids all of them, the widest that is open."""
+    among = is_wanted if bool(is_wanted.any()) else view.is_open
+    return best_row(widths.where(among, -torch.inf))
+
+
+def find_expanders_by_slope(view: RoundView) -> Bool[Tensor, " n"]:
     """G_n: safe points from which an unproven one may be within reach."""
-    stage, is_safe = scene.stage, scene.is_safe
-    beyond = stage.points[stage.is_candidate & ~is_safe]
-    where, best = stage.points[is_safe], stage.sets.best[:, is_safe]
+    state, is_safe = view.state, view.is_safe
+    beyond = state.points[state.is_candidate & ~is_safe]
+    where, best = state.points[is_safe], state.sets.best[:, is_safe]
     found = torch.zeros_like(is_safe)
-    found[is_safe] = Slopes.of(stage.model).reaching(where, best, beyond)
+    found[is_safe] = Slopes.of(state.model).reaching(where, best, beyond)
     return found
 
 
-def find_maximizers(scene: Scene) -> Bool[Tensor, " n"]:
+def find_maximizers(view: RoundView) -> Bool[Tensor, " n"]:
     """Safe points that may be the best of the safe ones."""
-    lower, upper = scene.stage.rising()
-    return scene.is_safe & (upper >= lower.where(scene.is_safe, -torch.inf).max())
+    lower, upper = view.state.rising()
+    return view.is_safe & (upper >= lower.where(view.is_safe, -torch.inf).max())
 
 
 @dataclass(frozen=True)
@@ -79,57 +84,58 @@ class HeuristicSafeOpt:
 
     and :math:`M_n`, widths and choice as in ``SafeOpt``; S_n is that of the confidence bounds.
     Berkenkamp et al. 2016; Hübotter et al. 2024, App. "Detailed Comparison with Prior Works".
-    Each limit imagines the best for itself: u for a lower limit, l for an upper one. The width of
-    the imagined bounds is that of the present ones.
+    Each limit imagines the value that is best for it: u for a lower limit, l for an upper one. The
+    imagined bounds have the beta of the present ones.
     """
 
     keeps_safe: ClassVar[bool] = True
 
-    def choose(self, scene: Scene) -> Choice:
-        """Widest first: a point less wide than one that was found cannot be chosen."""
-        is_maximizer = find_maximizers(scene)
-        widths = scene.best_open(scene.widths)
-        is_known = scene.is_open & is_maximizer
+    def choose(self, view: RoundView) -> Choice:
+        """Look for expanders widest first: one less wide than a found one is never chosen."""
+        is_maximizer = find_maximizers(view)
+        widths = view.best_open(view.widths)
+        is_known = view.is_open & is_maximizer
         reached = float(widths[is_known].max()) if bool(is_known.any()) else -torch.inf
-        rows = (scene.is_open & scene.is_safe & ~is_maximizer).nonzero()[:, 0]
+        rows = (view.is_open & view.is_safe & ~is_maximizer).nonzero()[:, 0]
         rows = rows[widths[rows] >= reached * (1 - TIE_TOLERANCE)]
         by_width = widths[rows].argsort(descending=True, stable=True)
         is_wanted = is_known.clone()
-        is_wanted[self._first_expanders(scene, rows[by_width])] = True
-        among = is_wanted if bool(is_wanted.any()) else scene.is_open  # a step may forbid them
-        row = best_row(scene.widths.where(among, -torch.inf))
+        is_wanted[self._first_expanders(view, rows[by_width])] = True
+        row = widest(view.widths, is_wanted, view)
         return Choice(row, "explore" if bool(is_maximizer[row]) else "expand")
 
-    def _first_expanders(self, scene: Scene, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
-        """Those of the first block of rows that has some."""
-        for start, stop in spans(len(rows), max(CHUNK_BYTES // (8 * len(scene.is_open)), 1)):
+    def _first_expanders(self, view: RoundView, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
+        """The expanders of the first block of rows that has some."""
+        for start, stop in spans(len(rows), max(CHUNK_BYTES // (8 * len(view.is_open)), 1)):
             some = rows[start:stop]
-            found = some[find_expanders(scene.stage, some)]
+            found = some[find_expanders(view.state, some)]
             if len(found):
                 return found
         return rows[:0]
 
 
-def find_expanders(stage: Stage, rows: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
+def find_expanders(state: RoundState, rows: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
     """Whether the safe set would have more points if a row came out as well as it may."""
-    is_row, is_kept = stage.is_candidate, torch.ones(len(rows), len(stage.points)).bool()
-    for number, side in enumerate(stage.model.sides):
-        margin = imagine_margins(stage, rows, side)
-        if stage.model.confidence.is_intersected:
-            margin = torch.maximum(margin, stage.sets.worst[number])
+    is_row, is_kept = state.is_candidate, torch.ones(len(rows), len(state.points)).bool()
+    for number, side in enumerate(state.model.sides):
+        margin = imagine_margins(state, rows, side)
+        if state.model.confidence.is_intersected:
+            margin = torch.maximum(margin, state.sets.worst[number])
         is_kept &= margin >= 0
-    return is_kept[:, is_row].sum(dim=1) > stage.sets.is_safe[is_row].sum()
+    return is_kept[:, is_row].sum(dim=1) > state.sets.is_safe[is_row].sum()
 
 
-def imagine_margins(stage: Stage, rows: Int[Tensor, " b"], side: Side) -> Float[Tensor, "b n"]:
-    """Of one limit at all points, at worst, had each row come out at its optimistic bound."""
+def imagine_margins(
+    state: RoundState, rows: Int[Tensor, " b"], side: Side
+) -> Float[Tensor, "b n"]:
+    """The pessimistic margin of a limit at all points, if each row came out as well as it may."""
     o = side.output
-    view, bounds, mean, std = stage.views[o], stage.bounds, stage.mean[o], stage.std[o]
-    hoped = bounds.upper[o, rows] if side.is_lower else bounds.lower[o, rows]
-    covariance = view.covariance(rows)
-    share = covariance / (std[rows].square() + view.noise_variance[rows])[:, None]
+    posterior, mean, std = state.posteriors[o], state.mean[o], state.std[o]
+    hoped = (state.bounds.upper if side.is_lower else state.bounds.lower)[o, rows]
+    covariance = posterior.covariance(rows)
+    share = covariance / (std[rows].square() + posterior.noise_variance[rows])[:, None]
     after = mean + share * (hoped - mean[rows])[:, None]
-    width = stage.betas[o] * nonnegative(std.square() - share * covariance).sqrt()
+    width = state.betas[o] * nonnegative(std.square() - share * covariance).sqrt()
     return side.margins(after - width, after + width)[0]
 
 
@@ -148,9 +154,9 @@ class GoOSE:
     epsilon the widest is asked for.
 
     Turchetta et al. 2019; Hübotter et al. 2024, App. "Detailed Comparison with Prior Works", which
-    has one constraint: here one x has to reach x' by all of them. Epsilon is in prior standard
-    deviations. Safe points may be goals too, where epsilon would exclude them. In a box, and under
-    contexts, every round looks at other points, so that no goal outlives a round.
+    has one constraint; here one x has to reach x' by all of them. Epsilon is in prior standard
+    deviations. Safe points may be goals too, even if epsilon would exclude them. In a box, and
+    under contexts, every round looks at other points, so no goal outlives a round.
     """
 
     _: KW_ONLY
@@ -161,62 +167,198 @@ class GoOSE:
     def __post_init__(self) -> None:
         check_positive(self.epsilon, "GoOSE(epsilon)")
 
-    def track(self, stage: Stage, before: Track | None) -> Track:
-        now = grow(stage, before)
-        if not has_begun(stage):
+    def track(self, state: RoundState, before: Track | None) -> Track:
+        now = grow(state, before)
+        if not has_begun(state):
             return now
         goal = None if before is None else before.goal
         if before is None or goal is None or bool(before.sets.is_safe[goal]):  # it was measured
-            return replace(now, goal=self._propose(stage, now))
-        stands = bool((now.sets.is_safe | self._optimistic(stage, now))[goal])
-        return replace(now, goal=goal if stands else self._propose(stage, now))
+            return replace(now, goal=self._propose(state, now))
+        stands = bool((now.sets.is_safe | self._optimistic(state, now))[goal])
+        return replace(now, goal=goal if stands else self._propose(state, now))
 
-    def choose(self, scene: Scene) -> Choice:
-        track = scene.stage.track
+    def choose(self, view: RoundView) -> Choice:
+        track = view.state.track
         assert track is not None
-        goal = self._propose(scene.stage, track) if track.goal is None else track.goal
-        if goal is not None and bool((scene.is_safe & scene.is_open)[goal]):
+        goal = self._propose(view.state, track) if track.goal is None else track.goal
+        if goal is not None and bool((view.is_safe & view.is_open)[goal]):
             return Choice(goal, "explore")
-        width = limit_widths(scene.stage)
-        is_wanted = self._immediate_expanders(scene, track, goal)
-        among = is_wanted if bool(is_wanted.any()) else scene.is_open  # a step may forbid them
-        return Choice(best_row(width.where(among, -torch.inf)), "expand")
+        is_wanted = self._immediate_expanders(view, track, goal)
+        return Choice(widest(limit_widths(view.state), is_wanted, view), "expand")
 
-    def _optimistic(self, stage: Stage, track: Track) -> Bool[Tensor, " n"]:
-        where, best = stage.points[track.sources], track.sets.best[:, track.sources]
-        reached = Slopes.of(stage.model).reached(where, best - self.epsilon, stage.points)
-        return reached & stage.is_candidate
+    def _optimistic(self, state: RoundState, track: Track) -> Bool[Tensor, " n"]:
+        where, best = state.points[track.sources], track.sets.best[:, track.sources]
+        reached = Slopes.of(state.model).reached(where, best - self.epsilon, state.points)
+        return reached & state.is_candidate
 
-    def _propose(self, stage: Stage, track: Track) -> int | None:
-        """UCB; None: nothing can be hoped to be safe."""
-        among = self._optimistic(stage, track) | (track.sets.is_safe & stage.is_candidate)
-        _, upper = stage.rising()
+    def _propose(self, state: RoundState, track: Track) -> int | None:
+        """What UCB would choose; None if nothing can be hoped to be safe."""
+        among = self._optimistic(state, track) | (track.sets.is_safe & state.is_candidate)
+        _, upper = state.rising()
         return best_row(upper.where(among, -torch.inf)) if bool(among.any()) else None
 
     def _immediate_expanders(
-        self, scene: Scene, track: Track, goal: int | None
+        self, view: RoundView, track: Track, goal: int | None
     ) -> Bool[Tensor, " n"]:
         """Wide safe points that reach the reachable target nearest to the goal."""
-        stage, slopes = scene.stage, Slopes.of(scene.stage.model)
-        is_wide = scene.is_open & scene.is_safe & (limit_widths(stage) > self.epsilon)
-        where, best = stage.points[is_wide], stage.sets.best[:, is_wide]
-        rows = (self._optimistic(stage, track) & ~scene.is_safe).nonzero()[:, 0]
-        rows = rows[slopes.reached(where, best, stage.points[rows])]
+        state, slopes = view.state, Slopes.of(view.state.model)
+        is_wide = view.is_open & view.is_safe & (limit_widths(state) > self.epsilon)
+        where, best = state.points[is_wide], state.sets.best[:, is_wide]
+        rows = (self._optimistic(state, track) & ~view.is_safe).nonzero()[:, 0]
+        rows = rows[slopes.reached(where, best, state.points[rows])]
         found = torch.zeros_like(is_wide)
         if len(rows) and goal is not None:
-            apart = (stage.points[rows] - stage.points[goal]).abs().sum(dim=1)
-            wanted = stage.points[rows[apart == apart.min()]]
+            apart = (state.points[rows] - state.points[goal]).abs().sum(dim=1)
+            wanted = state.points[rows[apart == apart.min()]]
             found[is_wide] = slopes.reaching(where, best, wanted)
         return found
 
 
-def has_begun(stage: Stage) -> bool:
-    """Whether all seeds were told: before that nothing is chosen."""
-    told = {row for view in stage.views for row in view.seen_rows}
-    return told.issuperset(stage.origin.seeds)
+def has_begun(state: RoundState) -> bool:
+    """Whether all seeds were told. Before that nothing is chosen."""
+    return seen_rows(state).issuperset(state.layout.seeds)
 
 
-def limit_widths(stage: Stage) -> Float[Tensor, " n"]:
-    """Of the widest interval of a constraint at each row."""
-    outputs = sorted({side.output for side in stage.model.sides}) or [0]
-    return (stage.bounds.upper - stage.bounds.lower)[outputs].amax(dim=0)
+def seen_rows(state: RoundState) -> set[int]:
+    """The rows where some output was observed."""
+    return {row for posterior in state.posteriors for row in posterior.seen_rows}
+
+
+def limit_widths(state: RoundState) -> Float[Tensor, " n"]:
+    """The width of the widest interval of a constraint at each row."""
+    outputs = sorted({side.output for side in state.model.sides}) or [0]
+    return (state.bounds.upper - state.bounds.lower)[outputs].amax(dim=0)
+
+
+# ---- what Lipschitz constants say
+
+
+@dataclass(frozen=True)
+class Slopes:
+    r"""The Lipschitz constants of all limits: z reaches x if it keeps every limit at x.
+
+    .. math:: m_i(z) - L_i \|x - z\| \ge 0 \quad \forall i,
+
+    where m are margins at z, pessimistic or optimistic.
+    """
+
+    each: tuple[Lipschitz, ...]
+
+    @classmethod
+    def of(cls, model: SafeModel) -> "Slopes":
+        return cls(tuple(slope for _, slope in model.slopes))
+
+    def reached(
+        self, where: Points, margins: Float[Tensor, "s z"], points: Points
+    ) -> Bool[Tensor, " n"]:
+        """Which points some z reaches."""
+        found = torch.zeros(len(points), dtype=torch.bool)
+        for _, _, reaches in self._blocks(where, margins, points):
+            found |= reaches.any(dim=0)
+        return found
+
+    def reaching(
+        self, where: Points, margins: Float[Tensor, "s z"], points: Points
+    ) -> Bool[Tensor, " z"]:
+        """Which z reach some point."""
+        found = torch.zeros(len(where), dtype=torch.bool)
+        for start, stop, reaches in self._blocks(where, margins, points):
+            found[start:stop] = reaches.any(dim=1)
+        return found
+
+    def _blocks(
+        self, where: Points, margins: Float[Tensor, "s z"], points: Points
+    ) -> Iterator[tuple[int, int, Bool[Tensor, "b n"]]]:
+        for start, stop in spans(len(where), max(CHUNK_BYTES // (8 * max(len(points), 1)), 1)):
+            reaches = torch.ones(stop - start, len(points), dtype=torch.bool)
+            for margin, slope in zip(margins[:, start:stop], self.each, strict=True):
+                apart = slope.distances(where[start:stop], points)
+                reaches &= margin[:, None] - slope.constant * apart >= 0
+            yield start, stop, reaches
+
+
+def grow(state: RoundState, before: Track | None) -> Track:
+    r"""SafeOpt's safe set: what the safe points of the round before reach by their lower bounds.
+
+    .. math:: S_n = \bigcup_{x \in S_{n-1}} \{x' : l_{n,i}(x) - L_i \|x - x'\| \ge 0 \;\forall i\}
+
+    Hübotter et al. 2024, App. "Detailed Comparison with Prior Works". S_0 is what the prior and
+    its data prove, and the set may grow from the seeds as well. If bounds are not intersected, a
+    point that was safe once counts again as soon as its bounds say so. A state that is made anew
+    each round knows no earlier set, so what was measured stands for it.
+    """
+    slopes, points = Slopes.of(state.model), state.points
+    worst = state.sets.worst
+    is_start = before is None and is_first(state)
+    proven = state.sets.is_safe & state.is_candidate
+    sources = _start(state, proven) if before is None else before.sources | before.sets.is_safe
+    if not is_start:
+        proven = slopes.reached(points[sources], worst[:, sources], points) & state.is_candidate
+    raised = [
+        slope.raise_lower(margin, points, points[sources], margin[sources])
+        for slope, margin in zip(slopes.each, worst, strict=True)
+    ]
+    margins = torch.stack(raised) if raised else worst
+    return Track(SafeSets(margins, state.sets.best, proven), sources)
+
+
+def is_first(state: RoundState) -> bool:
+    """Whether nothing was told yet, in a state that is kept for all rounds."""
+    return state.layout.is_kept and not state.layout.trials
+
+
+def _start(state: RoundState, proven: Bool[Tensor, " n"]) -> Bool[Tensor, " n"]:
+    """From where the first safe set of a state grows."""
+    measured = sorted(seen_rows(state))
+    sources = proven.clone()
+    if measured and not is_first(state):
+        sources = torch.zeros_like(proven)
+        sources[measured] = True
+    sources[list(state.layout.seeds)] = True
+    return sources
+
+
+def steepest_slope(points: Any, values: Any, *, norm: int = 2) -> Lipschitz:
+    r"""The least constant that holds for a function on a finite set of points.
+
+    .. math:: L = \max_{x \ne z} |f(x) - f(z)| / \|x - z\|
+
+    Points at the same place count once. Between the points the function may be steeper.
+    """
+    where = _read_points(points)
+    f = check_vector(values, "values", len(where), "point")
+    return Lipschitz(_steepest(where, f[None], norm), norm)
+
+
+def estimate_lipschitz(
+    gp: GP, points: Any, *, draws: int = 1, seed: int = 0, norm: int = 2
+) -> Lipschitz:
+    """The steepest slope of functions drawn from a prior at some points.
+
+    Hübotter et al. 2024 give this to SafeOpt where the constant is not known. It is no bound: the
+    unknown function can be steeper than a draw.
+    """
+    where = _read_points(points)
+    K = gp.kernel.block(where, where)
+    root = root_of_covariance(K, gp.kernel.diagonal(where))
+    generator = torch.Generator().manual_seed(check_seed(seed))
+    size = root.shape[1], check_whole(draws, "draws")
+    f = (root @ torch.randn(size, generator=generator, dtype=torch.float64)).T
+    return Lipschitz(_steepest(where, f + gp.mean_of(where), norm), norm)
+
+
+def _read_points(points: Any) -> Points:
+    where = read_array(np.asarray(points, dtype=np.float64), "points")
+    where = where[:, None] if where.ndim == 1 else where
+    check_rows(where, "points")
+    return where
+
+
+def _steepest(points: Points, values: Float[Tensor, "k n"], norm: int) -> float:
+    steepest = 0.0
+    for start, stop in spans(len(points), max(CHUNK_BYTES // (8 * len(points)), 1)):
+        apart = Lipschitz(1.0, norm).distances(points[start:stop], points)
+        for f in values:
+            slope = (f[start:stop, None] - f).abs() / apart
+            steepest = max(steepest, float(slope.where(apart > 0, 0.0).max()))
+    return steepest

@@ -29,7 +29,7 @@ import torch
 from tellmost.kernels import Matern
 from tellmost.posterior.gp import GP
 from tellmost.safebo import Constraint, CoordinateLines, Lipschitz, SafeOptimizer
-from tellmost.safebo.strategies import Strategy
+from tellmost.safebo.strategies import QueryStrategy
 from tellmost.shapes import Float
 from tellmost.targets.box import Box
 from tellmost_reproduction.safebo.quadcopter.task import SAFE_SEED, Quadcopter, fly_once
@@ -62,7 +62,7 @@ def make_optimizer(
     task: Quadcopter,
     rng: np.random.Generator,
     targets: Any = None,
-    strategy: Strategy | None = None,
+    strategy: QueryStrategy | None = None,
     lipschitz: float | None = None,
 ) -> SafeOptimizer:
     """With the paper's priors on lines through a box, told the safe seed's observations.
@@ -134,7 +134,7 @@ class Tuning:
         *,
         rule: Any = "vtl",
         targets: Any = None,
-        strategy: Strategy | None = None,
+        strategy: QueryStrategy | None = None,
         lipschitz: Constants | None = None,
         seed: int = 0,
     ) -> SafeOptimizer:

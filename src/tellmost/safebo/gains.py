@@ -1,0 +1,175 @@
+"""What a round is to learn about, and what each measurement would teach about it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tellmost.kernels.kernel import Points
+from tellmost.learner.climbing import find_starts, refine
+from tellmost.numerics import LEADERS, REFINED_STARTS, TIE_TOLERANCE
+from tellmost.safebo.round_state import RoundState
+from tellmost.safebo.trials import Purpose
+from tellmost.shapes import Bool, Float, Int
+from tellmost.targets import Known, NoTargetsLeft, Targets
+from tellmost.targets.box import Box
+
+SKETCH_BAND = 1e-3
+"""Rows whose sketched gain is within this share of the best are scored again without a sketch, so
+that its error chooses neither between them nor between ties."""
+
+SAFE_BISECTIONS = 20
+"""Halvings of the way back from a point that is not safe: to a millionth of its length."""
+
+
+Allowed = Callable[[Points], Bool[Tensor, " b"]]
+"""Whether points anywhere may be asked for."""
+
+
+@dataclass(frozen=True)
+class RoundTargets:
+    """What a round is to learn about: targets among its rows, and some of the outputs."""
+
+    state: RoundState
+    is_target: Bool[Tensor, " n"]
+    outputs: tuple[int, ...]
+
+    @classmethod
+    def of(cls, targets: Targets, known: Known, state: RoundState) -> "RoundTargets":
+        answer: Any = targets.choose(known)
+        mask = torch.as_tensor(np.asarray(answer))
+        if mask.dtype != torch.bool or mask.shape != (len(known.points),):
+            raise ValueError(
+                f"targets of a SafeOptimizer must be a mask over the points of the round, "
+                f"({len(known.points)},) of bool; got {mask.dtype} of shape {tuple(mask.shape)}."
+            )
+        if not bool(mask.any()):
+            raise NoTargetsLeft(
+                "no point belongs to the targets any more: nothing is left to learn about."
+            )
+        outputs = list(range(len(state.posteriors)))
+        if not getattr(targets, "about_objective", True):
+            outputs = sorted({side.output for side in state.model.sides})
+        is_target = torch.zeros_like(state.is_candidate)
+        is_target[state.is_candidate] = mask
+        return cls(state, is_target, tuple(outputs))
+
+    def gains(self, is_open: Bool[Tensor, " n"], pending: Sequence[int]) -> Float[Tensor, " n"]:
+        """The gains of the open rows, summed over outputs; -inf where a row is not open."""
+        rows = is_open.nonzero()[:, 0]
+        gains = torch.full((len(is_open),), -torch.inf, dtype=torch.float64)
+        if bool((self.state.points[rows] == self.state.points[rows[0]]).all()):
+            gains[rows] = 0.0  # they are a single point, so there is nothing to choose
+            return gains
+        gains[rows] = self._sum_gains(rows, pending)
+        if any(self.state.posteriors[number].can_be_confirmed for number in self.outputs):
+            leaders = find_leaders(gains)
+            gains[leaders] = self._sum_gains(leaders, pending, is_dense=True)
+        return gains
+
+    def _sum_gains(
+        self, rows: Int[Tensor, " b"], pending: Sequence[int], *, is_dense: bool = False
+    ) -> Float[Tensor, " b"]:
+        each = [
+            count * self.state.posteriors[number].gains(rows, self.is_target, pending, is_dense)
+            for number, count in self._count_alike().items()
+        ]
+        return torch.stack(each).sum(dim=0)
+
+    def _count_alike(self) -> dict[int, int]:
+        """Outputs of different variances, and how many outputs have the variances of each."""
+        counts: dict[int, int] = {}
+        posteriors = self.state.posteriors
+        for number in self.outputs:
+            alike = (other for other in counts if posteriors[number].varies_as(posteriors[other]))
+            first = next(alike, number)
+            counts[first] = counts.get(first, 0) + 1
+        return counts
+
+    # ---- the purpose of a query
+
+    def purpose_of_row(self, row: int) -> Purpose:
+        noise = [float(self.state.posteriors[o].noise_variance[row]) for o in self.outputs]
+        return self._purpose(self.state.points[row : row + 1], noise)
+
+    def purpose_at(self, point: Points) -> Purpose:
+        """The purpose of asking for a point between the rows."""
+        model, state = self.state.model, self.state
+        noise = [float(model.noise_at(o, point)) / state.scale(o) ** 2 for o in self.outputs]
+        return self._purpose(point, noise)
+
+    def _purpose(self, point: Points, noise: Sequence[float]) -> Purpose:
+        """To expand, if most of the variance it removes is at points not known to be safe."""
+        removed = torch.zeros(int(self.is_target.sum()), dtype=torch.float64)
+        for number, noise_variance in zip(self.outputs, noise, strict=True):
+            posterior = self.state.posteriors[number]
+            removed += posterior.removed(point, noise_variance, self.is_target)
+        safely = removed[self.state.sets.is_safe[self.is_target]].sum()
+        return "explore" if 2 * float(safely) >= float(removed.sum()) else "expand"
+
+    # ---- between the rows
+
+    def climb(
+        self,
+        gains: Float[Tensor, " n"],
+        box: Box,
+        is_allowed: Allowed,
+        pending: Sequence[int],
+    ) -> Points:
+        """From the best rows to where the gain is largest, without leaving what is allowed.
+
+        What is allowed may end on the way to a summit, so a row itself can be the best.
+        """
+        is_open = gains > -torch.inf
+        points = self.state.points[is_open]
+        starts = points[find_starts(points, gains[is_open], REFINED_STARTS, box)]
+        gain = self.gain_anywhere(pending, box)
+        ends, _ = refine(gain, starts, box)
+        found = torch.cat([starts, last_allowed(starts, ends, box, is_allowed)])
+        return found[best_row(gain(found))][None]
+
+    def gain_anywhere(
+        self, pending: Sequence[int], box: Box
+    ) -> Callable[[Points], Float[Tensor, " b"]]:
+        """The gain as a function of points of the box, differentiable."""
+        state, rule = self.state, self.state.model.rule
+        trackers = [state.posteriors[o].about(self.is_target, pending) for o in self.outputs]
+
+        def gain(x: Points) -> Float[Tensor, " b"]:
+            each = []
+            for number, tracker in zip(self.outputs, trackers, strict=True):
+                noise = state.model.noise_near(number, x, box) / state.scale(number) ** 2
+                each.append(rule.gain(tracker.state_at(x, noise)))
+            return torch.stack(each).sum(dim=0)
+
+        return gain
+
+
+def find_leaders(gains: Float[Tensor, " n"]) -> Int[Tensor, " b"]:
+    """Rows that may be the best for all that a sketch says. Of many, these are the likeliest."""
+    best, rows = torch.topk(gains, min(LEADERS, len(gains)))
+    return rows[best >= best[0] - SKETCH_BAND * best[0].abs()].sort().values
+
+
+def best_row(gains: Float[Tensor, " n"]) -> int:
+    """The lowest of the rows whose gain is the largest, up to rounding."""
+    best = gains.max()
+    return int((gains >= best - TIE_TOLERANCE * best.abs()).nonzero()[0])
+
+
+def last_allowed(starts: Points, ends: Points, box: Box, is_allowed: Allowed) -> Points:
+    """The farthest point on the way from each start to its end that was found allowed."""
+
+    def go(share: Float[Tensor, "b 1"]) -> Points:
+        return box.clip(starts * (1 - share) + ends * share)  # exact at both ends
+
+    low = is_allowed(ends).to(starts)[:, None]  # a share of 1 is the end itself
+    high = torch.ones_like(low)
+    for _ in range(SAFE_BISECTIONS):
+        middle = (low + high) / 2
+        allowed = is_allowed(go(middle))[:, None]
+        low, high = torch.where(allowed, middle, low), torch.where(allowed, high, middle)
+    return go(low)

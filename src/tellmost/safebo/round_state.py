@@ -1,0 +1,314 @@
+"""What is assumed about all outputs, and what is believed at the points of a round."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from tellmost.kernels.kernel import Points
+from tellmost.learner.record import Noise
+from tellmost.posterior.gp import GP
+from tellmost.posterior.sketch import Features, Moments
+from tellmost.rules import Rule
+from tellmost.safebo.bounds import Confidence, ConfidenceBounds, SafeSets, probability_safe
+from tellmost.safebo.constraints import Constraint, Lipschitz, Side
+from tellmost.safebo.outputs import (
+    Output,
+    OutputPosterior,
+    OutputValue,
+    gather_outputs,
+    gather_sides,
+    noise_of_targets,
+)
+from tellmost.shapes import Bool, Float
+from tellmost.targets.box import Box
+
+SKETCH_TOLERANCE = 1e-6
+"""Share of the largest prior variance that a sketch may leave out, if it makes sums over targets.
+This is a deviation of a thousandth of the prior's."""
+
+SKETCH_NOISE = 1e-4
+"""The same as a share of the noise variance. What is left out acts as noise that is not there, so
+it must be small beside the noise that is."""
+
+SEEING_TOLERANCE = 1e-12
+"""The same if the rule sees f at the targets. It lies below RANK_TOLERANCE, which decides what is
+seen."""
+
+SKETCH_SHARE = 0.25
+"""A sketch of more features than this share of the points costs more than it saves."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The points of a round, and the rows at which things are found among them."""
+
+    points: Points
+    is_candidate: Bool[Tensor, " n"]  # whether a row may be asked for, as far as the domain goes
+    seeds: tuple[int, ...]  # a row for each declared seed
+    trials: tuple[int, ...]  # a row for each trial
+    data: tuple[tuple[int, ...], ...]  # of each output, a row for each observation of its prior
+    pending: tuple[int, ...]
+    is_kept: bool  # whether all rounds look at the same points
+
+
+@dataclass(frozen=True)
+class Track:
+    """What a strategy keeps from one round to the next: a safe set of its own, and a goal."""
+
+    sets: SafeSets
+    sources: Bool[Tensor, " n"]  # the safe set of the round before, from which this one grew
+    goal: int | None = None
+
+
+@runtime_checkable
+class Tracking(Protocol):
+    """A strategy whose safe set, or goal, follows from those of the round before."""
+
+    def track(self, state: "RoundState", before: Track | None) -> Track:
+        """The track after what was told last; ``before`` is None at the start."""
+
+
+@dataclass(frozen=True)
+class SafeModel:
+    """Everything that is assumed: priors, limits, confidence, and the rule that reads them."""
+
+    domain: Points  # with contexts; the scale of an output is taken over these points
+    outputs: tuple[Output, ...]  # the objective's is the first
+    constraints: Mapping[str, Constraint]
+    sides: tuple[Side, ...]
+    confidence: Confidence
+    rule: Rule
+    noise_std: Sequence[Any]  # of each output: a number, one per row of the domain, or a function
+    is_minimized: bool
+    strategy: Any  # None, or a QueryStrategy that chooses in place of targets and rule
+
+    def with_priors(self, priors: Mapping[str, GP]) -> "SafeModel":
+        """The same with other priors, each by the first name of its output."""
+        gps = {name: priors[one.names[0]] for one in self.outputs for name in one.names}
+        constraints = {n: replace(one, gp=gps[n]) for n, one in self.constraints.items()}
+        objective = priors[self.outputs[0].names[0]]
+        outputs = gather_outputs(objective, constraints, self.domain)
+        sides = gather_sides(outputs, constraints)
+        return replace(self, outputs=outputs, constraints=constraints, sides=sides)
+
+    def start(self, layout: Layout, values: Sequence[Sequence[OutputValue]]) -> "RoundState":
+        """What is believed at the points of a round, after so many values of each output."""
+        points = layout.points
+        noises = [
+            self.noise_at(number, points) / output.scale**2
+            for number, output in enumerate(self.outputs)
+        ]
+        moments: dict[tuple[int, float], Moments | None] = {}
+        posteriors = []
+        for output, noise, seen in zip(self.outputs, noises, values, strict=True):
+            key = id(output.kernel), self._tolerance(output, noises)
+            if key not in moments:
+                features = self._features(output, layout, key[1])
+                moments[key] = None if features is None else Moments(features)
+            one = OutputPosterior(output, points, noise, seen, moments[key], self.rule)
+            posteriors.append(one)
+        return RoundState(self, layout, posteriors)
+
+    @property
+    def slopes(self) -> list[tuple[Side, Lipschitz]]:
+        """Each limit with a known Lipschitz constant, and that constant in units of its output."""
+        found = []
+        for side in self.sides:
+            one = self.constraints[side.name].slope
+            if one is not None:
+                scale = self.outputs[side.output].scale
+                found.append((side, Lipschitz(one.constant / scale, one.norm)))
+        return found
+
+    def noise_at(self, number: int, points: Points) -> Float[Tensor, " n"]:
+        """Variance of an observation of an output; rows beyond the domain's are not asked for."""
+        output, noise_std = self.outputs[number], self.noise_std[number]
+        if callable(noise_std):
+            return Noise.of(noise_std, points).of_rows
+        if noise_std is None:
+            noise_std = output.gp.noise_std
+        values = torch.as_tensor(noise_std, dtype=torch.float64).square()
+        variance = torch.full((len(points),), output.gp.noise_std**2, dtype=torch.float64)
+        variance[: len(values) if values.ndim else None] = values
+        return variance
+
+    def noise_near(self, number: int, points: Points, box: Box) -> Float[Tensor, " b"]:
+        """The same at points of a box, with its slope."""
+        noise_std = self.noise_std[number]
+        if callable(noise_std):
+            return Noise.of(noise_std, points.detach()).near(points, box)
+        return self.noise_at(number, points)
+
+    def noise_std_at(self, number: int, row: int | None, point: Points) -> float:
+        """Standard deviation of an observation at a row of the domain, or at a single point."""
+        stated = self.noise_std[number]
+        if row is not None and isinstance(stated, Tensor):
+            return float(stated[row])
+        return float(self.noise_at(number, point)) ** 0.5
+
+    def _features(self, output: Output, layout: Layout, tolerance: float) -> Features | None:
+        """None if the features would be many, or made for a single product."""
+        if self.strategy is not None:
+            return None
+        if not (layout.is_kept or "variance_given_targets" in self.rule.needs):
+            return None
+        most = int(SKETCH_SHARE * len(layout.points))
+        return Features.of(output.kernel, layout.points, tolerance, most)
+
+    def _tolerance(self, output: Output, noises: Sequence[Float[Tensor, " n"]]) -> float:
+        """The tolerance of a sketch that serves all outputs of this kernel."""
+        sees = "variance_given_targets" in self.rule.needs
+        if sees and noise_of_targets(self.rule, output) == 0.0:
+            return SEEING_TOLERANCE
+        parts = zip(self.outputs, noises, strict=True)
+        least = min(float(noise.min()) for one, noise in parts if one.kernel is output.kernel)
+        return min(SKETCH_TOLERANCE, max(SKETCH_NOISE * least, SEEING_TOLERANCE))
+
+
+class RoundState:
+    """Posteriors, bounds and safe sets at the points of a round; told values are taken in."""
+
+    def __init__(
+        self, model: SafeModel, layout: Layout, posteriors: Sequence[OutputPosterior]
+    ) -> None:
+        self.model = model
+        self.layout = layout
+        self.points, self.is_candidate = layout.points, layout.is_candidate
+        self.posteriors = posteriors
+        self.track: Track | None = None
+        self._kept: ConfidenceBounds | None = (
+            None  # of all rounds so far, if these are intersected
+        )
+        self._refresh()
+
+    def observe(self, row: int, values: Mapping[int, OutputValue]) -> None:
+        """Take in a trial at a row: values of some outputs."""
+        self._betas_after(
+            values
+        )  # a schedule of the caller's may fail, before anything is changed
+        for number, one in values.items():
+            self.posteriors[number].observe(one)
+        self._refresh()
+        self.layout = replace(self.layout, trials=(*self.layout.trials, row))
+
+    def _refresh(self) -> None:
+        """Bounds and safe sets after what was observed last."""
+        means, stds = zip(*(one.mean_and_std() for one in self.posteriors), strict=True)
+        self.mean, self.std = torch.stack(means), torch.stack(stds)
+        model, points = self.model, self.points
+        now = ConfidenceBounds.around(self.mean, self.std, self.betas)
+        if self._kept is not None:
+            now = now.intersect(self._kept)
+        tracking = model.strategy if isinstance(model.strategy, Tracking) else None
+        if model.slopes and tracking is None:
+            is_safe = SafeSets.of(now, model.sides).is_safe
+            now = now.extended(model.slopes, points, points[is_safe], now.at(is_safe))
+        self.bounds = now
+        self._kept = self.bounds if model.confidence.is_intersected else None
+        self.sets = SafeSets.of(self.bounds, model.sides)
+        if tracking is not None:
+            self.track = tracking.track(self, self.track)
+            self.sets = self.track.sets
+
+    @property
+    def betas(self) -> list[float]:
+        """How many standard deviations make the bounds of each output."""
+        return self._betas_after(())
+
+    def _betas_after(self, observed: Collection[int]) -> list[float]:
+        """The betas after another observation of some outputs."""
+        learned = [
+            replace(one, observations=one.observations + (number in observed))
+            for number, one in enumerate(one.learned for one in self.posteriors)
+        ]
+        return self.model.confidence.betas(learned, len(self.model.sides))
+
+    def check(self) -> None:
+        """Raise MiscalibratedModel if the bounds exclude each other."""
+        names = [output.names for output in self.model.outputs]
+        self.bounds.check(names, self.points, has_slopes=bool(self.model.slopes))
+
+    @property
+    def safe_rows(self) -> Bool[Tensor, " n"]:
+        """S_n among the points of the domain."""
+        return self.is_candidate & self.sets.is_safe
+
+    def rising(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+        """Bounds of what is to be large: the objective, or its negative if it is minimized."""
+        lower, upper = self.bounds.lower[0], self.bounds.upper[0]
+        return (-upper, -lower) if self.model.is_minimized else (lower, upper)
+
+    def scale(self, number: int) -> float:
+        """Prior standard deviation of an output, in its unit."""
+        return self.model.outputs[number].scale
+
+    def beliefs_at(self, points: Points) -> "PointBeliefs":
+        """What is believed at points that need not be rows, by the present bounds."""
+        means, variances = zip(*(one.belief.at(points) for one in self.posteriors), strict=True)
+        mean, std = torch.stack(means), torch.stack(variances).sqrt()
+        now, model = ConfidenceBounds.around(mean, std, self.betas), self.model
+        if model.slopes:
+            is_safe = self.sets.is_safe
+            now = now.extended(model.slopes, points, self.points[is_safe], self.bounds.at(is_safe))
+        return PointBeliefs(model, mean, std, SafeSets.of(now, model.sides))
+
+    def beliefs_at_row(self, row: int) -> "PointBeliefs":
+        """The same at a row, by the bounds that are kept."""
+        one = slice(row, row + 1)
+        return PointBeliefs(self.model, self.mean[:, one], self.std[:, one], self.sets.at(one))
+
+    def draw(
+        self, count: int, generator: torch.Generator
+    ) -> tuple[Float[Tensor, "count n"], Float[Tensor, "count n"] | None]:
+        """Objectives, in their unit, and the smallest margin of constraints drawn with each."""
+        drawn = [
+            one.belief.sample_rows(count, generator, root=root)
+            for one, root in zip(self.posteriors, self._roots(), strict=True)
+        ]
+        margins = [
+            drawn[side.output] - side.limit if side.is_lower else side.limit - drawn[side.output]
+            for side in self.model.sides
+        ]
+        smallest = torch.stack(margins).amin(dim=0) if margins else None
+        return drawn[0] * self.scale(0), smallest
+
+    def _roots(self) -> list[Float[Tensor, "n _"]]:
+        """A root of the covariance of each output; outputs that vary alike share one."""
+        roots: list[Tensor] = []
+        for number, one in enumerate(self.posteriors):
+            alike = (i for i in range(number) if one.varies_as(self.posteriors[i]))
+            first = next(alike, None)
+            roots.append(one.belief.root_of_rows() if first is None else roots[first])
+        return roots
+
+
+@dataclass(frozen=True)
+class PointBeliefs:
+    """Means, standard deviations and margins at some points, with a row per output."""
+
+    model: SafeModel
+    mean: Float[Tensor, "o b"]
+    std: Float[Tensor, "o b"]
+    sets: SafeSets
+
+    def probability_safe(self) -> Float[Tensor, " b"]:
+        return probability_safe(self.mean, self.std, self.model.sides)
+
+    def lower_margins(self) -> dict[str, float]:
+        """The pessimistic margin of each constraint at a single point, in its own unit."""
+        margins: dict[str, float] = {}
+        for side, worst in zip(self.model.sides, self.sets.worst[:, 0].tolist(), strict=True):
+            margin = worst * self.model.outputs[side.output].scale
+            margins[side.name] = min(margin, margins.get(side.name, margin))
+        return margins
+
+
+def describe_betas(state: RoundState) -> str:
+    """The beta of each output in words, or one for all of them if they are the same."""
+    if len(set(state.betas)) == 1:
+        return f"{state.betas[0]:.3g}"
+    parts = zip(state.model.outputs, state.betas, strict=True)
+    return ", ".join(f"{output.names[0]} {beta:.3g}" for output, beta in parts)
