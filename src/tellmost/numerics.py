@@ -1,7 +1,5 @@
 """Every tolerance and every size limit, by name, with its reason."""
 
-from torch import Tensor
-
 TIE_TOLERANCE = 1e-9
 """Gains within this relative distance of the best are ties and go to the lowest index.
 Float64 gains computed in another order differ by about 1e-12, so no such order changes a pick."""
@@ -122,12 +120,3 @@ nearly equal ones moves them by more, another rule by far more."""
 AGREEING_ERRORS = 3.0
 """Standard errors by which a mean over seeds may differ from the expected one where what is picked
 depends on what came out: one pick that rounding moves changes all that follow it."""
-
-
-def nonnegative(variance: Tensor) -> Tensor:
-    """Cut a variance at zero, in place.
-
-    A posterior variance is a difference of equal-sized numbers, so rounding can leave it
-    a few 1e-16 of the prior variance below zero, never more.
-    """
-    return variance.clamp_(min=0.0)

@@ -7,8 +7,9 @@ from torch.autograd import gradcheck
 
 import tellmost as tm
 from tellmost.kernels import Gaussian, Laplace, Linear, Matern, Scaled, Sum
-from tellmost.posterior.function_space import NAME, CovarianceAmongRows, FunctionPosterior
+from tellmost.posterior.function_space import CovarianceAmongRows, FunctionPosterior
 from tellmost.posterior.problem import (
+    AMONG_CANDIDATES,
     Problem,
     State,
     TargetState,
@@ -62,7 +63,7 @@ def gain_of(rule, kernel, observations: int = 3):
             "variance": posterior.variance(x),
             "variance_given_targets": given_targets.variance(x),
             "prior_variance": prior,
-            NAME: among.fresh_mean_square(x),
+            AMONG_CANDIDATES: among.fresh_mean_square(x),
             "correlation": prior_correlation(kernel.block(x, TARGETS), prior, of_targets),
             **covariance_fields(posterior.covariance(x, TARGETS), targets, rule.needs),
         }

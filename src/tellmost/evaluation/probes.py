@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
+from tellmost.posterior.problem import nonnegative
 from tellmost.shapes import Float, Int
 
 PROBE_STEPS = 1_000
@@ -153,7 +154,7 @@ class Ridge:
     def variance(self, rows: Float[Tensor, "b d"]) -> Float[Tensor, " b"]:
         """Of f at each row, without noise, the same for every output."""
         known = (rows @ self.directions).square() @ self.settled
-        return numerics.nonnegative(rows.square().sum(dim=1) - known) * self.scale
+        return nonnegative(rows.square().sum(dim=1) - known) * self.scale
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.posterior.problem import Problem
-from tellmost.posterior.tracking import Tracker, track
+from tellmost.posterior.weight_tracker import Tracker, track
 from tellmost.rows.sources import HeldRows, Piece, Source, Span
 from tellmost.rules import Rule
 from tellmost.running.processes import ALONE, Place

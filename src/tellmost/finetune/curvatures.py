@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost import numerics
 from tellmost.finetune.embedding import rows_in_words
 from tellmost.finetune.inputs import Inputs
 from tellmost.kernels import Kronecker
+from tellmost.posterior.problem import nonnegative
 from tellmost.shapes import Float, Int
 
 FULL_LAPLACE = 5_000
@@ -112,7 +112,7 @@ def kronecker_terms(curvature: Float[Tensor, "b c c"], h: Float[Tensor, "b d"]) 
 def kronecker_total(terms: Terms, count: int) -> Factored:
     a, second = torch.linalg.eigh(terms[0])
     g, first = torch.linalg.eigh(terms[1] / count)
-    return Factored(numerics.nonnegative(g)[:, None] * numerics.nonnegative(a), first, second)
+    return Factored(nonnegative(g)[:, None] * nonnegative(a), first, second)
 
 
 def diagonal_terms(curvature: Float[Tensor, "b c c"], h: Float[Tensor, "b d"]) -> Terms:
@@ -133,7 +133,7 @@ def full_terms(curvature: Float[Tensor, "b c c"], h: Float[Tensor, "b d"]) -> Te
 def full_total(terms: Terms, count: int) -> Full:
     c, d = terms[0].shape[:2]
     values, vectors = torch.linalg.eigh(terms[0].reshape(c * d, c * d))
-    return Full(numerics.nonnegative(values).reshape(c, d), vectors)
+    return Full(nonnegative(values).reshape(c, d), vectors)
 
 
 def check_size(weights: int) -> None:

@@ -34,12 +34,17 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.kernels.kernel import Points
-from tellmost.numerics import nonnegative
 from tellmost.posterior.nearness import nearer, nearness
-from tellmost.posterior.problem import CHOSEN_FIELDS, Problem, State, covariance_fields
-from tellmost.posterior.running_values import Predictable, Taken
-from tellmost.shapes import Float, Int
+from tellmost.posterior.problem import (
+    CHOSEN_FIELDS,
+    FewRows,
+    Problem,
+    State,
+    covariance_fields,
+    nonnegative,
+)
+from tellmost.posterior.weight_space import Change, Predictable, Taken
+from tellmost.shapes import Float
 
 BALANCE = {"cpu": 4.0, "cuda": 32.0}
 """How many products with a vector cost as much arithmetic as reading the rows once costs time."""
@@ -99,11 +104,9 @@ class ColumnsAhead:
                 run.carry(columns[name], taken, phi)
         return columns
 
-    def keep(self, columns: dict[str, Tensor]) -> None:
+    def keep(self, columns: Mapping[str, Tensor], changes: Mapping[str, Change]) -> None:
         """Remember the columns of the row that was just observed."""
-        vectors = {name: run.vector() for name, run in self.running.items()}
-        scales = {name: run.scale for name, run in self.running.items()}
-        self._taken.append(Taken(columns, vectors, scales))
+        self._taken.append(Taken(columns, changes))
 
 
 def columns_ahead(problem: Problem, per_column: int, kept: Tensor | None) -> int:
@@ -191,35 +194,6 @@ class Draft:
         for name, projected in self.projected.items():
             fields[name] = projected.square().sum(dim=1)
         return fields
-
-
-@dataclass(frozen=True)
-class FewRows:
-    """Points and what is fixed about each."""
-
-    numbers: Int[Tensor, " b"]
-    points: Points
-    noise_variance: Float[Tensor, " b"]
-    prior_variance: Float[Tensor, " b"]
-
-    @classmethod
-    def read(cls, problem: Problem, numbers: Int[Tensor, " b"]) -> "FewRows":
-        """From the processes that have them."""
-
-        def here(rows: Tensor) -> tuple[Tensor, ...]:
-            points = problem.rows.rows(rows)
-            return points, problem.noise_variance[rows], problem.prior_variance[rows]
-
-        return cls(numbers, *problem.place.collect(numbers, here))
-
-    def some(self, places: list[int]) -> "FewRows":
-        """Those at these places."""
-        return FewRows(
-            self.numbers[places],
-            self.points[places],
-            self.noise_variance[places],
-            self.prior_variance[places],
-        )
 
 
 class RowsAtHand:

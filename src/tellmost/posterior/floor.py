@@ -28,12 +28,15 @@ from tellmost import numerics
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.linear import feature_form
-from tellmost.numerics import RANK_TOLERANCE, nonnegative
-from tellmost.posterior.columns_ahead import FewRows
+from tellmost.numerics import RANK_TOLERANCE
 from tellmost.posterior.function_space import FunctionPosterior, GrowingMatrix
-from tellmost.posterior.problem import Problem
-from tellmost.posterior.tracking import in_terms_of_features, weight_form
-from tellmost.posterior.weight_space import WeightPosterior, symmetric_root
+from tellmost.posterior.problem import FewRows, Problem, nonnegative
+from tellmost.posterior.weight_space import (
+    WeightPosterior,
+    in_terms_of_features,
+    symmetric_root,
+    weight_form,
+)
 from tellmost.shapes import Float
 
 FLOOR_RANK = 1_000

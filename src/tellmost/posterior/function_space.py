@@ -28,9 +28,8 @@ from torch import Tensor
 
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
-from tellmost.numerics import PROVEN, RANK_TOLERANCE, nonnegative
-from tellmost.posterior.problem import Problem
-from tellmost.posterior.weight_space import symmetric_root
+from tellmost.numerics import PROVEN, RANK_TOLERANCE
+from tellmost.posterior.problem import Problem, nonnegative
 from tellmost.rows.sources import spans
 from tellmost.running.memory import in_words
 from tellmost.shapes import Float, Int
@@ -288,18 +287,6 @@ class RunningRows:
         self.whitened.append(column[None] / s**0.5)
         nonnegative(self.variance.addcmul_(column, column, value=-1.0 / s))
         return column
-
-
-NAME = "squared_covariance_with_candidates"
-
-
-def root_of_rows(problem: Problem) -> Float[Tensor, "d d"]:
-    """R with R R' = M, the second moment of all candidates; one pass."""
-    d = problem.rows.dimension
-    total = torch.zeros(d, d, dtype=torch.float64, device=problem.device)
-    for _, _, block in problem.rows.blocks():
-        total.addmm_(block.T, block)
-    return symmetric_root(problem.place.exchange.sum(total) / problem.place.total)
 
 
 class CovarianceAmongRows:

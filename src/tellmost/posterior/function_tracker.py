@@ -13,11 +13,16 @@ from torch import Tensor
 
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
-from tellmost.posterior import function_space
 from tellmost.posterior.columns_ahead import Draft, RowsAtHand, columns_ahead
-from tellmost.posterior.function_space import FunctionPosterior, GrowingMatrix, RunningRows
+from tellmost.posterior.function_space import (
+    CovarianceAmongRows,
+    FunctionPosterior,
+    GrowingMatrix,
+    RunningRows,
+)
 from tellmost.posterior.nearness import Chosen, RunningNearness, fixed_fields, fixed_fields_of_all
 from tellmost.posterior.problem import (
+    AMONG_CANDIDATES,
     CHOSEN_FIELDS,
     FROM_COVARIANCE,
     NEAR_TARGETS,
@@ -149,7 +154,7 @@ class FunctionTracker:
         if self._problem.needs & FROM_COVARIANCE:
             fields |= self._summaries(self._fresh_covariance(points))
         if self._among is not None:
-            fields[function_space.NAME] = self._among.fresh_mean_square(points)
+            fields[AMONG_CANDIDATES] = self._among.fresh_mean_square(points)
         return fields | {name: near.fresh(points) for name, near in self._near.items()}
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
@@ -309,15 +314,18 @@ class FunctionTracker:
         n, device = len(self._rows), self._problem.device
         near = {
             name: RunningNearness(
-                name, self._chosen, None, torch.empty(n, dtype=torch.float64, device=device)
+                name,
+                self._problem,
+                self._chosen,
+                None,
+                torch.empty(n, dtype=torch.float64, device=device),
             )
             for name in sorted(self._problem.needs & CHOSEN_FIELDS)
         }
-        left = [run for run in near.values() if not run.fill_without_rows()]
-        if left:
+        if near and len(self._chosen):
             self.passes += 1
             for start, stop, block in self._rows.blocks():
-                for run in left:
+                for run in near.values():
                     run.values[start:stop] = run.fresh(block)
         return near
 
@@ -339,13 +347,13 @@ class FunctionTracker:
             covariance[start:stop] = self._covariance_of(slice(start, stop), block)
         return covariance
 
-    def _keep_all_pairs(self) -> function_space.CovarianceAmongRows | None:
-        if function_space.NAME not in self._problem.needs:
+    def _keep_all_pairs(self) -> CovarianceAmongRows | None:
+        if AMONG_CANDIDATES not in self._problem.needs:
             return None
         if self._earlier is not None:
             return self._earlier._among
         self.passes += 1
-        return function_space.CovarianceAmongRows(self._problem, self._posterior)
+        return CovarianceAmongRows(self._problem, self._posterior)
 
     # ---- one observation
 
@@ -371,7 +379,7 @@ class FunctionTracker:
             name: rows.update(prior_column, *steps[name]) for name, rows in self._running.items()
         }
         for near in self._near.values():
-            near.update(prior_column, prior_column)
+            near.take(point, prior_column)
         if self._among is not None:
             self._among.update(columns["variance"], steps["variance"][1])
         if self._covariance is not None and covariance is not None:
@@ -406,7 +414,7 @@ class FunctionTracker:
         fields = {name: running.variance[rows] for name, running in self._running.items()}
         fields |= {name: near.values[rows] for name, near in self._near.items()}
         if self._among is not None:
-            fields[function_space.NAME] = self._among.mean_square(rows)
+            fields[AMONG_CANDIDATES] = self._among.mean_square(rows)
         if self._problem.needs & FROM_COVARIANCE:
             fields |= self._summaries(self._covariance_of(rows, points))
         return self._state(rows, fields | self._fixed_of(rows) | self._correlations(rows, points))

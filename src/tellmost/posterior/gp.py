@@ -31,8 +31,8 @@ from torch import Tensor
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.linear import check_kernel
 from tellmost.kernels.written import describe, write
-from tellmost.numerics import nonnegative
 from tellmost.posterior.function_tracker import FunctionTracker
+from tellmost.posterior.problem import nonnegative
 from tellmost.rows.checks import NOT_NUMBERS, check_positive, check_vector, kind_of
 from tellmost.shapes import Bool, Float, Int
 

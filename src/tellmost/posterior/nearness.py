@@ -9,13 +9,15 @@ Chosen are the observed points and the picks. An observation changes neither val
 the prior per pick keeps the nearest of all chosen up to date.
 """
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
 from tellmost import numerics
 from tellmost.kernels.kernel import Points
 from tellmost.posterior.problem import NEAR_TARGETS, Problem, prior_correlation
-from tellmost.posterior.weight_space import Step, WeightPosterior
+from tellmost.posterior.weight_space import Change, Start, Step, WeightPosterior
 from tellmost.shapes import Bool, Float
 
 NONE_CHOSEN = {"similarity_to_chosen": -torch.inf, "squared_distance_to_chosen": torch.inf}
@@ -112,32 +114,21 @@ def fixed_fields_of_all(problem: Problem) -> dict[str, Tensor]:
 
 
 class Chosen:
-    """The points chosen so far, and how near rows are to the nearest of them."""
+    """The points chosen so far: those observed before, and the picks."""
 
     def __init__(self, problem: Problem) -> None:
-        self.problem = problem
         self._points = [observation.point for observation in problem.observed]
 
     def __len__(self) -> int:
         return len(self._points)
 
     def add(self, point: Points) -> None:
-        """A single row."""
+        """Take in a point, given as a single row."""
         self._points.append(point)
 
     @property
-    def last(self) -> Points:
-        return self._points[-1]
-
-    def nearness(
-        self, name: str, points: Points, variance: Float[Tensor, " b"]
-    ) -> Float[Tensor, " b"]:
-        """Of some rows, to the nearest of all that were chosen."""
-        if not self._points:
-            return torch.full_like(variance, NONE_CHOSEN[name])
-        kernel, chosen = self.problem.kernel, torch.cat(self._points)
-        values = nearness(name, kernel.block(points, chosen), variance, kernel.diagonal(chosen))
-        return values.amin(dim=1) if NONE_CHOSEN[name] > 0 else values.amax(dim=1)
+    def points(self) -> Points:
+        return torch.cat(self._points)
 
 
 class RunningNearness:
@@ -146,31 +137,27 @@ class RunningNearness:
     Such a column never changes, so one that was made ahead needs no bringing up to date.
     """
 
-    scale = 1.0
-
     def __init__(
-        self, name: str, chosen: Chosen, prior: WeightPosterior | None, values: Tensor
+        self,
+        name: str,
+        problem: Problem,
+        chosen: Chosen,
+        prior: WeightPosterior | None,
+        values: Float[Tensor, " n"],
     ) -> None:
-        self.values = values
-        self._name = name
+        self.name = name
+        self.values = values.fill_(NONE_CHOSEN[name])
+        self._kernel, self._prior_variance = problem.kernel, problem.prior_variance
         self._chosen = chosen
         self._prior = prior  # of the weights; None in function space
 
-    def start(self) -> None:
-        """Nothing but the chosen themselves."""
+    def start(self) -> Start | None:
+        """With nothing chosen no row has to be read."""
+        return None if len(self._chosen) else Start(NONE_CHOSEN[self.name])
 
-    def fill_without_rows(self) -> bool:
-        """Where nothing was chosen; whether that is so."""
-        if len(self._chosen):
-            return False
-        self.values.fill_(NONE_CHOSEN[self._name])
-        return True
-
-    def before(self, step: Step, step_given_targets: Step | None) -> None:
-        """Nothing to keep: the tracker has added the point to the chosen."""
-
-    def vector(self) -> Float[Tensor, " d"]:
-        return self.vectors(self._chosen.last)[0]
+    def change(self, steps: Mapping[str, Step]) -> Change:
+        step = steps["variance"]
+        return Change(self.vectors(step.phi[None])[0], step)
 
     def vectors(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
         assert self._prior is not None
@@ -179,13 +166,20 @@ class RunningNearness:
     def carry(self, own: Float[Tensor, " n"], taken: object, phi: Float[Tensor, " d"]) -> None:
         """Nothing changes a column of the prior."""
 
-    def update(self, column: Float[Tensor, " n"], own: Float[Tensor, " n"]) -> None:
-        problem, point = self._chosen.problem, self._chosen.last
-        of_point = problem.kernel.diagonal(point)
-        new = nearness(self._name, own[:, None], problem.prior_variance, of_point)[:, 0]
-        self.values.copy_(nearer(self._name, self.values, new))
+    def update(self, change: Change, columns: Mapping[str, Float[Tensor, " n"]]) -> None:
+        self.take(change.step.phi[None], columns[self.name])
+
+    def take(self, point: Points, column: Float[Tensor, " n"]) -> None:
+        """Take in a chosen point, by its column of the prior."""
+        of_point = self._kernel.diagonal(point)
+        new = nearness(self.name, column[:, None], self._prior_variance, of_point)[:, 0]
+        self.values.copy_(nearer(self.name, self.values, new))
 
     def fresh(self, block: Points) -> Float[Tensor, " b"]:
-        return self._chosen.nearness(
-            self._name, block, self._chosen.problem.kernel.diagonal(block)
-        )
+        variance = self._kernel.diagonal(block)
+        if not len(self._chosen):
+            return torch.full_like(variance, NONE_CHOSEN[self.name])
+        chosen = self._chosen.points
+        covariance, of_chosen = self._kernel.block(block, chosen), self._kernel.diagonal(chosen)
+        values = nearness(self.name, covariance, variance, of_chosen)
+        return values.amin(dim=1) if NONE_CHOSEN[self.name] > 0 else values.amax(dim=1)

@@ -12,7 +12,7 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
-from tellmost.numerics import ZERO_VARIANCE, nonnegative
+from tellmost.numerics import ZERO_VARIANCE
 from tellmost.rows.pool import Pool
 from tellmost.rows.sources import spans
 from tellmost.running.processes import Place
@@ -23,6 +23,9 @@ KEEP_BYTES = 4 * 2**30
 
 
 NOTHING: frozenset[str] = frozenset()
+
+AMONG_CANDIDATES = "squared_covariance_with_candidates"
+"""The field for rules that learn about all candidates."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,35 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class FewRows:
+    """Points and what is fixed about each."""
+
+    numbers: Int[Tensor, " b"]
+    points: Points
+    noise_variance: Float[Tensor, " b"]
+    prior_variance: Float[Tensor, " b"]
+
+    @classmethod
+    def read(cls, problem: Problem, numbers: Int[Tensor, " b"]) -> "FewRows":
+        """From the processes that have them."""
+
+        def here(rows: Tensor) -> tuple[Tensor, ...]:
+            points = problem.rows.rows(rows)
+            return points, problem.noise_variance[rows], problem.prior_variance[rows]
+
+        return cls(numbers, *problem.place.collect(numbers, here))
+
+    def some(self, places: list[int]) -> "FewRows":
+        """Those at these places."""
+        return FewRows(
+            self.numbers[places],
+            self.points[places],
+            self.noise_variance[places],
+            self.prior_variance[places],
+        )
+
+
+@dataclass(frozen=True)
 class TargetState:
     """What is known about the targets, the same for every row."""
 
@@ -153,7 +185,7 @@ class State:
     @property
     def squared_covariance_with_candidates(self) -> Float[Tensor, " n"]:
         """The mean over all candidates z of k_t(x, z)^2."""
-        return self._field("squared_covariance_with_candidates")
+        return self._field(AMONG_CANDIDATES)
 
     @property
     def standardized_covariance(self) -> Float[Tensor, " n"]:
@@ -331,3 +363,12 @@ def covariance_fields(
     if "standardized_covariance" in needs:
         fields["standardized_covariance"] = covariance @ standardizing_weights(targets)
     return fields
+
+
+def nonnegative(variance: Tensor) -> Tensor:
+    """Cut a variance at zero, in place.
+
+    A posterior variance is a difference of equal-sized numbers, so rounding can leave it
+    a few 1e-16 of the prior variance below zero, never more.
+    """
+    return variance.clamp_(min=0.0)

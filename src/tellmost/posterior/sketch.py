@@ -41,13 +41,14 @@ from torch import Tensor
 
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
-from tellmost.numerics import CHUNK_BYTES, PROVEN, RANK_TOLERANCE, nonnegative
+from tellmost.numerics import CHUNK_BYTES, PROVEN, RANK_TOLERANCE
 from tellmost.posterior.function_space import FunctionPosterior, has_eigenvalues_above
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.problem import (
     FROM_COVARIANCE,
     TargetState,
     covariance_fields,
+    nonnegative,
     standardizing_weights,
 )
 from tellmost.rows.sources import spans

@@ -9,12 +9,25 @@ With :math:`k(x, z) = \phi_x^\top C \phi_z`, f is linear in weights of prior cov
 is their covariance after observing row j. A posterior column over the pool is one product with u.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from tellmost.numerics import RANK_TOLERANCE, nonnegative
+from tellmost.kernels.kernel import FeatureKernel
+from tellmost.kernels.linear import Linear, feature_form
+from tellmost.numerics import RANK_TOLERANCE
+from tellmost.posterior.problem import (
+    FewRows,
+    Observation,
+    Problem,
+    TargetSummary,
+    nonnegative,
+    standardizing_weights,
+)
+from tellmost.rows.pool import Pool
 from tellmost.shapes import Float
 
 WELL_CONDITIONED = 1e6
@@ -24,17 +37,19 @@ RANK_TOLERANCE, so both see the full rank, and they agree to about 1e-15 of this
 
 @dataclass(frozen=True)
 class Step:
-    """An observation: u = Sigma phi, and its variance s = phi' u + noise."""
+    """An observation at phi: u = Sigma phi, and its variance s = phi' u + noise."""
 
+    phi: Float[Tensor, " d"]
     u: Float[Tensor, " d"]
     s: float
 
 
 @dataclass(frozen=True)
 class Start:
-    """phi' Sigma phi before the loop: the prior variance, or squares of products, less others."""
+    """The values of all rows before the loop: a constant or the prior variance, and squares of
+    products that are added and taken away."""
 
-    uses_prior: bool
+    constant: float | None  # None: the prior variance
     plus: Float[Tensor, "p d"] | None = None
     minus: Float[Tensor, "q d"] | None = None
 
@@ -43,7 +58,7 @@ class Start:
         return self.plus is not None or self.minus is not None
 
     def of(self, block: Float[Tensor, "b d"], prior: Float[Tensor, " b"]) -> Float[Tensor, " b"]:
-        values = prior.clone() if self.uses_prior else torch.zeros_like(prior)
+        values = prior.clone() if self.constant is None else torch.full_like(prior, self.constant)
         if self.plus is not None:
             values += (block @ self.plus.T).square_().sum(dim=1)
         if self.minus is not None:
@@ -90,12 +105,12 @@ class WeightPosterior:
     def _is_identity(self) -> bool:
         return self.prior is None and self.base is None and not self.factors
 
-    def step(self, phi: Float[Tensor, " d"], noise_variance: float) -> "Step":
+    def step(self, phi: Float[Tensor, " d"], noise_variance: float) -> Step:
         """What an observation at phi would do; nothing is changed yet."""
         u = self.covariance @ phi
-        return Step(u, max(float(phi @ u), 0.0) + noise_variance)
+        return Step(phi, u, max(float(phi @ u), 0.0) + noise_variance)
 
-    def observe(self, step: "Step") -> None:
+    def observe(self, step: Step) -> None:
         self.covariance.addr_(step.u, step.u, alpha=-1.0 / step.s)
 
     def condition(self, phi: Float[Tensor, " d"], noise_variance: float) -> None:
@@ -114,7 +129,7 @@ class WeightPosterior:
         count = sum(0 if part is None else len(part) for part in (self.base, minus))
         if count >= len(self.covariance):
             return None
-        return Start(uses_prior=self.base is None, plus=self.base, minus=minus)
+        return Start(None if self.base is None else 0.0, plus=self.base, minus=minus)
 
 
 def seen_directions(features: Float[Tensor, "m d"], noise_variance: float) -> Float[Tensor, "r d"]:
@@ -165,3 +180,248 @@ def symmetric_root(covariance: Float[Tensor, "d d"]) -> Float[Tensor, "d d"]:
     """R with R R' = covariance."""
     values, vectors = torch.linalg.eigh(covariance)
     return vectors * nonnegative(values).sqrt()
+
+
+@dataclass(frozen=True)
+class Change:
+    """What an observation does to a running value, by the products of all rows with a vector."""
+
+    vector: Float[Tensor, " d"]
+    step: Step  # of the posterior that the value is about
+    moment: float = 0.0  # u' M u, of a squared covariance
+
+
+@dataclass(frozen=True)
+class Taken:
+    """An observation that the running values took in: all rows' products, and the changes."""
+
+    columns: Mapping[str, Float[Tensor, " n"]]
+    changes: Mapping[str, Change]
+
+
+@runtime_checkable
+class Running(Protocol):
+    """A value of every row that follows each observation with one product over the rows.
+
+    ``change`` takes the steps of the posteriors before these observe them, by the names of their
+    variances; the tracker then makes one pass for the vectors of all changes.
+    """
+
+    values: Tensor
+
+    def start(self) -> Start | None:
+        """How to make all values before the loop; None: ``fresh`` costs less."""
+
+    def change(self, steps: Mapping[str, Step]) -> Change:
+        """What an observation will do."""
+
+    def update(self, change: Change, columns: Mapping[str, Float[Tensor, " n"]]) -> None:
+        """Take the observation in, by the products of all running values with the rows."""
+
+    def fresh(self, block: Float[Tensor, "b d"]) -> Float[Tensor, " b"]:
+        """The values of some rows, from the posterior itself."""
+
+
+@runtime_checkable
+class Predictable(Running, Protocol):
+    """A running value whose products can be made before the observation."""
+
+    def vectors(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+        """The vectors of several rows, before any of them is observed."""
+
+    def carry(self, own: Float[Tensor, " n"], taken: Taken, phi: Float[Tensor, " d"]) -> None:
+        """Bring a product with the vector of row phi up to date after an observation."""
+
+
+class RunningVariance:
+    r"""The variance given D: :math:`v \leftarrow v - c^2 / s`, with the column :math:`c = \Phi u`.
+
+    The variance given D and the targets is the same in a posterior that saw the targets first.
+    Conditioning commutes, so the targets' covariance is inverted only once.
+    """
+
+    def __init__(self, name: str, posterior: WeightPosterior, values: Tensor) -> None:
+        self.name = name
+        self.values = values
+        self._posterior = posterior
+
+    def start(self) -> Start | None:
+        return self._posterior.start()
+
+    def change(self, steps: Mapping[str, Step]) -> Change:
+        return Change(steps[self.name].u, steps[self.name])
+
+    def vectors(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+        return block @ self._posterior.covariance
+
+    def carry(self, own: Float[Tensor, " n"], taken: Taken, phi: Float[Tensor, " d"]) -> None:
+        change = taken.changes[self.name]
+        c_phi = change.vector @ phi
+        own.addcmul_(taken.columns[self.name], c_phi, value=-1.0 / change.step.s)
+
+    def update(self, change: Change, columns: Mapping[str, Float[Tensor, " n"]]) -> None:
+        own = columns[self.name]
+        nonnegative(self.values.addcmul_(own, own, value=-1.0 / change.step.s))
+
+    def fresh(self, block: Float[Tensor, "b d"]) -> Tensor:
+        return nonnegative(self._posterior.variance(block))
+
+
+class RunningSquaredCovariance:
+    r""":math:`q = \sum_a w_a k_t(x, a)^2 = \phi^\top \Sigma M \Sigma \phi`, with
+    :math:`M = \sum_a w_a \phi_a\phi_a^\top = R R^\top`:
+
+    .. math:: q \leftarrow q - 2\, c\, (\Phi h)/s + c^2\, (u^\top M u)/s^2, \qquad h = \Sigma M u.
+
+    The same with the second moment of all candidates in the place of M, by another ``name``. At
+    small noise q falls by many orders and the recursion loses digits; ``start`` rebuilds it.
+    The product of the rows with another row's h changes by the same terms.
+    """
+
+    def __init__(
+        self, name: str, posterior: WeightPosterior, root: Float[Tensor, "d r"], values: Tensor
+    ) -> None:
+        self.name = name
+        self.values = values
+        self.root = root
+        self._posterior = posterior
+
+    def start(self) -> Start:
+        return Start(0.0, plus=self.root.T @ self._posterior.covariance)
+
+    def change(self, steps: Mapping[str, Step]) -> Change:
+        step = steps["variance"]
+        projected = self.root.T @ step.u
+        h = self._posterior.covariance @ (self.root @ projected)
+        return Change(h, step, moment=float(projected @ projected))
+
+    def vectors(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+        covariance = self._posterior.covariance
+        return ((block @ covariance) @ self.root) @ (self.root.T @ covariance)
+
+    def carry(self, own: Float[Tensor, " n"], taken: Taken, phi: Float[Tensor, " d"]) -> None:
+        c, h = taken.columns["variance"], taken.columns[self.name]
+        change = taken.changes[self.name]
+        c_phi, h_phi, s = change.step.u @ phi, change.vector @ phi, change.step.s
+        own.addcmul_(h, c_phi, value=-1.0 / s)
+        own.addcmul_(c, h_phi - c_phi * (change.moment / s), value=-1.0 / s)
+
+    def update(self, change: Change, columns: Mapping[str, Float[Tensor, " n"]]) -> None:
+        c, s = columns["variance"], change.step.s
+        fall = columns[self.name].mul(-2.0 / s).add_(c, alpha=change.moment / s**2)
+        nonnegative(self.values.addcmul_(fall, c))
+
+    def fresh(self, block: Float[Tensor, "b d"]) -> Tensor:
+        return (block @ self._posterior.covariance @ self.root).square_().sum(dim=1)
+
+
+class RunningStandardizedCovariance:
+    r""":math:`\sum_a w_a k_t(x, a)/\mathrm{sd}_t(a) = \phi^\top g`, with
+    :math:`g = \Sigma_t \sum_a w_a \phi_a / \mathrm{sd}_t(a)`: no recursion, one product.
+
+    Every observation changes every weight, so no product can be made ahead of it.
+    """
+
+    name = "standardized_covariance"
+
+    def __init__(
+        self, problem: Problem, posterior: WeightPosterior, targets: TargetSummary, values: Tensor
+    ) -> None:
+        self.values = values
+        self._posterior = posterior
+        self._features = problem.known_targets
+        self._targets = targets
+
+    def start(self) -> None:
+        """There is none: the value is a product, not a square."""
+
+    def change(self, steps: Mapping[str, Step]) -> Change:
+        """Unlike the others it is asked for after the observation."""
+        return Change(self._vector(), steps["variance"])
+
+    def update(self, change: Change, columns: Mapping[str, Float[Tensor, " n"]]) -> None:
+        self.values.copy_(columns[self.name])
+
+    def fresh(self, block: Float[Tensor, "b d"]) -> Tensor:
+        return block @ self._vector()
+
+    def _vector(self) -> Float[Tensor, " d"]:
+        weights = standardizing_weights(self._targets.known)
+        return self._posterior.covariance @ (self._features.T @ weights)
+
+
+def root_of_targets(problem: Problem) -> Float[Tensor, "d r"]:
+    """R with R R' = sum_a w_a phi_a phi_a', and at most d columns."""
+    assert problem.target_weights is not None
+    root = problem.known_targets.T * problem.target_weights.sqrt()
+    if root.shape[1] <= root.shape[0]:
+        return root.contiguous()
+    return symmetric_root(root @ root.T)
+
+
+def root_of_rows(problem: Problem) -> Float[Tensor, "d d"]:
+    """R with R R' = M, the second moment of all candidates; one pass."""
+    d = problem.rows.dimension
+    total = torch.zeros(d, d, dtype=torch.float64, device=problem.device)
+    for _, _, block in problem.rows.blocks():
+        total.addmm_(block.T, block)
+    return symmetric_root(problem.place.exchange.sum(total) / problem.place.total)
+
+
+def weight_form(problem: Problem) -> tuple[Problem, Tensor | None] | None:
+    """The problem with the weights' prior covariance (None: the identity).
+
+    None if the kernel is no inner product of the rows, or one of so many features that the state
+    is smaller in function space.
+    """
+    form = feature_form(problem.kernel)
+    if form is None or not isinstance(form[0], Linear):
+        return None
+    if problem.rows.dimension > problem.place.total + problem.target_count:
+        return None
+    return problem, prior_of(*form, problem.rows.dimension)
+
+
+def in_terms_of_features(problem: Problem) -> Problem:
+    """The problem with features in the place of points, where the kernel has a map to them.
+
+    Not where all rows' features exceed the memory: function space needs a column at a time.
+    """
+    form = feature_form(problem.kernel)
+    if form is None or isinstance(form[0], Linear):
+        return problem
+    first = FewRows.read(problem, torch.tensor([0]))
+    dimension = form[0].features(first.points).shape[1]
+    if 8 * problem.place.largest * dimension > problem.memory:
+        return problem
+    return in_feature_space(problem, *form, dimension)
+
+
+def prior_of(kernel: FeatureKernel, factor: float, dimension: int) -> Tensor | None:
+    """The prior covariance of the weights; None for the identity."""
+    prior = kernel.weight_covariance(dimension)
+    if factor == 1.0:
+        return prior
+    return factor * (torch.eye(dimension, dtype=torch.float64) if prior is None else prior)
+
+
+def in_feature_space(
+    problem: Problem, kernel: FeatureKernel, factor: float, dimension: int
+) -> Problem:
+    """The same problem with features in the place of points, computed once and kept."""
+    features = torch.empty(
+        len(problem.rows), dimension, dtype=torch.float64, device=problem.device
+    )
+    for start, stop, block in problem.rows.blocks():
+        features[start:stop] = kernel.features(block)
+    targets = problem.targets
+    return replace(
+        problem,
+        kernel=Linear(prior_of(kernel, factor, dimension)),
+        rows=Pool.of(features),
+        memory=problem.memory - 8 * problem.place.largest * dimension,
+        targets=None if targets is None else kernel.features(targets),
+        observed=tuple(
+            Observation(kernel.features(o.point), o.noise_variance) for o in problem.observed
+        ),
+    )

@@ -1,19 +1,22 @@
-"""What is known about every row, in weight space: at most one pass over the rows per observation.
+"""What is known about every row of a problem, kept current while rows are observed.
 
-All products are float64 whatever the pool's dtype; a block is converted while it is in the cache,
-which on a CPU is faster than a plain float32 product over the whole pool.
+``track`` gives a problem the cheaper exact form. In weight space, here, an observation costs at
+most one pass over the rows. All products are float64 whatever the pool's dtype; a block is
+converted while it is in the cache, which on a CPU is faster than a plain float32 product over the
+whole pool.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol, TypeGuard, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from tellmost import numerics
-from tellmost.posterior import function_space
 from tellmost.posterior.columns_ahead import ColumnsAhead, Draft, RowsAtHand, columns_ahead
+from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.nearness import Chosen, RunningNearness, fixed_fields, fixed_fields_of_all
 from tellmost.posterior.problem import (
+    AMONG_CANDIDATES,
     CHOSEN_FIELDS,
     FROM_COVARIANCE,
     NEAR_TARGETS,
@@ -21,17 +24,23 @@ from tellmost.posterior.problem import (
     State,
     TargetSummary,
     covariance_fields,
+    nonnegative,
     prior_correlation,
 )
-from tellmost.posterior.running_values import (
+from tellmost.posterior.weight_space import (
+    Change,
     Predictable,
     Running,
     RunningSquaredCovariance,
     RunningStandardizedCovariance,
     RunningVariance,
+    Step,
+    WeightPosterior,
+    in_terms_of_features,
+    root_of_rows,
     root_of_targets,
+    weight_form,
 )
-from tellmost.posterior.weight_space import Step, WeightPosterior
 from tellmost.shapes import Float, Int
 
 KEPT_TARGETS = 24
@@ -41,6 +50,62 @@ every pick: 768 features and 30 targets take the same time either way."""
 
 WIDE = frozenset({"covariance", "correlation"})
 """Fields that are made of rows x targets values."""
+
+FIXED = NEAR_TARGETS | {"prior_variance"}
+"""Fields that no observation changes, an entry per row."""
+
+ROOTS = {"squared_covariance": root_of_targets, AMONG_CANDIDATES: root_of_rows}
+"""Squared covariances, with a root of the second moment of the points that they are with."""
+
+
+@runtime_checkable
+class Tracker(Protocol):
+    """What is known about every row of a problem, kept current while rows are observed.
+
+    Rows to observe are named by their overall numbers; states are about the rows of this process.
+    """
+
+    form: str
+    passes: int
+    width: int
+    targets: TargetSummary
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def states(self) -> Iterator[tuple[int, int, State]]:
+        """The state of all rows, in pieces: (first row, one past the last, state)."""
+
+    def state(self, rows: Int[Tensor, " b"]) -> State:
+        """The state of some rows of this process, by their numbers here."""
+
+    def observe(self, row: int, *, update_rows: bool = True) -> None:
+        """Condition on an observation of a row."""
+
+    def is_at_hand(self, row: int) -> bool:
+        """Whether the row can be observed without a pass, or no pass could be spared."""
+
+    def look_ahead(self, rows: list[int]) -> None:
+        """Prepare the observation of these rows, in one pass; ``width`` of them at most."""
+
+    def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
+        """Those of the rows that can be drafted from without a pass; the next pass keeps all."""
+
+    def draft(self, rows: Int[Tensor, " b"]) -> Draft:
+        """A copy of what is known about some rows, to try observations on."""
+
+    def refresh(self) -> bool:
+        """Rebuild running values that have lost digits; whether there were any."""
+
+    def mean_variance(self) -> float:
+        """Mean variance of the rows."""
+
+
+def track(problem: Problem) -> Tracker:
+    """The cheaper exact form: weights for inner products, functions for everything else."""
+    problem = in_terms_of_features(problem)
+    form = weight_form(problem)
+    return FunctionTracker(problem) if form is None else WeightTracker(*form)
 
 
 class WeightTracker:
@@ -63,7 +128,7 @@ class WeightTracker:
         self._condition_on_observed()
         self.targets = TargetSummary(problem, self._variance_of_targets())
         self._covariance = self._keep_covariance()
-        self._chosen = Chosen(problem)
+        self._chosen = Chosen(problem) if problem.needs & CHOSEN_FIELDS else None
         self.running = self._set_up_running()
         self._ahead = self._set_up_columns_ahead()
         self.width = 1
@@ -88,15 +153,15 @@ class WeightTracker:
             if self._covariance is not None:
                 fields |= self._of_covariance(self._covariance[start:stop])
             if block is not None:
-                fields = self._wide_fields(block) | fields
+                fields |= self._from_covariance(block) | self._correlations(block)
             yield start, stop, self._state(slice(start, stop), fields)
 
     def state(self, rows: Int[Tensor, " b"]) -> State:
         """The state of some rows, computed afresh from the posterior."""
         block = self._rows.rows(rows)
         fields = {name: run.fresh(block) for name, run in self.running.items()}
-        fields |= fixed_fields(self.problem, block, self.problem.prior_variance[rows])
-        return self._state(rows, fields | self._wide_fields(block))
+        fields |= self._fixed_fields(block, self.problem.prior_variance[rows])
+        return self._state(rows, fields | self._from_covariance(block))
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
         """Condition on an observation of a row.
@@ -106,23 +171,21 @@ class WeightTracker:
         """
         few = self._at_hand.get([row])
         phi, noise_variance = few.points[0], float(few.noise_variance[0])
-        step = self.posterior.step(phi, noise_variance)
-        self._chosen.add(few.points)
-        seen = None
-        if self.given_targets is not None:
-            seen = self.given_targets.step(phi, noise_variance)
-        for run in self.running.values():
-            run.before(step, seen)
-        self.posterior.observe(step)
-        if self.given_targets is not None and seen is not None:
-            self.given_targets.observe(seen)
-        covariance = self._observe_targets(step)
+        posteriors = self._posteriors()
+        steps = {name: one.step(phi, noise_variance) for name, one in posteriors.items()}
+        running = self.running.items()
+        changes = {name: run.change(steps) for name, run in running if is_predictable(run)}
+        for name, posterior in posteriors.items():
+            posterior.observe(steps[name])
+        covariance = self._observe_targets(steps["variance"])
+        if self._chosen is not None:
+            self._chosen.add(few.points)
         self.step += 1
-        if update_rows:
-            self._update_rows(row, step, covariance)
-        else:
-            self._pending.append(step)
-            self._forget_columns()
+        if not update_rows:
+            self._pending.append(steps["variance"])
+            return self._forget_columns()
+        late = {name: run.change(steps) for name, run in running if not is_predictable(run)}
+        self._update_rows(row, changes | late, steps["variance"], covariance)
 
     def took(self, count: int) -> None:
         """Note that so many observations were made on the tracker's values directly."""
@@ -152,15 +215,16 @@ class WeightTracker:
         few, seen = self._at_hand.keep(rows.tolist()), self.given_targets
         block = few.points
         against = block @ self.posterior.covariance
-        near = {name: self.running[name].fresh(block) for name in self._near}
-        fixed = fixed_fields(self.problem, block, few.prior_variance)
+        near = {
+            name: self.running[name].fresh(block) for name in self.problem.needs & CHOSEN_FIELDS
+        }
         is_wide = bool(self.problem.needs & FROM_COVARIANCE - {"squared_covariance"})
         return Draft(
             state=State(
                 rows,
                 self.step,
                 few.noise_variance,
-                fixed | near | self._correlations(block),
+                near | self._fixed_fields(block, few.prior_variance),
                 self.targets.state,
             ),
             needs=self.problem.needs - {"squared_covariance"},
@@ -203,37 +267,36 @@ class WeightTracker:
         targets = self.problem.targets
         if targets is None:
             return None
-        return numerics.nonnegative(self.posterior.variance(targets))
+        return nonnegative(self.posterior.variance(targets))
+
+    def _posteriors(self) -> dict[str, WeightPosterior]:
+        """By the names of their variances."""
+        posteriors = {"variance": self.posterior}
+        if self.given_targets is not None:
+            posteriors["variance_given_targets"] = self.given_targets
+        return posteriors
 
     def _set_up_running(self) -> dict[str, Running]:
         problem, posterior, running = self.problem, self.posterior, dict[str, Running]()
         if problem.conditions_rows:
-            running["variance"] = RunningVariance(posterior, self._empty())
-        if self.given_targets is not None:
-            running["variance_given_targets"] = RunningVariance(
-                self.given_targets, self._empty(), given_targets=True
-            )
-        if "squared_covariance" in problem.needs:
-            running["squared_covariance"] = RunningSquaredCovariance(
-                "squared_covariance", posterior, root_of_targets(problem), self._empty()
-            )
-        if function_space.NAME in problem.needs:
-            self.passes += 1
-            running[function_space.NAME] = RunningSquaredCovariance(
-                function_space.NAME, posterior, function_space.root_of_rows(problem), self._empty()
-            )
+            for name, one in self._posteriors().items():
+                running[name] = RunningVariance(name, one, self._empty())
+        for name, root_of in ROOTS.items():
+            if name in problem.needs:
+                self.passes += root_of is root_of_rows
+                running[name] = RunningSquaredCovariance(
+                    name, posterior, root_of(problem), self._empty()
+                )
         if "standardized_covariance" in problem.needs and self._covariance is None:
             running["standardized_covariance"] = RunningStandardizedCovariance(
                 problem, posterior, self.targets, self._empty()
             )
-        for name in sorted(self._near):
-            running[name] = RunningNearness(name, self._chosen, self._prior, self._empty())
+        if self._chosen is not None:
+            for name in sorted(problem.needs & CHOSEN_FIELDS):
+                running[name] = RunningNearness(
+                    name, problem, self._chosen, self._prior, self._empty()
+                )
         return running
-
-    @property
-    def _near(self) -> frozenset[str]:
-        """What the rule reads about the nearest of the chosen."""
-        return self.problem.needs & CHOSEN_FIELDS
 
     @property
     def squares(self) -> RunningSquaredCovariance | None:
@@ -267,16 +330,14 @@ class WeightTracker:
         return bool(self.problem.place.least(int(here)))  # all processes alike
 
     def _set_up_columns_ahead(self) -> ColumnsAhead | None:
-        predictable = {
-            name: run for name, run in self.running.items() if isinstance(run, Predictable)
-        }
+        predictable = {name: run for name, run in self.running.items() if is_predictable(run)}
         if len(predictable) < len(self.running) or not predictable:
             return None
         return ColumnsAhead(predictable, len(self._rows), self.problem.device)
 
     def _first_pass(self) -> None:
         """Fill the running values: the only pass whose cost depends on the number of targets."""
-        self._fixed = fixed_fields_of_all(self.problem)
+        self._fixed = fixed_fields_of_all(self.problem) if self.problem.needs & FIXED else {}
         self.passes += bool(self.problem.needs & NEAR_TARGETS)
         if not self.running:
             return
@@ -286,18 +347,19 @@ class WeightTracker:
 
     def _fill_at_once(self, run: Running) -> bool:
         """Fill values without a pass, or on a GPU in one of their own; False: in neither way."""
-        if isinstance(run, RunningNearness):
-            return run.fill_without_rows()
         start = run.start()
         if start is None or (start.has_products and not self._rows.is_fused):
             return False
-        run.values.copy_(self.problem.prior_variance if start.uses_prior else torch.zeros(1))
+        if start.constant is None:
+            run.values.copy_(self.problem.prior_variance)
+        else:
+            run.values.fill_(start.constant)
         for vectors, sign in ((start.plus, 1.0), (start.minus, -1.0)):
             if vectors is not None and len(vectors):
                 self.passes += 1
                 squares = self._empty()
                 self._rows.squared_products(vectors, squares)
-                numerics.nonnegative(run.values.add_(squares, alpha=sign))
+                nonnegative(run.values.add_(squares, alpha=sign))
         return True
 
     def _fill_by_blocks(self, left: Sequence[Running]) -> None:
@@ -321,23 +383,27 @@ class WeightTracker:
         self.targets.observe(covariance, step.s)
         return covariance
 
-    def _update_rows(self, row: int, step: Step, covariance: Tensor | None) -> None:
+    def _update_rows(
+        self, row: int, changes: Mapping[str, Change], step: Step, covariance: Tensor | None
+    ) -> None:
         if not self.running:
             return
-        columns = self._columns_of(row)
+        columns = self._columns_of(row, changes)
         for name, run in self.running.items():
-            run.update(columns.get("variance", columns[name]), columns[name])
+            run.update(changes[name], columns)
         if self._covariance is not None and covariance is not None:
             self._covariance.addr_(columns["variance"], covariance, alpha=-1.0 / step.s)
 
-    def _columns_of(self, row: int) -> dict[str, Float[Tensor, " n"]]:
+    def _columns_of(
+        self, row: int, changes: Mapping[str, Change]
+    ) -> dict[str, Float[Tensor, " n"]]:
         """The products that the running values need; good until the next pass."""
         if self._ahead is not None and self._ahead.has(row):
             columns = self._ahead.take(row)
-            self._ahead.keep(columns)
+            self._ahead.keep(columns, changes)
             return columns
         self._forget_columns()
-        vectors = torch.stack([run.vector() for run in self.running.values()])
+        vectors = torch.stack([changes[name].vector for name in self.running])
         size = len(vectors) * len(self._rows)
         if self._products_memory.numel() < size:
             self._products_memory = torch.empty(
@@ -370,7 +436,7 @@ class WeightTracker:
         variance = self.running["variance"].values
         for start, stop, block in self._rows.blocks():
             change = (vectors @ block.T).square_().sum(dim=0)
-            numerics.nonnegative(variance[start:stop].sub_(change))
+            nonnegative(variance[start:stop].sub_(change))
         self._pending.clear()
 
     # ---- fields of a state
@@ -382,11 +448,17 @@ class WeightTracker:
         needs = self.problem.needs - self.running.keys()
         return covariance_fields(covariance, self.targets.known, needs)
 
-    def _wide_fields(self, block: Float[Tensor, "b d"]) -> dict[str, Tensor]:
-        fields = {}
-        if self.problem.needs & FROM_COVARIANCE - self.running.keys():
-            fields = self._of_covariance(block @ self._against_targets(self.posterior))
-        return fields | self._correlations(block)
+    def _from_covariance(self, block: Float[Tensor, "b d"]) -> dict[str, Tensor]:
+        if not self.problem.needs & FROM_COVARIANCE - self.running.keys():
+            return {}
+        return self._of_covariance(block @ self._against_targets(self.posterior))
+
+    def _fixed_fields(
+        self, block: Float[Tensor, "b d"], variance: Float[Tensor, " b"]
+    ) -> dict[str, Tensor]:
+        """What no observation changes, of some rows."""
+        fields = self._correlations(block)
+        return fields | fixed_fields(self.problem, block, variance) if self._fixed else fields
 
     def _correlations(self, block: Float[Tensor, "b d"]) -> dict[str, Tensor]:
         if "correlation" not in self.problem.needs:
@@ -406,3 +478,8 @@ class WeightTracker:
             fields,
             self.targets.state,
         )
+
+
+def is_predictable(run: Running) -> TypeGuard[Predictable]:
+    """Whether the products of a running value can be made before the observation."""
+    return isinstance(run, Predictable)

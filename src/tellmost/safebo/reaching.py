@@ -24,8 +24,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.numerics import RANK_TOLERANCE, nonnegative
+from tellmost.numerics import RANK_TOLERANCE
 from tellmost.posterior.function_space import GrowingMatrix
+from tellmost.posterior.problem import nonnegative
 from tellmost.rows.checks import NOT_NUMBERS, check_vector
 from tellmost.safebo.constraints import Lipschitz, Side
 from tellmost.safebo.outputs import OutputPosterior

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.posterior.tracking import Tracker
+from tellmost.posterior.weight_tracker import Tracker
 from tellmost.rules import Rule, is_random
 from tellmost.running.processes import Place
 from tellmost.selecting.forecast import find_shortlist, forecast, scores_to_come

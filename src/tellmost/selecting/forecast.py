@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from tellmost.posterior.tracking import Tracker
+from tellmost.posterior.weight_tracker import Tracker
 from tellmost.rules import Rule
 from tellmost.running.processes import Place
 from tellmost.selecting.limits import Eligibility

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.posterior.tracking import Tracker
-from tellmost.posterior.weight_tracker import WeightTracker
+from tellmost.posterior.problem import nonnegative
+from tellmost.posterior.weight_tracker import Tracker, WeightTracker
 from tellmost.rules import ITL, VTL, Rule, UncertaintySampling, UndirectedITL
 from tellmost.selecting.limits import Eligibility
 from tellmost.selecting.loop import Pick, Stop
@@ -164,7 +164,7 @@ class FusedRounds:
         squares = (U @ problem.known_targets.T).square_()
         fall = ((squares @ targets.weights) * stands).cumsum(dim=0)
         torch.sub(targets.weights @ targets.variance, fall, out=left)
-        numerics.nonnegative(targets.variance.sub_(stands @ squares))
+        nonnegative(targets.variance.sub_(stands @ squares))
 
     def _commit(self) -> None:
         """Update the rows by the picks that stand, and rank them."""

@@ -11,7 +11,7 @@ from typing import NoReturn, Protocol, runtime_checkable
 import torch
 
 from tellmost import numerics
-from tellmost.posterior.tracking import Tracker
+from tellmost.posterior.weight_tracker import Tracker
 from tellmost.selecting.choosers import NO_NUMBERS, Chooser
 from tellmost.selecting.limits import Eligibility
 

@@ -2,9 +2,8 @@
 
 import warnings
 
-from tellmost.posterior.columns_ahead import FewRows
-from tellmost.posterior.problem import Problem
-from tellmost.posterior.tracking import Tracker
+from tellmost.posterior.problem import FewRows, Problem
+from tellmost.posterior.weight_tracker import Tracker
 from tellmost.rules import Rule
 from tellmost.running.processes import Exchange, Place
 from tellmost.selecting.task import Noise, evenly_spaced

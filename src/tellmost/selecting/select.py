@@ -16,7 +16,7 @@ from tellmost.kernels.linear import check_kernel
 from tellmost.posterior.columns_ahead import shortlist_length
 from tellmost.posterior.floor import Floor, compute_floor
 from tellmost.posterior.problem import Problem
-from tellmost.posterior.tracking import Tracker, track
+from tellmost.posterior.weight_tracker import Tracker, track
 from tellmost.rows.sources import NamedArray
 from tellmost.rules import CosineSimilarity, Random, Rule, TopK
 from tellmost.running.progress import ProgressLine

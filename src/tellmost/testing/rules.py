@@ -12,7 +12,7 @@ from torch import Tensor
 from tellmost.kernels import Linear, Precomputed
 from tellmost.numerics import TIE_TOLERANCE
 from tellmost.posterior.problem import FIXED_FIELDS, STATE_FIELDS, TARGET_FIELDS, State
-from tellmost.posterior.tracking import track
+from tellmost.posterior.weight_tracker import track
 from tellmost.rules import is_random
 from tellmost.testing.cases import (
     ROWS,

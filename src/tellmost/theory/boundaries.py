@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.linear import feature_form
-from tellmost.numerics import RANK_TOLERANCE, nonnegative
+from tellmost.numerics import RANK_TOLERANCE
 from tellmost.posterior.floor import compute_floor
 from tellmost.posterior.function_space import FunctionPosterior
-from tellmost.posterior.problem import Problem
+from tellmost.posterior.problem import Problem, nonnegative
 from tellmost.rows.checks import check_positive, check_whole
 from tellmost.rows.pool import Pool
 from tellmost.running.processes import ALONE, Place

@@ -24,8 +24,9 @@ from torch import Tensor
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.linear import check_kernel, matrix_size
-from tellmost.numerics import ENUMERATED, SMALLEST_REMAINING, ZERO_VARIANCE, nonnegative
+from tellmost.numerics import ENUMERATED, SMALLEST_REMAINING, ZERO_VARIANCE
 from tellmost.posterior.function_space import FunctionPosterior
+from tellmost.posterior.problem import nonnegative
 from tellmost.rows.checks import (
     NOT_NUMBERS,
     check_all_positive,

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.numerics import nonnegative
 from tellmost.posterior.nearness import squared_distance
-from tellmost.posterior.problem import State, TargetState, covariance_fields
+from tellmost.posterior.problem import State, TargetState, covariance_fields, nonnegative
 from tellmost.rules import Rule
 from tellmost.selecting.choosers import best_of
 from tellmost.shapes import Float, Int

@@ -29,8 +29,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.numerics import RANK_TOLERANCE, nonnegative
+from tellmost.numerics import RANK_TOLERANCE
 from tellmost.posterior.floor import retrace
+from tellmost.posterior.problem import nonnegative
 from tellmost.selecting.select import select
 from tellmost.shapes import Bool, Float, Int
 from tellmost_reproduction.gp.settings import NOISE_STD, Setting

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.learner.arguments import check_seed
-from tellmost.numerics import CHUNK_BYTES, TIE_TOLERANCE, nonnegative
+from tellmost.numerics import CHUNK_BYTES, TIE_TOLERANCE
 from tellmost.posterior.gp import GP, root_of_covariance
+from tellmost.posterior.problem import nonnegative
 from tellmost.rows.checks import check_positive, check_rows, check_vector, check_whole
 from tellmost.rows.sources import read_array, spans
 from tellmost.safebo.bounds import SafeSets
