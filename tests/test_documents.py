@@ -129,6 +129,17 @@ def resolve(name: str) -> object:
     return found
 
 
+def test_the_notation_has_every_field_of_a_state_and_no_word_that_is_not_in_the_code():
+    from tellmost.posterior.problem import STATE_FIELDS
+
+    rows = re.findall(r"^\|[^|]*\|([^|]*)\|", (ROOT / "docs" / "notation.md").read_text(), re.M)
+    named = set(re.findall(r"\w{2,}", " ".join(re.findall(r"`([^`]+)`", " ".join(rows)))))
+    sources = (ROOT / "src" / "tellmost").rglob("*.py")
+    known = set(re.findall(r"\w+", " ".join(path.read_text() for path in sources)))
+    assert named <= known
+    assert set(STATE_FIELDS) <= named
+
+
 def test_every_rule_is_in_the_readme():
     import tellmost as tm
 
