@@ -1,7 +1,4 @@
-"""Arguments of the learner, checked: each error says what came and the way out.
-
-From what the caller calls targets and candidates to points and rows.
-"""
+"""The learner's arguments, checked, and made into points and rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,26 +32,29 @@ from tellmost.targets.box import Box
 
 
 def check_pool(pool: Any, kernel: Kernel, seed: int) -> Points:
-    """Float64 rows to ask for: given, or spread over a box."""
+    """The rows to ask for, in float64: as given, or spread over a box."""
     if isinstance(pool, Box):
         if matrix_size(kernel) is not None:
-            raise ValueError("a Precomputed kernel knows no points between its rows: no Box.")
+            raise ValueError(
+                "pool must not be a Box with a Precomputed kernel, which knows no points between "
+                "its rows. Pass row numbers of the matrix as pool."
+            )
         return pool.sobol(SOBOL_POINTS, seed)
     data = read_array(pool, "pool")
     if matrix_size(kernel) is not None:
         return check_matrix_rows(data, "pool", kernel)
     check_rows(data, "pool")
-    return data.to(torch.float64, copy=True)  # what the caller does to it later is not ours
+    return data.to(torch.float64, copy=True)  # a copy: the caller may change the array later
 
 
 def check_box(pool: Any, replace: bool, noise_std: Any) -> None:
-    """What has no meaning where points are not numbered."""
+    """A box allows no arguments that need numbered points."""
     if not isinstance(pool, Box):
         return
     if not replace:
         raise ValueError(
-            "replace=False has no meaning in a Box: its points are not numbered, and next to one "
-            "that was measured lies another. Drop it, or pass (n, d) points as pool."
+            "replace=False has no meaning in a Box: its points are not numbered, and other points "
+            "lie next to each that was measured. Leave it out, or pass (n, d) points as pool."
         )
     if not callable(noise_std) and np.ndim(noise_std) > 0:
         raise ValueError(
@@ -64,7 +64,7 @@ def check_box(pool: Any, replace: bool, noise_std: Any) -> None:
 
 
 def check_data(data: Data | None, pool: Points) -> None:
-    """Data of the prior, such as a model's, have the features of the pool."""
+    """The data of the prior, such as a model's, have the features of the pool."""
     if data is not None and data.points.shape[1:] != pool.shape[1:]:
         raise ValueError(
             f"pool and the data of the prior must share their feature dimension; got pool "
@@ -73,7 +73,7 @@ def check_data(data: Data | None, pool: Points) -> None:
 
 
 def seeded(rule: Rule, name: Any, seed: int) -> Rule:
-    """A random rule that was given by its name takes the learner's seed."""
+    """The rule; a random one that was given by its name takes the learner's seed."""
     if isinstance(name, str) and isinstance(rule, Random | KMeansPlusPlus):
         return type(rule)(seed)
     return rule
@@ -88,7 +88,7 @@ def check_seed(seed: Any) -> int:
 def check_told(
     where: Any, y: Any, noise_std: Any, pool: Points, kernel: Kernel, noise: Noise, is_box: bool
 ) -> list[Told]:
-    """Observations, from row numbers or points, values and noise."""
+    """Observations, from row numbers or points, from values and from noise."""
     if np.size(_numbers(where)) == 0 and np.size(_numbers(y)) == 0:
         return []
     rows, points = _check_where(where, pool, kernel, is_box)
@@ -103,7 +103,7 @@ def check_told(
 
 
 def _rows_of(points: Points, pool: Points) -> list[int]:
-    """The first row that is the same as each point."""
+    """For each point the first row that is equal, or OUTSIDE."""
     rows = []
     for point in points:
         same = (pool == point).reshape(len(pool), -1).all(dim=1).nonzero()[:1, 0]
@@ -114,7 +114,7 @@ def _rows_of(points: Points, pool: Points) -> list[int]:
 def _check_where(
     where: Any, pool: Points, kernel: Kernel, is_box: bool
 ) -> tuple[Tensor | None, Points]:
-    """Row numbers, if these came, and points."""
+    """Row numbers, if they were given, and points."""
     values = read_array(np.atleast_1d(_numbers(where)), "indices_or_points")
     is_rows = values.ndim == 1 and not values.is_floating_point() and values.dtype != torch.bool
     if is_rows and is_box:
@@ -149,7 +149,7 @@ def _numbers(values: Any) -> Any:
 
 @dataclass(frozen=True)
 class Asked:
-    """Targets that a function of the posterior names anew each round."""
+    """Targets that a function of the posterior chooses anew each round."""
 
     function: Callable[[Known], Any]
 
@@ -160,7 +160,7 @@ class Asked:
 
 
 def check_targets(targets: Any) -> Targets | None:
-    """An object with ``choose``; arrays, masks and boxes are regions."""
+    """Targets have ``choose`` or are a function; arrays, masks and boxes become a Region."""
     if targets is None:
         return None
     if isinstance(targets, type):
@@ -175,7 +175,7 @@ def check_targets(targets: Any) -> Targets | None:
 
 
 def points_of(answer: Any, pool: Points, kernel: Kernel) -> Points:
-    """Targets as points: of a mask the pool's rows, else the points themselves."""
+    """Targets as points: the pool's rows for a mask, else the points themselves."""
     values = as_tensor(answer, "targets")
     if values.dtype != torch.bool:
         checked = check_points(values, "targets", tuple(pool.shape), kernel)
@@ -194,13 +194,13 @@ def points_of(answer: Any, pool: Points, kernel: Kernel) -> Points:
 
 
 def reported_points(targets: Targets, chosen: Points, pool: Points, kernel: Kernel) -> Points:
-    """What the uncertainty is about: all that may be drawn, where a few are drawn each round."""
+    """What the uncertainty is about: all that may be drawn, if a few are drawn each round."""
     whole = targets.all_points if isinstance(targets, Sampled) else None
     return chosen if whole is None else points_of(whole, pool, kernel)
 
 
 def open_rows(candidates: Any, known: Callable[[], Known], n: int) -> Bool[Tensor, " n"]:
-    """Which rows may be asked for: all, a mask, row numbers, or what a function says of now."""
+    """Which rows may be asked for: all, a mask, row numbers, or what a function returns now."""
     answer = candidates(known()) if callable(candidates) else candidates
     rows = check_candidates(answer, n)
     mask = torch.ones(n, dtype=torch.bool)

@@ -1,12 +1,11 @@
-"""Refining candidates of a box: from the best of a set of points up to the summits near them.
+"""Where in a box the gain is largest: climbs from the best of some points to the maxima near them.
 
-Each climb is a projected quasi-Newton ascent in the unit cube: with the slope g and an estimate H
-of the inverse of the (negative) second derivatives, the step is H g, restricted to what is free to
-move, shortened to a radius of trust and cut at the faces of the box. H is learned from the change
-of the slopes (BFGS; Nocedal and Wright 2006, eq. 6.17), from steps that failed as well. All climbs
-go side by side: one evaluation and one backward pass of the summed gains per step.
-
-Where in a box a measurement teaches most: the best of its points, climbed to their summits.
+Each climb is a projected quasi-Newton ascent in the unit cube. With the slope g and an estimate H
+of the inverse of the (negative) second derivatives, the step is H g. It is restricted to the
+coordinates that are free to move, shortened to a trust radius, and cut at the faces of the box. H
+is learned from the change of the slopes (BFGS; Nocedal and Wright 2006, eq. 6.17), also from steps
+that failed. All climbs go side by side: a step is one evaluation and one backward pass of the
+summed gains.
 """
 
 from collections.abc import Callable
@@ -25,17 +24,15 @@ from tellmost.shapes import Bool, Float, Int
 from tellmost.targets.box import Box
 
 REFINING_STEPS = 100
-"""Steps of a climb within a box at most: smooth gains are there after 5 to 30, in 20 dimensions
-after 60."""
+"""How many steps a climb may take: smooth gains need 5 to 30, in 20 dimensions 60."""
 
 FIRST_STEP = 0.01
-"""The first step of a climb, as a share of each side of the box: below the spacing of hundreds of
-candidates in two dimensions or more, so that a climb stays on its hill. It grows where it proves
-too short."""
+"""The first step of a climb, as a share of each side of the box. It is below the spacing of
+hundreds of candidates in two dimensions or more, so that a climb stays on its hill."""
 
 FULL_STEP = 0.9
-"""A step of this share of the longest that was allowed, or more, was held back by it: if it was
-taken, the next may be twice as long."""
+"""A step of at least this share of the trust radius was held back by it: if it was taken, the next
+may be twice as long."""
 
 SUFFICIENT_RISE = 1e-4
 """The least share of the rise that the slope promises for a step to be taken."""
@@ -44,17 +41,16 @@ SHORTENING = 0.25
 """A step that was not taken is tried again at this share of its length."""
 
 LENGTHENING = 4.0
-"""Where the gain bends upwards there is no summit to aim at: the next step is so much longer."""
+"""Where the gain bends upwards, no maximum is near: the next step is so many times longer."""
 
 LEAST_BEND = 1e-8
-"""A bend below this share of slope change x length is rounding, and says nothing."""
+"""A bend below this share of slope change x length is rounding, and teaches nothing."""
 
 REFINED = 1e-12
 """A climb ends where the next step would raise the gain by less than this share: rounding."""
 
-
 Gain = Callable[[Float[Tensor, "b d"]], Float[Tensor, " b"]]
-"""Of each point by itself, and differentiable."""
+"""The gain of each point by itself, which must be differentiable."""
 
 
 def find_starts(
@@ -62,11 +58,11 @@ def find_starts(
 ) -> Int[Tensor, " _"]:
     """The rows of the best candidates that have no better one nearby, the best first.
 
-    Near are the d + 1 nearest candidates (more where distances tie), so each start is likely to
-    lie on a hill of its own. At most ``count``, fewer where there are fewer hills; the best
-    candidate is always among them. The lower row is the better of two equals. A hill between the
-    candidates is not seen: with little noise ITL and MM-ITL have narrow ones at the targets, so
-    let those be candidates too.
+    "Nearby" are the d + 1 nearest candidates (more where distances tie), so each start is likely
+    to lie on a hill of its own. There are at most ``count``, or fewer where there are fewer hills.
+    The best candidate is always among them. Of two equals the lower row is the better one. A hill
+    between the candidates is not seen: with little noise ITL and MM-ITL have narrow ones at the
+    targets, so let the targets be candidates too.
     """
     if bool(gains.isnan().any()):
         raise ValueError(
@@ -78,7 +74,7 @@ def find_starts(
     shares = points / box.width().to(points)
     near = min(box.dimension + 2, len(points))  # itself, and what encloses it: a simplex
     starts = order[:0]
-    for rows in torch.split(order, 64):  # most often enough, and no matrix of all pairs
+    for rows in torch.split(order, 64):  # mostly enough, without a matrix of all pairs
         apart = torch.cdist(shares[rows], shares, compute_mode="donot_use_mm_for_euclid_dist")
         is_near = apart <= apart.kthvalue(near, keepdim=True).values
         is_better = rank < rank[rows][:, None]
@@ -91,10 +87,10 @@ def find_starts(
 def refine(
     gain: Gain, starts: Float[Tensor, "b d"], box: Box, *, steps: int = REFINING_STEPS
 ) -> tuple[Float[Tensor, "b d"], Float[Tensor, " b"]]:
-    """The end of a climb from each start, and its gain: never lower than that of the start.
+    """The end of a climb from each start, and its gain, which is never lower than the start's.
 
-    Ends on a local summit of a smooth gain, inside the box or on its faces, or after so many
-    steps. ``gain`` is called with all points at once, once per step.
+    A climb ends on a local maximum of a smooth gain, inside the box or on its faces, or after so
+    many steps. ``gain`` is called with all points at once, once per step.
     """
     if not bool(box.contains(starts).all()):
         outside = int((~box.contains(starts)).nonzero()[0])
@@ -102,14 +98,17 @@ def refine(
             f"starts must lie in {box!r}; row {outside} is {starts[outside].tolist()}. "
             f"box.clip(starts) moves them inside."
         )
-    with torch.inference_mode(False), torch.enable_grad():  # slopes, wherever we are called
-        here = look(gain, starts.detach().clone(), box)
+    with (
+        torch.inference_mode(False),
+        torch.enable_grad(),
+    ):  # slopes are needed, wherever this is called
+        here = evaluate(gain, starts.detach().clone(), box)
         trust = Trust.at_first(here)
         for _ in range(steps):
             step = propose(here, trust, box)
             if not bool(step.is_worth_it.any()):
                 break
-            there = look(gain, step.points, box)
+            there = evaluate(gain, step.points, box)
             is_taken = step.is_worth_it & (
                 there.gains >= here.gains + SUFFICIENT_RISE * step.promised
             )
@@ -120,7 +119,7 @@ def refine(
 
 @dataclass(frozen=True)
 class Position:
-    """Where all climbs are."""
+    """Where each climb is."""
 
     points: Float[Tensor, "b d"]
     gains: Float[Tensor, " b"]
@@ -136,26 +135,26 @@ class Position:
 
 
 @dataclass(frozen=True)
-class Step:
-    """Where all climbs may go next."""
+class ClimbStep:
+    """Where each climb may go next."""
 
     points: Float[Tensor, "b d"]
     moves: Float[Tensor, "b d"]  # in sides of the box
-    promised: Float[Tensor, " b"]  # the rise, by the slope alone
-    is_worth_it: Bool[Tensor, " b"]  # else the climb has ended
+    promised: Float[Tensor, " b"]  # the rise that the slope promises
+    is_worth_it: Bool[Tensor, " b"]  # if not, the climb has ended
 
 
 @dataclass(frozen=True)
 class Trust:
-    """What each climb has learned: how slopes change, and how far that holds."""
+    """What each climb has learned: how slopes change, and how far to trust that."""
 
     inverse: Float[Tensor, "b d d"]  # H, of the negative second derivatives
     radius: Float[Tensor, " b"]  # of the next step, in sides of the box
-    is_new: Bool[Tensor, " b"]  # nothing was learned yet
+    is_new: Bool[Tensor, " b"]  # whether nothing was learned yet
 
     @classmethod
     def at_first(cls, here: Position) -> "Trust":
-        """A first step of known length, straight uphill."""
+        """The first step goes straight uphill, and has a known length."""
         b, d = here.slopes.shape
         radius = torch.full_like(here.gains, FIRST_STEP)
         scale = radius / longest(here.slopes)
@@ -164,9 +163,9 @@ class Trust:
         return cls(scale[:, None, None] * eye, radius, is_new)
 
     def after(
-        self, step: Step, falls: Float[Tensor, "b d"], is_taken: Bool[Tensor, " b"]
+        self, step: ClimbStep, falls: Float[Tensor, "b d"], is_taken: Bool[Tensor, " b"]
     ) -> "Trust":
-        """What a step has taught, by how far the slopes fell; nothing where none was tried."""
+        """What is learned from how far the slopes fell. No step, nothing learned."""
         length = step.moves.abs().amax(dim=1)
         doubled = (2.0 * self.radius).clamp(max=1.0)
         taken = torch.where(length > FULL_STEP * self.radius, doubled, self.radius)
@@ -193,15 +192,15 @@ def bfgs(
     falls: Float[Tensor, "b d"],
     bend: Float[Tensor, " b"],
 ) -> Float[Tensor, "b d d"]:
-    """The inverse that maps the falls to the moves and changes least otherwise."""
+    """The inverse that maps the falls to the moves, and otherwise changes least."""
     s, y = moves[:, :, None], falls[:, :, None]
     rho = 1.0 / bend[:, None, None]
     left = torch.eye(moves.shape[1]).to(moves) - rho * s @ y.mT
     return left @ inverse @ left.mT + rho * s @ s.mT
 
 
-def look(gain: Gain, points: Float[Tensor, "b d"], box: Box) -> Position:
-    """Gains and slopes at some points."""
+def evaluate(gain: Gain, points: Float[Tensor, "b d"], box: Box) -> Position:
+    """The gains and slopes at some points."""
     points = points.detach().requires_grad_()
     gains = gain(points)
     if gains.shape != (len(points),):
@@ -222,7 +221,7 @@ def look(gain: Gain, points: Float[Tensor, "b d"], box: Box) -> Position:
 
 
 def slopes_of(gains: Float[Tensor, " b"], points: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
-    """The gradient of each gain; 0 where no gain depends on its point."""
+    """The gradient of each gain; 0 if no gain depends on its point."""
     slopes = None
     if gains.requires_grad:
         (slopes,) = torch.autograd.grad(gains.sum(), points, allow_unused=True)
@@ -237,21 +236,21 @@ def slopes_of(gains: Float[Tensor, " b"], points: Float[Tensor, "b d"]) -> Float
     return torch.zeros_like(points)
 
 
-def propose(here: Position, trust: Trust, box: Box) -> Step:
-    """The next step of each climb: by the second derivatives, else straight uphill."""
+def propose(here: Position, trust: Trust, box: Box) -> ClimbStep:
+    """The next step of each climb, by the second derivatives or straight uphill."""
     low, high = box.corners().to(here.points)
     is_held = (here.points <= low) & (here.slopes < 0) | (here.points >= high) & (here.slopes > 0)
     slopes = here.slopes.where(~is_held, 0.0)
     curved = (trust.inverse @ slopes[:, :, None])[:, :, 0].where(~is_held, 0.0)
     straight = slopes / longest(slopes)[:, None] * trust.radius[:, None]
 
-    def go(direction: Float[Tensor, "b d"]) -> Step:
+    def go(direction: Float[Tensor, "b d"]) -> ClimbStep:
         share = (trust.radius / longest(direction)).clamp(max=1.0)
         moves = direction * share[:, None] * (high - low)
         points = (here.points + moves).clamp(low, high)
         moves = (points - here.points) / (high - low)
         promised = (slopes * moves).sum(dim=1)
-        return Step(points, moves, promised, promised > REFINED * here.gains.abs())
+        return ClimbStep(points, moves, promised, promised > REFINED * here.gains.abs())
 
     by_curve = go(curved)
     climbs = by_curve.promised > 0  # a face of the box can turn a step downhill
@@ -259,7 +258,7 @@ def propose(here: Position, trust: Trust, box: Box) -> Step:
 
 
 def longest(vectors: Float[Tensor, "b d"]) -> Float[Tensor, " b"]:
-    """The largest entry of each vector in size; infinite for a vector of zeros, to divide by."""
+    """The largest absolute entry of each vector, to divide by; infinite for a vector of zeros."""
     length = vectors.abs().amax(dim=1)
     return length.where(length > 0, torch.inf)
 
@@ -271,20 +270,21 @@ def best_in_box(
     noise: Noise,
     is_open: Bool[Tensor, " n"],
 ) -> Points:
-    """The point of the largest gain, as a single row.
+    """The point of the largest gain in the box, as a single row.
 
     Climbs start from the best of the points that stand for the box and of the targets in it, where
-    ITL and MM-ITL have narrow summits. Where candidates are closed, the points that are open are
-    all there is to choose from: nobody can say whether a point between them is. A random rule
-    draws one of them, since its gains have no slope.
+    ITL and MM-ITL have narrow maxima. If some candidates are closed, only the open points can be
+    chosen, since nobody knows whether a point between them is open. A random rule draws one of
+    them, since its gains have no slope.
     """
     gains = score_all(tracker, rule)
     if is_random(rule) or not bool(is_open.all()):
         return best_row(tracker.points, torch.where(is_open, gains, -torch.inf))
-    extra = targets_inside(tracker, box)
+    targets = tracker.problem.targets
+    extra = tracker.points[:0] if targets is None else targets[box.contains(targets)]
     points = torch.cat([tracker.points, extra])
     gains = torch.cat([gains, rule.gain(tracker.state_at(extra, noise.at(extra)))])
-    if bool(gains.isposinf().any()):  # nothing was chosen yet, so that all are as far away
+    if bool(gains.isposinf().any()):  # nothing was chosen yet: all are equally far away
         return best_row(points, gains)
 
     def gain(x: Points) -> Float[Tensor, " b"]:
@@ -294,15 +294,8 @@ def best_in_box(
     return best_row(*refine(gain, starts, box))
 
 
-def targets_inside(tracker: FunctionTracker, box: Box) -> Points:
-    targets = tracker.problem.targets
-    if targets is None:
-        return tracker.points[:0]
-    return targets[box.contains(targets)]
-
-
 def best_row(points: Points, gains: Float[Tensor, " n"]) -> Points:
-    """The first of those whose gain is the largest, up to rounding."""
+    """The first point whose gain is the largest, up to rounding."""
     best = gains.max()
     leads = gains >= best - TIE_TOLERANCE * best.abs() if bool(best.isfinite()) else gains == best
     return points[leads.nonzero()[:1, 0]]

@@ -70,16 +70,16 @@ NO_CANDIDATE = (
 class ActiveLearner:
     """Chooses where to measure next, so that the targets are known as soon as possible.
 
-    A Gaussian process says what is believed about f. ``ask`` names the candidates whose
+    A Gaussian process models what is believed about f. ``ask`` returns the candidates whose
     observation tells most about the targets, ``tell`` takes in what was measured there or
-    anywhere else, ``predict`` gives mean and standard deviation at any point.
+    anywhere else, and ``predict`` gives mean and standard deviation at any point.
 
     An observation costs O(n (d + t + m)) for n pool rows, t observations and m targets: it adds a
     row to a Cholesky factor, and nothing is factorised anew. Targets that change with the rounds
-    cost O(n m t) more, with ITL O(m^3). Memory is O(n (t + m)). For millions of rows choose with
+    cost O(n m t) more, and O(m^3) with ITL. Memory is O(n (t + m)). For millions of rows use
     ``tm.select``.
 
-    ``ask`` depends on nothing but what was told and on the seed: asked again, it answers the same.
+    ``ask`` depends on what was told and on the seed alone, so a second call answers the same.
     """
 
     @torch.no_grad()
@@ -96,15 +96,16 @@ class ActiveLearner:
         replace: bool = True,
         seed: int = 0,
     ) -> None:
-        """What is believed, where measurements are possible, and what is to be known.
+        """What is believed, where measurements are possible, and what is to be learned.
 
         Args:
-            kernel_or_gp: a kernel of ``tm.kernels`` or gpytorch, with ``noise_std``; a ``tm.GP``;
-                or a fitted single-output gpytorch or botorch model, whose data count as told.
+            kernel_or_gp: a kernel of ``tm.kernels`` or gpytorch, with ``noise_std``; or a
+                ``tm.GP``; or a fitted gpytorch or botorch model of one output, whose data count
+                as told.
             pool: (n, d) points that may be measured, or a ``tm.Box`` to choose points from.
             targets: (m, d) points; a mask over the pool; an object of ``tm.targets``; a function
-                of the posterior (see ``tm.targets.Known``) that returns either; or None for rules
-                that learn about the whole pool.
+                of the posterior (see ``tm.targets.Known``) that returns points or a mask; or None
+                for rules that learn about the whole pool.
             noise_std: standard deviation of a measurement: a number, one per pool row, or a
                 function from (b, d) points to (b,) values.
             rule: a name or an object of ``tm.rules``, as in ``tm.select``.
@@ -153,7 +154,7 @@ class ActiveLearner:
 
     @torch.no_grad()
     def tell(self, indices_or_points: Any, y: Any, noise_std: Any = None) -> None:
-        """Take in measurements: asked for or not, of pool rows or of points anywhere.
+        """Take in measurements of pool rows or of points anywhere, whether asked for or not.
 
         ``noise_std`` (a number, or one per measurement) overrides that of the learner.
         """
@@ -163,7 +164,7 @@ class ActiveLearner:
 
     @torch.no_grad()
     def predict(self, X: Any = None) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"]]:
-        """Mean and standard deviation of f at (b, d) points; None: at every point of the pool."""
+        """The mean and standard deviation of f at (b, d) points; None: at every pool row."""
         if X is None:
             mean, variance = self._belief.of_rows()
         else:
@@ -176,7 +177,7 @@ class ActiveLearner:
 
     @property
     def points(self) -> np.ndarray:
-        """The pool; of a box, the points that stand for it."""
+        """The pool; for a box, the points that stand for it."""
         return self._points.cpu().numpy().copy()
 
     @property
@@ -198,19 +199,19 @@ class ActiveLearner:
 
     @torch.no_grad()
     def uncertainty(self) -> float:
-        """Mean variance of the targets now; of the pool, where there are none.
+        """The mean variance of the targets now; without targets, that of the pool.
 
-        Of targets that are drawn from a finite set each round: of the whole set.
+        Where targets are drawn from a finite set each round, it is that of the whole set.
         """
         self._aim()
         return self._uncertainty_by(self._tracker)
 
     @torch.no_grad()
     def floor(self) -> float:
-        """Mean variance that would be left if f were known at every candidate: irreducible.
+        """The irreducible mean variance: what is left if f is known at every candidate.
 
-        An upper bound for pools of more than ``numerics.FLOOR_EXACT_ROWS`` rows. Of a box it is
-        that of the points that stand for it.
+        It is an upper bound for pools of more than ``numerics.FLOOR_EXACT_ROWS`` rows. For a box
+        it is that of the points that stand for it.
         """
         self._aim()
         rows, reported = self._open().nonzero()[:, 0], self._reported()
@@ -222,8 +223,9 @@ class ActiveLearner:
     def outlook(self, level: Any = None, at_most: Any = 1_000) -> Outlook:
         """What is left to reduce and, with a level, how many more observations reach it.
 
-        Counted by choosing ahead, with targets that are drawn anew as they will be, and others as
-        they are now; of a box, among the points that stand for it, without refinement.
+        The count comes from choosing ahead. Targets that are drawn each round are drawn as they
+        will be, and others stay as they are now. In a box only the points that stand for it are
+        chosen.
         """
         most = check_whole(at_most, "at_most")
         uncertainty, floor = self.uncertainty(), self.floor()
@@ -249,7 +251,7 @@ class ActiveLearner:
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Become the learner whose state it is; made with the same arguments, it asks the same."""
+        """Become the learner whose state it is, which must be made with the same arguments."""
         mine = self.state_dict()
         for name in ("format", "pool", "rule", "kernel", "seed"):
             if state.get(name) != mine[name]:
@@ -285,12 +287,12 @@ class ActiveLearner:
         self._told: list[Told] = []
         self._place = Place.of(len(self._points), Alone())
         self._aimed: Points | None = None
-        self._aimed_at = -1  # observations when the targets were chosen
-        self._first: float | None = None  # the largest gain then: the scale of ties
-        self._floor_kept: tuple[Any, float] | None = None  # and what it is about
+        self._aimed_at = -1  # how many observations there were when the targets were chosen
+        self._first: float | None = None  # the largest gain then, which is the scale of ties
+        self._floor_kept: tuple[Any, float] | None = None  # what it is about, and the floor
         self._belief = Belief(FunctionTracker(self._problem()), self._gp.mean_of)
         if self._is_fixed:
-            self._aim()  # targets that are seen before anything else
+            self._aim()  # before anything is observed
         if self._gp.data is not None:
             data = self._gp.data
             points = single_rows(data.points.to(self._points))
@@ -299,7 +301,7 @@ class ActiveLearner:
                 self._take_in(Told(-1, point, y, noise_variance))
 
     def _problem(self) -> Problem:
-        """About the pool alone; targets come when they are chosen."""
+        """The problem about the pool alone. Targets come when they are chosen."""
         rule = self._rule
         noise_of_targets = getattr(rule, "target_noise_variance", None)  # of rules about y_A
         seen = 0.0 if noise_of_targets is None else noise_of_targets(self._noise.scalar)
@@ -349,11 +351,11 @@ class ActiveLearner:
         )
 
     def _seed_after(self, observations: int) -> int:
-        """Of the round that so many observations come before."""
+        """The seed of the round after so many observations."""
         return int(np.random.SeedSequence([self._seed, observations]).generate_state(1)[0])
 
     def _open(self) -> Bool[Tensor, " n"]:
-        """Rows that may be asked for now."""
+        """Which rows may be asked for now."""
         mask = open_rows(self._candidates, self._known, len(self._points))
         return mask.to(self._points.device)
 
@@ -370,7 +372,7 @@ class ActiveLearner:
         return Eager(tracker, self._rule, eligibility, self._place, 0, first=self._first)
 
     def _next(self, chooser: Eager) -> int:
-        """The best row, which is then taken."""
+        """Take the best row."""
         best = chooser.best(lambda first: -torch.inf)
         if best is None:
             raise ValueError(NO_CANDIDATE if chooser.eligibility.is_empty else NO_NUMBERS)
@@ -390,7 +392,7 @@ class ActiveLearner:
         return torch.cat(points).cpu().numpy()
 
     def _count_to(self, level: float, at_most: int) -> int | None:
-        """How many more observations bring the uncertainty down to a level."""
+        """How many more observations bring the uncertainty down to a level; None: more."""
         tracker = self._tracker.fork()
         chooser = self._chooser(tracker)
         for count in range(at_most + 1):
@@ -427,7 +429,7 @@ class ActiveLearner:
         return tracker.with_targets(targets, self._rule.needs | {"variance"})
 
     def _floor_of(self, points: Points, rows: Tensor) -> float:
-        """Kept until the targets, the candidates, or what was observed elsewhere change."""
+        """Computed anew when targets, candidates, or observations elsewhere change."""
         inside = set(rows.tolist())
         outside = [one for one in self._told if one.row not in inside]
         about = self._aimed_at, frozenset(inside), len(outside)
@@ -438,7 +440,7 @@ class ActiveLearner:
         return self._floor_kept[1]
 
     def _problem_of(self, rows: Tensor, targets: Points | None) -> Problem:
-        """About some of the rows."""
+        """The problem about some of the rows."""
         return replace(
             self._problem(),
             rows=Pool.of(self._points).take(rows),
@@ -450,7 +452,7 @@ class ActiveLearner:
 
 
 def _prior(kernel_or_gp: Any, mean: Any, noise_std: Any) -> tuple[GP, Any]:
-    """The prior, and the noise of measurements to come."""
+    """The prior, and the noise of future measurements."""
     is_number = noise_std is None or (not callable(noise_std) and np.ndim(noise_std) == 0)
     if is_number:
         gp = as_gp(kernel_or_gp, mean=mean, noise_std=noise_std)

@@ -1,9 +1,4 @@
-"""What was told, in its order, and how it is written down.
-
-The observation noise: one number, one per pool row, or a function of the point.
-
-What is left to learn, and what it would take.
-"""
+"""What was told and how noisy it is, how that is saved, and what is left to learn."""
 
 import json
 import os
@@ -24,9 +19,8 @@ from tellmost.shapes import Float
 from tellmost.targets.box import Box
 
 NOISE_STEP = 1e-5
-"""Half the distance, in sides of a box, over which the slope of the caller's noise is taken: near
-the cube root of float64's precision, where rounding and curvature err alike."""
-
+"""Half the distance, in sides of a box, over which the slope of the caller's noise is taken. It is
+near the cube root of float64's precision, where rounding and curvature err alike."""
 
 OUTSIDE = -1
 """The row number of a point that is not in the pool."""
@@ -38,7 +32,7 @@ ARRAYS = ("rows", "points", "y", "noise_variance")
 
 @dataclass(frozen=True)
 class Told:
-    """An observation: where, what, and how noisy."""
+    """An observation: where it was made, what came out, and how noisy it is."""
 
     row: int  # of the pool, or OUTSIDE
     point: Points  # a single row
@@ -58,12 +52,12 @@ def as_arrays(told: list[Told], empty: Points) -> dict[str, np.ndarray]:
 
 
 def single_rows(points: Points) -> list[Points]:
-    """Each point as a single row."""
+    """The points one by one, each as a single row."""
     return [points[i : i + 1] for i in range(len(points))]
 
 
 def read_told(state: Mapping[str, Any], like: Tensor) -> list[Told]:
-    """The observations of a state, as tensors like those of the pool."""
+    """The observations of a saved state, with points like those of the pool."""
     missing = [name for name in ARRAYS if name not in state]
     if missing:
         raise ValueError(f"the state is damaged: it has no {missing[0]!r}.")
@@ -83,7 +77,7 @@ def read_told(state: Mapping[str, Any], like: Tensor) -> list[Told]:
 
 
 def write_state(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    """An .npz file, written whole or not at all."""
+    """Write an .npz file, whole or not at all."""
     about = {name: value for name, value in state.items() if name not in ARRAYS}
     arrays = {name: state[name] for name in ARRAYS}
     with written_whole(Path(path)) as unfinished, unfinished.open("wb") as file:
@@ -109,7 +103,7 @@ NoiseLike = float | np.ndarray | Tensor | Callable[[np.ndarray], Any]
 
 @dataclass(frozen=True)
 class Noise:
-    """The variance of an observation of f, over the pool and elsewhere."""
+    """The noise variance of an observation, at pool rows and elsewhere."""
 
     of_rows: Float[Tensor, " n"]
     scalar: float | None  # None: it differs between points
@@ -117,7 +111,7 @@ class Noise:
 
     @classmethod
     def of(cls, noise_std: NoiseLike, pool: Points) -> "Noise":
-        """From standard deviations, checked."""
+        """From standard deviations, which are checked."""
         if callable(noise_std):
             return cls(_asked(noise_std, pool), None, noise_std)
         if np.ndim(noise_std) == 0:
@@ -129,19 +123,19 @@ class Noise:
         return cls(std.square(), None)
 
     def at(self, points: Points) -> Float[Tensor, " b"]:
-        """At points that are no rows of the pool."""
+        """The variance at points that are no rows of the pool."""
         if self.function is not None:
             return _asked(self.function, points)
         if self.scalar is None:
             raise ValueError(
                 "noise_std was given per pool row, so the noise of a point outside the pool is "
-                "not known. Say it, tell(points, y, noise_std=...), or give the learner a "
+                "not known. Give it to tell(points, y, noise_std=...), or give the learner a "
                 "function of (n, d) points as noise_std."
             )
         return torch.full((len(points),), self.scalar, dtype=torch.float64, device=points.device)
 
     def near(self, points: Points, box: Box) -> Float[Tensor, " b"]:
-        """At points of a box, with a gradient: by differences, as the function is the caller's."""
+        """The variance at points of a box, with a gradient by differences of the function."""
         here = points.detach()
         values = self.at(here)
         if self.function is None:
@@ -150,7 +144,7 @@ class Noise:
         return values + ((points - here) * slopes).sum(dim=1)
 
     def _slope(self, points: Points, box: Box, axis: int) -> Float[Tensor, " b"]:
-        """Along one axis, by a difference that stays in the box."""
+        """The slope along one axis, by a difference that stays in the box."""
         step = torch.zeros_like(points)
         step[:, axis] = NOISE_STEP * box.width()[axis]
         ahead, behind = box.clip(points + step), box.clip(points - step)
@@ -168,10 +162,10 @@ def _asked(function: Callable[[np.ndarray], Any], points: Points) -> Float[Tenso
 class Outlook:
     """A stop signal: how uncertain the targets are, and what more observations can do about it.
 
-    ``observations`` is how many more, chosen as ``ask`` does, bring the uncertainty down to
-    ``level``: posterior variances do not depend on what is measured, so under the given prior,
-    with targets that stay the same, this is no estimate. None where that takes more than
-    ``at_most``, or where no number of observations does.
+    ``observations`` says how many more, chosen as ``ask`` does, bring the uncertainty down to
+    ``level``; None if that takes more than ``at_most``, or if no number of them does. It is no
+    estimate under the given prior and with fixed targets, since posterior variances do not depend
+    on what is measured.
     """
 
     uncertainty: float  # mean variance of the targets now
@@ -182,7 +176,7 @@ class Outlook:
 
     @property
     def reducible(self) -> float:
-        """What more observations could remove: uncertainty less floor."""
+        """What more observations could remove: uncertainty minus floor."""
         return max(self.uncertainty - self.floor, 0.0)
 
     @property
@@ -194,7 +188,7 @@ class Outlook:
 
     @property
     def is_done(self) -> bool:
-        """Whether the level is reached or, without one, nothing is left to reduce."""
+        """Whether the level is reached. Without a level: whether nothing is left to reduce."""
         if self.level is not None:
             return self.uncertainty <= self.level
         return self.reducible <= UNINFORMATIVE * self.uncertainty

@@ -1,4 +1,4 @@
-"""Continuous domains: where candidates may lie when they are no rows of a pool."""
+"""Box: a continuous domain, for candidates that are not rows of a pool."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ Bounds = float | Sequence[float] | np.ndarray | Tensor
 class Box:
     """All points between two corners: low <= x <= high in every dimension.
 
-    ``low`` and ``high`` are numbers or have an entry per dimension; a number beside a sequence
-    stands for all of its dimensions. They are kept as tuples of floats.
+    ``low`` and ``high`` are numbers, or have an entry per dimension. A number beside a sequence
+    stands for all dimensions. Both are kept as tuples of floats.
     """
 
     low: tuple[float, ...]
@@ -42,7 +42,7 @@ class Box:
         return len(self.low)
 
     def corners(self) -> Float[Tensor, "2 d"]:
-        """``low`` and ``high`` as float64."""
+        """``low`` and ``high``, in float64."""
         return torch.tensor([self.low, self.high], dtype=torch.float64)
 
     def width(self) -> Float[Tensor, " d"]:
@@ -51,19 +51,24 @@ class Box:
         return high - low
 
     def sobol(self, count: int, seed: int) -> Float[Tensor, "_ d"]:
-        """So many points of a scrambled Sobol sequence, which fill the box evenly.
+        """``count`` points of a scrambled Sobol sequence, which fill the box evenly.
 
-        A function of its arguments alone: torch's own random numbers are neither used nor changed.
+        They depend on the arguments alone: torch's random numbers are neither used nor changed.
         A larger count begins with the same points.
         """
-        check_whole(count, "count", 1, 2**SobolEngine.MAXBIT)
-        check_whole(seed, "seed", 0, 2**62)
+        most = 2**SobolEngine.MAXBIT
+        for name, value, low, high in (("count", count, 1, most), ("seed", seed, 0, 2**62)):
+            is_whole = isinstance(value, int) and not isinstance(value, bool)
+            if not is_whole or not low <= value <= high:
+                raise ValueError(
+                    f"sobol({name}) must be a whole number from {low} to {high}; got {value!r}."
+                )
         engine = SobolEngine(self.dimension, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
         shares = engine.draw(count, dtype=torch.float64)
         return self.corners()[0] + shares * self.width()
 
     def contains(self, X: Tensor | np.ndarray) -> Bool[Tensor, " _"]:
-        """Whether each row lies in the box, its faces included."""
+        """Whether each row lies in the box or on its faces."""
         points = self._read_points(X)
         low, high = self.corners().to(points.device)
         return ((points >= low) & (points <= high)).all(dim=1)
@@ -90,7 +95,7 @@ class Box:
 
 
 def read_bounds(bounds: object, name: str) -> tuple[float, ...]:
-    """Finite numbers, one per dimension, or an error that says what is wrong."""
+    """Finite numbers, one per dimension."""
     wrong = f"Box({name}) must be a finite number, or a sequence with one per dimension"
     try:
         values = np.asarray(bounds)
@@ -102,7 +107,7 @@ def read_bounds(bounds: object, name: str) -> tuple[float, ...]:
         raise ValueError(f"{wrong}; got an array of shape {values.shape}.")
     read = tuple(float(value) for value in values.reshape(-1))
     if not all(isfinite(value) for value in read):
-        raise ValueError(f"{wrong}; got {bounds!r}. A box has no open sides: give limits.")
+        raise ValueError(f"{wrong}; got {bounds!r}. A box has no open sides: give finite limits.")
     return read
 
 
@@ -141,10 +146,3 @@ def check_order(
                 f"Box(low, high) must have a width that float64 can hold; got {a} to {b} in "
                 f"{where}. Measure it in another unit."
             )
-
-
-def check_whole(value: int, name: str, least: int, most: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ValueError(
-            f"sobol({name}) must be a whole number from {least} to {most}; got {value!r}."
-        )

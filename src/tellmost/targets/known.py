@@ -1,4 +1,4 @@
-"""What targets may depend on, and what targets are."""
+"""What targets are, and what they may depend on: the posterior as it is now."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from tellmost.shapes import Bool, Float
 
 Drawn = tuple[torch.Tensor, torch.Tensor | None]
 Draw = Callable[[int, torch.Generator], Drawn]
-"""Functions drawn jointly at all points, and of each the smallest margin of its constraints."""
+"""Functions drawn jointly at all points, and for each the smallest margin of its constraints."""
 
 
 class NoTargetsLeft(Exception):  # noqa: N818 - a state of affairs, not a mistake
-    """Nothing is left to learn about: no point belongs to the targets any more."""
+    """No point belongs to the targets any more, so nothing is left to learn about."""
 
 
 @dataclass(frozen=True)
@@ -25,40 +25,40 @@ class Known:
     points: np.ndarray  # the pool: (n, d) features, or row numbers of a precomputed kernel
     mean: Float[np.ndarray, " n"]
     std: Float[np.ndarray, " n"]
-    seed: int  # of this round: the same data give the same number
-    beta: float  # how many standard deviations make a bound, where targets do not say
+    seed: int  # of this round; the same data give the same number
+    beta: float  # how many standard deviations make a bound, if targets do not say
     draw: Draw
-    limits: tuple[np.ndarray, np.ndarray] | None = None  # bounds of f, where these are kept
-    safe: Bool[np.ndarray, " n"] | None = None  # what is safe for sure; None: there is no danger
-    perhaps_safe: Bool[np.ndarray, " n"] | None = None  # what cannot be ruled out to be safe
-    is_minimized: bool = False  # whether small values of f are the good ones
+    limits: tuple[np.ndarray, np.ndarray] | None = None  # bounds of f, where they are kept
+    safe: Bool[np.ndarray, " n"] | None = None  # what is surely safe; None: everything
+    perhaps_safe: Bool[np.ndarray, " n"] | None = None  # what may still be safe
+    is_minimized: bool = False  # whether small values of f are good
 
     @property
     def generator(self) -> np.random.Generator:
-        """For random choices of this round; starts afresh each time it is asked for."""
+        """For random choices of this round. It starts afresh each time it is asked for."""
         return np.random.default_rng(self.seed)
 
     @property
     def is_safe(self) -> Bool[np.ndarray, " n"]:
-        """The pessimistic safe set, where every point satisfies the constraints for sure."""
+        """The pessimistic safe set, whose points surely satisfy all constraints."""
         return np.ones(len(self.mean), dtype=bool) if self.safe is None else self.safe
 
     @property
     def may_be_safe(self) -> Bool[np.ndarray, " n"]:
-        """The optimistic safe set: no constraint is violated for sure."""
+        """The optimistic safe set, whose points do not surely violate a constraint."""
         if self.perhaps_safe is None:
             return np.ones(len(self.mean), dtype=bool)
         return self.perhaps_safe
 
     def bounds(self, beta: float | None) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bound of f: mean -+ beta std, or those that are kept."""
+        """The lower and upper bound of f: mean -+ beta std, or those that are kept."""
         if beta is None and self.limits is not None:
             return self.limits
         width = (self.beta if beta is None else beta) * self.std
         return self.mean - width, self.mean + width
 
     def rising_bounds(self, beta: float | None) -> tuple[np.ndarray, np.ndarray]:
-        """Of f or, if small values are the good ones, of -f."""
+        """The bounds of f or, if small values are good, those of -f."""
         lower, upper = self.bounds(beta)
         return (-upper, -lower) if self.is_minimized else (lower, upper)
 
@@ -67,7 +67,7 @@ class Known:
         return self.sample_jointly(count)[0]
 
     def sample_jointly(self, count: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """The same, and the smallest margin of the constraints drawn with each; None: no limits.
+        """Functions, and for each the smallest margin of its constraints; None: there are none.
 
         Margins are in prior standard deviations, and negative where a constraint is violated.
         """
@@ -90,10 +90,3 @@ class Targets(Protocol):
 def check_beta(beta: Any, where: str) -> None:
     if beta is not None and (isinstance(beta, bool | str) or not 0 <= beta < float("inf")):
         raise ValueError(f"{where}(beta) must be a number of at least 0, or None; got {beta!r}.")
-
-
-def check_count(count: Any, where: str) -> int:
-    is_whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
-    if not is_whole or count < 1:
-        raise ValueError(f"{where} must be a whole number of at least 1; got {count!r}.")
-    return int(count)

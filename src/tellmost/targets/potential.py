@@ -1,20 +1,16 @@
-"""Targets: where the maximum of f may be.
-
-Targets: what may be safe and is not known to be.
-
-Targets: where f may lie on either side of a level.
-"""
+"""Targets that follow the posterior: possible maximizers, expanders, and points near a level."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from tellmost.rows.checks import check_whole
 from tellmost.shapes import Bool
-from tellmost.targets.known import Known, check_beta, check_count
+from tellmost.targets.known import Known, check_beta
 
 SAMPLED_ROWS = 10_000
-"""Rows at which functions are drawn jointly, at most: their covariance takes 0.8 GB."""
+"""At most so many rows have functions drawn jointly: their covariance takes 0.8 GB."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +21,12 @@ class PotentialMaximizers:
         A_n = \{x \in \hat S_n : u_n(x) \ge \max_{x' \in S_n} l_n(x')\}, \qquad
         u_n, l_n = \mu_n \pm \beta \sigma_n
 
-    Hübotter et al. 2024, Sec. 5. Without constraints both safe sets are the whole pool; where
-    nothing is known to be safe, every point that may be safe may be the best. Where f is to be
-    small, the same of -f.
+    Hübotter et al. 2024, Sec. 5. Without constraints both safe sets are the whole pool. Where
+    nothing is known to be safe, every point that may be safe is a target. If f is minimised, the
+    same holds for -f.
     """
 
-    beta: float | None = None  # None: as the learner says
+    beta: float | None = None  # None: that of the learner
 
     is_fixed: ClassVar[bool] = False
 
@@ -51,9 +47,9 @@ class ThompsonMaximizers:
         f^j, g^j \sim f, g \mid D_n
 
     Hübotter et al. 2024, App. "A More Exploitative Stochastic Target Space". Objective and
-    constraints are drawn together; a draw in which no point is safe names the one that is nearest
-    to it, of the largest smallest margin. The functions are drawn jointly at all n points, which
-    costs O(n^3) a round for rough kernels, less for smooth ones.
+    constraints are drawn together. If no point is safe in a draw, its target is the point nearest
+    to safety: its smallest margin is the largest. The functions are drawn jointly at all n points,
+    which costs O(n^3) a round for rough kernels, and less for smooth ones.
     """
 
     K: int = 10
@@ -61,7 +57,7 @@ class ThompsonMaximizers:
     is_fixed: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "K", check_count(self.K, "ThompsonMaximizers(K)"))
+        object.__setattr__(self, "K", check_whole(self.K, "ThompsonMaximizers(K)"))
 
     def choose(self, known: Known) -> Bool[np.ndarray, " n"]:
         n = len(known.points)
@@ -87,8 +83,9 @@ class PotentialExpanders:
 
     .. math:: E_n = \hat S_n \setminus S_n
 
-    Hübotter et al. 2024, App. on convergence to the reachable safe set. Only the constraints are
-    learned about. Empty once every point is known to be safe or unsafe, and without constraints.
+    Hübotter et al. 2024, App. on convergence to the reachable safe set. They are about the
+    constraints alone. None is left once every point is known to be safe or unsafe, and without
+    constraints there are none.
     """
 
     is_fixed: ClassVar[bool] = False
@@ -106,11 +103,11 @@ class LevelSet:
         l_n, u_n = \mu_n \mp \beta \sigma_n
 
     Gotovos et al. 2013; Bogunovic et al. 2016; with constraints Hübotter et al. 2024, App. on
-    convergence to the reachable safe set. Empty once every point is classified.
+    convergence to the reachable safe set. None is left once every point is classified.
     """
 
     tau: float
-    beta: float | None = None  # None: as the learner says
+    beta: float | None = None  # None: that of the learner
 
     is_fixed: ClassVar[bool] = False
 
