@@ -1,15 +1,14 @@
 r"""ITL and VTL as acquisition functions of BoTorch (extra ``bo``).
 
-What they add to ``botorch.acquisition``: targets. The points to choose from and the points to know
-about are two sets, and the information about the latter has a closed form.
+What they add to ``botorch.acquisition`` are targets: the points to choose from and the points to
+know about are two sets, and the information about the latter has a closed form.
 
-What a batch of points would teach, observed together.
-
-By the chain rule that is what its points teach one after the other, each given those before:
+The value of a batch is what its points would teach if they were observed together. By the chain
+rule that is what they teach one after the other, each given those before:
 
 .. math:: \Delta(x_1, \dots, x_q \mid D) = \sum_i \Delta(x_i \mid D, y_{x_1}, \dots, y_{x_{i-1}})
 
-exactly so for the information of ITL and for the fall in variance of VTL.
+This is exact for the information of ITL and for the fall in variance of VTL.
 """
 
 from dataclasses import dataclass, replace
@@ -44,7 +43,7 @@ class Batches:
         return self.among[:, i, i].clamp(min=0.0)  # rounding
 
     def observe(self, i: int, noise_variance: float) -> "Batches":
-        """Given an observation of the i-th point of each batch."""
+        """The covariances after an observation of the i-th point of each batch."""
         column = self.among[:, :, i] / (self.variance(i) + noise_variance)[:, None]
         return Batches(
             self.among - column[:, :, None] * self.among[:, None, i],
@@ -54,7 +53,7 @@ class Batches:
 
 @dataclass(frozen=True, eq=False)
 class Prospect:
-    """What is known, what is to be known, and with which noise it can be observed."""
+    """What is known, what is to be known, and the noise of further observations."""
 
     rule: ITL | VTL
     noise_variance: float
@@ -69,7 +68,7 @@ class Prospect:
     def of(
         cls, rule: ITL | VTL, gp: GP, targets: Points, weights: Float[Tensor, " m"]
     ) -> "Prospect":
-        """Given the data of the prior. The targets' rank is that under the prior, as in select."""
+        """The prospect after the prior's data, which leave the targets' rank as it was."""
         noise = gp.noise_std**2
         posterior, given_targets = FunctionPosterior(gp.kernel, targets.device), None
         if isinstance(rule, ITL):
@@ -80,7 +79,7 @@ class Prospect:
         return start if gp.data is None else start.after(gp.data.points, gp.data.noise_variance)
 
     def after(self, points: Points, noise_variance: Float[Tensor, " b"]) -> "Prospect":
-        """Had these points been observed, whatever came out."""
+        """The prospect if these points had been observed, whatever came out."""
         posterior, given_targets = self.posterior.copy(), self.given_targets
         posterior.observe_all(points, noise_variance)
         if given_targets is not None:
@@ -94,7 +93,7 @@ class Prospect:
         )
 
     def gain(self, X: Float[Tensor, "b q d"]) -> Float[Tensor, " b"]:
-        """Of each batch, in the unit of the rule; differentiable in X."""
+        """The gain of each batch, in the unit of the rule. It is differentiable in X."""
         prior = covariance_within(self.kernel, X)
         known = Batches(prior - explained(self.posterior, X), self._covariance(X))
         seen: Batches | None = None
@@ -119,7 +118,7 @@ class Prospect:
         return State(nobody, i, known.among.new_full((b,), self.noise_variance), fields)
 
     def _covariance(self, X: Float[Tensor, "b q d"]) -> Float[Tensor, "b q m"]:
-        """Posterior covariances with the targets, for VTL."""
+        """The posterior covariances with the targets, which VTL reads."""
         if self.given_targets is not None:
             return X.new_empty(*X.shape[:2], 0)
         points = X.flatten(0, 1)
@@ -144,7 +143,32 @@ def covariance_within(kernel: Kernel, X: Float[Tensor, "b q d"]) -> Float[Tensor
     return torch.stack([kernel.block(x, x) for x in X])
 
 
-class qITL(AcquisitionFunction):  # noqa: N801 - as BoTorch names what takes batches
+class LookAhead(AcquisitionFunction):
+    """The gain of a batch, given the data and what is pending."""
+
+    def __init__(self, model: Any, start: Prospect, pending: Tensor | None) -> None:
+        super().__init__(model=model)
+        self._start = start
+        self.set_X_pending(pending)
+
+    @torch.no_grad()
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:  # noqa: N802
+        """Points whose outcome is not known yet count as observed."""
+        super().set_X_pending(X_pending)
+        self._now, pending = self._start, self.X_pending
+        if pending is not None and len(pending) > 0:
+            points = check_features(pending, "X_pending", self._now.targets).to(self._now.targets)
+            noise = points.new_full((len(points),), self._now.noise_variance)
+            self._now = self._now.after(points, noise)
+
+    @t_batch_mode_transform()  # type: ignore[arg-type]
+    def forward(self, X: Float[Tensor, "*b q d"]) -> Float[Tensor, " *b"]:
+        """The gain of each batch, computed in float64 and returned in the dtype of X."""
+        batches = check_features(X, "X", self._now.targets).to(self._now.targets).flatten(0, -3)
+        return self._now.gain(batches).reshape(X.shape[:-2]).to(X)
+
+
+class qITL(LookAhead):  # noqa: N801 - as BoTorch names what takes batches
     r"""Information that a batch gives about the targets, in nats.
 
     .. math:: I(f_A; y_X \mid D) =
@@ -154,9 +178,9 @@ class qITL(AcquisitionFunction):  # noqa: N801 - as BoTorch names what takes bat
     the targets been seen: f_A (``about="f"``) or noisy y_A (``about="y"``). As ``tm.rules.ITL``,
     with the rank of K_AA under the prior up to ``numerics.RANK_TOLERANCE``.
 
-    Takes a fitted single-output model with exact inference, with its transforms, as ``tm.GP.of``
-    does; changes of the model that come later do not reach it. ``noise_std``, in the unit of y, is
-    the likelihood's unless given. With ``X_pending`` the value is what X adds to them. In float64.
+    The model is fitted, has a single output and exact inference, and keeps its transforms, as for
+    ``tm.GP.of``. Later changes of the model have no effect. ``noise_std`` is in the unit of y; by
+    default it is the likelihood's. With ``X_pending`` the value is what X adds to those points.
     """
 
     def __init__(
@@ -169,22 +193,12 @@ class qITL(AcquisitionFunction):  # noqa: N801 - as BoTorch names what takes bat
         noise_std: float | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        super().__init__(model=model)
         rule = ITL(about=about, target_noise_std=target_noise_std)
-        self._start = look_ahead(rule, model, targets, None, noise_std)
-        self.set_X_pending(X_pending)
-
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:  # noqa: N802
-        """Points whose outcome is not known yet: they count as observed."""
-        super().set_X_pending(X_pending)
-        self._now = after(self._start, self.X_pending)
-
-    @t_batch_mode_transform()  # type: ignore[arg-type]
-    def forward(self, X: Float[Tensor, "*b q d"]) -> Float[Tensor, " *b"]:
-        return gain(self._now, X)
+        start = look_ahead(rule, model, targets, None, noise_std)
+        super().__init__(model, start, X_pending)
 
 
-class qVTL(AcquisitionFunction):  # noqa: N801 - as BoTorch names what takes batches
+class qVTL(LookAhead):  # noqa: N801 - as BoTorch names what takes batches
     r"""Fall of the targets' mean variance that a batch brings.
 
     .. math:: \sum_a w_a \big( \mathrm{Var}[f_a \mid D] - \mathrm{Var}[f_a \mid D, y_X] \big)
@@ -193,9 +207,9 @@ class qVTL(AcquisitionFunction):  # noqa: N801 - as BoTorch names what takes bat
     as ``mc_points`` BoTorch's ``qNegIntegratedPosteriorVariance`` is the same less the mean
     variance now, so both prefer the same points.
 
-    Takes a fitted single-output model with exact inference, with its transforms, as ``tm.GP.of``
-    does; changes of the model that come later do not reach it. ``noise_std``, in the unit of y, is
-    the likelihood's unless given. With ``X_pending`` the value is what X adds to them. In float64.
+    The model is fitted, has a single output and exact inference, and keeps its transforms, as for
+    ``tm.GP.of``. Later changes of the model have no effect. ``noise_std`` is in the unit of y; by
+    default it is the likelihood's. With ``X_pending`` the value is what X adds to those points.
     """
 
     def __init__(
@@ -207,25 +221,15 @@ class qVTL(AcquisitionFunction):  # noqa: N801 - as BoTorch names what takes bat
         noise_std: float | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        super().__init__(model=model)
-        self._start = look_ahead(VTL(), model, targets, target_weights, noise_std)
-        self.set_X_pending(X_pending)
-
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:  # noqa: N802
-        """Points whose outcome is not known yet: they count as observed."""
-        super().set_X_pending(X_pending)
-        self._now = after(self._start, self.X_pending)
-
-    @t_batch_mode_transform()  # type: ignore[arg-type]
-    def forward(self, X: Float[Tensor, "*b q d"]) -> Float[Tensor, " *b"]:
-        return gain(self._now, X)
+        start = look_ahead(VTL(), model, targets, target_weights, noise_std)
+        super().__init__(model, start, X_pending)
 
 
 @torch.no_grad()
 def look_ahead(
     rule: ITL | VTL, model: Any, targets: Any, weights: Any, noise_std: float | None
 ) -> Prospect:
-    """From the model's data on."""
+    """The prospect after the model's data."""
     gp = GP.of(model, noise_std=noise_std)
     points = check_targets(targets, gp)
     w = check_weights(weights, rule, points, points.device)
@@ -248,17 +252,3 @@ def check_features(points: Tensor, name: str, like: Tensor) -> Tensor:
             f"of shape {tuple(points.shape)}."
         )
     return points
-
-
-@torch.no_grad()
-def after(start: Prospect, pending: Tensor | None) -> Prospect:
-    if pending is None or len(pending) == 0:
-        return start
-    points = check_features(pending, "X_pending", start.targets).to(start.targets)
-    return start.after(points, points.new_full((len(points),), start.noise_variance))
-
-
-def gain(prospect: Prospect, X: Float[Tensor, "*b q d"]) -> Float[Tensor, " *b"]:
-    """In float64, then as X came."""
-    batches = check_features(X, "X", prospect.targets).to(prospect.targets).flatten(0, -3)
-    return prospect.gain(batches).reshape(X.shape[:-2]).to(X)

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.integrations.gpytorch import GPyTorchKernel, Logarithmic, from_gpytorch, to_gpytorch
-from tellmost.kernels import Kernel, Matern, Scaled
+from tellmost.kernels import Matern, Scaled
 from tellmost.kernels.linear import check_kernel, matrix_size
 from tellmost.posterior.gp import GP, Mean, check_noise_std
 from tellmost.rows.checks import check_rows, check_vector
@@ -38,26 +38,25 @@ from tellmost.rows.sources import read_array
 from tellmost.shapes import Float
 
 LEAST_FITTED = 4
-"""Observations from which hyper-parameters are fitted at least: three points in one dimension lie
-on many curves of any lengthscale, so fewer only repeat the starting values."""
+"""The fewest observations from which hyper-parameters are fitted. Three points in one dimension
+lie on many curves of any lengthscale, so fewer would only repeat the starting values."""
 
 START_LENGTHSCALES = (0.1, 0.5)
-"""Lengthscales from which a fit starts, in ranges of the inputs: a wavy and a smooth function."""
+"""A fit starts from these lengthscales, in ranges of the inputs: a wavy and a smooth function."""
 
 START_NOISE = (0.01, 0.3)
-"""Shares of the noise in the variance of y from which a fit starts: clean and noisy data have an
-optimum each, and the better is taken."""
+"""A fit starts from these shares of the noise in the variance of y. Clean and noisy data have an
+optimum each, and the better one is taken."""
 
 FIT_STEPS = 500
-"""Steps of L-BFGS at most: fits of a few lengthscales are there after 20 to 60."""
+"""The most steps of L-BFGS. Fits of a few lengthscales need 20 to 60."""
 
 FIT_GRADIENT = 1e-6
-"""The largest entry of the gradient by the logarithms of hyper-parameters, per observation, at
-which a fit is done: the data fix a hyper-parameter to a few percent at best."""
+"""A fit is done when no entry of the gradient by the logarithms of hyper-parameters is larger, per
+observation. The data fix a hyper-parameter to a few percent at best."""
 
 FIT_UNFINISHED = 1e-3
-"""The same where a fit that could not go on is worth a warning."""
-
+"""A fit that could not go on is worth a warning when an entry of that gradient is larger."""
 
 Limits = tuple[Tensor, Tensor]
 Bounds = dict[str, Limits]
@@ -65,7 +64,7 @@ Bounds = dict[str, Limits]
 
 @dataclass(frozen=True)
 class Observations:
-    """What is fitted to, and the scales by which the search is bounded."""
+    """The data to fit to, and the scales that bound the search."""
 
     points: Float[Tensor, "n d"]
     y: Float[Tensor, " n"]  # without a mean that is given
@@ -75,7 +74,7 @@ class Observations:
 
 
 class CenteredMean(TheirMean):  # type: ignore[misc]
-    """A constant, searched for in spreads of y from their centre."""
+    """A constant mean. Its distance from the centre of y, in spreads of y, is searched for."""
 
     def __init__(self, observations: Observations) -> None:
         super().__init__()
@@ -92,7 +91,7 @@ class CenteredMean(TheirMean):  # type: ignore[misc]
 
 
 class Regression(ExactGP):  # type: ignore[misc]
-    """Mean, kernel and noise, as gpytorch wants them."""
+    """Mean, kernel and noise in the form that gpytorch needs."""
 
     def __init__(
         self, observations: Observations, mean: TheirMean, kernel: Theirs, noise: float
@@ -109,10 +108,10 @@ class Regression(ExactGP):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class Fit:
-    """Where a search has ended."""
+    """The place where a search has ended."""
 
     model: Regression
-    value: float  # log likelihood per observation; minus infinity where it is no number
+    value: float  # log likelihood per observation, or minus infinity where it is not a number
     gradient: float  # its largest entry, by the logarithms of hyper-parameters
 
 
@@ -121,8 +120,9 @@ def fit_prior(X: Any, y: Any, kernel: Any, *, noise_std: float | None, mean: Mea
     known = None if noise_std is None else check_noise_std(noise_std)
     observations = observe(X, y, mean)
     models = starts(kernel, known, mean, observations)
-    best = max((ascend(model, known is not None, observations) for model in models), key=rank)
-    if rank(best) == -torch.inf:
+    fits = (ascend(model, known is not None, observations) for model in models)
+    best = max(fits, key=lambda fit: fit.value)
+    if best.value == -torch.inf:
         raise ValueError(
             "GP.fit found no prior under which the likelihood of y is a number. Causes: (a) "
             "noise_std is far below the spread of y and X has near duplicates; (b) the kernel is "
@@ -138,20 +138,12 @@ def fit_prior(X: Any, y: Any, kernel: Any, *, noise_std: float | None, mean: Mea
     fitted = best.model
     noise = float(fitted.likelihood.noise.detach()) ** 0.5 if known is None else known
     found = float(fitted.mean_module.constant.detach()) if mean is None else mean
-    return GP(plain(fitted.covar_module), mean=found, noise_std=noise)
-
-
-def rank(fit: Fit) -> float:
-    return fit.value if fit.value == fit.value else -torch.inf
-
-
-def plain(kernel: Theirs) -> Kernel:
-    ours = from_gpytorch(kernel)
-    return GPyTorchKernel(kernel) if ours is None else ours
+    kernel = from_gpytorch(fitted.covar_module) or GPyTorchKernel(fitted.covar_module)
+    return GP(kernel, mean=found, noise_std=noise)
 
 
 def observe(X: Any, y: Any, mean: Mean | None) -> Observations:
-    """Clean data, or an error that says what is wrong with them."""
+    """Check the data, and measure their scales."""
     points = read_array(X, "X")
     check_rows(points, "X")
     points = points.detach().to("cpu", torch.float64)
@@ -175,7 +167,7 @@ def observe(X: Any, y: Any, mean: Mean | None) -> Observations:
 
 
 def check_spread(deviations: Float[Tensor, " n"]) -> float:
-    """Their root mean square, if float64 can hold the variances between which is searched."""
+    """Their root mean square, if float64 can hold the variances between which we search."""
     largest = float(deviations.abs().max())
     spread = largest * float((deviations / largest).square().mean().sqrt()) if largest else 0.0
     least, most = (share * spread * spread for share in numerics.FITTED_VARIANCES)
@@ -190,42 +182,37 @@ def check_spread(deviations: Float[Tensor, " n"]) -> float:
 def starts(
     kernel: Any, noise_std: float | None, mean: Mean | None, observations: Observations
 ) -> list[Regression]:
-    variance = observations.spread**2
-    noises = [share * variance for share in START_NOISE]
+    """A model for each kernel and each noise from which the search starts."""
+    noises = [share * observations.spread**2 for share in START_NOISE]
     if noise_std is not None:
         noises = [noise_std**2]
-    return [
-        Regression(
-            observations,
-            CenteredMean(observations) if mean is None else ZeroMean(),
-            deepcopy(start),
-            noise,
-        )
-        for start in start_kernels(kernel, observations)
-        for noise in noises
-    ]
+    models = []
+    for start in start_kernels(kernel, observations):
+        for noise in noises:
+            own_mean = CenteredMean(observations) if mean is None else ZeroMean()
+            models.append(Regression(observations, own_mean, deepcopy(start), noise))
+    return models
 
 
 def start_kernels(kernel: Any, observations: Observations) -> list[Theirs]:
     if kernel is None:
         d = len(observations.ranges)
         scales = [share * d**0.5 * observations.ranges for share in START_LENGTHSCALES]
-        return [
-            to_gpytorch(Scaled(Matern(2.5, scale), observations.spread**2)) for scale in scales
-        ]
+        kernels = [Scaled(Matern(2.5, scale), observations.spread**2) for scale in scales]
+        return [to_gpytorch(start) for start in kernels]
     if isinstance(kernel, Theirs):
         check_kernel(kernel)
         return [deepcopy(kernel).double()]
     ours = check_kernel(kernel)
     if matrix_size(ours) is not None:
         raise ValueError("GP.fit(kernel): a Precomputed kernel has no hyper-parameters to fit.")
-    ours.diagonal(observations.points[:1])  # lengthscales for another number of dimensions
+    ours.diagonal(observations.points[:1])  # refuses lengthscales for other dimensions
     ours.block(observations.points[:1], observations.points[:1])
     return [to_gpytorch(ours)]
 
 
 def ascend(model: Regression, is_noise_known: bool, observations: Observations) -> Fit:
-    """Follow the gradient of the log likelihood from where the model is."""
+    """Follow the gradient of the log likelihood from the model's hyper-parameters."""
     model.likelihood.raw_noise.requires_grad_(not is_noise_known)
     mll = ExactMarginalLogLikelihood(model.likelihood, model).train()
     bounds = bounds_of(mll, observations)
@@ -236,9 +223,10 @@ def ascend(model: Regression, is_noise_known: bool, observations: Observations) 
             limits: Any = bounds  # tensors, a limit per entry, are fine, though typed as numbers
             fit_gpytorch_mll_scipy(mll, bounds=limits, closure=loss, options=options)
         try:
-            return Fit(model, *slope(mll, bounds))
+            value, gradient = slope(mll, bounds)
         except NotPSDError:
             return Fit(model, -torch.inf, torch.inf)
+    return Fit(model, value if value == value else -torch.inf, gradient)
 
 
 def slope(mll: ExactMarginalLogLikelihood, bounds: Bounds) -> tuple[float, float]:
@@ -265,7 +253,7 @@ def loss_and_gradients(
 def loss_or_nan(
     mll: ExactMarginalLogLikelihood,
 ) -> tuple[Float[Tensor, ""], tuple[Tensor | None, ...]]:
-    """The same; where the covariance has no factor botorch is to step back, not to give up."""
+    """The same, but botorch steps back, and does not give up, where a covariance has no factor."""
     try:
         return loss_and_gradients(mll)
     except NotPSDError as error:
@@ -278,21 +266,21 @@ def free_parameters(mll: ExactMarginalLogLikelihood) -> dict[str, torch.nn.Param
 
 @contextmanager
 def exactly(count: int) -> Iterator[None]:
-    """Cholesky factors whatever the size, without the jitter that gpytorch would add.
+    """Use Cholesky factors at every size, without the jitter that gpytorch would add.
 
-    A covariance that has no factor is no candidate; the search steps back from it.
+    The search steps back from a covariance that has no factor.
     """
     with ExitStack() as stack:
         stack.enter_context(settings.max_cholesky_size(count + 1))
         stack.enter_context(settings.cholesky_jitter(float_value=0.0, double_value=0.0))
         stack.enter_context(settings.cholesky_max_tries(1))
         stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")  # of a jitter of 0; how the search ended is looked at
+        warnings.simplefilter("ignore")  # about the jitter of 0; we look at how the search ended
         yield
 
 
 def bounds_of(mll: ExactMarginalLogLikelihood, observations: Observations) -> Bounds:
-    """Of the logarithms that we search for; kernels of gpytorch keep their own constraints."""
+    """The bounds of the logarithms. Kernels of gpytorch keep their own constraints."""
     limits = {id(raw): limit for raw, limit in limits_of(mll.model, observations)}
     found: Bounds = {}
     for name, raw, constraint in mll.named_parameters_and_constraints():
@@ -304,7 +292,7 @@ def bounds_of(mll: ExactMarginalLogLikelihood, observations: Observations) -> Bo
 
 
 def limits_of(model: Regression, observations: Observations) -> Iterator[tuple[Tensor, Limits]]:
-    """Least and largest noise variance, factors and lengthscales, in the unit of the data."""
+    """The least and largest noise variance, factors and lengthscales, in the unit of the data."""
     variance = torch.tensor(observations.spread**2, dtype=torch.float64)
     least, largest = numerics.FITTED_VARIANCES
     shortest, longest = numerics.FITTED_LENGTHSCALES

@@ -1,7 +1,4 @@
-"""Kernels of GPyTorch (extra ``bo``).
-
-Kernels of ours as kernels of gpytorch, and back, with the same hyper-parameters.
-"""
+"""Kernels of GPyTorch as kernels of Tellmost, and the other way round (extra ``bo``)."""
 
 from copy import deepcopy
 from functools import reduce
@@ -29,8 +26,8 @@ from tellmost.shapes import Float
 class GPyTorchKernel:
     """A gpytorch kernel with the methods of a Tellmost kernel.
 
-    Works on a float64 copy: the caller's kernel keeps its dtype and is not changed. Gradients
-    flow to the points, never to the hyper-parameters.
+    It works on a float64 copy, so the caller's kernel is not changed. Gradients flow to the points
+    and never to the hyper-parameters.
     """
 
     def __init__(self, kernel: Any) -> None:
@@ -70,14 +67,14 @@ THEIR_NU = (0.5, 1.5, 2.5)
 
 
 class Logarithmic(Positive):  # type: ignore[misc]
-    """What is positive, searched for by its logarithm."""
+    """A positive parameter, whose logarithm is searched for."""
 
     def __init__(self) -> None:
         super().__init__(transform=torch.exp, inv_transform=torch.log)
 
 
 class L1Kernel(Theirs):  # type: ignore[misc]
-    """exp of minus the L1 distance: our Laplace kernel, which gpytorch does not have."""
+    """The Laplace kernel, exp of minus the L1 distance, which gpytorch does not have."""
 
     has_lengthscale = True
 
@@ -89,7 +86,7 @@ class L1Kernel(Theirs):  # type: ignore[misc]
 
 
 class FixedKernel(Theirs):  # type: ignore[misc]
-    """A kernel of ours without hyper-parameters that could be fitted."""
+    """A Tellmost kernel that has no hyper-parameters to fit."""
 
     def __init__(self, ours: Kernel) -> None:
         super().__init__()
@@ -100,11 +97,10 @@ class FixedKernel(Theirs):  # type: ignore[misc]
 
 
 def to_gpytorch(kernel: Kernel) -> Theirs:
-    """In float64, with the values of ours as the place where a search starts."""
-    if isinstance(kernel, Gaussian):
-        return _with_lengthscale(RBFKernel, kernel.lengthscale)
-    if isinstance(kernel, Laplace):
-        return _with_lengthscale(L1Kernel, kernel.lengthscale)
+    """The same kernel in gpytorch and float64. A search starts from its hyper-parameters."""
+    if isinstance(kernel, Gaussian | Laplace):
+        kind = RBFKernel if isinstance(kernel, Gaussian) else L1Kernel
+        return _with_lengthscale(kind, kernel.lengthscale)
     if isinstance(kernel, Matern):
         if kernel.nu not in THEIR_NU:
             raise ValueError(
@@ -116,10 +112,9 @@ def to_gpytorch(kernel: Kernel) -> Theirs:
         scaled = ScaleKernel(to_gpytorch(kernel.kernel), outputscale_constraint=Logarithmic())
         scaled.double().outputscale = torch.tensor(kernel.factor, dtype=torch.float64)
         return scaled
-    if isinstance(kernel, Sum):
-        return to_gpytorch(kernel.first) + to_gpytorch(kernel.second)
-    if isinstance(kernel, Product):
-        return to_gpytorch(kernel.first) * to_gpytorch(kernel.second)
+    if isinstance(kernel, Sum | Product):
+        first, second = to_gpytorch(kernel.first), to_gpytorch(kernel.second)
+        return first + second if isinstance(kernel, Sum) else first * second
     return FixedKernel(kernel)
 
 
@@ -132,9 +127,9 @@ def _with_lengthscale(kind: type, lengthscale: Lengthscale, **options: float) ->
 
 
 def from_gpytorch(kernel: Theirs, stretch: Float[Tensor, " d"] | None = None) -> Kernel | None:
-    """The kernel of ours that is the same, or None if there is none.
+    """The Tellmost kernel that is the same, or None if there is none.
 
-    With ``stretch`` the same of inputs that are divided by it, and perhaps shifted, beforehand.
+    With ``stretch`` the kernel sees inputs that were divided by it, and perhaps shifted.
     """
     if kernel.active_dims is not None or tuple(kernel.batch_shape):
         return None
@@ -148,25 +143,18 @@ def from_gpytorch(kernel: Theirs, stretch: Float[Tensor, " d"] | None = None) ->
         inner = from_gpytorch(kernel.base_kernel, stretch)
         return None if inner is None else Scaled(inner, float(kernel.outputscale.detach()))
     if type(kernel) in (AdditiveKernel, ProductKernel):
-        return _fold(kernel, stretch)
+        parts = [from_gpytorch(part, stretch) for part in kernel.kernels]
+        known = [part for part in parts if part is not None]
+        together = Sum if type(kernel) is AdditiveKernel else Product
+        return reduce(together, known) if len(known) == len(parts) else None
     if stretch is not None:
         return None
     if type(kernel) is LinearKernel:
-        return _linear(kernel.variance.detach().double().reshape(-1))
+        variances = kernel.variance.detach().double().reshape(-1)
+        if len(variances) == 1:
+            return Scaled(Linear(), float(variances))
+        return Linear(torch.diag(variances))
     return kernel.ours if isinstance(kernel, FixedKernel) else None
-
-
-def _fold(kernel: Theirs, stretch: Tensor | None) -> Kernel | None:
-    parts = [from_gpytorch(part, stretch) for part in kernel.kernels]
-    known = [part for part in parts if part is not None]
-    together = Sum if isinstance(kernel, AdditiveKernel) else Product
-    return reduce(together, known) if len(known) == len(parts) else None
-
-
-def _linear(variances: Float[Tensor, " d"]) -> Kernel:
-    if len(variances) == 1:
-        return Scaled(Linear(), float(variances))
-    return Linear(torch.diag(variances))
 
 
 def _lengthscale_of(kernel: Theirs, stretch: Tensor | None) -> float | tuple[float, ...]:

@@ -13,7 +13,7 @@ from tellmost.selecting.selection import Selection
 
 @runtime_checkable
 class Described(Protocol):
-    """A pool whose rows have ids, and texts where ``text_field`` names some."""
+    """A pool whose rows have ids, and texts if ``text_field`` names them."""
 
     @property
     def ids(self) -> np.ndarray: ...
@@ -26,7 +26,7 @@ class Described(Protocol):
 
 
 def check_label_studio_path(path: str | os.PathLike[str], argument: str = "output") -> None:
-    """Before long work: that tasks can be written there."""
+    """Check, before long work, that tasks can be written there."""
     path = Path(path)
     if path.suffix != ".json":
         raise ValueError(f"{argument}: Label Studio reads .json files; got {path.name}.")
@@ -38,8 +38,8 @@ def write_label_studio(
 ) -> None:
     """Write a JSON list of tasks in the order of the picks, whole or not at all.
 
-    A labelling configuration refers to the text as ``$text``; without texts a task has the id and
-    the row number only.
+    A labelling configuration refers to the text as ``$text``. Without texts a task has only the id
+    and the row number.
     """
     check_label_studio_path(path)
     text = json.dumps(make_tasks(chosen, records), ensure_ascii=False, indent=1, default=str)

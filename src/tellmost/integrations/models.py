@@ -2,8 +2,7 @@
 
 A botorch model sees inputs and outputs through transforms: its kernel is about T(x), and
 y = center + scale * (output of the model). Here everything is in the unit of the raw x and y.
-
-Which models are a prior and data; others are refused, with the way out.
+Only models that are a prior and data are read. Others are refused, with the way out.
 """
 
 from copy import copy, deepcopy
@@ -29,13 +28,13 @@ from tellmost.posterior.gp import GP, Data, Mean
 from tellmost.shapes import Float
 
 TRANSLATED = 1e-6
-"""Share of the largest variance by which a kernel of ours and the model's that it stands for may
-differ: gpytorch takes distances from inner products, which leaves seven digits of some."""
+"""A Tellmost kernel stands for the model's if they differ by at most this share of the largest
+variance: gpytorch takes distances from inner products, which leaves seven digits of some."""
 
 
 @dataclass(frozen=True, eq=False)
 class ModelPrior:
-    """What a model believed before its data. Gradients flow to points, not to the model."""
+    """What a model believed before its data. Gradients flow to points and not to the model."""
 
     model: ExactGP  # a float64 copy, in evaluation mode
     center: float
@@ -61,7 +60,7 @@ class ModelPrior:
         return covariance[:n, n:].to_dense() * self.scale**2  # only this block is evaluated
 
     def joint(self, x: Float[Tensor, "*b q d"]) -> Float[Tensor, "*b q q"]:
-        """Among the points of each batch."""
+        """The covariances among the points of each batch."""
         return self._prior(x).lazy_covariance_matrix.to_dense() * self.scale**2
 
     def variance(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
@@ -77,14 +76,14 @@ class ModelPrior:
 
     @property
     def noise_std(self) -> float | None:
-        """Of every observation; None where they differ."""
+        """The noise of every observation, or None where they differ."""
         noise = self.data.noise_variance
         return float(noise[0]) ** 0.5 if torch.allclose(noise, noise[:1], atol=0.0) else None
 
 
 @dataclass(frozen=True, eq=False)
 class ModelKernel:
-    """The kernel of a model that none of ours is."""
+    """The kernel of a model, where no Tellmost kernel is the same."""
 
     prior: ModelPrior
 
@@ -98,7 +97,7 @@ class ModelKernel:
         return self.prior.variance(x)
 
     def hyperparameters(self) -> dict[str, list[float]]:
-        """In the unit of what the model sees; those of the noise and of the mean are not here."""
+        """Those of the kernel alone, in the unit of what the model sees."""
         found = hyperparameters_of(self.prior.model)
         elsewhere = ("likelihood.", "mean_module.")
         return {name: found[name] for name in found if not name.startswith(elsewhere)}
@@ -109,7 +108,7 @@ class ModelKernel:
 
 @dataclass(frozen=True, eq=False)
 class ModelMean:
-    """The mean of a model, where it is no constant."""
+    """The mean of a model, where it is not a constant."""
 
     prior: ModelPrior
 
@@ -125,29 +124,20 @@ class ModelMean:
 def read_model(model: Any, *, noise_std: float | None) -> GP:
     """See ``GP.of``."""
     prior = ModelPrior.of(model)
-    return GP(
-        translated(prior) or ModelKernel(prior),
-        mean=read_mean(prior),
-        noise_std=choose_noise(prior, noise_std),
-        data=prior.data,
-    )
-
-
-def choose_noise(prior: ModelPrior, noise_std: float | None) -> float:
-    """Of further observations."""
-    chosen = prior.noise_std if noise_std is None else noise_std
-    if chosen is None:
+    noise_std = prior.noise_std if noise_std is None else noise_std
+    if noise_std is None:
         noise = prior.data.noise_variance.sqrt()
         raise ValueError(
             f"noise_std must be given for this model: its training data have noise of standard "
             f"deviations from {float(noise.min()):.3g} to {float(noise.max()):.3g}, so that of "
             f"further observations cannot be guessed."
         )
-    return chosen
+    kernel = translated(prior) or ModelKernel(prior)
+    return GP(kernel, mean=read_mean(prior), noise_std=noise_std, data=prior.data)
 
 
 def copy_of(model: Any) -> Any:
-    """Without what the model has cached for predictions, whose gradients cannot be copied."""
+    """A copy without what the model has cached, whose gradients cannot be copied."""
     bare = copy(model)
     bare.prediction_strategy = None
     return deepcopy(bare).requires_grad_(False)
@@ -178,7 +168,7 @@ def read_noise(likelihood: Any, count: int) -> Float[Tensor, " t"]:
 
 
 def read_mean(prior: ModelPrior) -> Mean:
-    """A number if the model's mean is a constant, else a function."""
+    """A number if the mean of the model is a constant, else a function."""
     if type(getattr(prior.model, "mean_module", None)) not in (ConstantMean, ZeroMean):
         return ModelMean(prior)
     values = prior.mean(prior.data.points)
@@ -186,22 +176,23 @@ def read_mean(prior: ModelPrior) -> Mean:
 
 
 def translated(prior: ModelPrior) -> Kernel | None:
-    """The kernel of ours that is the model's, or None if there is none."""
+    """The Tellmost kernel that is the same as the model's, or None if there is none."""
     theirs = getattr(prior.model, "covar_module", None)
     stretch = stretch_of(prior)
     if theirs is None or (stretch is None and getattr(prior.model, "input_transform", None)):
         return None
     kernel = from_gpytorch(theirs, stretch)
-    if kernel is not None and prior.scale != 1.0:
-        inner, factor = (
-            (kernel.kernel, kernel.factor) if isinstance(kernel, Scaled) else (kernel, 1.0)
-        )
+    if kernel is None:
+        return None
+    if prior.scale != 1.0:
+        is_scaled = isinstance(kernel, Scaled)
+        inner, factor = (kernel.kernel, kernel.factor) if is_scaled else (kernel, 1.0)
         kernel = Scaled(inner, factor * prior.scale**2)
-    return kernel if kernel is not None and is_kernel_of(prior, kernel) else None
+    return kernel if is_kernel_of(prior, kernel) else None
 
 
 def stretch_of(prior: ModelPrior) -> Float[Tensor, " d"] | None:
-    """What each input is divided by before the model sees it; None if that is not all."""
+    """What each input is divided by before the model sees it. None if more is done to it."""
     transform = getattr(prior.model, "input_transform", None)
     if not isinstance(transform, AffineInputTransform):
         return None
@@ -216,7 +207,7 @@ def stretch_of(prior: ModelPrior) -> Float[Tensor, " d"] | None:
 
 
 def is_kernel_of(prior: ModelPrior, kernel: Kernel) -> bool:
-    """Whether it gives the model's covariances: a model's ``forward`` may do what it likes."""
+    """Whether the kernel gives the model's covariances, since ``forward`` may do anything."""
     points = prior.data.points[:PROBES]
     n, d = points.shape
     spread = points.std(dim=0, correction=0)
@@ -228,23 +219,13 @@ def is_kernel_of(prior: ModelPrior, kernel: Kernel) -> bool:
 
 
 def check_model(model: Any) -> None:
-    """One output, exact inference, one set of hyper-parameters."""
+    """Check that the model has one output, exact inference, and one set of hyper-parameters."""
     name = type(model).__name__
     if hasattr(model, "models"):
         raise ValueError(
             f"GP.of takes a model of one output; got {name}, a list of models. Pass one of "
             f"model.models."
         )
-    check_inference(model, name)
-    if model.train_inputs is None or model.train_targets is None:
-        raise ValueError(
-            f"GP.of takes a model with training data; {name} has none. Its kernel alone is a "
-            f"prior: tm.GP(model.covar_module, noise_std=...)."
-        )
-    check_outputs(model, name)
-
-
-def check_inference(model: Any, name: str) -> None:
     if not isinstance(model, ExactGP):
         raise TypeError(
             f"GP.of takes a model with exact inference, a gpytorch ExactGP or a botorch "
@@ -260,6 +241,12 @@ def check_inference(model: Any, name: str) -> None:
             f"GP.of takes a model of one set of hyper-parameters; {name} averages over many. Fit "
             f"a SingleTaskGP, or write down the prior that you choose from them."
         )
+    if model.train_inputs is None or model.train_targets is None:
+        raise ValueError(
+            f"GP.of takes a model with training data; {name} has none. Its kernel alone is a "
+            f"prior: tm.GP(model.covar_module, noise_std=...)."
+        )
+    check_outputs(model, name)
 
 
 def check_outputs(model: Any, name: str) -> None:
@@ -290,7 +277,7 @@ def check_values(y: Float[Tensor, " t"]) -> None:
 
 
 def check_inputs(model: Any, points: Float[Tensor, "t d"]) -> None:
-    """Training points and others must be transformed alike, or no kernel can tell them apart."""
+    """Check that training points and other points are transformed alike."""
     seen = transformed(model, points)
     same = seen.shape == model.train_inputs[0].shape and torch.allclose(
         seen, model.train_inputs[0], rtol=TRANSLATED
