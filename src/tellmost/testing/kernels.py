@@ -1,6 +1,6 @@
 """The contract of a kernel."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -10,6 +10,9 @@ from torch import Tensor
 from tellmost.kernels.linear import feature_form
 from tellmost.numerics import RANK_TOLERANCE
 from tellmost.testing.cases import fail, gap, require_methods
+
+Promise = tuple[Tensor, Tensor, str, str]
+"""What came, what must come, the contract, and what would go wrong otherwise."""
 
 
 def check_kernel(kernel: object, points: Tensor) -> None:
@@ -40,16 +43,13 @@ def check_kernel(kernel: object, points: Tensor) -> None:
         )
     require_methods(kernel, ("block", "column", "diagonal"), "kernel")
     examined = ExaminedKernel(kernel)
-    for check in (
-        check_repeats,
-        check_symmetry,
-        check_columns,
-        check_diagonal,
-        check_pieces,
-        check_definiteness,
-        check_features,
-    ):
-        check(examined, points)
+    for promises in (promises_of_blocks, promises_of_parts):
+        for actual, expected, contract, meaning in promises(examined, points):
+            found = gap(actual, expected)
+            if found is not None:
+                examined.fail(contract, found, meaning)
+    check_definiteness(examined, points)
+    check_features(examined, points)
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,6 @@ class ExaminedKernel:
 
     def diagonal(self, x: Tensor) -> Tensor:
         return self._ask("diagonal(x)", self.kernel.diagonal, (len(x),), x)
-
-    def compare(self, actual: Tensor, expected: Tensor, contract: str, meaning: str) -> None:
-        found = gap(actual, expected)
-        if found is not None:
-            self.fail(contract, found, meaning)
 
     def fail(self, contract: str, found: str, meaning: str) -> NoReturn:
         fail(repr(self.kernel), contract, found, meaning)
@@ -105,25 +100,22 @@ class ExaminedKernel:
         return values
 
 
-def check_repeats(kernel: ExaminedKernel, points: Tensor) -> None:
-    kernel.compare(
+def promises_of_blocks(kernel: ExaminedKernel, points: Tensor) -> Iterator[Promise]:
+    K = kernel.block(points, points)
+    yield (
         kernel.block(points, points),
-        kernel.block(points, points),
+        K,
         "block must give the same answer twice",
         "A kernel without a fixed answer (dropout, random features drawn anew) is no prior.",
     )
-
-
-def check_symmetry(kernel: ExaminedKernel, points: Tensor) -> None:
-    K = kernel.block(points, points)
-    kernel.compare(
+    yield (
         K,
         K.T,
         "block(x, x) must be symmetric",
         "A covariance is: the picks would depend on which argument comes first.",
     )
     x, z = points[: len(points) // 2 + 1], points[len(points) // 3 :]
-    kernel.compare(
+    yield (
         kernel.block(x, z),
         kernel.block(z, x).T,
         "block(x, z) must be the transpose of block(z, x)",
@@ -131,41 +123,27 @@ def check_symmetry(kernel: ExaminedKernel, points: Tensor) -> None:
     )
 
 
-def check_columns(kernel: ExaminedKernel, points: Tensor) -> None:
-    K = kernel.block(points, points)
+def promises_of_parts(kernel: ExaminedKernel, points: Tensor) -> Iterator[Promise]:
+    K, diagonal = kernel.block(points, points), kernel.diagonal(points)
     for j in (0, len(points) // 2, len(points) - 1):
-        kernel.compare(
+        yield (
             kernel.column(points, points[j : j + 1]),
             K[:, j],
             f"column(x, x[{j}]) must be column {j} of block(x, x)",
             "Observations enter by their column, so the posterior would be one of another kernel.",
         )
-
-
-def check_diagonal(kernel: ExaminedKernel, points: Tensor) -> None:
-    kernel.compare(
-        kernel.diagonal(points),
-        kernel.block(points, points).diagonal(),
+    yield (
+        diagonal,
+        K.diagonal(),
         "diagonal(x) must be the diagonal of block(x, x)",
         "Prior variances are read from it: gains and uncertainties would be wrong.",
     )
-
-
-def check_pieces(kernel: ExaminedKernel, points: Tensor) -> None:
     pieces = points[:1], points[1 : len(points) // 2], points[len(points) // 2 :]
     meaning = "Pools are read in blocks of rows: the picks would depend on the size of the blocks."
-    kernel.compare(
-        torch.cat([kernel.block(piece, points) for piece in pieces]),
-        kernel.block(points, points),
-        "block of some rows must be some rows of block",
-        meaning,
-    )
-    kernel.compare(
-        torch.cat([kernel.diagonal(piece) for piece in pieces]),
-        kernel.diagonal(points),
-        "diagonal of some rows must be some entries of diagonal",
-        meaning,
-    )
+    blocks = torch.cat([kernel.block(piece, points) for piece in pieces])
+    yield blocks, K, "block of some rows must be some rows of block", meaning
+    diagonals = torch.cat([kernel.diagonal(piece) for piece in pieces])
+    yield diagonals, diagonal, "diagonal of some rows must be some entries of diagonal", meaning
 
 
 def check_definiteness(kernel: ExaminedKernel, points: Tensor) -> None:
@@ -193,10 +171,11 @@ def check_features(kernel: ExaminedKernel, points: Tensor) -> None:
             "The posterior of the weights is built on them.",
         )
     C = inner.weight_covariance(phi.shape[1])
-    kernel.compare(
-        factor * (phi if C is None else phi @ C) @ phi.T,
-        kernel.block(points, points),
-        "features and weight_covariance must give block(x, x) as phi C phi'",
-        "The posterior is computed from the features: picks and variances would be of another "
-        "kernel.",
-    )
+    found = gap(factor * (phi if C is None else phi @ C) @ phi.T, kernel.block(points, points))
+    if found is not None:
+        kernel.fail(
+            "features and weight_covariance must give block(x, x) as phi C phi'",
+            found,
+            "The posterior is computed from the features: picks and variances would be of another "
+            "kernel.",
+        )

@@ -140,12 +140,11 @@ def _read_method(name: str) -> Method:
 
 def check_promises(rule: Rule) -> None:
     """What the experiments rely on; ``tellmost.testing.check_rule`` checks every promise."""
-    examined = ExaminedRule(rule)
-    check_attributes(examined)
+    check_attributes(rule)
     check_name(rule.name)
     check_seed(rule)
     small = next(case for case in cases(rule, 0) if isinstance(case.kernel, Gaussian))
-    check_gains(examined, small)
+    check_gains(ExaminedRule(rule, small))
 
 
 def check_name(name: str) -> None:
