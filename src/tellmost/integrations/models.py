@@ -185,9 +185,11 @@ def translated(prior: ModelPrior) -> Kernel | None:
     if kernel is None:
         return None
     if prior.scale != 1.0:
-        is_scaled = isinstance(kernel, Scaled)
-        inner, factor = (kernel.kernel, kernel.factor) if is_scaled else (kernel, 1.0)
-        kernel = Scaled(inner, factor * prior.scale**2)
+        square = prior.scale**2
+        if isinstance(kernel, Scaled):
+            kernel = Scaled(kernel.kernel, kernel.factor * square)
+        else:
+            kernel = Scaled(kernel, square)
     return kernel if is_kernel_of(prior, kernel) else None
 
 

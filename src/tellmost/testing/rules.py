@@ -24,7 +24,7 @@ from tellmost.testing.cases import (
 )
 
 
-def check_rule(rule: object, *, seed: int = 0) -> None:
+def check_rule(rule: Any, *, seed: int = 0) -> None:
     """Check that a rule keeps the promises of ``tm.rules.Rule``, on small random problems.
 
     Linear and Gaussian kernels, both forms of the posterior, several observations, and select.
