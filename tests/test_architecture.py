@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tellmost as tm
@@ -180,3 +181,34 @@ def test_no_file_is_too_long():
     for path in FILES:
         lines = len(path.read_text().splitlines())
         assert lines <= 500, f"{path.name} has {lines} lines: split it"
+
+
+MOST_FILES = 22  # that a plain selection enters
+
+
+def files_entered(call) -> list[str]:
+    """The files of the package in which a call enters a function, in their order."""
+    root, entered = f"{SOURCE}/", {}
+
+    def note(frame, event, argument):
+        path = frame.f_code.co_filename
+        if event == "call" and path.startswith(root):
+            entered[path.removeprefix(root)] = True
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return list(entered)
+
+
+def test_a_reader_can_follow_a_selection():
+    """Code for several processes, a GPU, a checkpoint or a progress line is not on the way."""
+    rng = np.random.default_rng(0)
+    pool, targets = rng.standard_normal((500, 16)), rng.standard_normal((8, 16))
+    tm.select(pool, targets, 3)
+    entered = files_entered(lambda: tm.select(pool, targets, 10))
+    assert len(entered) <= MOST_FILES, entered
+    elsewhere = ("running/processes", "running/progress", "selecting/checkpoint", "fused_rounds")
+    assert not [path for path in entered if any(name in path for name in elsewhere)]

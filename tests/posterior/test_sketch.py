@@ -13,7 +13,6 @@ from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.problem import Observation, Problem, TargetState
 from tellmost.posterior.sketch import Dense, Features, Moments, Sketch, must_be_many
 from tellmost.rows.pool import Pool
-from tellmost.running.processes import Alone, Place
 from tellmost.safebo.round_state import SEEING_TOLERANCE, SKETCH_NOISE, SKETCH_TOLERANCE
 
 KERNELS = {"gaussian": Gaussian(1.0), "matern": Matern(2.5, 3.0)}
@@ -58,7 +57,6 @@ class Case:
                 rows=Pool.of(self.X),
                 noise_variance=torch.ones(N, dtype=torch.float64),
                 prior_variance=torch.ones(N, dtype=torch.float64),
-                place=Place.of(N, Alone()),
                 observed=tuple(Observation(self.X[i : i + 1], float(v)) for i, v in parts),
                 needs=frozenset({"variance"}),
                 target_noise_variance=0.0,

@@ -17,7 +17,6 @@ from tellmost.posterior.problem import (
     prior_correlation,
 )
 from tellmost.rows.pool import Pool
-from tellmost.running.processes import Alone, Place
 
 SMOOTH = [
     "vtl",
@@ -77,7 +76,7 @@ def problem_of(kernel) -> Problem:
     """Ten candidates, for a rule that learns about all of them."""
     rows = points(10, 3)
     noise = torch.full((10,), 0.04, dtype=torch.float64)
-    return Problem(kernel, Pool.of(rows), noise, kernel.diagonal(rows), Place.of(10, Alone()))
+    return Problem(kernel, Pool.of(rows), noise, kernel.diagonal(rows))
 
 
 def is_itl(rule) -> bool:

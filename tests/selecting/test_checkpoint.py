@@ -52,7 +52,7 @@ def interrupt(path, picks, *arguments, **options):
         patch.setattr(select, "ProgressLine", Interrupting)
         patch.setattr(Interrupting, "picks", picks)
         with pytest.raises(KeyboardInterrupt):
-            tm.select(*arguments, checkpoint=path, **options)
+            tm.select(*arguments, checkpoint=path, progress=True, **options)
 
 
 def assert_same_run(resumed, whole, picks):
@@ -282,7 +282,7 @@ def test_every_pick_is_with_the_system_before_the_next_is_made(path, monkeypatch
         sizes.append(len(lines_of(path)) - 1)
 
     monkeypatch.setattr(select.ProgressLine, "__call__", look)
-    tm.select(POOL, TARGETS, 4, checkpoint=path)
+    tm.select(POOL, TARGETS, 4, checkpoint=path, progress=True)
     assert sizes == [1, 2, 3, 4]
 
 

@@ -11,16 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from problems import seeds
-from tellmost.running.processes import ALONE, Alone, Place
+from tellmost.running.processes import Shard
 from tellmost.selecting.choosers import Leaders, find_leaders, tie_width
 
 
 @dataclass(frozen=True)
-class Thread(Alone):
+class Thread:
     """A process of a group, as a thread: tables are joined through a list that all see."""
 
-    tables: list | None = None
-    barrier: Barrier | None = None
+    rank: int
+    tables: list
+    barrier: Barrier
 
     def join(self, table, about, most):
         assert len(table) <= most
@@ -36,10 +37,10 @@ def leaders_of_shards(scores: torch.Tensor, borders: list[int]) -> list[Leaders]
     tables, barrier = [None] * size, Barrier(size, timeout=20)
 
     def one(rank: int) -> Leaders:
-        exchange = Thread(rank=rank, size=size, is_alone=False, tables=tables, barrier=barrier)
+        group = Thread(rank, tables, barrier)
         own = scores[borders[rank] : borders[rank + 1]]
-        place = Place(exchange, borders[rank], len(own), len(scores), len(scores))
-        return find_leaders(place, own, 1.0, lambda rows: (own[rows], own[rows], own[rows]))
+        shard = Shard(group, borders[rank], len(own), len(scores), len(scores))
+        return find_leaders(own, 1.0, lambda rows: (own[rows],) * 3, shard)
 
     with ThreadPoolExecutor(size) as threads:
         return list(threads.map(one, range(size)))
@@ -86,5 +87,4 @@ def test_nan_on_one_shard_is_an_error_on_all():
 
 def test_no_open_row_means_no_leaders():
     scores = torch.full((4,), -torch.inf, dtype=torch.float64)
-    place = Place.of(4, ALONE)
-    assert find_leaders(place, scores, None, lambda rows: (scores[rows],) * 3).rows == []
+    assert find_leaders(scores, None, lambda rows: (scores[rows],) * 3, None).rows == []

@@ -447,6 +447,12 @@ def test_more_picks_than_directions_are_warned_of_where_the_noise_is_below_the_s
 # ---- why it ended
 
 
+def test_a_warning_points_at_the_line_that_called_select():
+    with pytest.warns(UserWarning, match="effective rank") as warned:
+        tm.select(POOL, TARGETS, 20, noise_ratio=0.01)
+    assert [warning.filename for warning in warned] == [__file__]
+
+
 def test_exactly_k_picks_are_made_even_at_zero_gain():
     chosen = tm.select(np.zeros((5, 3)), np.ones(3), k=5)
     assert len(chosen) == 5 and chosen.stop_reason == "k reached"

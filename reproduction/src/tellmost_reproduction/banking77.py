@@ -23,7 +23,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import torch
@@ -32,7 +31,7 @@ from tellmost.cli.reading import read_records
 from tellmost.evaluation.probes import fit_logistic
 from tellmost.numerics import PROBE_C
 from tellmost.rules import MMR, Random
-from tellmost.selecting.select import select
+from tellmost.selecting.select import select_quietly
 from tellmost.shapes import Bool, Float, Int
 from tellmost_reproduction.scores import Scores, draw_curves, summarize_scores, tabulate
 
@@ -156,9 +155,7 @@ def pick(
 ) -> Int[np.ndarray, " k"]:
     rule = Random(seed) if settings["rule"] == "random" else settings["rule"]
     options = {name: value for name, value in settings.items() if name != "rule"}
-    with catch_warnings():
-        simplefilter("ignore", UserWarning)  # little noise, on purpose
-        return select(pool, targets, k, rule=rule, progress=False, **options).indices
+    return select_quietly(pool, targets, k, rule=rule, progress=False, **options).indices
 
 
 def answer(

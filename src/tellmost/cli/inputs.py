@@ -25,7 +25,7 @@ from tellmost.selecting.arguments import (
     check_device,
     check_memory,
 )
-from tellmost.selecting.limits import check_bounds
+from tellmost.selecting.limits import check_stop
 
 WRITTEN = ("output", "report", "checkpoint")  # files that a command does not read, or only its own
 
@@ -46,7 +46,7 @@ def check_choices(given: Given) -> None:
                 rule, has_targets, bool(given.replace), conditional, bool(given.floor)
             )
             bounds = (given.k, given.budget, given.min_gain, given.min_gain_share)
-            check_bounds(*bounds, rule, conditional)
+            check_stop(*bounds, rule, conditional)
     if given.budget is not None and given.cost is given.cost_column is None:
         raise UsageError("--budget needs costs: --cost-column, or --cost with a file.")
     check_model(given)

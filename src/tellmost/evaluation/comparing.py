@@ -19,12 +19,11 @@ from tellmost.kernels import Kernel
 from tellmost.kernels.linear import check_kernel, matrix_size
 from tellmost.rows.checks import check_whole
 from tellmost.rules import Rule
-from tellmost.running.processes import ALONE
 from tellmost.running.progress import ProgressLine
-from tellmost.selecting.arguments import check_combination, check_rule, check_scene
+from tellmost.selecting.arguments import check_combination, check_data, check_rule
+from tellmost.selecting.data import SelectionData
 from tellmost.selecting.select import select
 from tellmost.selecting.selection import Selection
-from tellmost.selecting.task import Scene
 from tellmost.shapes import Float, Int
 
 METHODS = ("random", "top-k", "mmr", "k-center", "cosine")
@@ -87,11 +86,11 @@ def compare(
     k = check_whole(k, "k")
     looked_at = check_budgets(budgets, k)
     prior = check_kernel(kernel)
-    scene = check_all(pool, targets, prior, rules, k, normalize, device, memory)
-    both = check_both(labels, target_labels, scene, kind)
-    check_runs(scene, prior, k, seeds, has_labels=both is not None)
-    with closing(scene.pool.source), torch.inference_mode():
-        held = scene.pool.source.held
+    data = check_all(pool, targets, prior, rules, k, normalize, device, memory)
+    both = check_both(labels, target_labels, data, kind)
+    check_runs(data, prior, k, seeds, has_labels=both is not None)
+    with closing(data.pool.source), torch.inference_mode():
+        held = data.pool.source.held
         choose = partial(
             select,
             pool if held is None else held,
@@ -106,8 +105,8 @@ def compare(
             progress=False,
         )
         with ProgressLine(progress, "selections", done_before=0) as line:
-            scene = scene.surveyed(normalize)
-            return choose_and_judge(choose, rules, seeds, looked_at, scene, both, line)
+            data = data.read()
+            return choose_and_judge(choose, rules, seeds, looked_at, data, both, line)
 
 
 def choose_and_judge(
@@ -115,13 +114,13 @@ def choose_and_judge(
     rules: tuple[Rule, ...],
     seeds: int,
     budgets: tuple[int, ...],
-    scene: Scene,
+    data: SelectionData,
     both: tuple[KnownLabels, KnownLabels] | None,
     tell: Callable[[int, int], None],
 ) -> Comparison:
     """Make every run. Without labels a rule that draws nothing at random runs only once."""
-    judge = None if both is None else Judge(scene, *both)
-    n = len(scene.pool)
+    judge = None if both is None else Judge(data, *both)
+    n = len(data.pool)
     variance: dict[str, list[np.ndarray]] = {rule.name: [] for rule in rules}
     scores: dict[str, list[list[np.ndarray]]] = {rule.name: [] for rule in rules}
     runs = [
@@ -175,12 +174,12 @@ class Judge:
     regression, scored by the share of the targets' variance that it explains.
     """
 
-    def __init__(self, scene: Scene, labels: KnownLabels, of_targets: KnownLabels) -> None:
-        assert scene.targets is not None
-        self._pool, self._kind, self._why = scene.pool, labels.kind, labels.why
-        some = draw_rows(np.random.default_rng(0), len(scene.pool), PROBE_SAMPLE)
-        self._mean, self._scale = center_and_scale(scene.pool.rows(some).cpu())
-        self._targets = self._features(scene.targets)
+    def __init__(self, data: SelectionData, labels: KnownLabels, of_targets: KnownLabels) -> None:
+        assert data.targets is not None
+        self._pool, self._kind, self._why = data.pool, labels.kind, labels.why
+        some = draw_rows(np.random.default_rng(0), len(data.pool), PROBE_SAMPLE)
+        self._mean, self._scale = center_and_scale(data.pool.rows(some).cpu())
+        self._targets = self._features(data.targets)
         self._classes, self._spread = 0, None
         if labels.are_classes:
             (self._labels, self._wanted), self._classes = number_classes(labels, of_targets)
@@ -258,31 +257,26 @@ def check_all(
     normalize: str | None,
     device: Any,
     memory: int | str | None,
-) -> Scene:
-    """The scene of the rule, with the errors that ``select`` would give; not read yet."""
+) -> SelectionData:
+    """The data that the rule sees, with the errors that ``select`` would give; not read yet."""
     for rule in rules:
         check_combination(rule, targets is not None, False, True, False)
     if targets is None:
         raise ValueError("compare needs targets: it asks what picks tell about them; got none.")
-    return check_scene(
+    return check_data(
         pool,
         targets,
         kernel,
-        normalize=normalize,
-        observed=None,
-        candidates=None,
-        target_weights=None,
-        rule=rules[0],
+        rules[0],
         k=k,
-        replace=False,
+        normalize=normalize,
         device=device,
         memory=memory,
-        exchange=ALONE,
     )
 
 
 def check_both(
-    labels: Any, target_labels: Any, scene: Scene, kind: str | None
+    labels: Any, target_labels: Any, data: SelectionData, kind: str | None
 ) -> tuple[KnownLabels, KnownLabels] | None:
     """The labels of pool and targets. They are given together or not at all."""
     if labels is None and target_labels is None:
@@ -292,9 +286,9 @@ def check_both(
         raise ValueError(
             f"labels and target_labels go together: give both or neither; got only {given}."
         )
-    assert scene.targets is not None
-    of_pool = take_labels(labels, "labels", len(scene.pool), "pool row", kind)
-    m = len(scene.targets)
+    assert data.targets is not None
+    of_pool = take_labels(labels, "labels", len(data.pool), "pool row", kind)
+    m = len(data.targets)
     of_targets = take_labels(target_labels, "target_labels", m, "target", kind)
     are_names = [one.values.dtype.kind in "US" for one in (of_pool, of_targets)]
     if of_pool.kind != of_targets.kind or are_names[0] != are_names[1]:
@@ -305,9 +299,11 @@ def check_both(
     return of_pool, of_targets
 
 
-def check_runs(scene: Scene, kernel: Kernel, k: int, seeds: int, *, has_labels: bool) -> None:
+def check_runs(
+    data: SelectionData, kernel: Kernel, k: int, seeds: int, *, has_labels: bool
+) -> None:
     """Check that there is enough for every run."""
-    n = len(scene.pool)
+    n = len(data.pool)
     if k > n:
         raise ValueError(f"k = {k} is larger than the {n} rows of the pool. Ask for fewer.")
     if not has_labels:

@@ -14,16 +14,14 @@ from tellmost.evaluation.timing import Request, Trial, try_out
 from tellmost.kernels.linear import check_kernel
 from tellmost.rules import Rule
 from tellmost.running.memory import Sizes, in_words
-from tellmost.running.processes import ALONE
-from tellmost.selecting.arguments import check_combination, check_rule, check_scene, sizes_of
+from tellmost.selecting.arguments import check_combination, check_data, check_rule, sizes_of
+from tellmost.selecting.data import SelectionData, check_noise
 from tellmost.selecting.limits import (
-    check_bounds,
     check_columns_ahead,
     check_enough,
     check_limits,
-    check_noise,
+    check_stop,
 )
-from tellmost.selecting.task import Scene
 
 TRIAL_BYTES = 64 * 2**20
 """Rows of a trial, in their own dtype: more than the caches hold, so that they are read as in a
@@ -106,36 +104,33 @@ def estimate(
     """
     chosen = check_rule(rule)
     check_combination(chosen, targets is not None, replace, True, False)
-    bounds = check_bounds(k, None, None, None, chosen, True)
-    assert bounds.k is not None
+    stop = check_stop(k, None, None, None, chosen, True)
+    assert stop.picks is not None
     ahead = check_columns_ahead(columns_ahead)
-    scene = check_scene(
+    data = check_data(
         pool,
         targets,
         check_kernel(kernel),
+        chosen,
+        k=stop.picks,
         normalize=normalize,
         observed=observed,
         candidates=candidates,
         target_weights=target_weights,
-        rule=chosen,
-        k=bounds.k,
         replace=replace,
         device=device,
         memory=memory,
-        exchange=ALONE,
     )
-    ratio, std = check_noise(noise_ratio, noise_std, scene)
-    no_limits = {"cost": None, "budget": None, "groups": None, "max_per_group": None}
-    limits = check_limits(scene, chosen, replace=replace, **no_limits)
-    check_enough(bounds, limits, ALONE)
-    request = Request(scene, chosen, ratio, std, bounds.k, normalize, ahead, replace)
-    with closing(scene.pool.source), torch.inference_mode():
+    ratio, std = check_noise(noise_ratio, noise_std, data)
+    check_enough(stop, check_limits(data, chosen, replace=replace))
+    request = Request(data, chosen, ratio, std, stop.picks, ahead, replace)
+    with closing(data.pool.source), torch.inference_mode():
         return sum_up(request, measure(request))
 
 
 def measure(request: Request) -> list[Trial]:
     """Trials on a quarter of the trial's rows and, if that was quick, on all of them."""
-    pool = request.scene.pool
+    pool = request.data.pool
     n, width = len(pool), pool.dimension * pool.source.dtype.itemsize
     # fewer rows than features would be treated in function space
     count = min(n, max(TRIAL_BYTES // width, 2 * pool.dimension))
@@ -165,8 +160,8 @@ def at_size(trials: list[Trial], part: str, rows: int) -> float:
 
 
 def sum_up(request: Request, trials: list[Trial]) -> Estimate:
-    scene, trial, k = request.scene, trials[-1], request.k
-    n, pool = len(scene.pool), scene.pool
+    data, trial, k = request.data, trials[-1], request.k
+    n, pool = len(data.pool), data.pool
     passes = passes_of(trial, k)
     first = at_size(trials, "first_look", n) + at_size(trials, "set_up", n)
     columns = trial.per_entry * n * k**2 / 2
@@ -175,8 +170,8 @@ def sum_up(request: Request, trials: list[Trial]) -> Estimate:
     made = [count - trial.passes_at_start for count in (passes.least, passes.likely, passes.most)]
     least, likely, most = (first + picks + count * each for count in made)
     margin = TRIAL_MARGIN
-    is_held = scene.plan.holds_pool or not pool.is_streamed
-    sizes = sizes_of(pool.source, scene.targets, scene.kernel, request.rule, k)
+    is_held = data.plan.holds_pool or not pool.is_streamed
+    sizes = sizes_of(pool.source, data.targets, data.kernel, request.rule, k)
     return Estimate(
         rule=request.rule.name,
         k=k,
@@ -187,8 +182,8 @@ def sum_up(request: Request, trials: list[Trial]) -> Estimate:
         pool="held" if is_held else "streamed",
         form=trial.form,
         data_bytes=sizes.data_bytes,
-        memory=memory_of(scene, sizes, trial, request.rule),
-        budget=scene.plan.budget,
+        memory=memory_of(data, sizes, trial, request.rule),
+        budget=data.plan.budget,
         columns_ahead=trial.width,
         passes=passes,
         seconds=Range(least / margin, likely, most * margin),
@@ -213,9 +208,9 @@ def passes_of(trial: Trial, k: int) -> Range:
     return Range(least, min(max(likely, least), most), most)
 
 
-def memory_of(scene: Scene, sizes: Sizes, trial: Trial, rule: Rule) -> int:
+def memory_of(data: SelectionData, sizes: Sizes, trial: Trial, rule: Rule) -> int:
     """Bytes that will be taken: the plan's parts, and columns and covariances that are kept."""
-    plan = scene.plan
+    plan = data.plan
     parts = sizes.for_rows + sizes.for_points + sizes.for_blocks(plan.block_bytes)
     parts += sizes.data_bytes if plan.holds_pool else 0
     kept = 8 * sizes.rows * trial.width * trial.values

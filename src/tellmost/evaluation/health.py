@@ -29,9 +29,8 @@ from tellmost.kernels import Linear
 from tellmost.rows.pool import Normalization, Pool, column_factors
 from tellmost.rows.sources import spans
 from tellmost.rules import Random
-from tellmost.running.processes import ALONE
-from tellmost.selecting.arguments import check_scene
-from tellmost.selecting.task import Scene, check_variance
+from tellmost.selecting.arguments import check_data
+from tellmost.selecting.data import SelectionData, check_variance
 from tellmost.shapes import Float, Int
 
 NEAR_DUPLICATE = 0.99
@@ -191,44 +190,34 @@ def examine(
     Near-duplicates and directions come from a random sample of rows where all would take more than
     a few seconds; the seed decides which. Never holds a pool that ``select`` would stream.
     """
-    scene = check_pool(pool, normalize, device, memory)
-    with closing(scene.pool.source):
-        scene = scene.surveyed(normalize)
-        check_variance(scene.kernel, scene.known.prior_variance, "pool")
-        return look(scene, normalize, np.random.default_rng(seed))
+    data = check_pool(pool, normalize, device, memory)
+    with closing(data.pool.source):
+        data = data.read()
+        check_variance(data.kernel, data.known.prior_variance, "pool")
+        return look(data, normalize, np.random.default_rng(seed))
 
 
-def check_pool(pool: Any, normalize: str | None, device: Any, memory: int | str | None) -> Scene:
+def check_pool(
+    pool: Any, normalize: str | None, device: Any, memory: int | str | None
+) -> SelectionData:
     """The pool as ``select`` would take it, with all its errors; not read yet."""
     if getattr(pool, "ndim", 2) == 1:
         raise ValueError(
             f"pool must have rows of features to be examined; got shape {tuple(pool.shape)}. Row "
             f"numbers of a Precomputed kernel have no features; a single feature is (n, 1)."
         )
-    return check_scene(
-        pool,
-        None,
-        Linear(),
-        normalize=normalize,
-        observed=None,
-        candidates=None,
-        target_weights=None,
-        rule=Random(),
-        k=None,
-        replace=False,
-        device=device,
-        memory=memory,
-        exchange=ALONE,
+    return check_data(
+        pool, None, Linear(), Random(), normalize=normalize, device=device, memory=memory
     )
 
 
-def look(scene: Scene, normalize: str | None, rng: np.random.Generator) -> Health:
+def look(data: SelectionData, normalize: str | None, rng: np.random.Generator) -> Health:
     """One pass for everything that the survey does not know."""
-    normalization = scene.pool.normalization
-    pool = replace(scene.pool, normalization=Normalization(), ready=None, inverse_length=None)
+    normalization = data.pool.normalization
+    pool = replace(data.pool, normalization=Normalization(), ready=None, inverse_length=None)
     n, d = len(pool), pool.dimension
     work = HEALTH_WORK.get(pool.device.type, HEALTH_WORK["cuda"])
-    compared = draw_rows(rng, n, compared_rows(n, d, work, scene.plan.kept))
+    compared = draw_rows(rng, n, compared_rows(n, d, work, data.plan.kept))
     counted = draw_rows(rng, n, moment_rows(n, d, work))
     likeness = Likeness(compared.to(pool.device), normalization.apply(pool.rows(compared)))
     moments = RunningMoments(d, pool.device)
@@ -244,7 +233,7 @@ def look(scene: Scene, normalize: str | None, rng: np.random.Generator) -> Healt
         features=d,
         dtype=str(pool.source.dtype).removeprefix("torch."),
         normalize=normalize,
-        norms=Norms.of(scene.known.prior_variance.sqrt().cpu().numpy()),
+        norms=Norms.of(data.known.prior_variance.sqrt().cpu().numpy()),
         duplicates=count_duplicates(pool, bits),
         near_duplicates=likeness.share(),
         near_duplicates_from=len(compared),

@@ -21,7 +21,7 @@ from tellmost.evaluation.statistics import (
 )
 from tellmost.rows.checks import check_positive, check_whole
 from tellmost.running.progress import working
-from tellmost.selecting.task import check_variance
+from tellmost.selecting.data import check_variance
 
 if TYPE_CHECKING:
     import pandas
@@ -150,20 +150,20 @@ def check(
     if noise_ratio is not None:
         ratio = check_positive(noise_ratio, "noise_ratio")
     rng = np.random.default_rng(seed)
-    scene = check_pool(pool, normalize, device, memory)
+    data = check_pool(pool, normalize, device, memory)
     known = None
     if labels is not None:
-        known = take_labels(labels, "labels", len(scene.pool), "pool row", kind)
+        known = take_labels(labels, "labels", len(data.pool), "pool row", kind)
         folds = check_folds(folds, known)
-    with closing(scene.pool.source), torch.inference_mode(), working(progress, "checking"):
-        scene = scene.surveyed(normalize)
-        check_variance(scene.kernel, scene.known.prior_variance, "pool")
-        health = look(scene, normalize, rng)
+    with closing(data.pool.source), torch.inference_mode(), working(progress, "checking"):
+        data = data.read()
+        check_variance(data.kernel, data.known.prior_variance, "pool")
+        health = look(data, normalize, rng)
         if known is None:
             return Suitability(health, None)
         some = draw_rows(rng, len(known), CHECKED_ROWS)
         few = KnownLabels(known.kind, known.values[some.numpy()], known.why)
-        rows = scene.pool.rows(some).cpu()
+        rows = data.pool.rows(some).cpu()
         return Suitability(health, hold_out(rows, few, folds, ratio, rng))
 
 

@@ -15,14 +15,11 @@ from tellmost.posterior.problem import Problem
 from tellmost.posterior.weight_tracker import Tracker, track
 from tellmost.rows.sources import HeldRows, Piece, Source, Span
 from tellmost.rules import Rule
-from tellmost.running.processes import ALONE, Place
-from tellmost.selecting.checkpoint import NoCheckpoint
-from tellmost.selecting.choosers import Chooser, Lazy, Once
-from tellmost.selecting.fused_rounds import fused_rounds
-from tellmost.selecting.limits import Eligibility, check_limits
-from tellmost.selecting.loop import Stop, run
-from tellmost.selecting.select import Task, choose_chooser
-from tellmost.selecting.task import Observed, Scene, resolve_noise
+from tellmost.selecting.choosers import Chooser, Lazy, Once, choose_chooser
+from tellmost.selecting.data import Observed, SelectionData, resolve_noise
+from tellmost.selecting.limits import Eligibility, Stop, check_limits
+from tellmost.selecting.loop import run
+from tellmost.selecting.select import Task, find_rounds
 from tellmost.shapes import Bool, Int
 
 
@@ -30,32 +27,29 @@ from tellmost.shapes import Bool, Int
 class Request:
     """A selection that was checked, but not made: its pool was not read."""
 
-    scene: Scene
+    data: SelectionData
     rule: Rule
     ratio: float | None
     std: float | Tensor | None
     k: int
-    normalize: str | None
     columns_ahead: int | None
     replace: bool
 
     def of_front(self, count: int) -> "Request":
         """The same of the first rows, with their share of the memory; nothing observed."""
-        scene, n = self.scene, len(self.scene.pool)
-        candidates = scene.candidates
+        data, n = self.data, len(self.data.pool)
+        candidates = data.candidates
         some = None if candidates is None else candidates[candidates < count]
         some = some if some is not None and len(some) > 1 else None
         std = self.std[:count] if isinstance(self.std, Tensor) else self.std
         front = replace(
-            scene,
-            pool=replace(scene.pool, source=front_of(scene.pool.source, count)),
+            data,
+            pool=replace(data.pool, source=front_of(data.pool.source, count)),
             candidates=some,
             observed=Observed(torch.empty(0, dtype=torch.int64)),
-            plan=replace(scene.plan, kept=scene.plan.kept * count // n),
-            pool_place=Place.of(count, ALONE),
-            place=Place.of(count if some is None else len(some), ALONE),
+            plan=replace(data.plan, kept=data.plan.kept * count // n),
         )
-        return replace(self, scene=front, std=std)
+        return replace(self, data=front, std=std)
 
 
 @dataclass(frozen=True)
@@ -95,23 +89,25 @@ class Watch:
 def try_out(request: Request, count: int) -> Trial:
     """Select a few rows from the first ``count`` of the pool."""
     request = request.of_front(count)
-    watch = Watch(request.scene.pool.device)
+    watch = Watch(request.data.pool.device)
     task = read(request)
     first_look = watch.lap()
     few = min(task.stop.picks or 1, numerics.MOST_COLUMNS_AHEAD)
-    problem = task.scene.problem(request.rule, task.noise, few, request.columns_ahead)
+    problem = task.data.problem(request.rule, task.noise, few, request.columns_ahead)
     watch.lap()
     tracker = track(problem)
     set_up = watch.lap()
     picks = min(task.stop.picks or 1, max(2 * tracker.width, 8))
-    eligibility = Eligibility(task.limits, problem.place)
-    rounds = fused_rounds(tracker, request.rule, eligibility, picks)
-    chooser = choose_chooser(task, problem, tracker, eligibility, rounds)
+    eligibility = Eligibility(task.limits)
+    rounds = find_rounds(replace(task, stop=Stop(picks)), tracker, eligibility)
+    chooser = choose_chooser(
+        task.rule, problem, tracker, eligibility, conditional=True, has_rounds=rounds is not None
+    )
     watch.lap()
-    if not chooser.reads_all_rows:
+    if isinstance(chooser, Once | Lazy):
         chooser.best(task.stop.least)  # scores all rows, and never again
     set_up, at_start = set_up + watch.lap(), tracker.passes
-    run(chooser, tracker, eligibility, Stop(picks), lambda *_: None, NoCheckpoint(), rounds)
+    run(chooser, tracker, eligibility, Stop(picks), rounds=rounds)
     running, passes = watch.lap(), tracker.passes - at_start
     each_pass = time_of_pass(tracker, chooser, watch)
     return Trial(
@@ -133,20 +129,14 @@ def try_out(request: Request, count: int) -> Trial:
 
 def read(request: Request) -> Task:
     """The task of the request, with its rows read: a few picks, half of the rows at most."""
-    scene = request.scene.surveyed(request.normalize)
-    no_limits = {"cost": None, "budget": None, "groups": None, "max_per_group": None}
-    limits = check_limits(scene, request.rule, replace=request.replace, **no_limits)
+    data = request.data.read()
     return Task(
-        scene=scene,
+        data=data,
         rule=request.rule,
-        noise=resolve_noise(scene, request.ratio, request.std),
-        limits=limits,
-        stop=Stop(min(request.k, max(len(scene.rows) // 2, 1))),
-        normalize=request.normalize,
-        conditional=True,
-        floor=False,
+        noise=resolve_noise(data, request.ratio, request.std),
+        limits=check_limits(data, request.rule, replace=request.replace),
+        stop=Stop(min(request.k, max(len(data.rows) // 2, 1))),
         columns_ahead=request.columns_ahead,
-        checkpoint=None,
     )
 
 

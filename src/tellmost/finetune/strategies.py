@@ -19,7 +19,7 @@ from tellmost.learner.arguments import seeded
 from tellmost.rules import Rule
 from tellmost.selecting.arguments import check_rule
 from tellmost.selecting.checkpoint import digest
-from tellmost.selecting.select import select
+from tellmost.selecting.select import select_quietly
 from tellmost.shapes import Int
 
 Part = Literal["candidates", "targets", "observed", "labelled"]
@@ -160,21 +160,23 @@ class Targeted:
         observed = None
         if self.observed and len(inputs.observed):
             observed = weigh(inputs.embed("observed", self.embedding)).points
-        with warnings.catch_warnings():  # activations are nearly of rank one: every round says so
-            warnings.filterwarnings("ignore", ".*picks exceed the effective rank", UserWarning)
-            return select(
-                candidates.points,
-                None if targets is None else targets.points,
-                k,
-                rule=rule,
-                kernel=candidates.kernel,
-                noise_ratio=self.noise_ratio,
-                noise_std=self.noise_std,
-                normalize=self.normalize,
-                observed=observed,
-                conditional=self.conditional,
-                progress=False,
-            ).indices
+        chosen = select_quietly(
+            candidates.points,
+            None if targets is None else targets.points,
+            k,
+            rule=rule,
+            kernel=candidates.kernel,
+            noise_ratio=self.noise_ratio,
+            noise_std=self.noise_std,
+            normalize=self.normalize,
+            observed=observed,
+            conditional=self.conditional,
+            progress=False,
+        )
+        for note in chosen.settings["notes"]:
+            if "effective rank" not in note:  # activations are nearly of rank one: it always is so
+                warnings.warn(note, UserWarning, stacklevel=2)
+        return chosen.indices
 
     def _check_normalize(self, candidates: Embedded) -> None:
         """Points with a kernel of their own, such as [residual, feature], cannot be normalised."""

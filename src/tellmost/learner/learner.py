@@ -44,7 +44,6 @@ from tellmost.posterior.problem import TARGET_FIELDS, Observation, Problem
 from tellmost.rows.checks import check_positive, check_whole
 from tellmost.rows.pool import Pool
 from tellmost.rules import Rule, targets_in_pool
-from tellmost.running.processes import Alone, Place
 from tellmost.selecting.arguments import (
     check_combination,
     check_placement,
@@ -285,7 +284,6 @@ class ActiveLearner:
     def _start(self) -> None:
         """Begin with nothing told but the data of the prior."""
         self._told: list[Told] = []
-        self._place = Place.of(len(self._points), Alone())
         self._aimed: Points | None = None
         self._aimed_at = -1  # how many observations there were when the targets were chosen
         self._first: float | None = None  # the largest gain then, which is the scale of ties
@@ -310,7 +308,6 @@ class ActiveLearner:
             rows=Pool.of(self._points),
             noise_variance=self._noise.of_rows,
             prior_variance=self._gp.kernel.diagonal(self._points),
-            place=self._place,
             target_noise_variance=seen,
             needs=rule.needs - TARGET_FIELDS | {"variance"},
             columns_ahead=1,
@@ -368,16 +365,16 @@ class ActiveLearner:
             blocked = ~is_open
             if not self._replace:
                 blocked[[one.row for one in self._told if one.row != OUTSIDE]] = True
-            eligibility = Eligibility(Limits(blocked=blocked, replace=self._replace), self._place)
-        return Eager(tracker, self._rule, eligibility, self._place, 0, first=self._first)
+            eligibility = Eligibility(Limits(blocked=blocked, replace=self._replace))
+        return Eager(tracker, self._rule, eligibility, 0, first=self._first)
 
     def _next(self, chooser: Eager) -> int:
         """Take the best row."""
         best = chooser.best(lambda first: -torch.inf)
         if best is None:
             raise ValueError(NO_CANDIDATE if chooser.eligibility.is_empty else NO_NUMBERS)
-        chooser.eligibility.take(best[0])
-        return best[0]
+        chooser.eligibility.take(best.row)
+        return best.row
 
     def _ask_in_box(self, tracker: FunctionTracker, box: Box, count: int) -> np.ndarray:
         is_open = self._open()
@@ -446,7 +443,6 @@ class ActiveLearner:
             rows=Pool.of(self._points).take(rows),
             noise_variance=self._noise.of_rows[rows],
             prior_variance=self._gp.kernel.diagonal(self._points[rows]),
-            place=Place.of(len(rows), Alone()),
             targets=targets,
         )
 

@@ -117,9 +117,9 @@ def columns_ahead(problem: Problem, per_column: int, kept: Tensor | None) -> int
         by_cost = round(sqrt(balance_of(problem) * numerics.FORECAST_REACH / per_column))
         best = min(by_cost, numerics.MOST_COLUMNS_AHEAD)
     left = max(problem.memory - (0 if kept is None else 8 * kept.numel()), 0)
-    room = left // (8 * per_column * problem.place.largest)
-    here = max(1, min(best, room, problem.place.total))
-    return problem.place.least(here)  # all processes look ahead alike
+    room = left // (8 * per_column * problem.most_rows)
+    here = max(1, min(best, room, problem.row_count))
+    return problem.least(here)  # all processes look ahead alike
 
 
 def balance_of(problem: Problem) -> float:
@@ -132,8 +132,8 @@ def balance_of(problem: Problem) -> float:
 def shortlist_length(problem: Problem, width: int) -> int:
     """Rows that a forecast looks at: as many as cost a quarter of a pass, if that is enough."""
     d = problem.rows.dimension
-    affordable = problem.place.largest * width // (4 * max(d, 1))
-    return min(max(affordable, 4 * width), SHORTLIST, problem.place.total)
+    affordable = problem.most_rows * width // (4 * max(d, 1))
+    return min(max(affordable, 4 * width), SHORTLIST, problem.row_count)
 
 
 @dataclass

@@ -68,14 +68,13 @@ def compute_floor(problem: Problem, picks: list[int]) -> Floor:
 
 def can_compute_floor(problem: Problem) -> bool:
     """Whether the processes that share a problem can: a subset is only chosen by one alone."""
-    is_alone = problem.place.exchange.is_alone
-    return is_alone or feature_form(problem.kernel) is not None or _is_small(problem)
+    return problem.shard is None or feature_form(problem.kernel) is not None or _is_small(problem)
 
 
 def _is_small(problem: Problem) -> bool:
     """Whether all candidates can be solved for; a linear kernel has more features than points."""
     is_linear = feature_form(problem.kernel) is not None
-    return is_linear or problem.place.total <= numerics.FLOOR_EXACT_ROWS
+    return is_linear or problem.row_count <= numerics.FLOOR_EXACT_ROWS
 
 
 def _by_projection(problem: Problem, prior: Tensor | None) -> Floor:
@@ -101,8 +100,7 @@ def _grams(problem: Problem) -> tuple[Float[Tensor, "d d"], Float[Tensor, "d d"]
     for start, stop, block in problem.rows.blocks():
         plain.addmm_(block.T, block)
         by_noise.addmm_(block.T / problem.noise_variance[start:stop], block)
-    exchange = problem.place.exchange
-    return exchange.sum(plain), exchange.sum(by_noise)
+    return problem.sum(plain), problem.sum(by_noise)
 
 
 def _outside_span(gram: Float[Tensor, "d d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, " m"]:
@@ -120,7 +118,7 @@ def _after_observing(gram: Float[Tensor, "d d"], Z: Float[Tensor, "m d"]) -> Flo
 
 def _by_solving(problem: Problem) -> Floor:
     posterior = _given_observed(problem)
-    everything = FewRows.read(problem, torch.arange(problem.place.total))
+    everything = FewRows.read(problem, torch.arange(problem.row_count))
     points = everything.points
     K = posterior.covariance(points, points)
     cross = posterior.covariance(points, problem.known_targets)

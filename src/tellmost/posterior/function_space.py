@@ -294,19 +294,20 @@ class CovarianceAmongRows:
 
     def __init__(self, problem: Problem, posterior: FunctionPosterior) -> None:
         check_room(problem)
-        self._place = problem.place
+        self._shard, self._count = problem.shard, problem.row_count
         self._posterior = posterior
-        numbers = torch.arange(problem.place.total, device=problem.device)
-        (self._everyone,) = problem.place.collect(numbers, lambda own: (problem.rows.rows(own),))
+        numbers = torch.arange(problem.row_count, device=problem.device)
+        (self._everyone,) = problem.collect(numbers, lambda own: (problem.rows.rows(own),))
         self._values = torch.empty(
-            len(problem.rows), problem.place.total, dtype=torch.float64, device=problem.device
+            len(problem.rows), problem.row_count, dtype=torch.float64, device=problem.device
         )
         for start, stop, block in problem.rows.blocks():
             self._values[start:stop] = self._fresh(block)
 
     def update(self, column: Float[Tensor, " n"], s: float) -> None:
         """Take in an observation of variance s, by its posterior column over the rows here."""
-        self._values.addr_(column, self._place.whole(column), alpha=-1.0 / s)
+        everyone = column if self._shard is None else self._shard.whole(column)
+        self._values.addr_(column, everyone, alpha=-1.0 / s)
 
     def mean_square(self, rows: Int[Tensor, " b"] | slice) -> Float[Tensor, " b"]:
         """Over all candidates."""
@@ -321,13 +322,13 @@ class CovarianceAmongRows:
 
     def _mean_square(self, covariance: Float[Tensor, "b _n"]) -> Float[Tensor, " b"]:
         lengths = torch.linalg.vector_norm(covariance, dim=1)  # makes no second matrix
-        return lengths.square().div_(self._place.total)  # a gradient needs the lengths
+        return lengths.square().div_(self._count)  # a gradient needs the lengths
 
 
 def check_room(problem: Problem) -> None:
     """All pairs have to fit into the memory that is left."""
-    n = problem.place.total
-    needed = 8 * (problem.place.largest * n + n * problem.rows.dimension)
+    n = problem.row_count
+    needed = 8 * (problem.most_rows * n + n * problem.rows.dimension)
     if needed > problem.memory:
         raise ValueError(
             f"memory must hold the covariances of all {n:,} candidates with each other, "

@@ -218,7 +218,7 @@ class FunctionTracker:
         """A small dense copy of what is known about some rows, to try observations on."""
         few = self._at_hand.keep(rows.tolist())
         prior = self._problem.kernel.block(few.points, few.points)
-        *whitened, covariance = self._problem.place.collect(rows, self._running_values)
+        *whitened, covariance = self._problem.collect(rows, self._running_values)
         joint = {name: prior - F @ F.T for name, F in zip(self._running, whitened, strict=True)}
         reads_targets = bool(self._problem.needs & FROM_COVARIANCE)
         fields = fixed_fields(self._problem, few.points, few.prior_variance)
@@ -247,7 +247,7 @@ class FunctionTracker:
     def mean_variance(self) -> float:
         """The mean over the rows: the uncertainty where there are no targets."""
         self._catch_up()
-        return self._problem.place.mean(self._running["variance"].variance)
+        return self._problem.mean(self._running["variance"].variance)
 
     # ---- set-up
 

@@ -10,6 +10,7 @@ the prior per pick keeps the nearest of all chosen up to date.
 """
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
@@ -74,16 +75,16 @@ def targets_among_rows(problem: Problem) -> Bool[Tensor, " m"]:
 
     Asked for by rules that make sense only there, before anything else is known about the rows.
     """
-    targets, place = problem.known_targets, problem.place
+    targets = problem.known_targets
     of_targets = problem.kernel.diagonal(targets)
     found = torch.zeros(len(targets), dtype=torch.int64, device=problem.device)
-    with place.exchange.together():
+    with nullcontext() if problem.shard is None else problem.shard.group.together():
         rows = max(numerics.CHUNK_BYTES // (8 * max(len(targets), problem.rows.dimension)), 1)
         for start, stop, block in problem.rows.blocks(rows):
             covariance = problem.kernel.block(block, targets)
             variance = problem.prior_variance[start:stop]
             found += (squared_distance(covariance, variance, of_targets) == 0).sum(dim=0)
-    return place.exchange.sum(found) > 0
+    return problem.sum(found) > 0
 
 
 def fixed_fields(

@@ -15,7 +15,7 @@ from tellmost.kernels.kernel import Points
 from tellmost.numerics import ZERO_VARIANCE
 from tellmost.rows.pool import Pool
 from tellmost.rows.sources import spans
-from tellmost.running.processes import Place
+from tellmost.running.processes import Read, Shard
 from tellmost.shapes import Float, Int
 
 KEEP_BYTES = 4 * 2**30
@@ -47,7 +47,6 @@ class Problem:
     rows: Pool
     noise_variance: Float[Tensor, " n"]  # one entry per row; a scalar is an expanded view
     prior_variance: Float[Tensor, " n"]  # k(x, x) of each row; not to be changed
-    place: Place  # of the rows among those of all processes, by which they are numbered
     targets: Points | None = None
     target_weights: Float[Tensor, " m"] | None = None
     target_noise_variance: float = 0.0  # how f_A is seen when conditioning on it: 0 is f_A itself
@@ -56,10 +55,39 @@ class Problem:
     picks: int | None = None  # how many there will be, if that is known
     columns_ahead: int | None = None  # how many are made in one pass; None: as the costs say
     memory: int = KEEP_BYTES  # what may be taken for kept columns and covariances
+    shard: Shard | None = (
+        None  # where the rows are among those of all processes; None: these are all
+    )
 
     @property
     def device(self) -> torch.device:
         return self.rows.device
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows of all processes."""
+        return len(self.rows) if self.shard is None else self.shard.total
+
+    @property
+    def most_rows(self) -> int:
+        """The number of rows of the process that has the most."""
+        return len(self.rows) if self.shard is None else self.shard.most_rows
+
+    def collect(self, numbers: Int[Tensor, " b"], read: Read) -> tuple[Tensor, ...]:
+        """Values of some rows by their overall numbers; each process reads its own of them."""
+        return read(numbers) if self.shard is None else self.shard.collect(numbers, read)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over all processes."""
+        return values if self.shard is None else self.shard.group.sum(values)
+
+    def mean(self, values: Float[Tensor, " n"]) -> float:
+        """The mean over all rows of an entry per row."""
+        return float(values.sum()) / len(values) if self.shard is None else self.shard.mean(values)
+
+    def least(self, number: int) -> int:
+        """The smallest of all processes' numbers."""
+        return number if self.shard is None else self.shard.least(number)
 
     @property
     def sees_targets(self) -> bool:
@@ -79,7 +107,7 @@ class Problem:
     def keeps_covariance(self) -> bool:
         """Whether rows x targets covariances are kept, or recomputed whenever they are read."""
         most = min(self.memory, KEEP_BYTES)
-        return 8 * self.place.largest * self.target_count <= most
+        return 8 * self.most_rows * self.target_count <= most
 
     @property
     def known_targets(self) -> Points:
@@ -93,7 +121,7 @@ class Problem:
 
     def row_numbers(self) -> Int[Tensor, " n"]:
         """The overall number of each row."""
-        first = self.place.first
+        first = 0 if self.shard is None else self.shard.first
         return torch.arange(first, first + len(self.rows), device=self.device)
 
     def reads_rows(self, wide: Set[str], kept: Set[str]) -> bool:
@@ -133,7 +161,7 @@ class FewRows:
             points = problem.rows.rows(rows)
             return points, problem.noise_variance[rows], problem.prior_variance[rows]
 
-        return cls(numbers, *problem.place.collect(numbers, here))
+        return cls(numbers, *problem.collect(numbers, here))
 
     def some(self, places: list[int]) -> "FewRows":
         """Those at these places."""

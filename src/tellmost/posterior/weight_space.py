@@ -365,7 +365,7 @@ def root_of_rows(problem: Problem) -> Float[Tensor, "d d"]:
     total = torch.zeros(d, d, dtype=torch.float64, device=problem.device)
     for _, _, block in problem.rows.blocks():
         total.addmm_(block.T, block)
-    return symmetric_root(problem.place.exchange.sum(total) / problem.place.total)
+    return symmetric_root(problem.sum(total) / problem.row_count)
 
 
 def weight_form(problem: Problem) -> tuple[Problem, Tensor | None] | None:
@@ -377,7 +377,7 @@ def weight_form(problem: Problem) -> tuple[Problem, Tensor | None] | None:
     form = feature_form(problem.kernel)
     if form is None or not isinstance(form[0], Linear):
         return None
-    if problem.rows.dimension > problem.place.total + problem.target_count:
+    if problem.rows.dimension > problem.row_count + problem.target_count:
         return None
     return problem, prior_of(*form, problem.rows.dimension)
 
@@ -392,7 +392,7 @@ def in_terms_of_features(problem: Problem) -> Problem:
         return problem
     first = FewRows.read(problem, torch.tensor([0]))
     dimension = form[0].features(first.points).shape[1]
-    if 8 * problem.place.largest * dimension > problem.memory:
+    if 8 * problem.most_rows * dimension > problem.memory:
         return problem
     return in_feature_space(problem, *form, dimension)
 
@@ -419,7 +419,7 @@ def in_feature_space(
         problem,
         kernel=Linear(prior_of(kernel, factor, dimension)),
         rows=Pool.of(features),
-        memory=problem.memory - 8 * problem.place.largest * dimension,
+        memory=problem.memory - 8 * problem.most_rows * dimension,
         targets=None if targets is None else kernel.features(targets),
         observed=tuple(
             Observation(kernel.features(o.point), o.noise_variance) for o in problem.observed

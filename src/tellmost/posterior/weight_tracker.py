@@ -245,7 +245,7 @@ class WeightTracker:
     def mean_variance(self) -> float:
         """The mean over the rows: the uncertainty where there are no targets."""
         self._catch_up()
-        return self.problem.place.mean(self.running["variance"].values)
+        return self.problem.mean(self.running["variance"].values)
 
     # ---- set-up
 
@@ -327,7 +327,7 @@ class WeightTracker:
         """
         is_cheap = KEPT_TARGETS * self.problem.target_count <= self._rows.dimension
         here = self.problem.keeps_covariance and (is_cheap or self._rows.held is None)
-        return bool(self.problem.place.least(int(here)))  # all processes alike
+        return bool(self.problem.least(int(here)))  # all processes alike
 
     def _set_up_columns_ahead(self) -> ColumnsAhead | None:
         predictable = {name: run for name, run in self.running.items() if is_predictable(run)}

@@ -1,6 +1,5 @@
 """The panel of curves: the uncertainty after each pick, and had other methods picked."""
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -154,10 +153,7 @@ def pick_again(
     recalled: Recalled, rule: str | Rule, k: int, *, noise_factor: float = 1.0
 ) -> Int[np.ndarray, " k"]:
     """The picks of another rule, or of the same at other noise."""
-    with warnings.catch_warnings():
-        # such as of small noise: the caller asked for a page, not for this selection
-        warnings.simplefilter("ignore", UserWarning)
-        return recalled.select(rule, k, noise_factor=noise_factor, progress=False).indices
+    return recalled.select(rule, k, noise_factor=noise_factor, progress=False).indices
 
 
 def write_curves(chosen: Selection, curves: Curves, stop: SuggestedStop | None) -> str:

@@ -1,6 +1,7 @@
 """What is asked of a pool, of other rows, and of numbers and vectors, before they are used."""
 
 import hashlib
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from tellmost.kernels.kernel import Kernel
 from tellmost.kernels.linear import Linear, matrix_size
 from tellmost.rows.pool import GOLDEN, MIX, Fingerprint, Normalization, Pool, column_factors
 from tellmost.rows.sources import Source, as_tensor
-from tellmost.running.processes import Place
+from tellmost.running.processes import Shard
 from tellmost.shapes import Float, Int
 
 SMALL_POOL_BYTES = 4 * 2**20
@@ -32,16 +33,22 @@ class CheckedPool:
     fingerprint: str  # of the rows of all processes
 
 
-def check_pool(pool: Pool, kernel: Kernel, normalize: str | None, place: Place) -> CheckedPool:
+def check_pool(
+    pool: Pool, kernel: Kernel, normalize: str | None, shard: Shard | None
+) -> CheckedPool:
     """Ask everything of each row in one pass; a mean to subtract takes one more before it."""
-    normalization = normalization_of(pool, normalize, place)
+    normalization = normalization_of(pool, normalize, shard)
     is_fused = pool.is_fused and is_plain(kernel) and normalization.mean is None
     read = _read_on_gpu if is_fused else _read_blocks
-    with place.exchange.together():
-        variance, inverse, sums = read(pool, kernel, normalization, place.first)
+    if shard is None:
+        group, first, total = None, 0, len(pool)
+    else:
+        group, first, total = shard.group, shard.first, shard.total
+    with nullcontext() if group is None else group.together():
+        variance, inverse, sums = read(pool, kernel, normalization, first)
     pool = replace(pool, normalization=normalization, inverse_length=inverse)
-    name = sums.name((place.total, *pool.shape[1:]), place.exchange)
-    mark = matrix_mark(pool, kernel, place)
+    name = sums.name((total, *pool.shape[1:]), group)
+    mark = matrix_mark(pool, kernel, shard)
     return CheckedPool(converted_once(pool), variance, f"{name}{mark}")
 
 
@@ -90,21 +97,23 @@ def _read_on_gpu(
     return squares, inverse, sums
 
 
-def normalization_of(pool: Pool, normalize: str | None, place: Place) -> Normalization:
+def normalization_of(
+    pool: Pool, normalize: str | None, shard: Shard | None = None
+) -> Normalization:
     """What ``normalize`` means for this pool; its mean is taken over all rows."""
     parts = () if normalize is None else normalize.split("+")
-    mean = checked_mean(pool, place) if "center" in parts else None
+    mean = checked_mean(pool, shard) if "center" in parts else None
     return Normalization(mean, to_unit_length="unit" in parts)
 
 
-def checked_mean(pool: Pool, place: Place) -> Float[Tensor, " d"]:
+def checked_mean(pool: Pool, shard: Shard | None) -> Float[Tensor, " d"]:
     """The mean row of all processes, of rows that are all finite."""
     total = torch.zeros(pool.dimension, dtype=torch.float64, device=pool.device)
-    with place.exchange.together():
+    with nullcontext() if shard is None else shard.group.together():
         for start, _, rows in pool.blocks():
             check_finite(start, rows, pool.source, "pool")
             total += rows.sum(dim=0)
-    return place.exchange.sum(total) / place.total
+    return total / len(pool) if shard is None else shard.group.sum(total) / shard.total
 
 
 def check_finite(start: int, rows: Tensor, source: Source, name: str) -> None:
@@ -120,11 +129,13 @@ def check_finite(start: int, rows: Tensor, source: Source, name: str) -> None:
         )
 
 
-def matrix_mark(pool: Pool, kernel: Kernel, place: Place) -> str:
+def matrix_mark(pool: Pool, kernel: Kernel, shard: Shard | None) -> str:
     """Where rows are numbers of a matrix: what tells it from others. Else nothing."""
     if matrix_size(kernel) is None:
         return ""
-    (rows,) = place.collect(torch.arange(place.total), lambda own: (pool.rows(own),))
+    rows = pool.rows(torch.arange(len(pool)))
+    if shard is not None:
+        rows = shard.whole(rows)
     spaced = rows[:: max(len(rows) // FINGERPRINT_COLUMNS, 1)]
     digest = hashlib.blake2b(digest_size=8)
     for values in (kernel.diagonal(rows), kernel.block(rows, spaced)):

@@ -26,7 +26,7 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.gpu import can_fuse
 from tellmost.rows.sources import HeldRows, Piece, Source, hold, spans
-from tellmost.running.processes import ALONE, Exchange
+from tellmost.running.processes import Group
 from tellmost.shapes import Bool, Float, Int, Shaped
 
 
@@ -282,9 +282,10 @@ class Fingerprint:
         """Take in rows whose part of the sum was made elsewhere."""
         self._sum += total
 
-    def name(self, shape: tuple[int, ...], exchange: Exchange = ALONE) -> str:
+    def name(self, shape: tuple[int, ...], group: Group | None = None) -> str:
         """With the rows that the other processes have seen; the shape is that of all."""
-        text = f"{shape} {int(exchange.sum(self._sum))}"
+        total = self._sum if group is None else group.sum(self._sum)
+        text = f"{shape} {int(total)}"
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 

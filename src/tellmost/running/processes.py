@@ -1,15 +1,16 @@
 """What processes that hold the rows of one pool between them tell each other.
 
-Each process has some of the rows; all of them are numbered through, those of process 0 first. The
-methods of an exchange are called by all processes, in the same order, so whatever decides about a
-call must itself be the same everywhere. ``Alone`` is one process that holds all rows.
+Each process has some of the rows. All rows are numbered through, those of process 0 first. All
+processes call the methods of a group and of a shard in the same order, so whatever decides about
+a call must itself be the same on all of them. A process that holds all rows has no shard: callers
+write ``shard is None`` and do their work directly.
 """
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,75 +22,6 @@ Read = Callable[[Tensor], tuple[Tensor, ...]]
 """Values of some rows of this process, an entry of each tensor per row."""
 
 
-@runtime_checkable
-class Exchange(Protocol):
-    """The processes that choose together."""
-
-    @property
-    def rank(self) -> int: ...
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def is_alone(self) -> bool: ...
-
-    def sum(self, values: Tensor) -> Tensor:
-        """The sum over all processes."""
-
-    def gather(self, values: Tensor) -> Tensor:
-        """The values of all processes, stacked in the order of their ranks."""
-
-    def join(
-        self, table: Tensor, about: Sequence[float], most: int
-    ) -> tuple[Tensor, list[list[float]]]:
-        """The rows of all tables, each of at most so many, and what each process says about its
-        own; fewer numbers than the table has columns."""
-
-    def collect(self, place: "Place", numbers: Tensor, read: Read) -> tuple[Tensor, ...]:
-        """Values of some rows by their overall numbers; each process reads its own of them."""
-
-    def texts(self, text: str) -> list[str]:
-        """What each process says."""
-
-    def together(self) -> AbstractContextManager[None]:
-        """Around work without exchanges: if it fails on one process, it fails on all."""
-
-
-@dataclass(frozen=True)
-class Alone:
-    """One process that holds all rows: nobody to ask, nothing to wait for."""
-
-    rank: int = 0
-    size: int = 1
-    is_alone: bool = True
-
-    def sum(self, values: Tensor) -> Tensor:
-        return values
-
-    def gather(self, values: Tensor) -> Tensor:
-        return values[None]
-
-    def join(
-        self, table: Float[Tensor, "b c"], about: Sequence[float], most: int
-    ) -> tuple[Float[Tensor, "b c"], list[list[float]]]:
-        return table, [list(about)]
-
-    def collect(
-        self, place: "Place", numbers: Int[Tensor, " b"], read: Read
-    ) -> tuple[Tensor, ...]:
-        return read(numbers)
-
-    def texts(self, text: str) -> list[str]:
-        return [text]
-
-    def together(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-
-ALONE = Alone()
-
-
 @dataclass(frozen=True)
 class Group:
     """A process group of torch.distributed, with this process in it."""
@@ -98,7 +30,6 @@ class Group:
     rank: int
     size: int
     carriers: frozenset[str]  # types of devices whose tensors its backends exchange
-    is_alone: bool = False
 
     @classmethod
     def of(cls, group: Any) -> "Group":
@@ -109,11 +40,13 @@ class Group:
         return cls(group, dist.get_rank(group), dist.get_world_size(group), carriers)
 
     def sum(self, values: Tensor) -> Tensor:
+        """The sum over all processes."""
         carried = values.to(self._carrier(values.device), copy=True).contiguous()
         dist.all_reduce(carried, group=self.group)
         return carried.to(values.device)
 
     def gather(self, values: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        """The values of all processes, stacked in the order of their ranks."""
         carried = values.to(self._carrier(values.device)).contiguous()
         parts = [torch.empty_like(carried) for _ in range(self.size)]
         dist.all_gather(parts, carried, group=self.group)
@@ -122,6 +55,10 @@ class Group:
     def join(
         self, table: Float[Tensor, "b c"], about: Sequence[float], most: int
     ) -> tuple[Float[Tensor, "_B c"], list[list[float]]]:
+        """The rows of all tables, and what each process says about its own.
+
+        A table has at most ``most`` rows, and more columns than there are numbers in ``about``.
+        """
         own = table.new_zeros(most + 1, table.shape[1])
         own[0, : 1 + len(about)] = table.new_tensor([len(table), *about])
         own[1 : 1 + len(table)] = table
@@ -130,22 +67,8 @@ class Group:
         rows = [part[1 : 1 + int(head[0])] for part, head in zip(tables, heads, strict=True)]
         return torch.cat(rows), [head[1:] for head in heads]
 
-    def collect(
-        self, place: "Place", numbers: Int[Tensor, " b"], read: Read
-    ) -> tuple[Tensor, ...]:
-        is_mine = place.has(numbers)
-        parts = read(place.mine(numbers))
-        flat = [part.flatten(1) if part.ndim > 1 else part[:, None] for part in parts]
-        own = torch.cat([part.to(torch.float64) for part in flat], dim=1)
-        common = own.new_zeros(len(numbers), own.shape[1])
-        common[is_mine.to(own.device)] = own
-        split = torch.split(self.sum(common), [part.shape[1] for part in flat], dim=1)
-        return tuple(
-            (whole if part.ndim > 1 else whole[:, 0]).to(part.dtype)
-            for whole, part in zip(split, parts, strict=True)
-        )
-
     def texts(self, text: str) -> list[str]:
+        """What each process says."""
         own = text.encode()
         sizes = self.gather(torch.tensor(len(own))).tolist()
         if not any(sizes):
@@ -159,6 +82,7 @@ class Group:
 
     @contextmanager
     def together(self) -> Iterator[None]:
+        """Around work without exchanges: an error on one process is an error on all."""
         try:
             yield
         except Exception as error:
@@ -188,20 +112,20 @@ KINDS: Mapping[str, type[Exception]] = {"ValueError": ValueError, "TypeError": T
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the rows of this process are among those of all: ``first`` to ``first + count``."""
+class Shard:
+    """The rows of this process among those of its group: ``first`` to ``first + count``."""
 
-    exchange: Exchange
+    group: Group
     first: int
     count: int
     total: int
-    largest: int  # rows of one process, at most
+    most_rows: int  # of one process
 
     @classmethod
-    def of(cls, count: int, exchange: Exchange) -> "Place":
-        """Of so many rows here; asks the others for the number of theirs."""
-        counts = exchange.gather(torch.tensor(count)).tolist()
-        return cls(exchange, sum(counts[: exchange.rank]), count, sum(counts), max(counts))
+    def of(cls, count: int, group: Group) -> "Shard":
+        """A shard of so many rows; all processes tell how many they have."""
+        counts = group.gather(torch.tensor(count)).tolist()
+        return cls(group, sum(counts[: group.rank]), count, sum(counts), max(counts))
 
     def has(self, numbers: Int[Tensor, " b"]) -> Shaped[Tensor, " b"]:
         """Which rows, by their overall numbers, are here."""
@@ -213,31 +137,48 @@ class Place:
 
     def collect(self, numbers: Int[Tensor, " b"], read: Read) -> tuple[Tensor, ...]:
         """Values of some rows by their overall numbers; each process reads its own of them."""
-        return self.exchange.collect(self, numbers, read)
+        is_mine = self.has(numbers)
+        parts = read(self.mine(numbers))
+        flat = [part.flatten(1) if part.ndim > 1 else part[:, None] for part in parts]
+        own = torch.cat([part.to(torch.float64) for part in flat], dim=1)
+        common = own.new_zeros(len(numbers), own.shape[1])
+        common[is_mine.to(own.device)] = own
+        split = torch.split(self.group.sum(common), [part.shape[1] for part in flat], dim=1)
+        return tuple(
+            (whole if part.ndim > 1 else whole[:, 0]).to(part.dtype)
+            for whole, part in zip(split, parts, strict=True)
+        )
+
+    def entry(self, row: int, values: Shaped[Tensor, " c"]) -> Shaped[Tensor, ""]:
+        """The entry of one row, by its overall number, from the process that has the row."""
+        number = torch.tensor([row], device=values.device)
+        return self.collect(number, lambda own: (values[own],))[0][0]
 
     def whole(self, values: Shaped[Tensor, " c"]) -> Shaped[Tensor, " _n"]:
         """The entries of all rows, from those of the rows here."""
-        if self.exchange.is_alone:
-            return values
         numbers = torch.arange(self.total, device=values.device)
         return self.collect(numbers, lambda own: (values[own],))[0]
 
     def mean(self, values: Float[Tensor, " c"]) -> float:
-        """Over all rows, of an entry per row here; the same on all processes to the last bit."""
-        return float(self.exchange.gather(values.sum()).sum()) / self.total
+        """The mean over all rows, the same on all processes to the last bit."""
+        return float(self.group.gather(values.sum()).sum()) / self.total
 
     def is_any(self, here: bool) -> bool:
         """Whether it is so on any process."""
-        return bool(self.exchange.gather(torch.tensor(here, dtype=torch.int64)).any())
+        return bool(self.group.gather(torch.tensor(here, dtype=torch.int64)).any())
 
     def least(self, here: int) -> int:
         """The smallest of all processes' numbers."""
-        return int(self.exchange.gather(torch.tensor(here)).min())
+        return int(self.group.gather(torch.tensor(here)).min())
+
+    def most(self, here: float) -> float:
+        """The largest of all processes' numbers."""
+        return float(self.group.gather(torch.tensor(here, dtype=torch.float64)).max())
 
 
-def agree(exchange: Exchange, facts: Mapping[str, Any]) -> None:
-    """Facts that can be written as JSON, and have to be the same on every process."""
-    first, *others = (json.loads(text) for text in exchange.texts(json.dumps(facts)))
+def agree(group: Group, facts: Mapping[str, Any]) -> None:
+    """Refuse facts, which can be written as JSON, that are not the same on every process."""
+    first, *others = (json.loads(text) for text in group.texts(json.dumps(facts)))
     for rank, other in enumerate(others, start=1):
         for name, value in first.items():
             if other[name] != value:

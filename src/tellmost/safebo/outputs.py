@@ -19,7 +19,6 @@ from tellmost.posterior.problem import Observation, Problem, State, TargetState
 from tellmost.posterior.sketch import SKETCHED, Dense, Moments, Sketch
 from tellmost.rows.pool import Pool
 from tellmost.rules import Rule
-from tellmost.running.processes import Alone, Place
 from tellmost.safebo.bounds import Learned
 from tellmost.safebo.constraints import Constraint, Side
 from tellmost.shapes import Bool, Float, Int
@@ -168,7 +167,6 @@ class OutputPosterior:
             rows=Pool.of(points),
             noise_variance=noise_variance,
             prior_variance=output.kernel.diagonal(points),
-            place=Place.of(len(points), Alone()),
             observed=tuple(
                 Observation(points[one.row : one.row + 1], one.noise_variance) for one in values
             ),

@@ -12,6 +12,7 @@ The memory budget: a number of bytes, or a size as people write it.
 import os
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -48,53 +49,58 @@ from tellmost.running.memory import (
     least_budget,
     plan,
 )
-from tellmost.running.processes import ALONE, Exchange, Group, Place, agree
+from tellmost.running.processes import Group, Shard, agree
 from tellmost.selecting.checkpoint import describe, digest
-from tellmost.selecting.limits import Bounds
+from tellmost.selecting.data import ANOTHER_POOL, Observed, SelectionData
+from tellmost.selecting.limits import Stop
 from tellmost.selecting.selection import Selection
-from tellmost.selecting.task import ANOTHER_POOL, Observed, Scene
 from tellmost.shapes import Float, Int
 
 NORMALIZATIONS = ("unit", "center", "center+unit")
 
 
-def check_scene(
+def check_data(
     pool: Any,
     targets: Any,
     kernel: Kernel,
-    *,
-    normalize: str | None,
-    observed: Any,
-    candidates: Any,
-    target_weights: Any,
     rule: Rule,
-    k: int | None,
-    replace: bool,
-    device: Any,
-    memory: Any,
-    exchange: Exchange,
-) -> Scene:
+    *,
+    k: int | None = None,
+    normalize: str | None = None,
+    observed: Any = None,
+    candidates: Any = None,
+    target_weights: Any = None,
+    replace: bool = False,
+    device: Any = None,
+    memory: Any = None,
+    group: Group | None = None,
+) -> SelectionData:
     """Everything about points, before the pool's rows are read."""
-    with exchange.together():
+    together = nullcontext if group is None else group.together
+    with together():
         _check_normalize(normalize, kernel)
         wanted = None if device is None else check_device(device)
         budget = check_memory(memory)
         source = check_source(pool, kernel)
-    pool_place = Place.of(source.shape[0], exchange)
-    agree(exchange, {"number of features": list(source.shape[1:])})
-    with exchange.together():
+    n = source.shape[0]
+    pool_shard = None if group is None else Shard.of(n, group)
+    if group is not None:
+        agree(group, {"number of features": list(source.shape[1:])})
+    with together():
         where = source.device if wanted is None else wanted
         points = None
         if targets is not None:
             points = check_points(targets, "targets", source.shape, kernel).to(where)
         weights = check_weights(target_weights, rule, points, where)
-        shape = (pool_place.total, *source.shape[1:])
+        shape = (n if pool_shard is None else pool_shard.total, *source.shape[1:])
         seen = check_observed(observed, shape, kernel, where, replace)
-        chosen = check_candidates(candidates, source.shape[0], is_alone=exchange.is_alone)
+        chosen = check_candidates(candidates, n, is_alone=group is None)
         sizes = sizes_of(source, points, kernel, rule, k)
         is_here = source.held is not None and source.device == where
-        plan = check_plan(budget, sizes, where, is_here=is_here, processes=exchange.size)
-    return Scene(
+        processes = 1 if group is None else group.size
+        plan = check_plan(budget, sizes, where, is_here=is_here, processes=processes)
+    count = n if chosen is None else len(chosen)
+    return SelectionData(
         pool=Pool(source, where, plan.block_bytes),
         kernel=kernel,
         candidates=chosen,
@@ -103,16 +109,17 @@ def check_scene(
         is_weighted=target_weights is not None,
         observed=seen,
         plan=plan,
-        pool_place=pool_place,
-        place=place_candidates(source.shape[0] if chosen is None else len(chosen), exchange),
+        normalize=normalize,
+        pool_shard=pool_shard,
+        shard=None if group is None else _shard_of_candidates(count, group),
     )
 
 
-def place_candidates(count: int, exchange: Exchange) -> Place:
-    place = Place.of(count, exchange)
-    if place.total == 0:
+def _shard_of_candidates(count: int, group: Group) -> Shard:
+    shard = Shard.of(count, group)
+    if shard.total == 0:
         raise ValueError("candidates must name at least one row; got none on any process.")
-    return place
+    return shard
 
 
 def check_source(pool: Any, kernel: Kernel) -> Source:
@@ -339,10 +346,10 @@ def check_combination(
         raise ValueError("floor=True needs targets; got none. Pass targets or drop it.")
 
 
-def check_group(group: Any) -> Exchange:
+def check_group(group: Any) -> Group | None:
     """None for one process that holds all rows."""
     if group is None:
-        return ALONE
+        return None
     if not dist.is_available() or not dist.is_initialized():
         raise ValueError(
             "group needs torch.distributed to be initialised; call "
@@ -361,30 +368,28 @@ def check_floor(floor: bool, problem: Problem) -> None:
     if floor and not can_compute_floor(problem):
         raise ValueError(
             f"floor=True with group needs inner products, or at most {FLOOR_EXACT_ROWS:,} "
-            f"candidates; got {problem.kernel!r} and {problem.place.total:,} candidates. Drop it, "
+            f"candidates; got {problem.kernel!r} and {problem.row_count:,} candidates. Drop it, "
             f"or compute it on one process that holds all rows."
         )
 
 
-def check_agreement(scene: Scene, rule: Rule, bounds: Bounds, settings: Mapping[str, Any]) -> None:
+def check_agreement(
+    data: SelectionData, rule: Rule, stop: Stop, group: Group, settings: Mapping[str, Any]
+) -> None:
     """Whether all processes were given the same, apart from their rows; settings as they came."""
-    exchange = scene.place.exchange
-    if exchange.is_alone:
-        return
     facts = {
         "rule": describe(rule),
-        "kernel": describe(scene.kernel),
-        "targets": digest(scene.targets),
-        "target_weights": digest(scene.target_weights),
-        "observed": [digest(scene.observed.indices), digest(scene.observed.points)],
-        "k": bounds.k,
-        "budget": bounds.budget,
-        "min_gain": bounds.min_gain,
-        "min_gain_share": bounds.min_gain_share,
-        "kind of device": scene.pool.device.type,
+        "kernel": describe(data.kernel),
+        "targets": digest(data.targets),
+        "target_weights": digest(data.target_weights),
+        "observed": [digest(data.observed.indices), digest(data.observed.points)],
+        "k": stop.picks,
+        "min_gain": stop.min_gain,
+        "min_gain_share": stop.min_gain_share,
+        "kind of device": data.pool.device.type,
     }
     given = {name: in_short(value) for name, value in settings.items()}
-    agree(exchange, facts | given)
+    agree(group, facts | given)
 
 
 def in_short(value: Any) -> str | None:

@@ -29,11 +29,11 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.kernels.kernel import Points
 from tellmost.rules import Rule
-from tellmost.running.processes import Exchange
+from tellmost.running.processes import Shard
 from tellmost.running.writing import written_whole
-from tellmost.selecting.limits import Limits
+from tellmost.selecting.data import SelectionData, SelectionNoise
+from tellmost.selecting.limits import Limits, Stop
 from tellmost.selecting.loop import Pick
-from tellmost.selecting.task import Noise, Scene
 from tellmost.shapes import Float, Int, Shaped
 
 Identity = Mapping[str, Any]
@@ -49,36 +49,44 @@ FOLLOWS_FROM = {
 
 
 def identify(
-    scene: Scene,
+    data: SelectionData,
     rule: Rule,
-    noise: Noise,
+    noise: SelectionNoise,
     limits: Limits,
+    stop: Stop,
     *,
-    normalize: str | None,
     conditional: bool,
-    least_gains: tuple[float | None, float | None],
 ) -> Identity:
-    """Of a run; ``least_gains`` count only where costs rank, as a dearer row is then next."""
+    """What determines the picks; least gains only where costs rank: a dearer row is then next."""
     ranks_per_cost = limits.cost is not None and limits.ranks_per_cost
+    shard, observed = data.shard, data.observed
+    cost, group = (_whole(values, shard) for values in (limits.cost, limits.group))
     return {
-        "pool": scene.known.fingerprint,
+        "pool": data.known.fingerprint,
         "rule": f"{rule.name}: {describe(rule)}",
-        "kernel": describe(scene.kernel),
-        "values of the kernel": sums_of(kernel_values(scene)),
-        "normalize": normalize,
-        "targets": None if scene.targets is None else sums_of(scene.targets),
-        "target_weights": None if scene.target_weights is None else sums_of(scene.target_weights),
-        "noise": noise_of(scene, noise),
-        "candidates": digest(scene.all_candidates()),
-        "observed": [digest(scene.observed.indices), digest(scene.observed.points)],
-        "cost": None if limits.cost is None else digest(scene.place.whole(limits.cost)),
+        "kernel": describe(data.kernel),
+        "values of the kernel": sums_of(kernel_values(data)),
+        "normalize": data.normalize,
+        "targets": None if data.targets is None else sums_of(data.targets),
+        "target_weights": None if data.target_weights is None else sums_of(data.target_weights),
+        "noise": noise_of(data, noise),
+        "candidates": digest(data.all_candidates()),
+        "observed": [digest(observed.indices), digest(observed.points)],
+        "cost": digest(cost),
         "budget": limits.budget,
-        "groups": None if limits.group is None else digest(scene.place.whole(limits.group)),
+        "groups": digest(group),
         "max_per_group": limits.max_per_group,
         "replace": limits.replace,
         "conditional": conditional,
-        "min_gain or min_gain_share": list(least_gains) if ranks_per_cost else None,
+        "min_gain or min_gain_share": [stop.min_gain, stop.min_gain_share]
+        if ranks_per_cost
+        else None,
     }
+
+
+def _whole(values: Tensor | None, shard: Shard | None) -> Tensor | None:
+    """The entries of all rows, on all processes."""
+    return values if values is None or shard is None else shard.whole(values)
 
 
 def differences(stored: Identity, own: Identity) -> list[str]:
@@ -106,23 +114,26 @@ def describe(thing: object) -> str:
     return re.sub(r" at 0x[0-9a-fA-F]+|, device='[^']*'", "", text)
 
 
-def noise_of(scene: Scene, noise: Noise) -> Any:
+def noise_of(data: SelectionData, noise: SelectionNoise) -> Any:
     if noise.scalar is not None:
         return number(noise.scalar)
-    return digest(scene.pool_place.whole(noise.of_pool))
+    return digest(_whole(noise.of_pool, data.pool_shard))
 
 
-def kernel_values(scene: Scene) -> Float[Tensor, " v"]:
+def kernel_values(data: SelectionData) -> Float[Tensor, " v"]:
     """Covariances of some rows and all targets, with some of both."""
-    place = scene.pool_place
-    (some,) = place.collect(spaced(place.total), lambda own: (scene.pool.rows(own),))
+    rows, shard = spaced(data.row_count), data.pool_shard
+    if shard is None:
+        some = data.pool.rows(rows)
+    else:
+        (some,) = shard.collect(rows, lambda own: (data.pool.rows(own),))
     points: Points = some
     known: Points = some
-    if scene.targets is not None:
-        points = torch.cat([some, scene.targets])
-        of_targets = spaced(len(scene.targets)).to(scene.targets.device)
-        known = torch.cat([some, scene.targets[of_targets]])
-    values = scene.kernel.diagonal(points), scene.kernel.block(points, known)
+    if data.targets is not None:
+        points = torch.cat([some, data.targets])
+        of_targets = spaced(len(data.targets)).to(data.targets.device)
+        known = torch.cat([some, data.targets[of_targets]])
+    values = data.kernel.diagonal(points), data.kernel.block(points, known)
     return torch.cat([v.reshape(-1) for v in values])
 
 
@@ -159,24 +170,6 @@ MARK = "tellmost_checkpoint"  # the first key of the first line; its value is th
 LONGEST_HEADER = 2**20  # bytes: a larger first line is of some other file
 SECONDS_BETWEEN_SYNCS = 1.0
 WAY_OUT = "Delete it, or give another path."
-
-
-class NoCheckpoint:
-    """In the place of a checkpoint where none is wanted: no picks made before, none taken down."""
-
-    made: Sequence[Pick] = ()
-
-    def add(self, pick: Pick) -> None:
-        """Nothing to do."""
-
-    def contradict(self, number: int) -> NoReturn:
-        raise AssertionError("there is no pick that could be wrong")
-
-    def __enter__(self) -> "NoCheckpoint":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing to close."""
 
 
 class Checkpoint:
@@ -267,14 +260,16 @@ def open_checkpoint(
     identity: Identity,
     n: int,
     candidates: Int[Tensor, " c"] | None,
-    exchange: Exchange,
+    shard: Shard | None,
 ) -> Checkpoint | FollowedCheckpoint:
-    """Read by the first process, which tells the others."""
-    log = None
-    with exchange.together():
-        if exchange.rank == 0:
+    """The picks made before; of several processes the first reads them, and tells the others."""
+    if shard is None:
+        return Checkpoint(path, identity, n, candidates)
+    log, group = None, shard.group
+    with group.together():
+        if group.rank == 0:
             log = Checkpoint(path, identity, n, candidates)
-    told = exchange.texts("" if log is None else json.dumps([asdict(pick) for pick in log.made]))
+    told = group.texts("" if log is None else json.dumps([asdict(pick) for pick in log.made]))
     if log is not None:
         return log
     return FollowedCheckpoint(path, [Pick(**pick) for pick in json.loads(told[0])])

@@ -1,15 +1,12 @@
 """How the best row is found: scoring all rows at every step, once, or only the promising ones.
 
-The rows that may be the best: found by running gains, measured afresh, compared up to ties.
-
-Processes that share a pool bring their own leaders together and decide alike. A process compares
-its rows with the best of its own, which is at most the best of all, so no row that ties with the
-best of all is left out; where it had to cut a long list of ties short, it makes the list again,
-compared with the best of all.
+The rows that may be the best are found by running gains, measured afresh, and compared up to
+ties. ``Eager`` also forecasts which rows will be picked next, so that one pass over the rows
+prepares several picks. A wrong forecast costs a pass, never a pick.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Protocol, runtime_checkable
 
@@ -17,20 +14,22 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
+from tellmost.posterior.columns_ahead import shortlist_length
+from tellmost.posterior.problem import Problem
 from tellmost.posterior.weight_tracker import Tracker
-from tellmost.rules import Rule, is_random
-from tellmost.running.processes import Place
-from tellmost.selecting.forecast import find_shortlist, forecast, scores_to_come
+from tellmost.rules import CosineSimilarity, Random, Rule, TopK, is_random
+from tellmost.running.processes import Shard
 from tellmost.selecting.limits import Eligibility
-from tellmost.shapes import Float, Int
+from tellmost.shapes import Bool, Float, Int
 
 DRIFT_MARGIN = 10.0
 """How far above the drift that a rebuild leaves the next one has to be."""
 
+REMEMBERED = 1_024
+"""So many of the best rows are kept during a pass over rows that cannot be had singly."""
 
-Measure = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
-"""Running gains, gains and scores of some rows of this process."""
-
+FIXED = (CosineSimilarity, Random, TopK)
+"""Rules whose gains no observation changes, so that they are scored once."""
 
 NO_NUMBERS = (
     "the rule gave NaN or an infinity as a gain. (a) The noise is so small beside the prior "
@@ -38,6 +37,212 @@ NO_NUMBERS = (
     "noise_ratio; a ratio of 1e-12 is safe. (b) The rule is your own: "
     "tellmost.testing.check_rule says where."
 )
+
+LeastGain = Callable[[float | None], float]
+"""The smallest gain that is still picked, given the largest gain at the first step."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The best eligible row by its overall number, its gain, and what it was compared with."""
+
+    row: int
+    gain: float
+    scores: Float[Tensor, " n"] | None = None  # of all rows here, where all were scored for it
+
+
+@runtime_checkable
+class Chooser(Protocol):
+    """Finds the best eligible row."""
+
+    first: float | None  # the largest gain at the first step: the scale of all gains
+
+    def best(self, least_of: LeastGain) -> Choice | None:
+        """The best eligible row; None if no gain reaches the least."""
+
+
+def choose_chooser(
+    rule: Rule,
+    problem: Problem,
+    tracker: Tracker,
+    eligibility: Eligibility,
+    *,
+    conditional: bool,
+    has_rounds: bool,
+) -> Chooser:
+    """How the best row is found: scoring all rows each time, once, or only the promising ones."""
+    changes = not isinstance(rule, FIXED) or eligibility.repeats
+    if not conditional or not changes:
+        return Once(tracker, rule, eligibility, marginal=changes)
+    can_wait = rule.needs <= {"variance"}  # other running values are brought up to date each time
+    can_jump = problem.rows.source.jumps  # else the rows to score afresh cost a pass
+    can_be_lazy = rule.gains_only_shrink and can_wait and can_jump and problem.targets is not None
+    if can_be_lazy and not has_rounds and problem.shard is None:
+        rows_per_pass = len(problem.rows) // max(problem.rows.dimension, 1)
+        return Lazy(tracker, rule, eligibility, rows_per_pass)
+    return Eager(tracker, rule, eligibility, shortlist_length(problem, tracker.width))
+
+
+@dataclass
+class Eager:
+    """Scores all rows at every step."""
+
+    tracker: Tracker
+    rule: Rule
+    eligibility: Eligibility
+    shortlist: int  # rows that a forecast looks at
+    first: float | None = None
+    _drift_allowed: float = numerics.DRIFT_TOLERANCE
+
+    def best(self, least_of: LeastGain) -> Choice | None:
+        scores, leaders = self._leaders(least_of)
+        if not leaders.rows:
+            return None
+        if leaders.drift > self._drift_allowed and self.tracker.refresh():
+            scores, leaders = self._leaders(least_of)
+            # what a refresh cannot repair is no drift: the next one has to be well above it
+            beyond = DRIFT_MARGIN * leaders.drift
+            self._drift_allowed = max(self._drift_allowed, beyond)
+        return Choice(*leaders.best(self.first), scores)
+
+    def _leaders(self, least_of: LeastGain) -> "tuple[Float[Tensor, ' n'], Leaders]":
+        """The scores of all rows, and the best rows by these, measured afresh."""
+        gains = score_all(self.tracker, self.rule)
+        if self.first is None:
+            self.first = largest_open(gains, self.eligibility)
+        scores = self.eligibility.score(gains, least_of(self.first))
+
+        def measure(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            fresh = self.rule.gain(self.tracker.state(rows)) if len(rows) else gains[rows]
+            return gains[rows], fresh, self.eligibility.score_some(fresh, rows)
+
+        return scores, find_leaders(scores, self.first, measure, self.eligibility.shard)
+
+    def expected(self, choice: Choice, left: int | None) -> list[int]:
+        """The row just chosen and those likely to be chosen next, at most ``left`` in all."""
+        width = self.tracker.width
+        count = width if left is None else min(width, left)
+        if count <= 1:
+            return [choice.row]
+        scores = choice.scores
+        assert scores is not None  # the choice is this chooser's own
+        if is_random(self.rule):
+            scores = scores_to_come(self.tracker, self.rule, self.eligibility, count - 1)
+        shortlist = find_shortlist(scores, self.tracker, self.eligibility, self.shortlist)
+        expected = forecast(
+            self.tracker,
+            self.rule,
+            shortlist,
+            choice.row,
+            count,
+            repeats=self.eligibility.repeats,
+        )
+        shard = self.eligibility.shard
+        if shard is None:
+            return expected
+        # rounding may differ between processes, and the columns to make may not
+        unknown = [-1] * (count - len(expected))
+        agreed = shard.group.gather(torch.tensor(expected + unknown))[0]
+        return agreed[agreed >= 0].tolist()
+
+
+@dataclass
+class Once:
+    """Scores all rows at the first step only: the paper's top-b, and rules whose gains no
+    observation changes. With ``marginal`` it reports the gain given the picks before."""
+
+    tracker: Tracker
+    rule: Rule
+    eligibility: Eligibility
+    marginal: bool
+    first: float | None = None
+    _gains: Tensor | None = None
+
+    def best(self, least_of: LeastGain) -> Choice | None:
+        if self._gains is None:
+            self._gains = score_all(self.tracker, self.rule)
+            self.first = largest_open(self._gains, self.eligibility)
+        gains, scores = self._gains, self.eligibility.score(self._gains, least_of(self.first))
+        leaders = find_leaders(
+            scores,
+            self.first,
+            lambda rows: (gains[rows], gains[rows], scores[rows]),
+            self.eligibility.shard,
+        )
+        if not leaders.rows:
+            return None
+        row, gain = leaders.best(self.first)
+        return Choice(row, self._gain_of(row) if self.marginal else gain)
+
+    def _gain_of(self, row: int) -> float:
+        """The gain of a row given the picks so far, from the process that has the row."""
+
+        def read(rows: Tensor) -> tuple[Tensor]:
+            empty = torch.empty(0, dtype=torch.float64, device=rows.device)
+            return (self.rule.gain(self.tracker.state(rows)) if len(rows) else empty,)
+
+        number, shard = torch.tensor([row], device=self.tracker.device), self.eligibility.shard
+        return float((read(number) if shard is None else shard.collect(number, read))[0])
+
+
+@dataclass
+class Lazy:
+    """Scores only rows whose last gain could still be the best: exact where gains only shrink."""
+
+    tracker: Tracker
+    rule: Rule
+    eligibility: Eligibility
+    rows_per_pass: int  # scoring so many rows afresh costs as much as a pass over all
+    first: float | None = None
+    _bounds: Tensor | None = None
+
+    def best(self, least_of: LeastGain) -> Choice | None:
+        if self._bounds is None:
+            self._bounds = score_all(self.tracker, self.rule).clone()  # written to below
+            self.first = largest_open(self._bounds, self.eligibility)
+        least = least_of(self.first)
+        current = self._score_rivals(self._bounds, least)
+        if current is None:  # too many rivals: one pass settles them all
+            self._bounds = score_all(self.tracker, self.rule).clone()
+            scores = self.eligibility.score(self._bounds, least)
+            current, _ = leading(scores, self.first, refuse_nan(largest(scores)))
+        gains = self._bounds[current]
+        scores = self.eligibility.score_some(gains, current, least)
+        if len(current) == 0 or float(scores.max()) == -torch.inf:
+            return None
+        return Choice(*best_of(current.tolist(), gains.tolist(), scores.tolist(), self.first))
+
+    def _score_rivals(self, bounds: Tensor, least: float) -> Int[Tensor, " c"] | None:
+        """Rows scored afresh until no other can reach the best of them; None if that is dearer
+        than a pass."""
+        current = torch.empty(0, dtype=torch.int64, device=bounds.device)
+        best, batch = -torch.inf, max(self.rows_per_pass // 8, 4)
+        while True:
+            waiting = self.eligibility.score(bounds, least)
+            waiting[current] = -torch.inf
+            top = waiting.topk(min(batch, len(waiting)))
+            rivals = top.indices[
+                (top.values > -torch.inf) & (top.values >= best - tie_width(best, self.first))
+            ]
+            if len(rivals) == 0:
+                return current
+            if len(current) + len(rivals) > self.rows_per_pass:
+                return None
+            bounds[rivals] = self.rule.gain(self.tracker.state(rivals))
+            scores = self.eligibility.score_some(bounds[rivals], rivals, least)
+            best, batch = max(best, float(scores.max())), 2 * batch
+            current = torch.cat([current, rivals])
+
+
+def score_all(tracker: Tracker, rule: Rule) -> Float[Tensor, " n"]:
+    """The gain of every row, from the running values."""
+    pieces = [rule.gain(state) for _, _, state in tracker.states()]
+    none = torch.empty(0, dtype=torch.float64, device=tracker.device)
+    return pieces[0] if len(pieces) == 1 else torch.cat([none, *pieces])
+
+
+Measure = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+"""Running gains, gains and scores of some rows of this process."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +257,12 @@ class Leaders:
     def best(self, first: float | None) -> tuple[int, float]:
         return best_of(self.rows, self.gains, self.scores, first)
 
+    @classmethod
+    def of(cls, table: Float[Tensor, "b 4"]) -> "Leaders":
+        """Leaders from a table with a row for each."""
+        rows, *values = table.T.tolist()
+        return cls([int(row) for row in rows], *values)
+
     @property
     def drift(self) -> float:
         """How far the running gains are from the fresh ones, relative to the largest."""
@@ -61,50 +272,62 @@ class Leaders:
 
 
 def find_leaders(
-    place: Place, scores: Float[Tensor, " n"], first: float | None, measure: Measure
+    scores: Float[Tensor, " n"], first: float | None, measure: Measure, shard: Shard | None
 ) -> Leaders:
-    """The leaders of all processes, from the scores of the rows here."""
-    leaders, about = _compared_with(largest(scores), place, scores, first, measure)
-    overall = best_of_all([best for best, _ in about])
-    if _is_lossy(about, overall, first):
-        leaders, _ = _compared_with(overall, place, scores, first, measure)
-    return leaders
+    """The rows of all processes that may be the best, from the scores of the rows here."""
+    best = largest(scores)
+    if shard is not None:
+        return _leaders_of_all(best, scores, first, measure, shard)
+    table, _ = _compared_with(refuse_nan(best), scores, first, measure)
+    return Leaders.of(table)
 
 
 def _compared_with(
-    best: float, place: Place, scores: Float[Tensor, " n"], first: float | None, measure: Measure
-) -> tuple[Leaders, list[list[float]]]:
-    """The leaders of all, and of each process its best and whether its list was cut short."""
+    best: float, scores: Float[Tensor, " n"], first: float | None, measure: Measure
+) -> tuple[Float[Tensor, "b 4"], bool]:
+    """The leaders here if this is the best score, and whether some of them are left out."""
     rows, is_cut = leading(scores, first, best)
-    numbers = (rows + place.first).to(torch.float64)
-    table = torch.stack([numbers, *measure(rows)], dim=1)
-    joined, about = place.exchange.join(table, [best, is_cut], 2 * numerics.LEADERS)
-    columns = joined.T.tolist()
-    return Leaders([int(number) for number in columns[0]], *columns[1:]), about
+    return torch.stack([rows.to(torch.float64), *measure(rows)], dim=1), is_cut
 
 
-def best_of_all(bests: list[float]) -> float:
-    if any(best != best for best in bests):
-        raise ValueError(NO_NUMBERS)
-    return max(bests)
+def _leaders_of_all(
+    best: float, scores: Float[Tensor, " n"], first: float | None, measure: Measure, shard: Shard
+) -> Leaders:
+    """The leaders of all processes, which decide alike.
 
+    A process compares its rows with the best of its own, which is at most the best of all, so no
+    row that ties with the best of all is left out. Where a process had to cut a long list of ties
+    short, all make their lists again, compared with the best of all.
+    """
 
-def _is_lossy(about: list[list[float]], overall: float, first: float | None) -> bool:
-    """Whether a process cut its leaders short in a comparison with less than the best of all."""
+    def join(best: float) -> tuple[Leaders, list[list[float]]]:
+        table, is_cut = _compared_with(best, scores, first, measure)
+        table[:, 0] += shard.first
+        joined, about = shard.group.join(table, [best, is_cut], 2 * numerics.LEADERS)
+        return Leaders.of(joined), about
+
+    leaders, about = join(best)
+    overall = max(refuse_nan(best) for best, _ in about)
     least = overall - tie_width(overall, first)
-    return any(is_cut and least <= best < overall for best, is_cut in about)
+    if any(is_cut and least <= best < overall for best, is_cut in about):
+        leaders, _ = join(overall)
+    return leaders
+
+
+def refuse_nan(best: float) -> float:
+    if best != best:
+        raise ValueError(NO_NUMBERS)
+    return best
 
 
 def largest(values: Float[Tensor, " n"]) -> float:
     return float(values.max()) if len(values) else -torch.inf
 
 
-def largest_open(
-    gains: Float[Tensor, " n"], eligibility: Eligibility, place: Place
-) -> float | None:
+def largest_open(gains: Float[Tensor, " n"], eligibility: Eligibility) -> float | None:
     """The largest gain of an eligible row, whatever it costs; None if there is none."""
     here = largest(gains.masked_fill(eligibility.closed, -torch.inf))
-    overall = float(place.exchange.gather(torch.tensor(here, dtype=torch.float64)).max())
+    overall = here if eligibility.shard is None else eligibility.shard.most(here)
     return None if overall == -torch.inf else overall
 
 
@@ -142,178 +365,81 @@ def tie_width(best: float, first: float | None) -> float:
     return numerics.TIE_TOLERANCE * abs(best) + numerics.TIE_FLOOR * abs(first or 0.0)
 
 
-LeastGain = Callable[[float | None], float]
-"""The smallest gain that is still picked, given the largest gain at the first step."""
+@dataclass(frozen=True)
+class Shortlist:
+    """The best rows by their scores, by their overall numbers."""
 
+    rows: Int[Tensor, " b"]
+    is_open: Bool[Tensor, " b"]
+    cost: Float[Tensor, " b"]  # what gains are divided by
 
-@runtime_checkable
-class Chooser(Protocol):
-    """Finds the best eligible row."""
-
-    reads_all_rows: bool  # whether the running values of all rows must be current for it
-    first: float | None  # the largest gain at the first step: the scale of all gains
-
-    def best(self, least_of: LeastGain) -> tuple[int, float] | None:
-        """The best eligible row and its gain; None if no gain reaches the least."""
-
-    def expected(self, row: int, left: int | None) -> list[int]:
-        """The row just chosen and those likely to be chosen next, at most ``left`` in all."""
-
-
-@dataclass
-class Eager:
-    """Scores all rows at every step."""
-
-    tracker: Tracker
-    rule: Rule
-    eligibility: Eligibility
-    place: Place  # of the rows among those of all processes
-    shortlist: int  # rows that a forecast looks at
-    reads_all_rows: bool = True
-    first: float | None = None
-    _drift_allowed: float = numerics.DRIFT_TOLERANCE
-    _scores: Tensor = field(default_factory=lambda: torch.empty(0))  # of the last step
-
-    def best(self, least_of: LeastGain) -> tuple[int, float] | None:
-        leaders = self._leaders(least_of)
-        if not leaders.rows:
-            return None
-        if leaders.drift > self._drift_allowed and self.tracker.refresh():
-            leaders = self._leaders(least_of)
-            # what a refresh cannot repair is no drift: the next one has to be well above it
-            beyond = DRIFT_MARGIN * leaders.drift
-            self._drift_allowed = max(self._drift_allowed, beyond)
-        return leaders.best(self.first)
-
-    def expected(self, row: int, left: int | None) -> list[int]:
-        width = self.tracker.width
-        count = width if left is None else min(width, left)
-        if count <= 1:
-            return [row]
-        scores = self._scores
-        if is_random(self.rule):
-            scores = scores_to_come(self.tracker, self.rule, self.eligibility, count - 1)
-        shortlist = find_shortlist(
-            scores, self.tracker, self.eligibility, self.place, self.shortlist
+    def led_by(self, row: int) -> "Shortlist":
+        """The same with this row, which may be missing, in front."""
+        order = torch.cat([(self.rows == row).nonzero()[:, 0], (self.rows != row).nonzero()[:, 0]])
+        led = Shortlist(self.rows[order], self.is_open[order], self.cost[order])
+        if len(led.rows) and int(led.rows[0]) == row:
+            return led
+        return Shortlist(
+            torch.cat([led.rows.new_tensor([row]), led.rows]),
+            torch.cat([led.is_open.new_zeros(1), led.is_open]),
+            torch.cat([led.cost.new_ones(1), led.cost]),
         )
-        repeats = self.eligibility.repeats
-        expected = forecast(self.tracker, self.rule, shortlist, row, count, repeats=repeats)
-        unknown = [-1] * (count - len(expected))
-        # rounding may differ between processes, and the columns to make may not
-        agreed = self.place.exchange.gather(torch.tensor(expected + unknown))[0]
-        return agreed[agreed >= 0].tolist()
-
-    def _leaders(self, least_of: LeastGain) -> Leaders:
-        """The best rows by their running gains, measured afresh."""
-        gains = score_all(self.tracker, self.rule)
-        if self.first is None:
-            self.first = largest_open(gains, self.eligibility, self.place)
-        self._scores = self.eligibility.score(gains, least_of(self.first))
-
-        def measure(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            fresh = self.rule.gain(self.tracker.state(rows)) if len(rows) else gains[rows]
-            return gains[rows], fresh, self.eligibility.score_some(fresh, rows)
-
-        return find_leaders(self.place, self._scores, self.first, measure)
 
 
-@dataclass
-class Once:
-    """Scores all rows at the first step only: the paper's top-b, and rules whose gains no
-    observation changes. With ``marginal`` it reports the gain given the picks before."""
-
-    tracker: Tracker
-    rule: Rule
-    eligibility: Eligibility
-    place: Place  # of the rows among those of all processes
-    marginal: bool
-    reads_all_rows: bool = False
-    first: float | None = None
-    _gains: Tensor | None = None
-
-    def best(self, least_of: LeastGain) -> tuple[int, float] | None:
-        if self._gains is None:
-            self._gains = score_all(self.tracker, self.rule)
-            self.first = largest_open(self._gains, self.eligibility, self.place)
-        gains, scores = self._gains, self.eligibility.score(self._gains, least_of(self.first))
-        leaders = find_leaders(
-            self.place, scores, self.first, lambda rows: (gains[rows], gains[rows], scores[rows])
-        )
-        if not leaders.rows:
-            return None
-        row, gain = leaders.best(self.first)
-        return row, self._gain_of(row) if self.marginal else gain
-
-    def _gain_of(self, row: int) -> float:
-        """Given the picks so far, from the process that has the row."""
-
-        def read(rows: Tensor) -> tuple[Tensor]:
-            empty = torch.empty(0, dtype=torch.float64, device=rows.device)
-            return (self.rule.gain(self.tracker.state(rows)) if len(rows) else empty,)
-
-        number = torch.tensor([row], device=self.tracker.device)
-        return float(self.place.collect(number, read)[0])
-
-    def expected(self, row: int, left: int | None) -> list[int]:
-        return [row]
+def find_shortlist(
+    scores: Float[Tensor, " n"],
+    tracker: Tracker,
+    eligibility: Eligibility,
+    length: int,
+) -> Shortlist:
+    """The best rows of all processes, from the scores of the rows here."""
+    most = min(max(length, REMEMBERED), len(scores))
+    rows = tracker.shortlisted(scores.topk(most).indices)[:length]
+    is_open, cost = eligibility.terms(rows)
+    table = torch.stack([rows.double(), scores[rows], is_open.double(), cost], dim=1)
+    if (shard := eligibility.shard) is not None:
+        table[:, 0] += shard.first
+        table, _ = shard.group.join(table, [], length)
+    best = table[table[:, 1].topk(min(length, len(table))).indices].to(scores.device)
+    return Shortlist(best[:, 0].long(), best[:, 2] > 0, best[:, 3])
 
 
-@dataclass
-class Lazy:
-    """Scores only rows whose last gain could still be the best: exact where gains only shrink."""
-
-    tracker: Tracker
-    rule: Rule
-    eligibility: Eligibility
-    place: Place  # of all rows: one process holds them
-    rows_per_pass: int  # scoring so many rows afresh costs as much as a pass over all
-    reads_all_rows: bool = False
-    first: float | None = None
-    _bounds: Tensor | None = None
-
-    def best(self, least_of: LeastGain) -> tuple[int, float] | None:
-        if self._bounds is None:
-            self._bounds = score_all(self.tracker, self.rule).clone()  # written to below
-            self.first = largest_open(self._bounds, self.eligibility, self.place)
-        least = least_of(self.first)
-        current = self._score_rivals(self._bounds, least)
-        if current is None:  # too many rivals: one pass settles them all
-            self._bounds = score_all(self.tracker, self.rule).clone()
-            scores = self.eligibility.score(self._bounds, least)
-            current, _ = leading(scores, self.first, best_of_all([largest(scores)]))
-        gains = self._bounds[current]
-        scores = self.eligibility.score_some(gains, current, least)
-        if len(current) == 0 or float(scores.max()) == -torch.inf:
-            return None
-        return best_of(current.tolist(), gains.tolist(), scores.tolist(), self.first)
-
-    def expected(self, row: int, left: int | None) -> list[int]:
-        return [row]
-
-    def _score_rivals(self, bounds: Tensor, least: float) -> Int[Tensor, " c"] | None:
-        """Rows scored afresh until no other can reach the best of them; None if that is dearer
-        than a pass."""
-        current = torch.empty(0, dtype=torch.int64, device=bounds.device)
-        best, batch = -torch.inf, max(self.rows_per_pass // 8, 4)
-        while True:
-            waiting = self.eligibility.score(bounds, least)
-            waiting[current] = -torch.inf
-            top = waiting.topk(min(batch, len(waiting)))
-            rivals = top.indices[
-                (top.values > -torch.inf) & (top.values >= best - tie_width(best, self.first))
-            ]
-            if len(rivals) == 0:
-                return current
-            if len(current) + len(rivals) > self.rows_per_pass:
-                return None
-            bounds[rivals] = self.rule.gain(self.tracker.state(rivals))
-            scores = self.eligibility.score_some(bounds[rivals], rivals, least)
-            best, batch = max(best, float(scores.max())), 2 * batch
-            current = torch.cat([current, rivals])
+def scores_to_come(
+    tracker: Tracker, rule: Rule, eligibility: Eligibility, steps: int
+) -> Float[Tensor, " n"]:
+    """Of a rule that draws anew at each step: how near each row comes to the best of any of the
+    next steps, were nothing to change but the draws. A draw is known before its step."""
+    nearest = torch.full_like(eligibility.closed, -torch.inf, dtype=torch.float64)
+    for ahead in range(1, steps + 1):
+        gains = [
+            rule.gain(replace(state, step=state.step + ahead)) for _, _, state in tracker.states()
+        ]
+        scores = eligibility.score(torch.cat([nearest[:0], *gains]))
+        best = float(scores.max()) if len(scores) else 0.0
+        nearest = torch.maximum(nearest, scores / best if best > 0 else scores)
+    return nearest
 
 
-def score_all(tracker: Tracker, rule: Rule) -> Float[Tensor, " n"]:
-    """The gain of every row, from the running values."""
-    pieces = [rule.gain(state) for _, _, state in tracker.states()]
-    none = torch.empty(0, dtype=torch.float64, device=tracker.device)
-    return pieces[0] if len(pieces) == 1 else torch.cat([none, *pieces])
+def forecast(
+    tracker: Tracker,
+    rule: Rule,
+    shortlist: Shortlist,
+    row: int,
+    count: int,
+    *,
+    repeats: bool,
+) -> list[int]:
+    """The row and the next picks, were the shortlist all there is; budget and groups apart."""
+    shortlist = shortlist.led_by(row)
+    draft, expected = tracker.draft(shortlist.rows), [0]
+    is_open = shortlist.is_open.clone()
+    while len(expected) < count:
+        draft.observe(expected[-1])
+        scores = rule.gain(draft.state) / shortlist.cost
+        is_open[expected[-1]] &= repeats
+        scores = scores.masked_fill(~is_open, -torch.inf)
+        best = int(scores.argmax())
+        if float(scores[best]) == -torch.inf:
+            break
+        expected.append(best)
+    return shortlist.rows[expected].tolist()

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.posterior.problem import nonnegative
-from tellmost.posterior.weight_tracker import Tracker, WeightTracker
+from tellmost.posterior.weight_tracker import WeightTracker
 from tellmost.rules import ITL, VTL, Rule, UncertaintySampling, UndirectedITL
-from tellmost.selecting.limits import Eligibility
-from tellmost.selecting.loop import Pick, Stop
+from tellmost.selecting.limits import Eligibility, Stop
+from tellmost.selecting.loop import Pick
 from tellmost.shapes import Float, Int
 
 DRAFTED_FROM = 2_048
@@ -30,14 +30,12 @@ FUSED = {ITL: 0, VTL: 1, UncertaintySampling: 2, UndirectedITL: 3}  # as in gpu.
 
 
 def fused_rounds(
-    tracker: Tracker, rule: Rule, eligibility: Eligibility, most: int | None
+    tracker: WeightTracker, rule: Rule, eligibility: Eligibility, most: int | None
 ) -> "FusedRounds | None":
-    """Rounds, where the rows are on a GPU and the rule has a kernel; else None."""
-    if type(rule) not in FUSED or not isinstance(tracker, WeightTracker):
+    """Rounds, where the rule has a kernel; else None. The rows are on a GPU."""
+    if type(rule) not in FUSED or not eligibility.is_plain or tracker.width < 2:
         return None
-    if not tracker.problem.place.exchange.is_alone:  # a round decides about all rows at once
-        return None
-    if not eligibility.is_plain or tracker.width < 2 or not tracker.problem.rows.is_fused:
+    if tracker.problem.shard is not None:  # a round decides about all rows at once
         return None
     return FusedRounds(tracker, FUSED[type(rule)], eligibility, most)
 

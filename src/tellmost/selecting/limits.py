@@ -4,6 +4,7 @@ Everything about amounts: noise, k, budget, costs, groups, least gains.
 """
 
 import json
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +12,38 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.numerics import DEFAULT_NOISE_RATIO
 from tellmost.rows.checks import check_all_positive, check_positive, check_vector, check_whole
 from tellmost.rules import Rule, is_random
-from tellmost.running.processes import Exchange, Place
-from tellmost.selecting.task import Scene
+from tellmost.running.processes import Group, Shard
+from tellmost.selecting.data import SelectionData, mean_of
 from tellmost.shapes import Bool, Float, Int
 
 BUDGET_TOLERANCE = 1e-12
 """Share of a budget that rounding may add: ten costs of 0.07 are to fit into 0.7."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When to end; ``picks`` None: only when the gains or the candidates say so."""
+
+    picks: int | None
+    min_gain: float | None = None
+    min_gain_share: float | None = None
+
+    def least(self, first: float | None) -> float:
+        """The smallest gain that is still picked, given the largest gain at the first step."""
+        by_share = -torch.inf
+        if self.min_gain_share is not None and first is not None:
+            by_share = self.min_gain_share * first
+        return max(by_share, -torch.inf if self.min_gain is None else self.min_gain)
+
+    def reason(self, first: float | None) -> str:
+        """Why candidates are left that are not worth picking."""
+        if self.min_gain is not None and self.least(first) == self.min_gain:
+            return f"no gain is left that reaches min_gain {self.min_gain:.3g}"
+        return (
+            f"no gain is left that reaches {self.min_gain_share:.3g} of the first (min_gain_share)"
+        )
 
 
 @dataclass(frozen=True)
@@ -44,9 +68,9 @@ class Limits:
 class Eligibility:
     """Which candidates of this process may be picked now; ``take`` uses up one of any process."""
 
-    def __init__(self, limits: Limits, place: Place) -> None:
+    def __init__(self, limits: Limits, shard: Shard | None = None) -> None:
         self._limits = limits
-        self._place = place
+        self.shard = shard
         self._left = ~limits.blocked  # not taken, and not of a full group
         self._spent = 0.0
         self._relative_cost = self._cost_to_rank_by()
@@ -84,19 +108,27 @@ class Eligibility:
     @property
     def is_empty(self) -> bool:
         """Whether nothing may be picked any more, on any process."""
-        return not self._place.is_any(not bool(self.closed.all()))
+        return not self._is_any(~self.closed)
 
     def is_closed(self, row: int) -> bool:
         """Whether a row, by its overall number, may not be picked."""
-        number = torch.tensor([row], device=self.closed.device)
-        return bool(self._place.collect(number, lambda own: (self.closed[own],))[0])
+        return bool(self._entry(row, self.closed))
+
+    def _is_any(self, mask: Bool[Tensor, " n"]) -> bool:
+        """Whether a mask holds anywhere, on any process."""
+        here = bool(mask.any())
+        return here if self.shard is None else self.shard.is_any(here)
+
+    def _entry(self, row: int, values: Tensor) -> Tensor:
+        """The entry of a row, by its overall number."""
+        return values[row] if self.shard is None else self.shard.entry(row, values)
 
     def _cost_to_rank_by(self) -> Float[Tensor, " n"] | None:
         """Relative to the mean cost, so that scores, like ties between them, are gains."""
         cost = self._limits.cost
         if cost is None or not self._limits.ranks_per_cost:
             return None
-        return cost / self._place.mean(cost)
+        return cost / mean_of(cost, self.shard)
 
     def terms(self, rows: Int[Tensor, " b"]) -> tuple[Bool[Tensor, " b"], Float[Tensor, " b"]]:
         """Whether some rows are open, and what their gains are divided by."""
@@ -106,23 +138,15 @@ class Eligibility:
 
     def take(self, row: int) -> None:
         """Use up a row, by its overall number."""
-        own = row - self._place.first
-        if not self._limits.replace and 0 <= own < self._place.count:
-            self._left[own] = False
-        if self._limits.cost is not None or self._limits.group is not None:
-            self._take_share(row)
-        self.closed = ~self._that_fit()
-
-    def _take_share(self, row: int) -> None:
-        """Of the budget, and of its group: both are about the rows of all processes."""
         cost, group = self._limits.cost, self._limits.group
-        number = torch.tensor([row], device=self._left.device)
-        given = [values for values in (cost, group) if values is not None]
-        values = list(self._place.collect(number, lambda own: tuple(v[own] for v in given)))
+        own = row if self.shard is None else row - self.shard.first
+        if not self._limits.replace and 0 <= own < len(self._left):
+            self._left[own] = False
         if cost is not None:
-            self._spent += float(values.pop(0))
+            self._spent += float(self._entry(row, cost))
         if group is not None:
-            self._count_in_group(int(values.pop(0)))
+            self._count_in_group(int(self._entry(row, group)))
+        self.closed = ~self._that_fit()
 
     @property
     def is_plain(self) -> bool:
@@ -143,7 +167,7 @@ class Eligibility:
 
     def why_none(self) -> str:
         """Why no candidate is left."""
-        if self._limits.budget is not None and self._place.is_any(bool(self._left.any())):
+        if self._limits.budget is not None and self._is_any(self._left):
             return "budget spent: nothing that is left fits"
         if self._limits.max_per_group is not None:
             return "no candidate left: every group is full or used up"
@@ -157,56 +181,9 @@ class Eligibility:
         return self._left & (cost <= budget * (1.0 + BUDGET_TOLERANCE) - self._spent)
 
 
-def check_noise(
-    noise_ratio: Any, noise_std: Any, scene: Scene
-) -> tuple[float | None, float | Tensor | None]:
-    """Either (ratio, None) or (None, standard deviation: a float or a vector)."""
-    if noise_ratio is not None and noise_std is not None:
-        raise ValueError(
-            "give noise_ratio (noise variance / mean prior variance) or noise_std (in the unit of "
-            "y), not both."
-        )
-    if noise_std is None:
-        ratio = DEFAULT_NOISE_RATIO if noise_ratio is None else noise_ratio
-        return check_positive(ratio, "noise_ratio"), None
-    if np.ndim(noise_std) == 0:
-        number = check_positive(noise_std, "noise_std")
-        check_squares(torch.tensor([number], dtype=torch.float64))
-        return None, number
-    vector = check_vector(noise_std, "noise_std", len(scene.pool), "pool row")
-    check_all_positive(vector, "noise_std")
-    check_squares(vector)
-    if scene.observed.features is not None:
-        raise ValueError(
-            "observed points outside the pool take the scalar noise; noise_std is per pool "
-            "row here. Give one noise_std, or put the points into the pool."
-        )
-    return None, vector
-
-
-def check_squares(noise_std: Float[Tensor, " c"]) -> None:
-    squares = noise_std.square()
-    bad = noise_std[(squares == 0) | (squares == torch.inf)]
-    if len(bad):
-        raise ValueError(
-            f"noise_std must have a variance that float64 can hold; got {float(bad[0]):g}, whose "
-            f"square is 0 or infinite. Measure y in another unit."
-        )
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """How far a selection may go."""
-
-    k: int | None
-    budget: float | None
-    min_gain: float | None
-    min_gain_share: float | None
-
-
-def check_bounds(
+def check_stop(
     k: Any, budget: Any, min_gain: Any, min_gain_share: Any, rule: Rule, conditional: bool
-) -> Bounds:
+) -> Stop:
     if k is None and budget is None and min_gain is None and min_gain_share is None:
         raise ValueError(
             "say how much to pick: k picks, a budget with cost, min_gain or min_gain_share."
@@ -214,14 +191,14 @@ def check_bounds(
     if k is not None:
         k = check_whole(k, "k")
     if budget is not None:
-        budget = check_positive(budget, "budget")
+        check_positive(budget, "budget")
     min_gain = _check_least_gain(min_gain, "min_gain", rule, conditional)
     min_gain_share = _check_least_gain(min_gain_share, "min_gain_share", rule, conditional)
     if min_gain_share is not None and min_gain_share > 1:
         raise ValueError(
             f"min_gain_share is a share of the first gain, at most 1; got {min_gain_share:g}."
         )
-    return Bounds(k, budget, min_gain, min_gain_share)
+    return Stop(k, min_gain, min_gain_share)
 
 
 def _check_least_gain(value: Any, name: str, rule: Rule, conditional: bool) -> float | None:
@@ -241,38 +218,40 @@ def _check_least_gain(value: Any, name: str, rule: Rule, conditional: bool) -> f
 
 
 def check_limits(
-    scene: Scene,
+    data: SelectionData,
     rule: Rule,
     *,
-    cost: Any,
-    budget: Any,
-    groups: Any,
-    max_per_group: Any,
-    replace: bool,
+    cost: Any = None,
+    budget: Any = None,
+    groups: Any = None,
+    max_per_group: Any = None,
+    replace: bool = False,
 ) -> Limits:
     """Everything that closes a candidate."""
-    n, exchange = len(scene.pool), scene.place.exchange
-    with exchange.together():
+    n = len(data.pool)
+    group = None if data.shard is None else data.shard.group
+    with nullcontext() if group is None else group.together():
         costs = check_cost(cost, budget, rule, n)
         most = check_max_per_group(groups, max_per_group)
         labels = None if most is None else check_labels(groups, n)
-    observed = scene.pool_place.mine(scene.observed.indices)
+    observed = data.observed_here
     numbers, taken = None, None
     if labels is not None:
-        numbers, count = number_labels(labels, exchange)
-        taken = exchange.sum(torch.bincount(numbers[observed], minlength=count))
-    blocked = torch.zeros(n, dtype=torch.bool, device=scene.pool.device)
+        numbers, count = number_labels(labels, group)
+        taken = torch.bincount(numbers[observed], minlength=count)
+        taken = taken if group is None else group.sum(taken)
+    blocked = torch.zeros(n, dtype=torch.bool, device=data.pool.device)
     if not replace and len(observed):
         blocked[observed.to(blocked.device)] = True
     return Limits(
-        blocked=scene.cut(blocked),
+        blocked=data.cut(blocked),
         replace=replace,
-        cost=None if costs is None else scene.cut(costs),
+        cost=None if costs is None else data.cut(costs),
         ranks_per_cost=not is_random(rule),
         budget=None if budget is None else check_positive(budget, "budget"),
-        group=None if numbers is None else scene.cut(numbers),
+        group=None if numbers is None else data.cut(numbers),
         max_per_group=most,
-        taken_of_group=None if taken is None else taken.to(scene.pool.device),
+        taken_of_group=None if taken is None else taken.to(data.pool.device),
     )
 
 
@@ -318,32 +297,33 @@ def check_labels(groups: Any, n: int) -> np.ndarray:
     return labels
 
 
-def number_labels(labels: np.ndarray, exchange: Exchange) -> tuple[Int[Tensor, " n"], int]:
+def number_labels(labels: np.ndarray, group: Group | None) -> tuple[Int[Tensor, " n"], int]:
     """The labels as numbers that mean the same on all processes, and how many there are."""
     names, numbers = np.unique(labels, return_inverse=True)
-    if exchange.is_alone:
+    if group is None:
         return torch.from_numpy(numbers.astype(np.int64)), len(names)
-    texts = exchange.texts(json.dumps(names.tolist(), default=str))
+    texts = group.texts(json.dumps(names.tolist(), default=str))
     everyone = [json.loads(text) for text in texts]
     _, common = np.unique([name for own in everyone for name in own], return_inverse=True)
-    first = sum(len(own) for own in everyone[: exchange.rank])
+    first = sum(len(own) for own in everyone[: group.rank])
     table = common.astype(np.int64)[first : first + len(names)]
     return torch.from_numpy(table[numbers]), int(common.max()) + 1
 
 
-def check_enough(bounds: Bounds, limits: Limits, exchange: Exchange) -> None:
+def check_enough(stop: Stop, limits: Limits, shard: Shard | None = None) -> None:
     """Whether there are k rows to pick, or anything that ends a selection with repeats."""
     if limits.replace:
-        if bounds.k is None and bounds.budget is None and bounds.min_gain is None:
+        if stop.picks is None and limits.budget is None and stop.min_gain is None:
             raise ValueError(
                 "replace=True needs k, a budget or min_gain; got only min_gain_share, which never "
                 "ends a selection whose first gain is 0."
             )
         return
-    open_rows = int(exchange.sum((~limits.blocked).sum()))
-    if bounds.k is not None and bounds.k > open_rows:
+    open_here = (~limits.blocked).sum()
+    open_rows = int(open_here if shard is None else shard.group.sum(open_here))
+    if stop.picks is not None and stop.picks > open_rows:
         raise ValueError(
-            f"k = {bounds.k} is larger than the {open_rows} candidates that may be picked. "
+            f"k = {stop.picks} is larger than the {open_rows} candidates that may be picked. "
             f"Ask for fewer, or pass replace=True to allow repeats."
         )
 

@@ -8,41 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol, runtime_checkable
 
-import torch
-
 from tellmost import numerics
 from tellmost.posterior.weight_tracker import Tracker
-from tellmost.selecting.choosers import NO_NUMBERS, Chooser
-from tellmost.selecting.limits import Eligibility
+from tellmost.selecting.choosers import NO_NUMBERS, Chooser, Eager
+from tellmost.selecting.limits import Eligibility, Stop
 
 Progress = Callable[[int, int | None, float], None]
 """Called after each pick with picks so far, picks at most (None: not known), and the gain."""
-
-
-@dataclass(frozen=True)
-class Stop:
-    """When to end; ``picks`` None: only when the gains or the candidates say so."""
-
-    picks: int | None
-    min_gain: float | None = None
-    min_gain_share: float | None = None
-
-    def least(self, first: float | None) -> float:
-        """The smallest gain that is still picked, given the largest gain at the first step."""
-        by_share = -torch.inf
-        if self.min_gain_share is not None and first is not None:
-            by_share = self.min_gain_share * first
-        return max(by_share, -torch.inf if self.min_gain is None else self.min_gain)
-
-    def reason(self, first: float | None) -> str:
-        """Why candidates are left that are not worth picking."""
-        if self.min_gain is None and self.min_gain_share is None:
-            raise ValueError(NO_NUMBERS)  # every gain is below any number
-        if self.min_gain is not None and self.least(first) == self.min_gain:
-            return f"no gain is left that reaches min_gain {self.min_gain:.3g}"
-        return (
-            f"no gain is left that reaches {self.min_gain_share:.3g} of the first (min_gain_share)"
-        )
 
 
 @dataclass
@@ -92,17 +64,21 @@ class Rounds(Protocol):
 
 
 def run(
-    chooser: "Chooser",
+    chooser: Chooser,
     tracker: Tracker,
     eligibility: Eligibility,
     stop: Stop,
-    progress: Progress,
-    log: Log,
+    progress: Progress | None = None,
+    log: Log | None = None,
     rounds: Rounds | None = None,
 ) -> Trace:
     """Pick until the stop says so or no candidate is left."""
     trace = Trace(uncertainty=[_uncertainty(tracker)])
-    if log.made and not repeat(log, chooser, tracker, eligibility, stop, trace):
+    if (
+        log is not None
+        and log.made
+        and not repeat(log, chooser, tracker, eligibility, stop, trace)
+    ):
         trace.stop_reason = stop.reason(chooser.first)
         return trace
     while stop.picks is None or len(trace.rows) < stop.picks:
@@ -112,35 +88,45 @@ def run(
         for pick in picks:
             chooser.first = pick.gain if chooser.first is None else chooser.first
             trace.add(pick)
-            log.add(pick)
-            progress(len(trace.rows), stop.picks, pick.gain)
+            if log is not None:
+                log.add(pick)
+            if progress is not None:
+                progress(len(trace.rows), stop.picks, pick.gain)
         if not picks:
-            is_out = eligibility.is_empty
-            trace.stop_reason = eligibility.why_none() if is_out else stop.reason(chooser.first)
+            trace.stop_reason = why_stopped(eligibility, stop, chooser.first)
             return trace
     trace.stop_reason = "k reached"
     return trace
 
 
+def why_stopped(eligibility: Eligibility, stop: Stop, first: float | None) -> str:
+    """Why no candidate was picked."""
+    if eligibility.is_empty:
+        return eligibility.why_none()
+    if stop.min_gain is None and stop.min_gain_share is None:
+        raise ValueError(NO_NUMBERS)  # every gain is below any number
+    return stop.reason(first)
+
+
 def pick_one(
-    chooser: "Chooser", tracker: Tracker, eligibility: Eligibility, stop: Stop, left: int | None
+    chooser: Chooser, tracker: Tracker, eligibility: Eligibility, stop: Stop, left: int | None
 ) -> list[Pick]:
     """The best candidate, observed; none if no gain reaches the least."""
     best = chooser.best(stop.least)
     if best is None:
         return []
-    row, gain = best
+    row, is_last = best.row, left == 1
     eligibility.take(row)
-    is_read = chooser.reads_all_rows and left != 1  # nobody reads the rows after the last pick
-    if is_read and not tracker.is_at_hand(row):
-        tracker.look_ahead(chooser.expected(row, None if left is None else left - 1))
-    tracker.observe(row, update_rows=is_read)
-    return [Pick(row, gain, _uncertainty(tracker))]
+    if isinstance(chooser, Eager) and not is_last and not tracker.is_at_hand(row):
+        tracker.look_ahead(chooser.expected(best, None if left is None else left - 1))
+    # nobody reads the running values of all rows after the last pick
+    tracker.observe(row, update_rows=isinstance(chooser, Eager) and not is_last)
+    return [Pick(row, best.gain, _uncertainty(tracker))]
 
 
 def repeat(
     log: Log,
-    chooser: "Chooser",
+    chooser: Chooser,
     tracker: Tracker,
     eligibility: Eligibility,
     stop: Stop,
@@ -148,11 +134,11 @@ def repeat(
 ) -> bool:
     """Condition on the picks made before, without choosing; whether all reach the least gain."""
     best = chooser.best(stop.least)  # the scale of all gains comes from the first step
-    if best is not None and best[0] != log.made[0].row:
+    if best is not None and best.row != log.made[0].row:
         log.contradict(1)
     least = stop.least(chooser.first)
     goes_on = stop.picks is None or len(log.made) < stop.picks
-    reads = chooser.reads_all_rows and goes_on
+    reads = isinstance(chooser, Eager) and goes_on
     for number, pick in enumerate(log.made[: stop.picks]):
         if pick.gain < least - numerics.DRIFT_TOLERANCE * abs(least):  # chosen by running gains
             return False

@@ -1,21 +1,16 @@
 """What a careful colleague would mention before the picks are used."""
 
-import warnings
-
 from tellmost.posterior.problem import FewRows, Problem
 from tellmost.posterior.weight_tracker import Tracker
 from tellmost.rules import Rule
-from tellmost.running.processes import Exchange, Place
-from tellmost.selecting.task import Noise, evenly_spaced
+from tellmost.running.processes import Shard
+from tellmost.selecting.data import SelectionNoise, evenly_spaced
 
 DETERMINED = 1e-9
 """A variance below this share of what it was before the targets were seen is settled by them."""
 
 
-STACK_LEVEL = 6  # from here to the line that called select, through torch's wrapper of it
-
-
-def warn_of_small_noise(problem: Problem, picks: int | None, noise: Noise) -> list[str]:
+def note_small_noise(problem: Problem, picks: int | None, noise: SelectionNoise) -> list[str]:
     """Small noise spreads picks over everything once they outnumber the pool's directions."""
     if (
         picks is None
@@ -27,12 +22,11 @@ def warn_of_small_noise(problem: Problem, picks: int | None, noise: Noise) -> li
     rank = effective_rank(problem)
     if picks <= rank:
         return []
-    return _warn(
-        problem.place.exchange,
+    return [
         f"{picks} picks exceed the effective rank of the candidates (about {rank:.0f}) at a noise "
         f"ratio of {noise.ratio:.3g}: observations this precise settle the targets early, and the "
-        f"later picks spread over everything. A noise_ratio of 1 or more keeps them together.",
-    )
+        f"later picks spread over everything. A noise_ratio of 1 or more keeps them together."
+    ]
 
 
 def effective_rank(problem: Problem) -> float:
@@ -40,7 +34,7 @@ def effective_rank(problem: Problem) -> float:
 
     The same as (tr K)^2 / |K|_F^2 of the whole pool, from pairs of a few evenly spaced rows.
     """
-    n = problem.place.total
+    n = problem.row_count
     points = FewRows.read(problem, evenly_spaced(n)).points
     count = len(points)
     K = problem.kernel.block(points, points)
@@ -51,25 +45,17 @@ def effective_rank(problem: Problem) -> float:
     return float(n) if own >= n * pairs else own / pairs
 
 
-def warn_of_determined_targets(tracker: Tracker, rule: Rule, place: Place) -> list[str]:
+def note_determined_targets(tracker: Tracker, rule: Rule, shard: Shard | None) -> list[str]:
     """ITL about f_A is undirected where f_A determines every candidate."""
     if rule.name != "itl":
         return []
-    are_determined = [
+    is_open = not all(
         bool((state.variance_given_targets <= DETERMINED * state.variance).all())
         for _, _, state in tracker.states()
-    ]
-    if place.is_any(not all(are_determined)):
-        return []
-    return _warn(
-        place.exchange,
-        "the targets determine f at every candidate, so ITL about f_A is uncertainty sampling "
-        "here and no longer directed. Use rule='vtl' or rule='itl-y', which stay directed.",
     )
-
-
-def _warn(exchange: Exchange, message: str) -> list[str]:
-    """Noted by all processes, said by the first."""
-    if exchange.rank == 0:
-        warnings.warn(message, UserWarning, stacklevel=STACK_LEVEL)
-    return [message]
+    if is_open if shard is None else shard.is_any(is_open):
+        return []
+    return [
+        "the targets determine f at every candidate, so ITL about f_A is uncertainty sampling "
+        "here and no longer directed. Use rule='vtl' or rule='itl-y', which stay directed."
+    ]

@@ -23,9 +23,8 @@ from tellmost.rows.checks import normalization_of
 from tellmost.rows.pool import Normalization, Pool
 from tellmost.rows.sources import open_source, read_array, spans
 from tellmost.rules import Rule
-from tellmost.running.processes import ALONE, Place
 from tellmost.selecting.arguments import check_points, check_rule
-from tellmost.selecting.select import select
+from tellmost.selecting.select import select_quietly
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
 
@@ -79,13 +78,14 @@ class Recalled:
     ) -> Selection:
         """The same with another rule, or with other noise; limits of cost and groups fall away.
 
-        Repeated picks, and ranking once, are ways of the rule that was used: others do without.
+        Repeated picks, and ranking once, belong to the rule that was used: others do without.
+        The notes are not said aloud, since nobody asked for this selection by itself.
         """
         chosen, rule = self.chosen, check_rule(rule)
         settings, per_row = chosen.settings, chosen.noise_variance
         is_same = rule.name == settings["rule"]
         noise = settings["noise_variance"] if per_row is None else per_row
-        return select(
+        return select_quietly(
             self.given_pool,
             self.given_targets,
             k,
@@ -176,9 +176,7 @@ def check_same_pool(chosen: Selection, pool: Any) -> Pool:
             f"shape {source.shape}, the selection had {chosen.settings['rows']:,} rows. Row "
             f"numbers would mean other points; pass the same rows in the same order."
         )
-    normalization = normalization_of(
-        given, chosen.settings["normalize"], Place.of(len(given), ALONE)
-    )
+    normalization = normalization_of(given, chosen.settings["normalize"])
     return replace(given, normalization=normalization)
 
 
@@ -255,10 +253,8 @@ def nearest_targets(chosen: Selection, pool: Any, targets: Any) -> Nearest | Non
     try:
         given = Pool(source, source.device, numerics.BLOCK_BYTES)
         given.remember(torch.from_numpy(chosen.indices))
-        place = Place.of(len(given), ALONE)
-        given = replace(
-            given, normalization=normalization_of(given, chosen.settings["normalize"], place)
-        )
+        normalization = normalization_of(given, chosen.settings["normalize"])
+        given = replace(given, normalization=normalization)
         points = check_points(targets, "targets", given.shape, Linear()).to(given.device)
         return find_nearest(given, given.normalization.apply(points), chosen.indices)
     finally:

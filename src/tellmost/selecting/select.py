@@ -2,63 +2,63 @@
 
 import json
 import os
-from collections.abc import Iterable
-from contextlib import ExitStack, closing
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tellmost.kernels.linear import check_kernel
-from tellmost.posterior.columns_ahead import shortlist_length
 from tellmost.posterior.floor import Floor, compute_floor
-from tellmost.posterior.problem import Problem
-from tellmost.posterior.weight_tracker import Tracker, track
+from tellmost.posterior.weight_tracker import Tracker, WeightTracker, track
 from tellmost.rows.sources import NamedArray
-from tellmost.rules import CosineSimilarity, Random, Rule, TopK
+from tellmost.rules import Rule
 from tellmost.running.progress import ProgressLine
 from tellmost.selecting.arguments import (
     check_agreement,
     check_checkpoint,
     check_combination,
+    check_data,
     check_floor,
     check_group,
     check_placement,
     check_rule,
-    check_scene,
 )
 from tellmost.selecting.checkpoint import (
     Checkpoint,
     FollowedCheckpoint,
-    NoCheckpoint,
     identify,
     open_checkpoint,
 )
-from tellmost.selecting.choosers import Chooser, Eager, Lazy, Once
+from tellmost.selecting.choosers import choose_chooser
+from tellmost.selecting.data import SelectionData, SelectionNoise, check_noise, resolve_noise
 from tellmost.selecting.fused_rounds import FusedRounds, fused_rounds
 from tellmost.selecting.limits import (
     Eligibility,
     Limits,
-    check_bounds,
+    Stop,
     check_columns_ahead,
     check_enough,
     check_limits,
-    check_noise,
+    check_stop,
 )
-from tellmost.selecting.loop import Stop, Trace, run
-from tellmost.selecting.notes import warn_of_determined_targets, warn_of_small_noise
+from tellmost.selecting.loop import Trace, run
+from tellmost.selecting.notes import note_determined_targets, note_small_noise
 from tellmost.selecting.selection import Selection
-from tellmost.selecting.task import Noise, Scene, resolve_noise
 
 ArrayLike = np.ndarray | Tensor | str | os.PathLike[str] | list[Any] | NamedArray
 PoolLike = ArrayLike | Iterable[Any]  # of paths, or of blocks
 
 
 @torch.inference_mode()
-def select(
+def select_quietly(
     pool: PoolLike,
     targets: ArrayLike | None = None,
     k: int | None = None,
@@ -131,37 +131,35 @@ def select(
         progress: a line on stderr; None shows it on a terminal after a second.
     """
     exchange = check_group(group)
-    with exchange.together():
+    with nullcontext() if exchange is None else exchange.together():
         rule = check_rule(rule)
         log_path = check_checkpoint(checkpoint)
         check_combination(rule, targets is not None, replace, conditional, floor)
-        bounds = check_bounds(k, budget, min_gain, min_gain_share, rule, conditional)
+        stop = check_stop(k, budget, min_gain, min_gain_share, rule, conditional)
         ahead = check_columns_ahead(columns_ahead)
         prior = check_kernel(kernel)
-    scene = check_scene(
+    data = check_data(
         pool,
         targets,
         prior,
+        rule,
+        k=stop.picks,
         normalize=normalize,
         observed=observed,
         candidates=candidates,
         target_weights=target_weights,
-        rule=rule,
-        k=bounds.k,
         replace=replace,
         device=device,
         memory=memory,
-        exchange=exchange,
+        group=exchange,
     )
-    check_agreement(
-        scene,
-        rule,
-        bounds,
-        {
+    if exchange is not None:
+        given = {
             "noise_ratio": noise_ratio,
             "noise_std": noise_std,
             "normalize": normalize,
             "cost": cost,
+            "budget": budget,
             "groups": groups,
             "max_per_group": max_per_group,
             "replace": replace,
@@ -169,12 +167,12 @@ def select(
             "floor": floor,
             "columns_ahead": ahead,
             "checkpoint": None if log_path is None else str(log_path),
-        },
-    )
-    with exchange.together():
-        ratio, std = check_noise(noise_ratio, noise_std, scene)
+        }
+        check_agreement(data, rule, stop, exchange, given)
+    with nullcontext() if exchange is None else exchange.together():
+        ratio, std = check_noise(noise_ratio, noise_std, data)
     limits = check_limits(
-        scene,
+        data,
         rule,
         cost=cost,
         budget=budget,
@@ -182,16 +180,15 @@ def select(
         max_per_group=max_per_group,
         replace=replace,
     )
-    check_enough(bounds, limits, exchange)
-    with closing(scene.pool.source):
-        scene = scene.surveyed(normalize)
+    check_enough(stop, limits, data.shard)
+    with closing(data.pool.source):
+        data = data.read()
         task = Task(
-            scene=scene,
+            data=data,
             rule=rule,
-            noise=resolve_noise(scene, ratio, std),
+            noise=resolve_noise(data, ratio, std),
             limits=limits,
-            stop=Stop(bounds.k, bounds.min_gain, bounds.min_gain_share),
-            normalize=normalize,
+            stop=stop,
             conditional=conditional,
             floor=floor,
             columns_ahead=ahead,
@@ -200,48 +197,72 @@ def select(
         return carry_out(task, progress)
 
 
-FIXED = (CosineSimilarity, Random, TopK)
-"""Rules whose gains no observation changes, so that they are scored once."""
+P = ParamSpec("P")
+
+
+def warning_of_notes(choose: Callable[P, Selection]) -> Callable[P, Selection]:
+    """The same function, which also warns its caller of what the notes of the result say."""
+
+    @wraps(choose)
+    def select(*arguments: P.args, **options: P.kwargs) -> Selection:
+        chosen = choose(*arguments, **options)
+        group: Any = options.get("group")
+        if group is None or torch.distributed.get_rank(group) == 0:  # one process says it for all
+            for note in chosen.settings["notes"]:
+                warnings.warn(note, UserWarning, stacklevel=2)
+        return chosen
+
+    select.__name__ = select.__qualname__ = "select"
+    return select
+
+
+select = warning_of_notes(select_quietly)
 
 
 @dataclass(frozen=True)
 class Task:
-    """A selection to make, every argument checked."""
+    """A selection to make, every argument checked and the pool read."""
 
-    scene: Scene
+    data: SelectionData
     rule: Rule
-    noise: Noise
+    noise: SelectionNoise
     limits: Limits
     stop: Stop
-    normalize: str | None
-    conditional: bool
-    floor: bool
-    columns_ahead: int | None
-    checkpoint: Path | None
+    conditional: bool = True
+    floor: bool = False
+    columns_ahead: int | None = None
+    checkpoint: Path | None = None
 
 
 def carry_out(task: Task, progress: bool | None) -> Selection:
     """Build what is known, run the loop, sum up."""
-    problem = task.scene.problem(task.rule, task.noise, task.stop.picks, task.columns_ahead)
-    log = open_log(task)  # before any long work, since it may refuse
+    rule, stop, shard = task.rule, task.stop, task.data.shard
+    problem = task.data.problem(rule, task.noise, stop.picks, task.columns_ahead)
+    log = None if task.checkpoint is None else open_log(task)  # early, since it may refuse
     check_floor(task.floor, problem)
-    check_placement(task.rule, problem)
-    notes = warn_of_small_noise(problem, task.stop.picks, task.noise)
+    check_placement(rule, problem)
     tracker = track(problem)
-    notes += warn_of_determined_targets(tracker, task.rule, problem.place)
+    notes = note_small_noise(problem, stop.picks, task.noise)
+    notes += note_determined_targets(tracker, rule, shard)
     before = tracker.targets.copy_of_variance()
-    eligibility = Eligibility(task.limits, problem.place)
-    rounds = (
-        fused_rounds(tracker, task.rule, eligibility, task.stop.picks)
-        if task.conditional and problem.place.exchange.is_alone
-        else None
+    eligibility = Eligibility(task.limits, shard)
+    rounds = find_rounds(task, tracker, eligibility)
+    chooser = choose_chooser(
+        rule,
+        problem,
+        tracker,
+        eligibility,
+        conditional=task.conditional,
+        has_rounds=rounds is not None,
     )
-    chooser = choose_chooser(task, problem, tracker, eligibility, rounds)
-    exchange = problem.place.exchange
-    with ExitStack() as open_now, ProgressLine(progress if exchange.rank == 0 else False) as line:
-        with exchange.together():
-            open_now.enter_context(log)
-        trace = run(chooser, tracker, eligibility, task.stop, line, log, rounds)
+    with ExitStack() as open_now:
+        line = None
+        if shows_progress(progress) and (shard is None or shard.group.rank == 0):
+            line = open_now.enter_context(ProgressLine(progress))
+        if log is not None:
+            with nullcontext() if shard is None else shard.group.together():
+                open_now.enter_context(log)
+        trace = run(chooser, tracker, eligibility, stop, line, log, rounds)
     after = tracker.targets.copy_of_variance()
     least = compute_floor(problem, trace.rows) if task.floor else None
     settings = describe(task, tracker, least, notes) | {
@@ -251,87 +272,68 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     return summarize(task, trace, before, after, least, settings)
 
 
-def open_log(task: Task) -> Checkpoint | FollowedCheckpoint | NoCheckpoint:
+def shows_progress(progress: bool | None) -> bool:
+    """Whether a line on stderr may be shown: where it was asked for, or on a terminal."""
+    return sys.stderr.isatty() if progress is None else progress
+
+
+def open_log(task: Task) -> "Checkpoint | FollowedCheckpoint":
     """Where the picks are taken down, and those of the same run before it was interrupted."""
-    if task.checkpoint is None:
-        return NoCheckpoint()
+    assert task.checkpoint is not None
+    data = task.data
     identity = identify(
-        task.scene,
-        task.rule,
-        task.noise,
-        task.limits,
-        normalize=task.normalize,
-        conditional=task.conditional,
-        least_gains=(task.stop.min_gain, task.stop.min_gain_share),
+        data, task.rule, task.noise, task.limits, task.stop, conditional=task.conditional
     )
-    scene = task.scene
     return open_checkpoint(
-        task.checkpoint,
-        identity,
-        scene.pool_place.total,
-        scene.all_candidates(),
-        scene.place.exchange,
+        task.checkpoint, identity, data.row_count, data.all_candidates(), data.shard
     )
 
 
-def choose_chooser(
-    task: Task,
-    problem: Problem,
-    tracker: Tracker,
-    eligibility: Eligibility,
-    rounds: FusedRounds | None,
-) -> Chooser:
-    """How the best row is found: scoring all rows each time, once, or only the promising ones."""
-    rule = task.rule
-    changes = not isinstance(rule, FIXED) or task.limits.replace
-    place = problem.place
-    if not task.conditional or not changes:
-        return Once(tracker, rule, eligibility, place, marginal=changes)
-    can_wait = rule.needs <= {"variance"}  # other running values are brought up to date each time
-    can_jump = problem.rows.source.jumps  # else the rows to score afresh cost a pass
-    has_lazy = rule.gains_only_shrink and can_wait and can_jump and problem.targets is not None
-    if has_lazy and rounds is None and place.exchange.is_alone:
-        rows_per_pass = len(problem.rows) // max(problem.rows.dimension, 1)
-        return Lazy(tracker, rule, eligibility, place, rows_per_pass)
-    return Eager(tracker, rule, eligibility, place, shortlist_length(problem, tracker.width))
+def find_rounds(task: Task, tracker: Tracker, eligibility: Eligibility) -> FusedRounds | None:
+    """Several picks at once, where the rows are on a GPU that can make them so."""
+    if not isinstance(tracker, WeightTracker) or not tracker.problem.rows.is_fused:
+        return None
+    if not task.conditional:
+        return None
+    return fused_rounds(tracker, task.rule, eligibility, task.stop.picks)
 
 
 def describe(
     task: Task, tracker: Tracker, least: Floor | None, notes: list[str]
 ) -> dict[str, Any]:
     """What was actually used, in terms that can be written down; of a group, by rank 0."""
-    scene, rule, noise = task.scene, task.rule, task.noise
-    weights, exchange = scene.target_weights, scene.place.exchange
+    data, rule, noise = task.data, task.rule, task.noise
+    weights, group = data.target_weights, None if data.shard is None else data.shard.group
     own = {
         "rule": rule.name,
         "rule_in_full": repr(rule),
         "unit": rule.unit,
-        "kernel": repr(scene.kernel),
+        "kernel": repr(data.kernel),
         "form": tracker.form,
         "conditional": task.conditional,
         "replace": task.limits.replace,
         "limits": task.limits.names(),
         "noise_variance": noise.scalar if noise.scalar is not None else "per point",
         "noise_ratio": noise.ratio if noise.ratio < float("inf") else None,
-        "normalize": task.normalize,
-        "dtype": str(scene.pool.source.dtype).removeprefix("torch."),
-        "device": str(scene.pool.device),
-        "processes": exchange.size,
-        "rows": scene.pool_place.total,
-        "features": scene.pool.dimension,
-        "candidates": scene.place.total,
-        "targets": 0 if scene.targets is None else len(scene.targets),
-        "target_weights": weights.tolist() if weights is not None and scene.is_weighted else None,
-        "pool": "streamed" if scene.pool.is_streamed else "held",
-        "memory": scene.plan.budget,
+        "normalize": data.normalize,
+        "dtype": str(data.pool.source.dtype).removeprefix("torch."),
+        "device": str(data.pool.device),
+        "processes": 1 if group is None else group.size,
+        "rows": data.row_count,
+        "features": data.pool.dimension,
+        "candidates": data.candidate_count,
+        "targets": 0 if data.targets is None else len(data.targets),
+        "target_weights": weights.tolist() if weights is not None and data.is_weighted else None,
+        "pool": "streamed" if data.pool.is_streamed else "held",
+        "memory": data.plan.budget,
         "passes": tracker.passes,
         "columns_ahead": tracker.width,
-        "reads": round(scene.pool.source.passes, 2),
+        "reads": round(data.pool.source.passes, 2),
         "floor": None if least is None else least.description,
         "floor_is_exact": None if least is None else least.is_exact,
         "notes": notes,
     }
-    return own if exchange.is_alone else json.loads(exchange.texts(json.dumps(own))[0])
+    return own if group is None else json.loads(group.texts(json.dumps(own))[0])
 
 
 def summarize(
@@ -342,11 +344,11 @@ def summarize(
     least: Floor | None,
     settings: dict[str, Any],
 ) -> Selection:
-    scene = task.scene
+    data = task.data
     rows = torch.tensor(trace.rows, dtype=torch.int64)
-    indices = scene.pool_numbers(rows)
-    points, candidates = scene.observed.points, scene.all_candidates()
-    is_even = task.noise.scalar is not None or not scene.place.exchange.is_alone
+    indices = data.pool_numbers(rows)
+    points, candidates = data.observed.points, data.all_candidates()
+    is_even = task.noise.scalar is not None or data.shard is not None
     return Selection(
         indices=indices.numpy(),
         gains=np.array(trace.gains, dtype=np.float64),
@@ -356,11 +358,11 @@ def summarize(
         whole_pool=None if least is None else least.whole_pool.cpu().numpy(),
         stop_reason=trace.stop_reason,
         settings=settings,
-        fingerprint=scene.known.fingerprint,
-        observed_indices=scene.observed.indices.numpy(),
+        fingerprint=data.known.fingerprint,
+        observed_indices=data.observed.indices.numpy(),
         observed_points=None if points is None else points.numpy(),
         candidate_indices=None if candidates is None else candidates.cpu().numpy(),
         noise_variance=None if is_even else task.noise.of_pool.cpu().numpy(),
-        kernel=scene.kernel,
+        kernel=data.kernel,
         rule=task.rule,
     )

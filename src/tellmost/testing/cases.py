@@ -17,10 +17,9 @@ from tellmost.posterior.problem import Problem, State
 from tellmost.rows.pool import Pool
 from tellmost.rules import Rule, targets_in_pool
 from tellmost.running.memory import Plan
-from tellmost.running.processes import ALONE, Place
+from tellmost.selecting.data import Observed, SelectionData, resolve_noise
 from tellmost.selecting.select import select
 from tellmost.selecting.selection import Selection
-from tellmost.selecting.task import Observed, Scene, resolve_noise
 
 PROBLEMS, ROWS, FEATURES, TARGETS = 6, 20, 4, 3
 PICKS = 5
@@ -42,8 +41,7 @@ class Case:
 
     def problem(self, rule: Rule) -> Problem:
         """As select poses it."""
-        place = Place.of(len(self.pool), ALONE)
-        scene = Scene(
+        data = SelectionData(
             pool=Pool.of(self.pool),
             kernel=self.kernel,
             candidates=None,
@@ -52,10 +50,8 @@ class Case:
             is_weighted=rule.weighs_targets,
             observed=Observed(torch.empty(0, dtype=torch.int64)),
             plan=UNLIMITED,
-            pool_place=place,
-            place=place,
-        ).surveyed(None)
-        return scene.problem(rule, resolve_noise(scene, NOISE_RATIO, None))
+        ).read()
+        return data.problem(rule, resolve_noise(data, NOISE_RATIO, None))
 
     def select(self, rule: Rule) -> Selection:
         return select(

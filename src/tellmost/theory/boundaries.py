@@ -20,7 +20,6 @@ from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.posterior.problem import Problem, nonnegative
 from tellmost.rows.checks import check_positive, check_whole
 from tellmost.rows.pool import Pool
-from tellmost.running.processes import ALONE, Place
 from tellmost.shapes import Float, Int
 from tellmost.theory.capacity import capacity_bound
 from tellmost.theory.gains import choose
@@ -63,7 +62,6 @@ def leave_irreducible(setting: Setting) -> IrreducibleVariance:
         rows=Pool.of(setting.pool),
         noise_variance=setting.noise_variance,
         prior_variance=setting.kernel.diagonal(setting.pool),
-        place=Place.of(len(setting.pool), ALONE),
         targets=setting.targets,
         target_weights=torch.full((setting.target_count,), 1.0 / setting.target_count).double(),
     )

@@ -3,7 +3,6 @@
 Hübotter et al. 2024, App. "Measures of Synergies & Approximate Submodularity".
 """
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from tellmost.numerics import ENUMERATED
 from tellmost.rows.checks import check_vector, check_whole
-from tellmost.selecting.select import select
+from tellmost.selecting.select import select_quietly
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
 from tellmost.theory.setting import (
@@ -83,19 +82,17 @@ def choose(setting: Setting, n: int, rule: str, *, given: Sequence[int] = ()) ->
     and the noise are left out, since both belong to the question.
     """
     is_undirected = rule == "itl" and setting.pool_is_targeted
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return select(
-            setting.pool,
-            setting.targets,
-            n,
-            rule="undirected-itl" if is_undirected else rule,
-            kernel=setting.kernel,
-            noise_std=setting.noise_variance.sqrt(),
-            observed=np.array(given, dtype=np.int64),
-            replace=True,
-            progress=False,
-        )
+    return select_quietly(
+        setting.pool,
+        setting.targets,
+        n,
+        rule="undirected-itl" if is_undirected else rule,
+        kernel=setting.kernel,
+        noise_std=setting.noise_variance.sqrt(),
+        observed=np.array(given, dtype=np.int64),
+        replace=True,
+        progress=False,
+    )
 
 
 def summed_gains(setting: Setting, chosen: Selection, rule: str) -> Float[np.ndarray, " n"]:

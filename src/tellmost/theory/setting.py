@@ -38,7 +38,7 @@ from tellmost.rows.checks import (
 )
 from tellmost.rows.sources import read_array
 from tellmost.selecting.arguments import check_points
-from tellmost.selecting.limits import check_squares
+from tellmost.selecting.data import check_squares
 from tellmost.shapes import Float, Int
 
 REDUCED_AT_ONCE = 2**20

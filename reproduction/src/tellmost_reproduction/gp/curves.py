@@ -1,6 +1,5 @@
 """Curves of what is known about the targets, for every method and seed of a setting."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -11,7 +10,7 @@ from tellmost.evaluation.statistics import Mean
 from tellmost.numerics import RANK_TOLERANCE, SAME_VALUES
 from tellmost.rules import Rule
 from tellmost.selecting.choosers import NO_NUMBERS
-from tellmost.selecting.select import select
+from tellmost.selecting.select import select_quietly
 from tellmost.shapes import Float, Int
 from tellmost_reproduction.gp.measures import RISING, Knowledge, information_at, measure, rank
 from tellmost_reproduction.gp.methods import Method, methods_for
@@ -23,18 +22,16 @@ def pick(setting: Setting, rule: Rule, rounds: int) -> Int[np.ndarray, " t"]:
 
     Notes about the choice of rule and noise are left out: both are the experiment's.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return select(
-            setting.pool,
-            setting.target_points,
-            rounds,
-            rule=rule,
-            kernel=setting.kernel,
-            noise_std=setting.noise,
-            replace=True,
-            progress=False,
-        ).indices
+    return select_quietly(
+        setting.pool,
+        setting.target_points,
+        rounds,
+        rule=rule,
+        kernel=setting.kernel,
+        noise_std=setting.noise,
+        replace=True,
+        progress=False,
+    ).indices
 
 
 def pick_by(

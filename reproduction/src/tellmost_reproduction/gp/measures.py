@@ -22,7 +22,6 @@ sampling is left with however long it goes on. Eigenvalues of K_RR below
 ``numerics.RANK_TOLERANCE`` of the largest explain nothing.
 """
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +31,7 @@ from torch import Tensor
 from tellmost.numerics import RANK_TOLERANCE
 from tellmost.posterior.floor import retrace
 from tellmost.posterior.problem import nonnegative
-from tellmost.selecting.select import select
+from tellmost.selecting.select import select_quietly
 from tellmost.shapes import Bool, Float, Int
 from tellmost_reproduction.gp.settings import NOISE_STD, Setting
 
@@ -171,17 +170,15 @@ def local_level(setting: Setting) -> Float[np.ndarray, " m"]:
 def level_given(setting: Setting, rows: Bool[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
     if setting.has_all_targets and rows[setting.is_target].all():
         return np.zeros(len(setting.targets))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about noise and rank, which are the experiment's
-        chosen = select(
-            setting.pool,
-            setting.target_points,
-            1,
-            kernel=setting.kernel,
-            noise_std=setting.noise,
-            candidates=rows,
-            floor=True,
-            progress=False,
-        )
+    chosen = select_quietly(
+        setting.pool,
+        setting.target_points,
+        1,
+        kernel=setting.kernel,
+        noise_std=setting.noise,
+        candidates=rows,
+        floor=True,
+        progress=False,
+    )
     assert chosen.floor is not None
     return np.sqrt(chosen.floor)

@@ -1,22 +1,31 @@
-"""What select works on, once checked: pool, candidates, targets, and what is known already."""
+"""What a selection works on: pool, candidates, targets, noise, and what is known already."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tellmost.kernels import Kernel
+from tellmost.numerics import DEFAULT_NOISE_RATIO
 from tellmost.posterior.problem import Observation, Problem
-from tellmost.rows.checks import CheckedPool, check_pool
+from tellmost.rows.checks import (
+    CheckedPool,
+    check_all_positive,
+    check_pool,
+    check_positive,
+    check_vector,
+)
 from tellmost.rows.pool import Pool
 from tellmost.rules import Rule
 from tellmost.running.memory import Plan
-from tellmost.running.processes import Place
+from tellmost.running.processes import Shard
 from tellmost.shapes import Float, Int, Shaped
 
 EFFECTIVE_RANK_ROWS = 256
 """Evenly spaced candidates from which the effective rank of a pool is estimated."""
-
 
 ANOTHER_POOL = (
     "observed is a Selection from another pool: its row numbers mean other points here. Pass the "
@@ -35,7 +44,7 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Noise:
+class SelectionNoise:
     """The observation noise, resolved to variances."""
 
     of_pool: Float[Tensor, " n"]  # an expanded view where it is the same for all rows
@@ -45,11 +54,12 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class Scene:
+class SelectionData:
     """A pool, the rows of it that may be picked, the targets, and what was observed before.
 
-    Pool and candidates are those of this process; their places are among those of all processes.
-    Made in two steps: first from arguments alone, then ``surveyed``, when the pool has been read.
+    Made in two steps: first from arguments alone, then by ``read``, when the pool is read. Where
+    several processes hold the pool, pool and candidates are those of this process, and the shards
+    say where they are among those of all.
     """
 
     pool: Pool
@@ -60,56 +70,77 @@ class Scene:
     is_weighted: bool
     observed: Observed
     plan: Plan
-    pool_place: Place  # of the pool's rows
-    place: Place  # of the candidates
-    survey: CheckedPool | None = None
+    normalize: str | None = None
+    pool_shard: Shard | None = None  # of the pool's rows
+    shard: Shard | None = None  # of the candidates
+    checked: CheckedPool | None = None
 
-    def surveyed(self, normalize: str | None) -> "Scene":
-        """The same with the pool read, brought to the device if it fits, and normalised; points
-        too."""
-        with self.place.exchange.together():
+    def read(self) -> "SelectionData":
+        """The same with the pool read, brought to the device if it fits, and normalised."""
+        with nullcontext() if self.shard is None else self.shard.group.together():
             pool = self.pool.brought_here() if self.plan.holds_pool else self.pool
         pool.remember(self._rows_to_come())
-        seen = check_pool(pool, self.kernel, normalize, self.pool_place)
+        seen = check_pool(pool, self.kernel, self.normalize, self.pool_shard)
         if self.observed.fingerprint not in (None, seen.fingerprint):
             raise ValueError(ANOTHER_POOL)
         apply = seen.pool.normalization.apply
         features = self.observed.features
         observed = replace(self.observed, features=None if features is None else apply(features))
         targets = None if self.targets is None else apply(self.targets)
-        return replace(self, pool=seen.pool, survey=seen, targets=targets, observed=observed)
+        return replace(self, pool=seen.pool, checked=seen, targets=targets, observed=observed)
 
     def _rows_to_come(self) -> Int[Tensor, " r"]:
         """Rows that will be asked for before the first pick."""
-        spaced = self.place.mine(evenly_spaced(self.place.total))
+        spaced = evenly_spaced(self.candidate_count)
+        if self.shard is not None:
+            spaced = self.shard.mine(spaced)
         if self.candidates is not None:
             spaced = self.candidates[spaced]
-        return torch.cat([self.pool_place.mine(self.observed.indices), spaced])
+        return torch.cat([self.observed_here, spaced])
 
     @property
     def known(self) -> CheckedPool:
-        """What is known of the pool, once it was surveyed."""
-        assert self.survey is not None
-        return self.survey
+        """What is known of the pool, once it was read."""
+        assert self.checked is not None
+        return self.checked
 
     @property
     def rows(self) -> Pool:
+        """The candidates."""
         return self.pool.take(self.candidates)
+
+    @property
+    def row_count(self) -> int:
+        """The number of pool rows of all processes."""
+        return len(self.pool) if self.pool_shard is None else self.pool_shard.total
+
+    @property
+    def candidate_count(self) -> int:
+        """The number of candidates of all processes."""
+        return len(self.rows) if self.shard is None else self.shard.total
+
+    @property
+    def observed_here(self) -> Int[Tensor, " _o"]:
+        """The observed rows of this process, by their numbers here."""
+        indices = self.observed.indices
+        return indices if self.pool_shard is None else self.pool_shard.mine(indices)
 
     def pool_numbers(self, rows: Int[Tensor, " k"]) -> Int[Tensor, " k"]:
         """Overall numbers of pool rows, from those of candidates."""
+        if self.shard is None or self.pool_shard is None:
+            return rows if self.candidates is None else self.candidates[rows]
+        first = self.pool_shard.first
 
         def here(own: Tensor) -> tuple[Tensor]:
-            numbers = own if self.candidates is None else self.candidates[own]
-            return (numbers + self.pool_place.first,)
+            return ((own if self.candidates is None else self.candidates[own]) + first,)
 
-        return self.place.collect(rows, here)[0]
+        return self.shard.collect(rows, here)[0]
 
     def all_candidates(self) -> Int[Tensor, " _c"] | None:
         """Overall numbers of the pool rows that may be picked on any process; None for all."""
-        if self.place.total == self.pool_place.total:
+        if self.candidate_count == self.row_count:
             return None
-        return self.pool_numbers(torch.arange(self.place.total))
+        return self.pool_numbers(torch.arange(self.candidate_count))
 
     def cut(self, values: Shaped[Tensor, " n"]) -> Shaped[Tensor, " c"]:
         """The candidates' part of a vector over the pool, where the arithmetic is done."""
@@ -119,13 +150,14 @@ class Scene:
     def problem(
         self,
         rule: Rule,
-        noise: Noise,
+        noise: SelectionNoise,
         picks: int | None = None,
         columns_ahead: int | None = None,
     ) -> Problem:
         """The problem that a rule poses here."""
         noise_of_targets = getattr(rule, "target_noise_variance", None)  # of rules about y_A
         seen = noise_of_targets(noise.scalar) if noise_of_targets is not None else 0.0
+        kept = self.plan.kept
         return Problem(
             kernel=self.kernel,
             rows=self.rows,
@@ -138,17 +170,18 @@ class Scene:
             picks=picks,
             columns_ahead=columns_ahead,
             prior_variance=self.cut(self.known.prior_variance),
-            place=self.place,
-            memory=self.place.least(self.plan.kept),
+            memory=kept if self.shard is None else self.shard.least(kept),
+            shard=self.shard,
         )
 
-    def _observations(self, noise: Noise) -> tuple[Observation, ...]:
+    def _observations(self, noise: SelectionNoise) -> tuple[Observation, ...]:
         indices, outside = self.observed.indices, self.observed.features
 
         def here(own: Tensor) -> tuple[Tensor, ...]:
             return self.pool.rows(own), noise.of_pool[own.to(noise.of_pool.device)]
 
-        points, variances = self.pool_place.collect(indices, here)
+        shard = self.pool_shard
+        points, variances = here(indices) if shard is None else shard.collect(indices, here)
         inside = [Observation(points[i : i + 1], v) for i, v in enumerate(variances.tolist())]
         if outside is None:
             return tuple(inside)
@@ -157,30 +190,73 @@ class Scene:
         return (*inside, *(Observation(row, noise.scalar) for row in rows))
 
 
-def resolve_noise(scene: Scene, ratio: float | None, noise_std: float | Tensor | None) -> Noise:
+def check_noise(
+    noise_ratio: Any, noise_std: Any, data: SelectionData
+) -> tuple[float | None, float | Tensor | None]:
+    """Either (ratio, None) or (None, standard deviation: a float or a vector)."""
+    if noise_ratio is not None and noise_std is not None:
+        raise ValueError(
+            "give noise_ratio (noise variance / mean prior variance) or noise_std (in the unit of "
+            "y), not both."
+        )
+    if noise_std is None:
+        ratio = DEFAULT_NOISE_RATIO if noise_ratio is None else noise_ratio
+        return check_positive(ratio, "noise_ratio"), None
+    if np.ndim(noise_std) == 0:
+        number = check_positive(noise_std, "noise_std")
+        check_squares(torch.tensor([number], dtype=torch.float64))
+        return None, number
+    vector = check_vector(noise_std, "noise_std", len(data.pool), "pool row")
+    check_all_positive(vector, "noise_std")
+    check_squares(vector)
+    if data.observed.features is not None:
+        raise ValueError(
+            "observed points outside the pool take the scalar noise; noise_std is per pool "
+            "row here. Give one noise_std, or put the points into the pool."
+        )
+    return None, vector
+
+
+def check_squares(noise_std: Float[Tensor, " c"]) -> None:
+    """The variances must be numbers that float64 can hold."""
+    squares = noise_std.square()
+    bad = noise_std[(squares == 0) | (squares == torch.inf)]
+    if len(bad):
+        raise ValueError(
+            f"noise_std must have a variance that float64 can hold; got {float(bad[0]):g}, whose "
+            f"square is 0 or infinite. Measure y in another unit."
+        )
+
+
+def resolve_noise(
+    data: SelectionData, ratio: float | None, noise_std: float | Tensor | None
+) -> SelectionNoise:
     """The noise variance of every row; a ratio is relative to the candidates' mean variance."""
-    prior = mean_prior_variance(scene)
-    n, device = len(scene.pool), scene.pool.device
+    prior = mean_prior_variance(data)
+    n, device = len(data.pool), data.pool.device
     if isinstance(noise_std, Tensor):
         of_pool = noise_std.to(device).square()
-        of_rows = scene.cut(of_pool)
-        return Noise(of_pool, of_rows, None, _ratio(scene.place.mean(of_rows), prior))
+        of_rows = data.cut(of_pool)
+        mean = mean_of(of_rows, data.shard)
+        return SelectionNoise(of_pool, of_rows, None, _ratio(mean, prior))
     if noise_std is not None:
         scalar = noise_std**2
     else:
         assert ratio is not None
         scalar = ratio * (prior if prior > 0 else 1.0)  # nothing to learn: any noise will do
     value = torch.tensor(scalar, dtype=torch.float64, device=device)
-    return Noise(value.expand(n), value.expand(len(scene.rows)), scalar, _ratio(scalar, prior))
+    return SelectionNoise(
+        value.expand(n), value.expand(len(data.rows)), scalar, _ratio(scalar, prior)
+    )
 
 
-def mean_prior_variance(scene: Scene) -> float:
-    variance = scene.cut(scene.known.prior_variance)
-    with scene.place.exchange.together():
-        check_variance(scene.kernel, variance, "pool")
-        if scene.targets is not None:
-            check_variance(scene.kernel, scene.kernel.diagonal(scene.targets), "targets")
-    return scene.place.mean(variance)
+def mean_prior_variance(data: SelectionData) -> float:
+    variance = data.cut(data.known.prior_variance)
+    with nullcontext() if data.shard is None else data.shard.group.together():
+        check_variance(data.kernel, variance, "pool")
+        if data.targets is not None:
+            check_variance(data.kernel, data.kernel.diagonal(data.targets), "targets")
+    return mean_of(variance, data.shard)
 
 
 def check_variance(kernel: Kernel, variance: Float[Tensor, " b"], name: str) -> None:
@@ -198,6 +274,11 @@ def evenly_spaced(count: int) -> Int[Tensor, " s"]:
     """A few rows of so many, from which the effective rank is estimated."""
     few = min(count, EFFECTIVE_RANK_ROWS)
     return torch.linspace(0, count - 1, few, dtype=torch.float64).round().long()
+
+
+def mean_of(values: Float[Tensor, " c"], shard: Shard | None) -> float:
+    """The mean over the rows of all processes."""
+    return float(values.sum()) / len(values) if shard is None else shard.mean(values)
 
 
 def _ratio(noise: float, prior: float) -> float:
