@@ -54,7 +54,7 @@ PRECISION_STEPS = 60
 
 @dataclass(frozen=True, eq=False)
 class LaplacePosterior:
-    """The final layer's weights given the data; made by ``fit_laplace``."""
+    """The final layer's weights given the data, as ``fit_laplace`` finds them."""
 
     curvature: Curvature
     weights: Float[Tensor, "c d"]  # W*, with the bias as the last column
@@ -71,14 +71,14 @@ class LaplacePosterior:
         return self.log_likelihood - tau * squared_length / 2 - determinant / 2
 
     def covariance(self) -> Float[Tensor, "cd cd"]:
-        """Of all weights, output by output; for small layers."""
+        """The covariance of all weights, output by output; for small layers."""
         return self.curvature.covariance(self.prior_precision)
 
     def kernel(self, embedding: Embedding) -> Kernel:
-        """Compares the points of ``LossGradients``, ``LastLayer`` or ``OutputGradients()``.
+        """What compares the points of ``LossGradients``, ``LastLayer`` or ``OutputGradients()``.
 
-        That of ``LastLayer`` is the covariance of an output, on average over outputs; that of
-        ``OutputGradients()``, whose points are longer by sqrt(c), is the sum over outputs.
+        For ``LastLayer`` it is the covariance of an output, on average over outputs. For
+        ``OutputGradients()``, whose points are longer by sqrt(c), it is the sum over outputs.
         """
         curvature, tau = self.curvature, self.prior_precision
         check_weighable(embedding, is_factored=isinstance(curvature, Factored))
@@ -91,7 +91,7 @@ class LaplacePosterior:
         return Linear(block[:-1, :-1] if without_bias else block)
 
     def weigh(self, embedded: Embedded, embedding: Embedding) -> Embedded:
-        """Points with this kernel in the place of theirs; turned, where that saves work."""
+        """The points with this kernel instead of theirs, rotated where that saves work."""
         points, curvature = embedded.points, self.curvature
         is_product = isinstance(embedding, LossGradients) and not embedding.materialize
         if is_product and isinstance(curvature, Factored) and isinstance(points, Tensor):
@@ -102,7 +102,7 @@ class LaplacePosterior:
     def predictive_variance(
         self, model: nn.Module, data: Any, *, batch_size: int = 256
     ) -> Float[Tensor, "n c"]:
-        """Variance of every output for every input, without the noise of observations."""
+        """The variance of every output for every input, without the noise of observations."""
         found: list[Tensor] = []
 
         def keep(head: Head, start: int) -> None:
@@ -127,16 +127,16 @@ def fit_laplace(
     """The weights of the final layer given what the network was trained on.
 
     Args:
-        model: trained on the data; it is left in the mode that it was found in.
+        model: a network that is trained on the data; its mode stays as it is.
         data: inputs, or a dataset that yields labels as well.
-        labels: class numbers (n,), or values (n, c) where ``noise_std`` is given; None: the
-            data's own.
-        structure: of the curvature: "kronecker", "diagonal", or "full" for small layers.
-        prior_precision: 1 / variance of a weight before the data; None: that of largest
+        labels: class numbers (n,), or values (n, c) if ``noise_std`` is given; None: the data's
+            own.
+        structure: that of the curvature: "kronecker", "diagonal", or "full" for small layers.
+        prior_precision: 1 / variance of a weight before the data; None: the one of largest
             marginal likelihood at the network's weights.
-        noise_std: of values around the outputs, for regression; None: classes, by softmax.
+        noise_std: that of values around the outputs, for regression; None: classes, by softmax.
         layer: the final layer's name; None: the ``nn.Linear`` that makes the outputs.
-        batch_size: inputs in one call of the model.
+        batch_size: how many inputs go into one call of the model.
     """
     inputs = Inputs.of(data, "data")
     check_structure(structure, prior_precision)
@@ -172,7 +172,7 @@ def walk(
     batch_size: int,
     visit: Callable[[Head, int], None],
 ) -> None:
-    """Calls ``visit`` with every batch at the final layer, and the position of its first input."""
+    """Call ``visit`` with every batch at the final layer, and the position of its first input."""
     start = 0
     with evaluating(model), torch.no_grad(), at_the_head(model, layer) as run:
         for number, batch in enumerate(inputs.batches(batch_size, device_of(model))):
@@ -183,7 +183,7 @@ def walk(
 
 
 def check_finite(head: Head, inputs: Inputs, number: int, start: int) -> None:
-    """Features and outputs of a batch, or an error that names its rows."""
+    """The features and outputs of a batch are finite; the error names its rows."""
     is_finite = [torch.isfinite(values).all(dim=1) for values in (head.features, head.outputs)]
     is_wrong = ~(is_finite[0] & is_finite[1])
     if bool(is_wrong.any()):
@@ -195,7 +195,7 @@ def check_finite(head: Head, inputs: Inputs, number: int, start: int) -> None:
 
 
 def check_weighable(embedding: Embedding, *, is_factored: bool) -> None:
-    """A covariance of the final layer's weights, factored or full, weighs these points."""
+    """The points are those that a covariance of the final layer's weights can weigh."""
     if isinstance(embedding, LossGradients):
         if is_factored or embedding.materialize:
             return
@@ -220,7 +220,7 @@ def check_structure(structure: str, prior_precision: float | None) -> None:
 
 
 def best_precision(values: Float[Tensor, "c d"], squared_length: float) -> float:
-    """Of largest evidence: the range is halved by the sign of the slope."""
+    """The precision of largest evidence. The sign of the slope halves the range."""
     if squared_length == 0:
         raise ValueError(
             "the final layer's weights are all 0, for which no prior precision is best. Train "
@@ -246,10 +246,7 @@ class LatentCovariance(Protocol):
     def fit(
         self, model: nn.Module, data: Inputs, labels: Any, embedding: Embedding, *, batch_size: int
     ) -> Weigh:
-        """What gives points of this embedding their kernel; ``data`` may be empty.
-
-        ``batch_size``: inputs in one call of the model.
-        """
+        """The function that gives points of this embedding their kernel; ``data`` may be empty."""
 
 
 @dataclass(frozen=True)
@@ -257,12 +254,12 @@ class LaplaceCovariance:
     """The covariance of the final layer's weights given what the network was trained on.
 
     Args:
-        structure: of the curvature: "kronecker", "diagonal" or "full".
-        prior_precision: None: that of largest marginal likelihood.
+        structure: that of the curvature: "kronecker", "diagonal" or "full".
+        prior_precision: None: the one of largest marginal likelihood.
 
-    Before anything was observed it is the prior's: the identity over the precision, of 1 if none
-    is given. It weighs the points of ``LossGradients`` (those with ``materialize=True`` if it is
-    full), ``LastLayer`` and ``OutputGradients("last")``, of the network's final layer.
+    Before anything was observed it is the prior's: the identity over the precision, which is 1 if
+    none is given. It weighs the points of ``LossGradients`` (with ``materialize=True`` if it is
+    full), of ``LastLayer`` and of ``OutputGradients("last")``.
     """
 
     structure: str = "kronecker"
@@ -295,11 +292,11 @@ class LaplaceCovariance:
         return lambda embedded: posterior.weigh(embedded, embedding)
 
     def check_embedding(self, embedding: Embedding) -> None:
-        """Its points are those that such a covariance weighs."""
+        """The points of the embedding can be weighed."""
         check_weighable(embedding, is_factored=self.structure != "full")
 
     def check_network(self, model: nn.Module, inputs: Inputs, embedding: Embedding) -> None:
-        """It can be fitted to this network later on: one of the inputs shows its final layer."""
+        """It can be fitted to this network later on; one of the inputs shows the final layer."""
         first = inputs.batch(np.arange(1), device_of(model))
         with evaluating(model), torch.no_grad(), at_the_head(model, layer_of(embedding)) as run:
             weights = run(first).weights
@@ -308,12 +305,12 @@ class LaplaceCovariance:
 
 
 def layer_of(embedding: Embedding) -> str | None:
-    """The name of the final layer, if the embedding says one."""
+    """The name of the final layer, if the embedding has one."""
     return getattr(embedding, "layer", None)
 
 
 def scaled(embedded: Embedded, precision: float | None) -> Embedded:
-    """Points whose weights have independent priors."""
+    """The points if their weights have independent priors of this precision."""
     if precision is None:
         return embedded
     kernel = Linear() if embedded.kernel is None else embedded.kernel
@@ -322,7 +319,7 @@ def scaled(embedded: Embedded, precision: float | None) -> Embedded:
 
 @dataclass(frozen=True)
 class Weighted:
-    """Points of another embedding, compared with a covariance of their weights.
+    """Points of another embedding, compared by a covariance of their weights.
 
     Args:
         embedding: one whose points are compared by inner products.

@@ -1,4 +1,4 @@
-"""ActiveFineTuner: choose, label, train, and again."""
+"""ActiveFineTuner: choose inputs, ask for their labels, train, and repeat."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -51,16 +51,16 @@ TRAIN_ON = ("all", "chosen", "new")
 class ActiveFineTuner:
     """Chooses round by round what to train a network on, so that it predicts the targets well.
 
-    A round of Hübotter et al. 2024, Alg. 1: draw candidates from the pool and some of the targets,
-    embed both with the current network, choose a batch, each pick as if those before it had been
-    observed; reveal its labels; train; and again.
+    A round is that of Hübotter et al. 2024, Alg. 1. It draws candidates from the pool and some of
+    the targets, embeds both with the current network, and chooses a batch, each pick as if those
+    before it had been observed. Then it asks for the labels of the batch, and trains.
 
-    What a round draws depends on nothing but the seed and its number. While the trainer runs,
-    torch's generators are seeded likewise and put back afterwards, so that a loop is repeatable if
-    the trainer takes its randomness from them. What fails costs no labels: the next ``step`` goes
-    on in the same round. A trainer that failed is called again, and starts from the weights that
-    it left; where the evaluation failed, or what the trainer returned is no metrics, the next
-    ``step`` only evaluates.
+    What a round draws depends on the seed and its number alone. While the trainer runs, torch's
+    generators are seeded in the same way and put back afterwards, so a loop is repeatable if the
+    trainer takes its randomness from them. A failure costs no labels: the next ``step`` goes on in
+    the same round. A trainer that failed is called again, and starts from the weights that it
+    left. If the evaluation failed, or the trainer did not return metrics, the next ``step`` only
+    evaluates.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class ActiveFineTuner:
         Args:
             model: any module; it is trained in place, and stays on its device.
             pool: inputs to choose from: a tensor or array with a row per input, or a dataset.
-            train: ``train(model, inputs, labels, round)`` trains the model in place on all that
-                was labelled so far, and may return metrics for the history. ``inputs`` is a
+            train: ``train(model, inputs, labels, round)`` trains the model in place on everything
+                labelled so far, and may return metrics for the history. ``inputs`` is a
                 tensor on the model's device if the pool is a tensor, else a dataset of inputs;
                 ``labels`` are class numbers on the model's device; ``round`` counts from 1.
             targets: inputs to predict well, without labels (those of a dataset are not read); or
@@ -102,22 +102,22 @@ class ActiveFineTuner:
                 ``observed=True`` where ``observed`` names rows: the choice is then conditioned on
                 them, and on what earlier rounds trained on.
             batch: picks per round; the last round of a pool takes what is left.
-            candidates: how many rows each round looks at, drawn anew, at least ``batch``; None for
-                the whole pool; or an object with ``draw(rows, generator)``. What was labelled is
-                never drawn again.
-            targets_per_round: how many targets each round looks at, drawn anew; None for all.
+            candidates: how many rows each round chooses from, at least ``batch``, drawn anew; None
+                for the whole pool; or an object with ``draw(rows, generator)``. What was labelled
+                is never drawn again.
+            targets_per_round: how many targets each round has, drawn anew; None for all.
             observed: rows of the pool that the network was trained on before, such as the source
                 domain. Their labels are known, they are never picked, and strategies that
                 condition on what was observed start from them.
             task: class numbers that count. Picks and observed rows of other classes are not
                 trained on, and picks of them cost a label all the same. None counts all.
-            train_on: "all" that is labelled, "chosen" leaves out ``observed``, "new" is what this
+            train_on: "all" that is labelled; "chosen" leaves out ``observed``; "new" is what this
                 round chose. Where there is nothing, the trainer is not called.
-            evaluate: ``evaluate(model)`` returns metrics after each round; in eval mode, without
-                gradients.
-            batch_size: inputs in one call of the model, when embedding.
+            evaluate: ``evaluate(model)`` returns metrics after each round. The model is in eval
+                mode, without gradients.
+            batch_size: how many inputs go into one call of the model, for embeddings.
             collate: makes a batch of a list of the dataset's inputs.
-            seed: of all draws.
+            seed: determines all draws.
             progress: a line on stderr during ``run``; None shows it on a terminal.
         """
         self._model, self._devices = model, devices_of(model)
@@ -149,7 +149,7 @@ class ActiveFineTuner:
     # ---- the loop
 
     def step(self) -> FineTuningRound:
-        """One round: choose, label, train, evaluate."""
+        """Take one round: choose, ask for labels, train, evaluate."""
         self._check_devices("before")
         if self._bought is None:
             self._bought = self._buy()
@@ -161,7 +161,7 @@ class ActiveFineTuner:
         return done
 
     def run(self, rounds: int) -> FineTuningHistory:
-        """So many rounds more; the history of all."""
+        """Take so many rounds more, and return the history of all."""
         count = check_whole(rounds, "rounds")
         left = len(self.open_rows)
         if (count - 1) * self._batch >= left:
@@ -183,7 +183,7 @@ class ActiveFineTuner:
 
     @property
     def history(self) -> FineTuningHistory:
-        """Of all rounds so far; a value, which later rounds do not change."""
+        """All rounds so far, as a value that later rounds do not change."""
         return self._history
 
     @property
@@ -204,10 +204,10 @@ class ActiveFineTuner:
     def state_dict(self, *, model: bool = False) -> dict[str, Any]:
         """Picks, labels and history, as plain values that torch.save and JSON can hold.
 
-        No generator is in it, since each round's draws follow from the seed. With ``model`` also
-        the network's state, and that of the trainer if it is an object with a ``state_dict``
-        (say, of its optimiser); without it, save these yourself. It is a copy, which later rounds
-        do not change.
+        No generator is in it, since each round's draws follow from the seed. With ``model`` it
+        also has the state of the network, and that of the trainer if it is an object with a
+        ``state_dict`` (such as its optimiser's); else save these yourself. It is a copy, which
+        later rounds do not change.
         """
         state = {
             **self._identity(),
@@ -221,7 +221,7 @@ class ActiveFineTuner:
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where the loop with this state stood; made with the same arguments."""
+        """Go on where the loop with this state stood. Its arguments must have been the same."""
         check_same(state, self._identity(), "loop")
         history, bought = read_saved(
             state,
@@ -270,7 +270,7 @@ class ActiveFineTuner:
         return rows[kept], labels[kept]
 
     def _trained(self, bought: Bought) -> Bought:
-        """The same after training, which must not be done twice, whatever the trainer returned."""
+        """The picks after training. It must not be done twice, whatever the trainer returned."""
         watch = Stopwatch(device_of(self._model))
         with watch.measure("training"):
             returned = self._train_on_what_is_known(bought)
@@ -297,7 +297,7 @@ class ActiveFineTuner:
         return run_trainer(self._train, self._model, inputs, labels, number, seed=seed)
 
     def _evaluated(self, bought: Bought) -> FineTuningRound:
-        """The round as it ends."""
+        """The round at its end."""
         number, metrics = len(self._history) + 1, dict(bought.metrics or {})
         watch = Stopwatch(device_of(self._model))
         if self._evaluate is not None:

@@ -26,11 +26,11 @@ from tellmost.rules import KMeansPlusPlus
 from tellmost.shapes import Bool, Float, Int
 
 KMEANS_STEPS = 50
-"""Lloyd's steps at most: a thousand points settled after 1 to 25, sooner the more clusters they
-had, and what changes last is the cluster of a few points between two."""
+"""How many steps k-means takes at most: a thousand points settled after 1 to 25, and what changes
+last is the cluster of a few points between two."""
 
 SMALL_CLUSTER = 5
-"""Clusters of so many points or fewer are outliers to Hacohen et al., and come last."""
+"""Hacohen et al. take clusters of so many points or fewer for outliers; here they come last."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class ProbCover:
     .. math:: |B_\delta(x) \setminus \bigcup_{s \in D} B_\delta(s)|, \qquad
         B_\delta(x) = \{z : |x - z| < \delta\}
 
-    Yehuda et al. 2022, at unit length; D holds what was labelled and the batch so far. The radius
-    is the largest for which a share ``purity`` of the balls have a single label, where labels are
-    the clusters of k-means, as many as the model has outputs or ``clusters``:
+    Yehuda et al. 2022, for points at unit length; D holds what was labelled and the batch so far.
+    The radius is the largest for which a share ``purity`` of the balls have a single label. The
+    labels are the clusters of k-means, as many as the model has outputs, or ``clusters``:
 
     .. math:: \delta^* = \max\{\delta : P(B_\delta(x) \text{ is pure}) \ge \alpha\}
 
-    A ball is pure up to the nearest point of another cluster, so this is a quantile of these
-    distances, and nothing is searched for. Equal counts go to the lowest position; once all
-    candidates are covered all counts are 0. Keeps a byte for each pair of candidates.
+    A ball is pure up to the nearest point of another cluster, so the radius is a quantile of these
+    distances, and needs no search. Equal counts go to the lowest position; once all candidates are
+    covered, all counts are 0. Memory is a byte for each pair of candidates.
     """
 
     embedding: Embedding = field(default_factory=LastLayer)
@@ -86,18 +86,18 @@ class ProbCover:
 
 
 def pure_radius(points: Float[Tensor, "n d"], labels: Int[Tensor, " n"], purity: float) -> float:
-    """The largest at which this share of the balls holds one label; infinite if all are alike."""
+    """The largest radius at which this share of the balls holds one label; it may be infinite."""
     to_others = points.new_empty(len(points))
     for start, stop, apart in rows_of_distances(points, points):
         is_alike = labels[start:stop, None] == labels
         to_others[start:stop] = apart.masked_fill_(is_alike, torch.inf).amin(dim=1)
     shares = torch.arange(1, len(points) + 1).to(points) / len(points)
-    radii = to_others.sort(descending=True).values  # so large may it be for these shares
+    radii = to_others.sort(descending=True).values  # the largest for each of these shares
     return float(radii[shares >= purity][0])
 
 
 def find_balls(points: Float[Tensor, "n d"], radius: float) -> Bool[Tensor, "n n"]:
-    """Which points lie in the ball of each."""
+    """For each point, which points lie in its ball."""
     n = len(points)
     balls = torch.empty(n, n, dtype=torch.bool, device=points.device)
     for start, stop, apart in rows_of_distances(points, points):
@@ -108,7 +108,7 @@ def find_balls(points: Float[Tensor, "n d"], radius: float) -> Bool[Tensor, "n n
 def cover(
     balls: Bool[Tensor, "n n"], is_covered: Bool[Tensor, " n"], k: int
 ) -> Int[np.ndarray, " k"]:
-    """The greedy cover: each time the ball that holds most of what is not covered yet."""
+    """The greedy cover: each pick is the ball that holds most of what is not covered yet."""
     counts = (balls & ~is_covered).sum(dim=1)
     picks: list[int] = []
     for _ in range(k):
@@ -127,12 +127,12 @@ class TypiClust:
 
     .. math:: \Big(\frac1K \sum_{z \in \mathrm{NN}_K(x)} |x - z|\Big)^{-1}
 
-    Hacohen et al. 2022. Candidates and labelled points together, at unit length, are clustered by
-    k-means into as many clusters as there are labels and picks, ``max_clusters`` at most. Clusters
-    take turns, those with fewest labels first, of these the largest. Each gives its unlabelled
-    point of highest typicality: K = ``neighbors`` others of the cluster count, or half of a small
-    cluster. Clusters of five points or fewer, which the authors leave out, come only when all
-    others are empty, so that k points are always found. (The authors' code averages squared
+    Hacohen et al. 2022. k-means makes clusters of candidates and labelled points together, at unit
+    length: as many as there are labels and picks, ``max_clusters`` at most. The clusters take
+    turns; those with fewest labels come first, and of these the largest. Each gives its unlabelled
+    point of highest typicality, by its K = ``neighbors`` nearest others in the cluster, or half of
+    a small cluster. The authors leave out clusters of five points or fewer; here these come when
+    all others are empty, so that k points are always found. (The authors' code averages squared
     distances; this is the formula of their paper.)
     """
 
@@ -160,7 +160,10 @@ class TypiClust:
 def choose_typical(
     points: Float[Tensor, "n d"], labels: Int[Tensor, " nl"], k: int, most: int
 ) -> Int[np.ndarray, " k"]:
-    """From large clusters, and when these are empty from small ones; labelled points are last."""
+    """Picks from large clusters, and from small ones when these are empty.
+
+    ``labels`` are those of the points and, behind them, of what was labelled.
+    """
     of_points, of_known = labels[: len(points)], labels[len(points) :]
     large, small = rank_clusters(labels, of_known, int(labels.max()) + 1)
     picks = take_turns(points, of_points, large, k, most)
@@ -171,7 +174,7 @@ def choose_typical(
 def rank_clusters(
     labels: Int[Tensor, " n"], of_known: Int[Tensor, " o"], count: int
 ) -> tuple[list[int], list[int]]:
-    """Numbers of the large clusters and of the small ones, by labels within, then by size."""
+    """The numbers of large and of small clusters, by labels within, then by size."""
     sizes = torch.bincount(labels, minlength=count).tolist()
     known = torch.bincount(of_known, minlength=count).tolist()
     order = sorted(range(count), key=lambda c: (known[c], -sizes[c]))
@@ -184,7 +187,7 @@ def rank_clusters(
 def take_turns(
     points: Float[Tensor, "n d"], labels: Int[Tensor, " n"], order: list[int], k: int, most: int
 ) -> list[int]:
-    """The most typical of each cluster in turn, until there are k or all are empty."""
+    """The most typical point of each cluster in turn, until there are k or all are empty."""
     members = [(labels == number).nonzero()[:, 0] for number in order]
     picks: list[int] = []
     while len(picks) < k and any(map(len, members)):
@@ -197,7 +200,7 @@ def take_turns(
 
 
 def mean_distance(points: Float[Tensor, "n d"], neighbors: int) -> Float[Tensor, " n"]:
-    """To the nearest others, one over typicality; 0 where there are none."""
+    """The mean distance to the nearest others, which is one over typicality; 0 without others."""
     if neighbors == 0:
         return points.new_zeros(len(points))
     found = points.new_empty(len(points))
@@ -208,10 +211,10 @@ def mean_distance(points: Float[Tensor, "n d"], neighbors: int) -> Float[Tensor,
 
 
 def cluster(points: Float[Tensor, "n d"], count: int, seed: int) -> Int[Tensor, " n"]:
-    """The number of each point's cluster, below ``count``; of few distinct points some are empty.
+    """The number of each point's cluster, below ``count``; some may be empty.
 
-    Ends where no point changes its cluster, or after KMEANS_STEPS. Sums are products with a
-    matrix of ones, so that they are made in the same order each time on a GPU too.
+    It ends when no point changes its cluster, or after KMEANS_STEPS. Sums are products with a
+    matrix of ones, so that a GPU makes them in the same order each time.
     """
     centers = points[draw_seeds(points, count, seed)]
     labels = nearest(points, centers)
@@ -224,7 +227,7 @@ def cluster(points: Float[Tensor, "n d"], count: int, seed: int) -> Int[Tensor, 
 
 
 def draw_seeds(points: Float[Tensor, "n d"], count: int, seed: int) -> Int[Tensor, " c"]:
-    """Rows to start from, likelier the farther they are from those before."""
+    """Rows to start from. They are likelier the farther they are from those before."""
     rule, lengths = KMeansPlusPlus(seed), points.square().sum(dim=1)
     rows, noise = torch.arange(len(points), device=points.device), torch.ones_like(lengths)
     apart, drawn = torch.full_like(lengths, torch.inf), rows[:0]
@@ -237,27 +240,28 @@ def draw_seeds(points: Float[Tensor, "n d"], count: int, seed: int) -> Int[Tenso
 
 
 def nearest(points: Float[Tensor, "n d"], centers: Float[Tensor, "c d"]) -> Int[Tensor, " n"]:
-    """The number of the nearest centre; the lowest of equals."""
+    """The number of each point's nearest centre; the lowest of equals."""
     return (centers.square().sum(dim=1) - 2.0 * points @ centers.T).argmin(dim=1)
 
 
 def means(
     points: Float[Tensor, "n d"], labels: Int[Tensor, " n"], centers: Float[Tensor, "c d"]
 ) -> Float[Tensor, "c d"]:
-    """Of each cluster's points; an empty cluster's centre stays."""
+    """The mean of each cluster's points; the centre of an empty cluster stays."""
     belongs = one_hot(labels, len(centers)).to(points)
     sizes = belongs.sum(dim=0)[:, None]
     return torch.where(sizes > 0, belongs.T @ points / sizes.clamp(min=1.0), centers)
 
 
-def distances(x: Float[Tensor, "n d"], z: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
-    """Euclidean, exactly 0 between a point and itself."""
-    return squared_distance(x @ z.T, x.square().sum(dim=1), z.square().sum(dim=1)).sqrt()
-
-
 def rows_of_distances(
     x: Float[Tensor, "n d"], z: Float[Tensor, "m d"]
 ) -> Iterator[tuple[int, int, Float[Tensor, "b m"]]]:
-    """(first row, last row + 1, their distances to z), a few rows at a time."""
+    """(first row, last row + 1, their distances to z), a few rows at a time.
+
+    The distance between a point and itself is exactly 0.
+    """
+    of_z = z.square().sum(dim=1)
     for start, stop in spans(len(x), max(numerics.CHUNK_BYTES // (8 * max(len(z), 1)), 1)):
-        yield start, stop, distances(x[start:stop], z)
+        some = x[start:stop]
+        of_some = some.square().sum(dim=1)
+        yield start, stop, squared_distance(some @ z.T, of_some, of_z).sqrt()

@@ -15,9 +15,9 @@ from tellmost.shapes import Int
 
 @dataclass(frozen=True)
 class RandomChoice:
-    """Any candidates, all alike: the baseline that every strategy has to beat.
+    """Candidates drawn at random: the baseline that every strategy has to beat.
 
-    The network is not asked, so nothing is embedded.
+    The network is not used, so nothing is embedded.
     """
 
     name: ClassVar[str] = "random"
@@ -29,16 +29,16 @@ class RandomChoice:
 
 @dataclass(frozen=True)
 class BADGE:
-    r"""Prefer large and different gradients: a draw of k-means++ seeds among them.
+    r"""Prefer large and different gradients: k-means++ seeds are drawn among them.
 
     .. math::
         P(x) \propto \min_{s \in B} |g(x) - g(s)|^2, \qquad
         g(x) = \nabla_{\theta'} \ell(f(x; \theta), \hat y(x))
 
-    Ash et al. 2020: g is the gradient of the cross entropy by the last layer's parameters, had the
-    predicted label :math:`\hat y` been observed; B is the batch so far. The distances come from
-    the product of residuals and of features, so no gradient is ever written out. The first pick
-    is uniform, as in Hübotter et al. 2024, App. "Baselines", and in k-means++.
+    Ash et al. 2020: g is the gradient of the cross entropy in the last layer's parameters if the
+    predicted label :math:`\hat y` is the right one; B is the batch so far. The distances come from
+    products of residuals and of features, so no gradient is ever written out. The first pick is
+    uniform, as in Hübotter et al. 2024, App. "Baselines", and in k-means++.
     """
 
     embedding: Embedding = field(default_factory=LossGradients)
@@ -55,9 +55,10 @@ class CoreSet:
 
     .. math:: \min_{s \in D} d(x, s), \qquad d(x, s)^2 = k(x, x) + k(s, s) - 2\, k(x, s)
 
-    Sener and Savarese 2018, the greedy k-centre choice; MaxDist in Hübotter et al. 2024, App.
-    "Baselines". The rule ``tm.rules.KCenter`` on the network's points: with nothing chosen the
-    first pick is the longest one. What was labelled before counts inside the task and outside.
+    Sener and Savarese 2018, the greedy k-centre choice; it is MaxDist in Hübotter et al. 2024,
+    App. "Baselines". It is the rule ``tm.rules.KCenter`` on the network's points: where nothing
+    was chosen, the first pick is the longest point. What was labelled before counts inside the
+    task and outside.
     """
 
     embedding: Embedding = field(default_factory=LastLayer)
@@ -78,9 +79,9 @@ class BAIT:
 
     Ash et al. 2021 in the form of Holzmüller et al. 2023 and of Hübotter et al. 2024, App.
     "Baselines": undirected VTL. For squared losses the Fisher information of the last layer is
-    :math:`\phi \phi^\top`, and this is BAIT's objective, the trace of the candidates' information
-    against the inverse of what is chosen, in forward steps. The original has a matrix per class in
-    its place for classifiers, chooses twice as many, and drops half of them again.
+    :math:`\phi \phi^\top`. Then this is BAIT's objective in forward steps: the trace of the
+    candidates' information against the inverse of what is chosen. For classifiers the original has
+    a matrix per class instead, chooses twice as many, and drops half of them again.
     """
 
     embedding: Embedding = field(default_factory=LastLayer)

@@ -11,7 +11,7 @@ from tellmost.shapes import Float, Int
 
 
 def check_count(inputs: RoundInputs, k: int) -> None:
-    """k candidates can be chosen."""
+    """k is a number of candidates that can be chosen."""
     n = len(inputs.candidates)
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= n:
         raise ValueError(
@@ -21,12 +21,12 @@ def check_count(inputs: RoundInputs, k: int) -> None:
 
 
 def read_logits(inputs: RoundInputs, part: Part, name: str) -> Float[Tensor, "n c"]:
-    """The outputs of a classifier, for a baseline of this name."""
+    """The outputs of a classifier; ``name`` is the baseline, for errors."""
     logits = torch.as_tensor(inputs.embed(part, Outputs()).points).to(torch.float64)
     if logits.shape[1] < 2:
         raise ValueError(
             f"{name} needs a classifier with an output for each of two classes or more; the model "
-            f"has {logits.shape[1]}. Of one output z make two, 0 and z."
+            f"has {logits.shape[1]}. Make two outputs, 0 and z, of one output z."
         )
     return logits
 
@@ -51,5 +51,5 @@ def read_directions(
 
 
 def find_largest(scores: Float[Tensor, " n"], k: int) -> Int[np.ndarray, " k"]:
-    """Positions of the k largest scores, the best first; the lowest position of equals."""
+    """The positions of the k largest scores, the best first. Of equals the lowest is first."""
     return scores.sort(descending=True, stable=True).indices[:k].cpu().numpy()

@@ -78,9 +78,9 @@ class InformationDensity:
 
     .. math:: H(p(x)) \cdot \angle(x, A)^\beta
 
-    Settles and Craven 2008, where the similarity is to the whole pool; to the targets as in
-    Hübotter et al. 2024, App. "Baselines", with :math:`\beta = 1` there. A negative similarity
-    keeps its sign, whatever the power, so that what is opposite to the targets comes last.
+    Settles and Craven 2008, where the similarity is to the whole pool. Here it is to the targets,
+    as in Hübotter et al. 2024, App. "Baselines", which has :math:`\beta = 1`. A negative
+    similarity keeps its sign, whatever the power, so what is opposite to the targets comes last.
     """
 
     beta: float = 1.0
@@ -102,7 +102,7 @@ class InformationDensity:
 
 
 def mean_cosine(inputs: RoundInputs, embedding: Embedding) -> Float[Tensor, " n"]:
-    """Of each candidate with the targets; 0 with a point at the origin."""
+    """The mean cosine of each candidate with the targets; 0 with a point at the origin."""
     candidates, targets = (inputs.embed(part, embedding) for part in ("candidates", "targets"))
     x, a = (torch.as_tensor(one.points).to(torch.float64) for one in (candidates, targets))
     kernel = Linear() if candidates.kernel is None else candidates.kernel
@@ -111,7 +111,7 @@ def mean_cosine(inputs: RoundInputs, embedding: Embedding) -> Float[Tensor, " n"
 
 
 def entropy(logits: Float[Tensor, "*n c"]) -> Float[Tensor, "*n"]:
-    """Of each prediction, in nats."""
+    """The entropy of each prediction, in nats."""
     return torch.special.entr(logits.softmax(dim=-1)).sum(dim=-1)
 
 
@@ -125,5 +125,5 @@ def lack_of_confidence(logits: Float[Tensor, "n c"]) -> Float[Tensor, " n"]:
 
 
 def sorted_probabilities(logits: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
-    """The likeliest class first."""
+    """The class probabilities, the likeliest first."""
     return logits.softmax(dim=1).sort(dim=1, descending=True).values
