@@ -330,7 +330,7 @@ class ActiveLearner:
         if self._aimed_at == len(self._told) or (self._is_fixed and self._aimed_at >= 0):
             return
         if self._targets is not None:
-            self._belief.tracker = self._aimed_at_targets(self._tracker, self._known())
+            self._aim_tracker(self._tracker, self._known())
             self._aimed = self._tracker.problem.targets
             check_placement(self._rule, self._tracker.problem)
         self._aimed_at = len(self._told)
@@ -399,7 +399,7 @@ class ActiveLearner:
                 return None
             if count and isinstance(self._targets, Sampled):
                 later = self._seed_after(len(self._told) + count)
-                tracker = self._aimed_at_targets(tracker, replace(self._known(), seed=later))
+                self._aim_tracker(tracker, replace(self._known(), seed=later))
                 chooser = self._chooser(tracker, chooser.eligibility)
             tracker.observe(self._next(chooser))
         return None
@@ -419,11 +419,11 @@ class ActiveLearner:
             return float(tracker.targets.known.variance.mean())
         return float(tracker.posterior.variance(reported).mean())
 
-    def _aimed_at_targets(self, tracker: FunctionTracker, known: Known) -> FunctionTracker:
-        """The tracker with the targets that are chosen given what is known."""
+    def _aim_tracker(self, tracker: FunctionTracker, known: Known) -> None:
+        """Aim the tracker at the targets that are chosen given what is known."""
         assert self._targets is not None
         targets = points_of(self._targets.choose(known), self._points, self._gp.kernel)
-        return tracker.with_targets(targets, self._rule.needs | {"variance"})
+        tracker.aim_at(targets, self._rule.needs | {"variance"})
 
     def _floor_of(self, points: Points, rows: Tensor) -> float:
         """Computed anew when targets, candidates, or observations elsewhere change."""

@@ -40,70 +40,60 @@ WIDE = FROM_COVARIANCE | {"correlation"}
 
 
 class FunctionTracker:
-    """Posterior of the function, and the running values that the rule needs, for all rows."""
+    """The posterior of the function, and the running values that the rule needs, for all rows."""
 
     form = "function space"
 
-    def __init__(self, problem: Problem, earlier: "FunctionTracker | None" = None) -> None:
-        """From the problem's observations, or from all of an earlier tracker of the same rows.
-
-        An earlier one is not to be used any more: what it kept for all rows is taken over.
-        """
+    def __init__(self, problem: Problem) -> None:
         self.passes = 0
-        self._problem = problem
+        self.problem = problem
+        self.posterior = self._given_observed(FunctionPosterior(problem.kernel, problem.device))
         self._rows = problem.rows
         self._row_numbers = problem.row_numbers()
-        self._at_hand = RowsAtHand(problem)
-        self._step: int = 0 if earlier is None else earlier._step
-        self._earlier = earlier
+        self._step = 0
         self._pending: list[tuple[int, Tensor, float]] = []
         self._prior_columns: dict[int, Tensor] = {}  # of rows that may be observed soon
-        self._posterior = self._start()
-        self._given_targets = self._see_targets()
-        self.targets = TargetSummary(problem, self._variance_of_targets())
-        self._whitened_targets = self._set_up_targets()
-        self._running = self._set_up_running()
-        self._chosen: Chosen = Chosen(problem) if earlier is None else earlier._chosen
+        self._running: dict[str, RunningRows] = {}
+        self._chosen = Chosen(problem)
         self._near = self._set_up_nearness()
-        self._fixed = fixed_fields_of_all(problem)
-        self.passes += bool(problem.needs & NEAR_TARGETS)
-        self._covariance: Tensor | None = None
-        self._covariance = self._keep_covariance()
         self._among = self._keep_all_pairs()
-        self.width = 1  # beside an update of all pairs a pass over the rows is little
-        if self._among is None:
-            self.width = columns_ahead(problem, 1, self._covariance)
-        self._earlier = None
+        given_targets = None
+        if problem.sees_targets:  # the targets come first, so that no observation is lost on them
+            given_targets = FunctionPosterior(problem.kernel, problem.device)
+            given_targets.see_targets(problem.known_targets, problem.target_noise_variance)
+            self._given_observed(given_targets)
+        self._set_targets(given_targets)
 
-    def with_targets(self, targets: Points, needs: frozenset[str]) -> "FunctionTracker":
-        """One that knows the same of all rows and is about other targets; this one is used up."""
+    def aim_at(self, targets: Points, needs: frozenset[str]) -> None:
+        """Be about other targets from now on; what is known of the rows stays."""
         m = len(targets)
         weights = torch.full((m,), 1.0 / m, dtype=torch.float64, device=self.device)
-        problem = replace(self._problem, targets=targets, target_weights=weights, needs=needs)
-        return FunctionTracker(problem, earlier=self)
+        problem = replace(self.problem, targets=targets, target_weights=weights, needs=needs)
+        given_targets = None
+        if problem.sees_targets:
+            given_targets = self.posterior.copy()
+            given_targets.see_targets(targets, problem.target_noise_variance)
+        self.problem = problem
+        self._set_targets(given_targets)
 
     def fork(self) -> "FunctionTracker":
-        """An independent one, to try observations on."""
-        shared = (self._problem, self._rows, self._problem.kernel)
+        """An independent tracker, to try observations on."""
+        problem = self.problem
+        shared = (problem, self._rows, problem.kernel, problem.prior_variance)
         return deepcopy(self, {id(part): part for part in shared})
 
     @property
-    def problem(self) -> Problem:
-        return self._problem
+    def device(self) -> torch.device:
+        return self.problem.device
 
     @property
     def kernel(self) -> Kernel:
-        return self._problem.kernel
+        return self.problem.kernel
 
     @property
     def points(self) -> Points:
         """All rows."""
         return self._rows.whole()
-
-    @property
-    def posterior(self) -> FunctionPosterior:
-        """Of f anywhere, given what was observed."""
-        return self._posterior
 
     @property
     def whitened_rows(self) -> Float[Tensor, "t n"]:
@@ -116,46 +106,30 @@ class FunctionTracker:
 
     # ---- what the loop asks
 
-    @property
-    def device(self) -> torch.device:
-        return self._problem.device
-
     def states(self) -> Iterator[tuple[int, int, State]]:
         """The state of all rows from the running values, in as few pieces as memory allows."""
         self._catch_up()
-        self.passes += self._problem.reads_rows(WIDE, self._kept)
-        for start, stop, block in self._problem.pieces(WIDE, self._kept):
+        self.passes += self.problem.reads_rows(WIDE, self._kept)
+        for start, stop, block in self.problem.pieces(WIDE, self._kept):
             yield start, stop, self._running_state(slice(start, stop), block)
 
     def state(self, rows: Int[Tensor, " b"]) -> State:
         """The state of some rows, current even where the running values are not."""
         if not self._pending and self._reads_columns:
-            reads_rows = self._problem.reads_rows(WIDE, self._kept)
+            reads_rows = self.problem.reads_rows(WIDE, self._kept)
             return self._running_state(rows, self._rows.rows(rows) if reads_rows else None)
         points = self._rows.rows(rows)
         fields = self._fresh_fields(points) | self._fixed_of(rows)
-        return self._state(rows, fields | self._correlations(rows, points))
+        prior = self.problem.prior_variance[rows]
+        return self._state(rows, fields | self._correlations(points, prior))
 
     def state_at(self, points: Points, noise_variance: Float[Tensor, " b"]) -> State:
         """The state of points that need not be rows; differentiable in the points."""
-        prior = self._problem.kernel.diagonal(points)
-        fields = self._fresh_fields(points) | fixed_fields(self._problem, points, prior)
-        fields |= self._correlations_of(points, prior)
+        prior = self.kernel.diagonal(points)
+        fields = self._fresh_fields(points) | fixed_fields(self.problem, points, prior)
+        fields |= self._correlations(points, prior)
         nobody = torch.full((len(points),), -1, device=self.device)
         return State(nobody, self._step, noise_variance, fields, self.targets.state)
-
-    def _fresh_fields(self, points: Points) -> dict[str, Tensor]:
-        """What an observation changes, made of the posteriors themselves."""
-        fields = {}
-        if self._running:
-            fields["variance"] = self._posterior.variance(points)
-        if self._given_targets is not None:
-            fields["variance_given_targets"] = self._given_targets.variance(points)
-        if self._problem.needs & FROM_COVARIANCE:
-            fields |= self._summaries(self._fresh_covariance(points))
-        if self._among is not None:
-            fields[AMONG_CANDIDATES] = self._among.fresh_mean_square(points)
-        return fields | {name: near.fresh(points) for name, near in self._near.items()}
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
         """Condition on an observation of a row; see WeightTracker.observe."""
@@ -179,19 +153,6 @@ class FunctionTracker:
             self._update_rows(point, None, steps, covariance)
         return steps["variance"]
 
-    def _condition(
-        self, point: Points, noise_variance: float
-    ) -> tuple[dict[str, tuple[Tensor, float]], Tensor | None]:
-        """The step of each posterior, and the observation's covariance with the targets."""
-        steps = {
-            name: posterior.observe(point, noise_variance)
-            for name, posterior in self._posteriors().items()
-        }
-        covariance = self._observe_targets(point, *steps["variance"])
-        self._chosen.add(point)
-        self._step += 1
-        return steps, covariance
-
     def is_at_hand(self, row: int) -> bool:
         """Whether observing the row next needs no ``look_ahead`` before it."""
         return row in self._prior_columns or not self._reads_columns
@@ -204,9 +165,9 @@ class FunctionTracker:
         self._prior_columns.clear()
         points = self._at_hand.keep(rows).points
         size = len(rows), len(self._rows)
-        columns = torch.empty(size, dtype=torch.float64, device=self._problem.device)
+        columns = torch.empty(size, dtype=torch.float64, device=self.device)
         for start, stop, block in self._rows.blocks():
-            columns[:, start:stop] = self._problem.kernel.block(block, points).T
+            columns[:, start:stop] = self.kernel.block(block, points).T
         self._prior_columns = dict(zip(rows, columns, strict=True))
 
     def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
@@ -217,29 +178,20 @@ class FunctionTracker:
     def draft(self, rows: Int[Tensor, " b"]) -> Draft:
         """A small dense copy of what is known about some rows, to try observations on."""
         few = self._at_hand.keep(rows.tolist())
-        prior = self._problem.kernel.block(few.points, few.points)
-        *whitened, covariance = self._problem.collect(rows, self._running_values)
+        prior = self.kernel.block(few.points, few.points)
+        *whitened, covariance = self.problem.collect(rows, self._running_values)
         joint = {name: prior - F @ F.T for name, F in zip(self._running, whitened, strict=True)}
-        reads_targets = bool(self._problem.needs & FROM_COVARIANCE)
-        fields = fixed_fields(self._problem, few.points, few.prior_variance)
+        fields = fixed_fields(self.problem, few.points, few.prior_variance)
         fields |= {name: near.fresh(few.points) for name, near in self._near.items()}
-        fields |= self._correlations_of(few.points, few.prior_variance)
+        fields |= self._correlations(few.points, few.prior_variance)
         return Draft(
             state=State(rows, self._step, few.noise_variance, fields, self.targets.state),
-            needs=self._problem.needs,
+            needs=self.problem.needs,
             variance=joint["variance"] if self._running else prior.clone(),
             given_targets=joint.get("variance_given_targets"),
-            covariance=covariance.clone() if reads_targets else None,
+            covariance=covariance.clone() if self._reads_covariance else None,
             prior=prior if self._near else None,
         )
-
-    def _running_values(self, rows: Int[Tensor, " b"]) -> tuple[Tensor, ...]:
-        """Whitened vectors of some rows here, and covariances with the targets if needed."""
-        whitened = [running.whitened.rows[:, rows].T for running in self._running.values()]
-        if not self._problem.needs & FROM_COVARIANCE:
-            return (*whitened, torch.empty(len(rows), 0, dtype=torch.float64, device=self.device))
-        points = None if self._covariance is not None else self._rows.rows(rows)
-        return (*whitened, self._covariance_of(rows, points))
 
     def refresh(self) -> bool:
         return False  # nothing here is a long recursion: covariances are kept, not their squares
@@ -247,80 +199,59 @@ class FunctionTracker:
     def mean_variance(self) -> float:
         """The mean over the rows: the uncertainty where there are no targets."""
         self._catch_up()
-        return self._problem.mean(self._running["variance"].variance)
+        return self.problem.mean(self.variance_of_rows)
 
     # ---- set-up
 
-    def _start(self) -> FunctionPosterior:
-        if self._earlier is not None:
-            return self._earlier._posterior
-        posterior = FunctionPosterior(self._problem.kernel, self._problem.device)
-        self._condition_on_observed(posterior)
-        return posterior
-
-    def _see_targets(self) -> FunctionPosterior | None:
-        """The posterior that saw the targets too: before all observations, or after those made."""
-        if not self._problem.sees_targets:
-            return None
-        posterior = FunctionPosterior(self._problem.kernel, self._problem.device)
-        if self._earlier is not None:
-            posterior = self._earlier._posterior.copy()
-        posterior.see_targets(self._problem.known_targets, self._problem.target_noise_variance)
-        if self._earlier is None:
-            self._condition_on_observed(posterior)
-        return posterior
-
-    def _posteriors(self) -> dict[str, FunctionPosterior]:
-        posteriors = {"variance": self._posterior}
-        if self._given_targets is not None:
-            posteriors["variance_given_targets"] = self._given_targets
-        return posteriors
-
-    def _condition_on_observed(self, posterior: FunctionPosterior) -> None:
-        observed = self._problem.observed
+    def _given_observed(self, posterior: FunctionPosterior) -> FunctionPosterior:
+        """The posterior, conditioned on what was observed before."""
+        observed = self.problem.observed
         if observed:
             noise = [observation.noise_variance for observation in observed]
             posterior.observe_in_turn(
                 torch.cat([observation.point for observation in observed]),
-                torch.tensor(noise, dtype=torch.float64, device=self._problem.device),
+                torch.tensor(noise, dtype=torch.float64, device=self.device),
             )
+        return posterior
 
-    def _variance_of_targets(self) -> Tensor | None:
-        targets = self._problem.targets
-        return None if targets is None else self._posterior.variance(targets)
-
-    def _set_up_targets(self) -> GrowingMatrix:
-        whitened = GrowingMatrix(self._problem.target_count, self._problem.device)
-        if self._problem.targets is not None:
-            whitened.append(self._posterior.whiten(self._problem.known_targets))
-        return whitened
+    def _set_targets(self, given_targets: FunctionPosterior | None) -> None:
+        """Make everything that depends on the targets."""
+        problem, targets = self.problem, self.problem.targets
+        self._given_targets = given_targets
+        variance = None if targets is None else self.posterior.variance(targets)
+        self.targets = TargetSummary(problem, variance)
+        self._whitened_targets = GrowingMatrix(problem.target_count, self.device)
+        if targets is not None:
+            self._whitened_targets.append(self.posterior.whiten(targets))
+        self._running = self._set_up_running()
+        self._fixed = fixed_fields_of_all(problem)
+        self.passes += bool(problem.needs & NEAR_TARGETS)
+        self._covariance: Tensor | None = None
+        self._covariance = self._keep_covariance()
+        self._at_hand = RowsAtHand(problem)
+        self._prior_columns.clear()
+        self.width = 1  # beside an update of all pairs a pass over the rows is little
+        if self._among is None:
+            self.width = columns_ahead(problem, 1, self._covariance)
 
     def _set_up_running(self) -> dict[str, RunningRows]:
-        if not self._problem.conditions_rows:
+        """Variances of all rows; that without the targets is kept where it is there already."""
+        if not self.problem.conditions_rows:
             return {}
         self.passes += 1
-        posteriors = self._posteriors()
-        if self._earlier is None:
-            return {name: RunningRows(self._problem, p) for name, p in posteriors.items()}
-        same = self._earlier._running["variance"]
-        running = {"variance": same}
-        for name in posteriors.keys() - running:
-            running[name] = RunningRows(self._problem, posteriors[name], same.whitened.rows)
+        same = self._running.get("variance")
+        known = None if same is None else same.whitened.rows
+        running = {"variance": same or RunningRows(self.problem, self.posterior)}
+        if self._given_targets is not None:
+            given = RunningRows(self.problem, self._given_targets, known)
+            running["variance_given_targets"] = given
         return running
 
     def _set_up_nearness(self) -> dict[str, RunningNearness]:
-        if self._earlier is not None:
-            return self._earlier._near
-        n, device = len(self._rows), self._problem.device
+        values = self.problem.prior_variance
         near = {
-            name: RunningNearness(
-                name,
-                self._problem,
-                self._chosen,
-                None,
-                torch.empty(n, dtype=torch.float64, device=device),
-            )
-            for name in sorted(self._problem.needs & CHOSEN_FIELDS)
+            name: RunningNearness(name, self.problem, self._chosen, None, torch.empty_like(values))
+            for name in sorted(self.problem.needs & CHOSEN_FIELDS)
         }
         if near and len(self._chosen):
             self.passes += 1
@@ -329,38 +260,55 @@ class FunctionTracker:
                     run.values[start:stop] = run.fresh(block)
         return near
 
-    @property
-    def _reads_columns(self) -> bool:
-        """Whether an observation changes anything that is kept for all rows."""
-        return bool(self._running or self._near)
-
     def _keep_covariance(self) -> Tensor | None:
-        if not self._problem.needs & FROM_COVARIANCE or not self._problem.keeps_covariance:
+        if not self._reads_covariance or not self.problem.keeps_covariance:
             return None
-        covariance = torch.empty(
-            len(self._rows),
-            self._problem.target_count,
-            dtype=torch.float64,
-            device=self._problem.device,
-        )
+        size = len(self._rows), self.problem.target_count
+        covariance = torch.empty(size, dtype=torch.float64, device=self.device)
         for start, stop, block in self._rows.blocks():
             covariance[start:stop] = self._covariance_of(slice(start, stop), block)
         return covariance
 
     def _keep_all_pairs(self) -> CovarianceAmongRows | None:
-        if AMONG_CANDIDATES not in self._problem.needs:
+        if AMONG_CANDIDATES not in self.problem.needs:
             return None
-        if self._earlier is not None:
-            return self._earlier._among
         self.passes += 1
-        return CovarianceAmongRows(self._problem, self._posterior)
+        return CovarianceAmongRows(self.problem, self.posterior)
+
+    @property
+    def _reads_columns(self) -> bool:
+        """Whether an observation changes anything that is kept for all rows."""
+        return bool(self._running or self._near)
+
+    @property
+    def _reads_covariance(self) -> bool:
+        """Whether the rule reads covariances of rows and targets."""
+        return bool(self.problem.needs & FROM_COVARIANCE)
+
+    @property
+    def _kept(self) -> frozenset[str]:
+        """Wide fields for which no rows have to be read."""
+        return frozenset() if self._covariance is None else FROM_COVARIANCE
 
     # ---- one observation
 
+    def _condition(
+        self, point: Points, noise_variance: float
+    ) -> tuple[dict[str, tuple[Tensor, float]], Tensor | None]:
+        """The step of each posterior, and the observation's covariance with the targets."""
+        steps = {"variance": self.posterior.observe(point, noise_variance)}
+        if self._given_targets is not None:
+            given = self._given_targets.observe(point, noise_variance)
+            steps["variance_given_targets"] = given
+        covariance = self._observe_targets(point, *steps["variance"])
+        self._chosen.add(point)
+        self._step += 1
+        return steps, covariance
+
     def _observe_targets(self, point: Points, F: Tensor, s: float) -> Tensor | None:
-        if self._problem.targets is None:
+        if self.problem.targets is None:
             return None
-        covariance = self._problem.kernel.column(self._problem.known_targets, point)
+        covariance = self.kernel.column(self.problem.targets, point)
         covariance = covariance - F @ self._whitened_targets.rows
         self._whitened_targets.append(covariance[None] / s**0.5)
         self.targets.observe(covariance, s)
@@ -380,17 +328,17 @@ class FunctionTracker:
         }
         for near in self._near.values():
             near.take(point, prior_column)
+        s = steps["variance"][1]
         if self._among is not None:
-            self._among.update(columns["variance"], steps["variance"][1])
+            self._among.update(columns["variance"], s)
         if self._covariance is not None and covariance is not None:
-            s = steps["variance"][1]
             self._covariance.addr_(columns["variance"], covariance, alpha=-1.0 / s)
 
     def _prior_column(self, point: Points) -> Float[Tensor, " n"]:
         self.passes += 1
-        column = torch.empty(len(self._rows), dtype=torch.float64, device=self._problem.device)
+        column = torch.empty(len(self._rows), dtype=torch.float64, device=self.device)
         for start, stop, block in self._rows.blocks():
-            column[start:stop] = self._problem.kernel.column(block, point)
+            column[start:stop] = self.kernel.column(block, point)
         return column
 
     def _catch_up(self) -> None:
@@ -404,20 +352,41 @@ class FunctionTracker:
 
     # ---- fields of a state
 
-    @property
-    def _kept(self) -> frozenset[str]:
-        """Wide fields for which no rows have to be read."""
-        return frozenset() if self._covariance is None else FROM_COVARIANCE
-
     def _running_state(self, rows: Int[Tensor, " b"] | slice, points: Points | None) -> State:
-        """The points are those of the rows, where fields are made of them."""
+        """The state by the running values; ``points`` are the rows, where fields read them."""
         fields = {name: running.variance[rows] for name, running in self._running.items()}
         fields |= {name: near.values[rows] for name, near in self._near.items()}
         if self._among is not None:
             fields[AMONG_CANDIDATES] = self._among.mean_square(rows)
-        if self._problem.needs & FROM_COVARIANCE:
+        if self._reads_covariance:
             fields |= self._summaries(self._covariance_of(rows, points))
-        return self._state(rows, fields | self._fixed_of(rows) | self._correlations(rows, points))
+        fields |= self._fixed_of(rows)
+        if points is not None:
+            fields |= self._correlations(points, self.problem.prior_variance[rows])
+        return self._state(rows, fields)
+
+    def _fresh_fields(self, points: Points) -> dict[str, Tensor]:
+        """What an observation changes, made of the posteriors themselves."""
+        fields = {}
+        if self._running:
+            fields["variance"] = self.posterior.variance(points)
+        if self._given_targets is not None:
+            fields["variance_given_targets"] = self._given_targets.variance(points)
+        if self._reads_covariance:
+            prior = self.kernel.block(points, self.problem.known_targets)
+            F = self.posterior.whiten(points)
+            fields |= self._summaries(prior - F.T @ self._whitened_targets.rows)
+        if self._among is not None:
+            fields[AMONG_CANDIDATES] = self._among.fresh_mean_square(points)
+        return fields | {name: near.fresh(points) for name, near in self._near.items()}
+
+    def _running_values(self, rows: Int[Tensor, " b"]) -> tuple[Tensor, ...]:
+        """Whitened vectors of some rows here, and covariances with the targets if needed."""
+        whitened = [running.whitened.rows[:, rows].T for running in self._running.values()]
+        if not self._reads_covariance:
+            return (*whitened, torch.empty(len(rows), 0, dtype=torch.float64, device=self.device))
+        points = None if self._covariance is not None else self._rows.rows(rows)
+        return (*whitened, self._covariance_of(rows, points))
 
     def _covariance_of(
         self, rows: Int[Tensor, " b"] | slice, points: Points | None
@@ -425,43 +394,27 @@ class FunctionTracker:
         if self._covariance is not None:
             return self._covariance[rows]
         assert points is not None
-        prior = self._problem.kernel.block(points, self._problem.known_targets)
-        F = self._running["variance"].whitened.rows[:, rows]
-        return prior - F.T @ self._whitened_targets.rows
-
-    def _fresh_covariance(self, points: Points) -> Float[Tensor, "b m"]:
-        prior = self._problem.kernel.block(points, self._problem.known_targets)
-        return prior - self._posterior.whiten(points).T @ self._whitened_targets.rows
+        prior = self.kernel.block(points, self.problem.known_targets)
+        return prior - self.whitened_rows[:, rows].T @ self._whitened_targets.rows
 
     def _summaries(self, covariance: Float[Tensor, "b m"]) -> dict[str, Tensor]:
-        return covariance_fields(covariance, self.targets.known, self._problem.needs)
+        return covariance_fields(covariance, self.targets.known, self.problem.needs)
 
     def _fixed_of(self, rows: Int[Tensor, " b"] | slice) -> dict[str, Tensor]:
         return {name: values[rows] for name, values in self._fixed.items()}
 
-    def _correlations(
-        self, rows: Int[Tensor, " b"] | slice, points: Points | None
-    ) -> dict[str, Tensor]:
-        if "correlation" not in self._problem.needs:
+    def _correlations(self, points: Points, variance: Float[Tensor, " b"]) -> dict[str, Tensor]:
+        if "correlation" not in self.problem.needs:
             return {}
-        assert points is not None
-        return self._correlations_of(points, self._problem.prior_variance[rows])
-
-    def _correlations_of(self, points: Points, variance: Float[Tensor, " b"]) -> dict[str, Tensor]:
-        if "correlation" not in self._problem.needs:
-            return {}
-        correlation = prior_correlation(
-            self._problem.kernel.block(points, self._problem.known_targets),
-            variance,
-            self.targets.known.prior_variance,
-        )
-        return {"correlation": correlation}
+        covariance = self.kernel.block(points, self.problem.known_targets)
+        of_targets = self.targets.known.prior_variance
+        return {"correlation": prior_correlation(covariance, variance, of_targets)}
 
     def _state(self, rows: Int[Tensor, " b"] | slice, fields: dict[str, Tensor]) -> State:
         return State(
             self._row_numbers[rows],
             self._step,
-            self._problem.noise_variance[rows],
+            self.problem.noise_variance[rows],
             fields,
             self.targets.state,
         )

@@ -273,7 +273,8 @@ class OutputPosterior:
     def about(self, is_target: Bool[Tensor, " n"], pending: Sequence[int]) -> FunctionTracker:
         """A tracker of its own that knows the targets, for gains between the points."""
         tracker = self._after(pending)[0] if pending else self._tracker.fork()
-        return tracker.with_targets(self.points[is_target], self._rule.needs | {"variance"})
+        tracker.aim_at(self.points[is_target], self._rule.needs | {"variance"})
+        return tracker
 
     def _after(self, pending: Sequence[int]) -> tuple[FunctionTracker, Sketch | None]:
         if not pending:
