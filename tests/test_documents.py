@@ -14,6 +14,9 @@ from tellmost.cli.reading import read_records
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+PAGES = sorted(
+    [*DOCUMENTS, *(ROOT / "results").glob("*/*.md"), *(ROOT / "benchmarks").rglob("*.md")]
+)
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 STEP = re.compile(r"^```(python|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -92,7 +95,7 @@ def test_the_readme_shows_what_its_first_block_prints(capsys):
     assert capsys.readouterr().out in readme.read_text()
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_to_files_of_the_project_exist(path):
     for link in re.findall(r"\]\((?!https?://|#)([^)#]+)", path.read_text()):
         assert (path.parent / link).exists(), f"{path.name} links to {link}, which is not there"
@@ -104,7 +107,7 @@ FILE_OR_FOLDER = re.compile(rf"(?<!`)`([\w./-]+\.py|(?:{FOLDERS})/[\w./-]*)`(?!`
 DOTTED_NAME = re.compile(r"(?<![\w./-])(?:tm|tellmost|tellmost_reproduction)(?:\.[A-Za-z_]\w*)+")
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_and_folders_that_are_named_exist(path):
     prose = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
     for name in FILE_OR_FOLDER.findall(prose):
@@ -112,7 +115,7 @@ def test_files_and_folders_that_are_named_exist(path):
         assert any((place / name).exists() for place in places), f"{path.name} names {name}"
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_dotted_names_resolve(path):
     for name in sorted(set(DOTTED_NAME.findall(path.read_text()))):
         resolve(name.replace("tm.", "tellmost.", 1) if name.startswith("tm.") else name)
