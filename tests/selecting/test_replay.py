@@ -38,6 +38,12 @@ def test_what_each_pick_takes_from_each_target_adds_up_to_the_result(recalled):
     np.testing.assert_allclose(falls @ np.array(weights), chosen.gains, rtol=1e-8)
 
 
+def test_the_replay_of_a_prefix_knows_the_variance_of_each_target(recalled):
+    prefix = recall(recalled.chosen[:3], POOL, TARGETS).chosen
+    expected = recalled.select("vtl", 3).target_variance
+    np.testing.assert_allclose(prefix.target_variance, expected, rtol=1e-9)
+
+
 def test_the_same_rule_under_the_same_conditions_picks_the_same(recalled):
     again = recalled.select("vtl", 8)
     np.testing.assert_array_equal(again.indices, recalled.chosen.indices)

@@ -416,6 +416,48 @@ def test_a_prefix_is_the_selection_for_a_smaller_k(rule):
         np.testing.assert_allclose(part.uncertainty, whole.uncertainty[: k + 1], rtol=1e-12)
 
 
+def test_a_slice_from_the_start_is_the_selection_for_a_smaller_k(chosen, tmp_path):
+    part = tm.select(POOL, TARGETS, k=4, observed=[3, 4], floor=True)
+    prefix = chosen[:4]
+    for name in ("indices", "gains", "floor", "whole_pool", "observed_indices"):
+        np.testing.assert_array_equal(getattr(prefix, name), getattr(part, name))
+    np.testing.assert_allclose(prefix.uncertainty, part.uncertainty, rtol=1e-12)
+    assert prefix.stop_reason == part.stop_reason and len(prefix) == 4
+    assert repr(prefix) == repr(part)
+    prefix.save(tmp_path / "prefix.npz")
+    assert_same(tm.Selection.load(tmp_path / "prefix.npz"), prefix)
+    rest = tm.select(POOL, TARGETS, k=2, observed=prefix)
+    np.testing.assert_array_equal(rest.indices, chosen.indices[4:])
+
+
+def test_a_prefix_says_what_it_does_not_know(chosen):
+    prefix = chosen[:4][:2]
+    assert np.isnan(prefix.target_variance[1]).all() and prefix.settings["prefix_of"] == 6
+    np.testing.assert_array_equal(prefix.target_variance[0], chosen.target_variance[0])
+    np.testing.assert_array_equal(chosen[:0].target_variance[1], chosen.target_variance[0])
+    assert chosen[:-1].indices.tolist() == chosen.indices[:5].tolist()
+    assert chosen[:6] is chosen[:99] is chosen[::] is chosen
+
+
+@pytest.mark.parametrize("part", [slice(1, None), slice(None, None, 2), slice(None, None, -1)])
+def test_other_slices_are_no_selections(part, chosen):
+    with pytest.raises(ValueError, match=r"only the first picks .* such as chosen\[:10\]"):
+        chosen[part]
+
+
+def test_a_single_pick_is_no_selection(chosen):
+    with pytest.raises(TypeError, match=r"One pick is chosen\.indices\[2\]"):
+        chosen[2]
+
+
+def test_a_notebook_shows_a_table_of_escaped_text(chosen):
+    shown = chosen._repr_html_()
+    assert shown.count("<tr>") == 7 and f"<td>{chosen.indices[0]}</td>" in shown
+    odd = dataclasses.replace(chosen, stop_reason="<script>", settings=chosen.settings)
+    assert "<script>" not in odd._repr_html_() and "&lt;script&gt;" in odd._repr_html_()
+    assert tm.select(POOL, TARGETS, k=15)._repr_html_().count("<tr>") == 12
+
+
 # ---- frames
 
 

@@ -93,7 +93,7 @@ class Recalled:
             kernel=self.kernel,
             noise_std=sqrt(noise_factor) * np.sqrt(noise),
             normalize=settings["normalize"],
-            observed=self._before(),
+            observed=chosen[:0],  # what it had observed before its first pick
             candidates=chosen.candidate_indices,
             target_weights=settings["target_weights"] if rule.weighs_targets else None,
             replace=settings["replace"] and is_same,
@@ -101,16 +101,6 @@ class Recalled:
             floor=floor,
             device=self._device(),
             progress=progress,
-        )
-
-    def _before(self) -> Selection:
-        """The selection as of before its first pick: what it had observed."""
-        chosen = self.chosen
-        return replace(
-            chosen,
-            indices=chosen.indices[:0],
-            gains=chosen.gains[:0],
-            uncertainty=chosen.uncertainty[:1],
         )
 
     def reductions(self, indices: Int[np.ndarray, " k"]) -> Float[np.ndarray, "k m"]:
@@ -159,9 +149,15 @@ def recall(chosen: Selection, pool: Any, targets: Any) -> Recalled:
     given = check_same_pool(chosen, pool)
     points = check_same_targets(chosen, targets, given)
     recalled = Recalled(chosen, pool, targets, given, points)
-    if points is not None and recalled.obstacle is None:
-        check_same_variance(chosen, recalled.variance_before())
-    return recalled
+    if points is None or recalled.obstacle is not None:
+        return recalled
+    check_same_variance(chosen, recalled.variance_before())
+    before, after = chosen.target_variance
+    if not np.isnan(after).any():
+        return recalled
+    after = before - recalled.reductions(chosen.indices).sum(axis=0)  # a prefix does not know it
+    whole = replace(chosen, target_variance=np.stack([before, after]))
+    return replace(recalled, chosen=whole)
 
 
 def check_same_pool(chosen: Selection, pool: Any) -> Pool:

@@ -6,7 +6,8 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,16 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 
+SHOWN = 10
+"""A notebook shows so many picks."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection:
     """Picks in order, what each was worth, and how uncertain the targets are before and after.
 
-    ``idx, gains = chosen`` unpacks it. A prefix of ``indices`` is the selection for a smaller k.
+    ``idx, gains = chosen`` unpacks it. A prefix such as ``chosen[:10]`` is the selection for a
+    smaller k.
     """
 
     indices: Int[np.ndarray, " k"]
@@ -57,6 +62,38 @@ class Selection:
     def __iter__(self) -> Iterator[np.ndarray]:
         return iter((self.indices, self.gains))
 
+    def __getitem__(self, prefix: slice) -> "Selection":
+        """The first picks, as ``select`` makes them for a smaller k.
+
+        The variance of each single target after them was not kept: it is NaN in
+        ``target_variance[1]``, and ``uncertainty`` tells the mean. What the settings say about
+        passes, reads and notes is about all ``settings["prefix_of"]`` picks.
+        """
+        if not isinstance(prefix, slice):
+            raise TypeError(
+                f"a Selection gives its first picks, such as chosen[:10]; got chosen[{prefix!r}]. "
+                f"One pick is chosen.indices[{prefix!r}]."
+            )
+        start, stop, step = prefix.indices(len(self))
+        if start != 0 or step != 1:
+            raise ValueError(
+                "only the first picks of a Selection are a Selection, such as chosen[:10], since "
+                "a gain counts what the picks before it left. chosen.indices takes any slice."
+            )
+        if stop == len(self):
+            return self
+        variance = self.target_variance.copy()
+        variance[1] = np.nan if stop else variance[0]
+        return replace(
+            self,
+            indices=self.indices[:stop],
+            gains=self.gains[:stop],
+            uncertainty=self.uncertainty[: stop + 1],
+            target_variance=variance,
+            stop_reason="k reached",
+            settings={"prefix_of": len(self)} | self.settings,
+        )
+
     def __repr__(self) -> str:
         before, after = self.uncertainty[[0, -1]]
         text = (
@@ -66,6 +103,20 @@ class Selection:
         if before > 0:
             text += f" ({100 * (after / before - 1):+.1f}%)"
         return f"{text}{self._floor_text()}; {self.stop_reason}"
+
+    def _repr_html_(self) -> str:
+        """A table of the first picks, for notebooks."""
+        columns = {
+            "rank": range(1, len(self) + 1),
+            "index": self.indices.tolist(),
+            "gain": [f"{gain:.4g}" for gain in self.gains],
+            "uncertainty": [f"{left:.4g}" for left in self.uncertainty[1:]],
+        }
+        shown = list(zip(*columns.values(), strict=True))[:SHOWN]
+        rows = [columns, *shown, *([("…",) * len(columns)] if len(self) > SHOWN else [])]
+        cells = ("".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows)
+        table = "".join(f"<tr>{row}</tr>" for row in cells)
+        return f"<p>{escape(repr(self))}</p><table>{table}</table>"
 
     def _floor_text(self) -> str:
         if self.floor is None:
