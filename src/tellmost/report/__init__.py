@@ -1,1 +1,1 @@
-"""What a selection looks like: a figure, and a page that stands alone."""
+"""How a selection looks: a figure, and a page that needs nothing else."""

@@ -1,4 +1,4 @@
-"""The panel of curves: the uncertainty after each pick, and had other methods picked."""
+"""The panel of curves: the uncertainty after each pick, beside that of other methods."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -24,17 +24,17 @@ from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
 
 RETRACE_BYTES = 64 * 2**20
-"""Size of a block of picks x targets values when a selection is retraced; three exist at once."""
+"""The size of a block of picks x targets values, of which three exist when picks are retraced."""
 
-RETRACED = 2_000  # picks followed target by target; the work grows with the cube
-POINTS = 400  # more than a screen can show of one line
+RETRACED = 2_000  # so many picks are followed target by target; the work grows with the cube
+POINTS = 400  # a screen cannot show more of one line
 OTHERS = ("top-k", "mmr")
 RANDOM_DRAWS = 10
 
 
 @dataclass(frozen=True)
 class Course:
-    """Mean and worst target variance, before the first pick and after each."""
+    """The mean and the worst target variance, before the first pick and after each pick."""
 
     mean: Float[np.ndarray, " steps"]
     worst: Float[np.ndarray, " steps"]
@@ -42,7 +42,7 @@ class Course:
 
 @dataclass(frozen=True)
 class Curves:
-    """The course of this selection beside those of others, as far as they can be computed."""
+    """The course of this selection and of others, as far as they can be computed."""
 
     own: Float[np.ndarray, " steps"]  # the mean, of all picks
     worst: Float[np.ndarray, " retraced"] | None
@@ -55,7 +55,7 @@ class Curves:
         return 0 if self.worst is None else len(self.worst) - 1
 
     def pack(self) -> dict[str, Any]:
-        """Two charts, mean and worst: lines by method, and the band of the random choices."""
+        """The mean and the worst as charts: a line per method, and the band of random choices."""
         mean: dict[str, Any] = {"own": _line(self.own)}
         worst: dict[str, Any] = {}
         if self.worst is not None:
@@ -73,7 +73,7 @@ def _line(values: Float[np.ndarray, " steps"]) -> dict[str, list[float]]:
 
 
 def _band(courses: list[np.ndarray]) -> dict[str, list[float]]:
-    """The mean of several lines, and between which values they lie."""
+    """The mean of several lines, and the values between which they lie."""
     values = np.stack(courses)
     kept = _thin(values.shape[1])
     low, high = values.min(axis=0)[kept], values.max(axis=0)[kept]
@@ -85,7 +85,7 @@ def _thin(steps: int) -> Int[np.ndarray, " points"]:
 
 
 def follow_curves(recalled: Recalled) -> Curves:
-    """Retrace this selection and its rivals."""
+    """Retrace this selection and those that it is compared with."""
     chosen, obstacle = recalled.chosen, recalled.obstacle
     if recalled.targets is None:
         obstacle = "the selection had no targets, so the other methods have nothing to go by"
@@ -104,7 +104,7 @@ def follow_curves(recalled: Recalled) -> Curves:
 
 
 def follow(recalled: Recalled, indices: Int[np.ndarray, " k"]) -> Course:
-    """What is left after each of these picks. Targets of no weight are no worst ones."""
+    """The variance that these picks leave. The worst target is one that has some weight."""
     before, weights = recalled.chosen.target_variance[0], _weights_of(recalled.chosen)
     mean = np.full(len(indices) + 1, float(weights @ before))
     worst = np.zeros(len(indices) + 1)
@@ -126,7 +126,7 @@ def _weights_of(chosen: Selection) -> Float[np.ndarray, " m"]:
 def retrace_in_parts(
     recalled: Recalled, indices: Int[np.ndarray, " k"]
 ) -> Iterator[tuple[int, int, Float[np.ndarray, "k b"]]]:
-    """How much each pick lowers the variance of each target, some targets at a time."""
+    """How much each pick lowers the variance of each target. Some targets come at a time."""
     assert recalled.targets is not None
     step = max(RETRACE_BYTES // (8 * max(len(indices), 1)), 1)
     for start, stop in spans(len(recalled.targets), step):
@@ -135,7 +135,7 @@ def retrace_in_parts(
 
 
 def draw_at_random(recalled: Recalled) -> Iterator[Int[np.ndarray, " k"]]:
-    """Several random choices, with seeds 0, 1, ..., among what might have been picked."""
+    """Several random choices, with seeds 0, 1, ..., from the rows that could be picked."""
     rows = find_eligible(recalled)
     k = min(len(recalled.chosen), RETRACED, len(rows))
     for seed in range(RANDOM_DRAWS):
@@ -152,7 +152,7 @@ def _rivals(recalled: Recalled) -> Iterator[tuple[str, Int[np.ndarray, " k"]]]:
 def pick_again(
     recalled: Recalled, rule: str | Rule, k: int, *, noise_factor: float = 1.0
 ) -> Int[np.ndarray, " k"]:
-    """The picks of another rule, or of the same at other noise."""
+    """The picks of another rule, or of the same rule with other noise."""
     return recalled.select(rule, k, noise_factor=noise_factor, progress=False).indices
 
 

@@ -1,4 +1,4 @@
-"""A figure of one selection: uncertainty after each pick, and what each pick was worth."""
+"""A figure of one selection: the uncertainty after each pick, and the gain of each pick."""
 
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 BLUE, GREEN, GREY = "#1d5fb8", "#2f7d4f", "#6b6b6b"
 LEVEL_STYLES = {"whole pool": (GREEN, "--"), "floor": (GREY, ":")}
-MARKED = 60  # up to so many picks each gets a marker; beyond, the line alone is clearer
+MARKED = 60  # up to so many picks have a marker each; for more the line alone is clearer
 
 
 def plot_selection(chosen: Selection) -> "Figure":
-    """Uncertainty before and after each pick above, gains below. Needs matplotlib."""
+    """Draw the uncertainty before and after each pick above, and the gains below."""
     figure = new_figure((7.0, 5.2))
     from matplotlib.ticker import MaxNLocator
 

@@ -25,7 +25,7 @@ from tellmost.shapes import Float, Int
 
 @dataclass(frozen=True)
 class Level:
-    """An uncertainty that more observations would reach."""
+    """The uncertainty that more observations would reach."""
 
     name: Literal["floor", "whole pool"]
     value: float
@@ -34,7 +34,7 @@ class Level:
 
     @property
     def text(self) -> str:
-        """The value, and how to take it."""
+        """The value, and what kind of value it is."""
         if self.remark == "at most":
             return f"at most {self.shown}"
         return f"{self.shown}, {self.remark}" if self.remark else self.shown
@@ -44,7 +44,7 @@ class Level:
 
 
 def find_levels(chosen: Selection) -> list[Level]:
-    """The whole pool, observed once with noise, and the floor, as far as they were computed."""
+    """The levels that were computed: the whole pool, observed once with noise, and the floor."""
     if chosen.floor is None or chosen.whole_pool is None:
         return []
     bound: Literal["", "at most"] = "" if chosen.settings["floor_is_exact"] else "at most"
@@ -56,17 +56,17 @@ def find_levels(chosen: Selection) -> list[Level]:
 
 
 def telling_levels(chosen: Selection) -> list[Level]:
-    """The whole pool, and the floor unless it is zero up to rounding."""
+    """The levels, without a floor that is zero up to rounding."""
     return [level for level in find_levels(chosen) if level.remark != "uninformative"]
 
 
 def weigh(chosen: Selection, values: Float[np.ndarray, " m"]) -> float:
-    """The mean over the targets, weighted as the selection was."""
+    """The mean over the targets, with the weights of the selection."""
     return float(np.average(values, weights=chosen.settings["target_weights"]))
 
 
 def with_levels(recalled: Recalled) -> Selection:
-    """The selection with floor and whole pool, where they were not asked for but cost little."""
+    """The selection with its floor and whole pool, which are computed now if that costs little."""
     chosen = recalled.chosen
     is_known = chosen.whole_pool is not None or recalled.targets is None
     if is_known or recalled.obstacle is not None or not _costs_little(recalled):
@@ -78,7 +78,7 @@ def with_levels(recalled: Recalled) -> Selection:
 
 
 def _costs_little(recalled: Recalled) -> bool:
-    """Inner products take a pass; other kernels take a solve that only a small pool allows."""
+    """Inner products take one pass. Other kernels take a solve, which needs a small pool."""
     is_small = recalled.chosen.settings["candidates"] <= FLOOR_EXACT_ROWS
     is_cheap = is_small or feature_form(recalled.kernel) is not None
     return is_cheap and len(find_eligible(recalled)) > 0
@@ -102,7 +102,7 @@ def name_uncertainty(chosen: Selection) -> str:
 
 @dataclass(frozen=True)
 class SuggestedStop:
-    """A number of picks, the mean gain of a pick after it and of all, and the share reached."""
+    """After how many picks one could stop, what later picks gain on average, and what all do."""
 
     picks: int
     gain_after: float
@@ -111,7 +111,7 @@ class SuggestedStop:
 
 
 def suggest_stop(uncertainty: Float[np.ndarray, " steps"]) -> SuggestedStop | None:
-    """The first pick after which the others gain little; None if no earlier stop is suggested."""
+    """The first pick after which the others gain little, or None if there is none."""
     k = len(uncertainty) - 1
     fall = float(uncertainty[0] - uncertainty[-1])
     s = np.arange(1, k)

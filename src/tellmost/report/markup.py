@@ -10,19 +10,19 @@ import numpy as np
 
 from tellmost.shapes import Float, Int
 
-ITEM_LENGTH = 200  # characters of an item that a table can bear
-DIGITS = 6  # significant ones: a screen shows fewer
+ITEM_LENGTH = 200  # a table shows so many characters of an item
+DIGITS = 6  # significant digits; a screen shows fewer
 _AS_ESCAPES = {code: f"\\u{code:04x}" for code in (*map(ord, "<>&"), 0x2028, 0x2029)}
 
 
 @dataclass(frozen=True)
 class Items:
-    """Something to show for each row or target, such as its text; None: its number alone."""
+    """What to show for each row or target, such as its text. None shows its number alone."""
 
     given: Any
 
     def texts(self, numbers: Int[np.ndarray, " b"], length: int) -> list[str] | None:
-        """Up to so many characters of some; by position, also from a pandas Series."""
+        """The items at these places, each cut to this length. A pandas Series is read by place."""
         if self.given is None:
             return None
         by_place = getattr(self.given, "iloc", self.given)
@@ -43,7 +43,7 @@ def check_items(items: Any, n: int, argument: str = "items", of: str = "pool row
 
 @dataclass(frozen=True)
 class Column:
-    """A heading and the cells below it. The kind is their class in the style sheet."""
+    """A heading and the cells below it. Their kind is a class of the style sheet."""
 
     heading: str
     cells: Iterable[str]
@@ -56,7 +56,7 @@ class Column:
 
 
 def write_table(columns: list[Column], about: str, name: str = "") -> str:
-    """A table that scrolls sideways where the screen is narrow, also by keyboard."""
+    """A table that scrolls sideways on a narrow screen, also by keyboard."""
     head = "".join(
         f'<th scope="col" class="{column.kind}">{escape(column.heading)}</th>'
         for column in columns
@@ -80,7 +80,7 @@ def write_section(name: str, title: str, body: str) -> str:
 
 
 def write_chart(name: str, about: str, title: str = "") -> str:
-    """A place for the script to draw in, with what it shows in words for those who do not see."""
+    """A place where the script draws. ``about`` says what it shows, for screen readers."""
     heading = f"<h3>{escape(title)}</h3>" if title else ""
     return (
         f'<div class="panel">{heading}'
@@ -105,7 +105,7 @@ def write_list(lines: Iterable[str]) -> str:
 
 
 def write_facts(facts: Iterable[tuple[str, str]]) -> str:
-    """Names and what is to be said of each."""
+    """A table of names, with a text for each."""
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td>{escape(text)}</td></tr>\n'
         for name, text in facts
@@ -122,13 +122,13 @@ def percent(share: float) -> str:
 
 
 def write_payload(values: dict[str, Any]) -> str:
-    """JSON that no HTML parser takes for markup, whatever texts are inside."""
+    """JSON that no HTML parser takes for markup, whatever the texts in it are."""
     text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_AS_ESCAPES)
 
 
 def shorten(values: Float[np.ndarray, "*n"]) -> list[float]:
-    """Numbers to so many digits: a tenth of the bytes of a full float64."""
+    """Numbers with few digits. They take a tenth of the bytes of a full float64."""
     return [round_off(value) for value in values]
 
 

@@ -11,14 +11,14 @@ from tellmost.report.markup import percent, write_facts, write_list, write_secti
 from tellmost.selecting.replay import Recalled
 
 BLIND_TO_NOISE = frozenset({"random", "cosine", "top-k", "mmr", "k-center", "k-means++"})
-"""Rules that look at similarities or distances alone: other noise would change no pick."""
+"""These rules look at similarities or distances alone, so other noise would change no pick."""
 
 NOISE_FACTORS = {0.1: "a tenth of the noise", 10.0: "ten times the noise"}
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """Which share of the picks stays at other noise, or why that is not known."""
+    """The share of the picks that stays with other noise, or the reason why it is not known."""
 
     shares: dict[float, float]
     picks: int
@@ -42,9 +42,9 @@ class Overlap:
 
 
 def measure_overlap(recalled: Recalled) -> Overlap:
-    """Select again at a tenth and at ten times the noise.
+    """Select again with a tenth of the noise and with ten times the noise.
 
-    With limits of cost or groups, which are not kept, all three selections are made without.
+    Limits of cost or groups are not kept, so then all three selections are made without them.
     """
     chosen, obstacle = recalled.chosen, _obstacle(recalled)
     k, is_limited = min(len(chosen), RETRACED), bool(chosen.settings["limits"])

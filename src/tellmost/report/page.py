@@ -1,4 +1,4 @@
-"""A page about one selection: one HTML file that needs neither network nor server."""
+"""A page about one selection: a single HTML file that needs no network and no server."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -20,13 +20,13 @@ from tellmost.running.writing import check_writable, written_whole
 from tellmost.selecting.replay import Recalled, recall
 from tellmost.selecting.selection import Selection
 
-# the browser itself sees to it that nothing is loaded, whatever an item may say
+# the browser makes sure that nothing is loaded, whatever an item says
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:"
 )
 
-# told before anything is drawn, so that no word for those without script appears and goes
+# this runs before anything is drawn, so that the words for readers without script never show
 SCRIPTED = "document.documentElement.classList.add('scripted')"
 
 
@@ -52,7 +52,7 @@ def write_page(
 
 
 def read_plotly() -> str:
-    """The script that draws the charts; it goes into the page."""
+    """The script that draws the charts. It becomes part of the page."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
@@ -61,7 +61,7 @@ def read_plotly() -> str:
 
 
 def compose(recalled: Recalled, items: Items, target_items: Items, library: str) -> str:
-    """Take a few passes over the pool, make the selections to compare with, and write it down."""
+    """Compute what each panel shows, with a few passes over the pool, and write it as a page."""
     recalled = replace(recalled, chosen=with_levels(recalled))
     chosen, has_rows = recalled.chosen, len(recalled.pool.shape) == 2
     stop, curves = suggest_stop(chosen.uncertainty), follow_curves(recalled)

@@ -25,8 +25,8 @@ from tellmost.selecting.selection import Selection
 from tellmost.shapes import Int
 
 SHOWN_PICKS = RETRACED
-SERVED = 3  # targets named for each pick
-STATIC_PICKS = 25  # rows that can be read without script
+SERVED = 3  # so many targets are named for each pick
+STATIC_PICKS = 25  # so many rows can be read without script
 
 SHOW: dict[str, Callable[[Any], str]] = {
     "whole": str,
@@ -35,19 +35,19 @@ SHOW: dict[str, Callable[[Any], str]] = {
     "list": lambda targets: ", ".join(map(str, targets)),
     "cosine": lambda cosine: f"{cosine:.3f}",
 }
-"""How the cells of each kind of column are written; the script of the page has the same table."""
+"""How the cells of each kind of column are written. The page's script has the same table."""
 
 
 @dataclass(frozen=True)
 class PickColumn:
-    """A heading, the kind of the values below it, and the values, one per pick."""
+    """A heading, the kind of the values below it, and one value per pick."""
 
     name: str
     kind: str
     cells: Any
 
     def static(self) -> Column:
-        """The first rows, for the table that needs no script."""
+        """The first rows, for readers without script."""
         texts = map(SHOW[self.kind], self.cells[:STATIC_PICKS])
         if self.name == "rank":
             return Column(self.name, texts, "number name")
@@ -75,7 +75,7 @@ def describe_picks(recalled: Recalled, items: Items, *, with_served: bool) -> li
         columns.append(PickColumn("serves most", "list", find_served(recalled, indices)))
     nearest = find_nearest(recalled.pool, recalled.targets, indices)
     if nearest is not None:
-        # with another kernel the cosine is a property of the rows, not of what the rule saw
+        # with another kernel the cosine belongs to the rows and not to what the rule saw
         is_plain = chosen.settings["kernel"] == repr(Linear())
         name = "cosine similarity" if is_plain else "cosine of the rows"
         columns.append(PickColumn("nearest target", "whole", nearest.targets.tolist()))
@@ -84,7 +84,7 @@ def describe_picks(recalled: Recalled, items: Items, *, with_served: bool) -> li
 
 
 def find_served(recalled: Recalled, indices: Int[np.ndarray, " k"]) -> list[list[int]]:
-    """For each pick the targets whose variance it lowers most, the most first."""
+    """For each pick the targets whose variance it lowers most, in descending order."""
     best = torch.empty(len(indices), 0, dtype=torch.float64)
     where = torch.empty(len(indices), 0, dtype=torch.int64)
     for start, stop, falls in retrace_in_parts(recalled, indices):

@@ -1,4 +1,4 @@
-"""Figures of a safe optimization, drawn of a snapshot.
+"""Figures of a safe optimization, drawn from a snapshot.
 
 With one parameter a figure shows the mean and the bounds of every output, with the sets below;
 with two it maps the sets and the mean of every output. With any number it shows what was told,
@@ -33,12 +33,12 @@ STATUS = {  # marker, face, size
 SETS = (("targets", ORANGE), ("safe", GREEN), ("may be safe", SKY))
 STATES = ("not safe", "may be safe", "safe")
 STATE_COLORS = ("#e6e6e6", "#bfe0f5", "#4aa3d8")  # lightness alone tells them apart
-NUMBERED = 30  # up to so many trials carry their number; beyond, their colour says the order
-ROOM = 0.06  # share of the extent that a number takes
+NUMBERED = 30  # up to so many trials show their number; of more only the colour shows the order
+ROOM = 0.06  # a number takes this share of the extent
 
 
 def plot_snapshot(snapshot: Snapshot) -> "Figure":
-    """Bands, maps or history, by the snapshot's kind. Needs matplotlib."""
+    """Draw bands, maps or the history, as the kind of the snapshot says."""
     figure = new_figure()
     draw = {"bands": draw_bands, "map": draw_map, "history": draw_history}[snapshot.kind]
     draw(figure, snapshot)
@@ -46,7 +46,7 @@ def plot_snapshot(snapshot: Snapshot) -> "Figure":
 
 
 def draw_bands(figure: "Figure", snapshot: Snapshot) -> None:
-    """A panel per output, and one for the sets."""
+    """Draw a panel per output, and one for the sets."""
     count = len(snapshot.curves)
     figure.set_size_inches(7.5, 1.7 + 2.3 * count)
     panels = figure.subplots(count + 1, 1, sharex=True, height_ratios=[3.0] * count + [1.0])
@@ -72,7 +72,7 @@ def _draw_curve(axes: "Axes", snapshot: Snapshot, curve: Curve) -> None:
 
 
 def _draw_sets_below(axes: "Axes", snapshot: Snapshot) -> None:
-    """Where each set is, as marks of the points it holds."""
+    """Mark the points of each set."""
     masks = snapshot.is_target, snapshot.is_safe, snapshot.may_be_safe
     x = snapshot.points[:, 0]
     for height, (mask, (name, color)) in enumerate(zip(masks, SETS, strict=True)):
@@ -85,7 +85,7 @@ def _draw_sets_below(axes: "Axes", snapshot: Snapshot) -> None:
 
 
 def draw_history(figure: "Figure", snapshot: Snapshot) -> None:
-    """A panel per output."""
+    """Draw a panel per output."""
     from matplotlib.ticker import MaxNLocator
 
     count = len(snapshot.curves)
@@ -124,7 +124,7 @@ class Grid:
 
 
 def draw_map(figure: "Figure", snapshot: Snapshot) -> None:
-    """The sets with all trials, and a map of each output."""
+    """Draw the sets with all trials, and a map of each output."""
     count = 1 + len(snapshot.curves)
     columns = 2 if count in (2, 4) else 3
     lines = -(-count // columns)
@@ -184,7 +184,7 @@ def _paint(
 
 
 def _draw_targets(axes: "Axes", snapshot: Snapshot, grid: Grid | None) -> None:
-    """Their edge on a grid, a ring around each of them elsewhere."""
+    """Draw the edge of the targets on a grid, or else a ring around each of them."""
     if grid is not None:
         _outline(axes, grid, snapshot.is_target, ORANGE, "targets")
         return
@@ -194,7 +194,7 @@ def _draw_targets(axes: "Axes", snapshot: Snapshot, grid: Grid | None) -> None:
 
 
 def _outline(axes: "Axes", grid: Grid, mask: np.ndarray, color: str, label: str) -> None:
-    """The edge of a set, with a dark seam, so that it shows on every ground."""
+    """Draw the edge of a set, with a dark seam that makes it visible on every colour."""
     from matplotlib.lines import Line2D
     from matplotlib.patheffects import AbstractPathEffect, withStroke
 
@@ -208,7 +208,7 @@ def _outline(axes: "Axes", grid: Grid, mask: np.ndarray, color: str, label: str)
 
 
 def _draw_trials(axes: "Axes", snapshot: Snapshot) -> None:
-    """All trials; of the safe ones the first are light and the last dark."""
+    """Draw all trials. The first safe ones are light and the last are dark."""
     if not len(snapshot.history):
         return
     places = np.array([trial.x[:2] for trial in snapshot.history])
@@ -228,7 +228,7 @@ def _draw_trials(axes: "Axes", snapshot: Snapshot) -> None:
 
 
 def _number(axes: "Axes", places: Float[np.ndarray, "t 2"], snapshot: Snapshot) -> None:
-    """Numbers of the trials, the last first; where there is no room, none."""
+    """Write the numbers of the trials, the last first, as far as there is room."""
     from matplotlib.patheffects import withStroke
 
     extent, middle = np.ptp(snapshot.points, axis=0), snapshot.points[:, 0].mean()
@@ -273,12 +273,12 @@ def draw_told(axes: "Axes", snapshot: Snapshot, curve: Curve, x: np.ndarray) -> 
 
 
 def edge_of(marker: str) -> dict[str, Any]:
-    """A thin white edge keeps marks apart; a stroke has none."""
+    """A thin white edge, which keeps marks apart. A stroke has none."""
     return {} if marker == "|" else {"edgecolors": "white", "linewidths": 0.5}
 
 
 def draw_limits(axes: "Axes", curve: Curve) -> None:
-    """Each limit, and shade beyond it."""
+    """Draw each limit, and shade what lies beyond it."""
     low, high = axes.get_ylim()
     room = 0.04 * (high - low)
     low = min([low, *(limit - 2 * room for limit in curve.at_least)])
@@ -292,7 +292,7 @@ def draw_limits(axes: "Axes", curve: Curve) -> None:
 
 
 def told_values(snapshot: Snapshot, curve: Curve) -> np.ndarray:
-    """Of each trial, NaN where nothing was told; a function of several names is told by any."""
+    """The value of each trial, or NaN. A function of several names may be told by any of them."""
     told = [
         next((trial.values[name] for name in curve.names if name in trial.values), np.nan)
         for trial in snapshot.history
@@ -305,7 +305,7 @@ def statuses_of(snapshot: Snapshot) -> np.ndarray:
 
 
 def add_legend(figure: "Figure") -> None:
-    """One for all panels, below them, each label once."""
+    """Write one legend below all panels, with each label once."""
     found: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -317,7 +317,7 @@ def add_legend(figure: "Figure") -> None:
 
 
 def title_of(snapshot: Snapshot) -> str:
-    """How many trials, how large the sets are, and under which context."""
+    """The number of trials, the sizes of the sets, and the context."""
     safe, perhaps = int(snapshot.is_safe.sum()), int(snapshot.may_be_safe.sum())
     words = [
         f"{len(snapshot.history):,} trials",

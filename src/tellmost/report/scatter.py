@@ -1,4 +1,4 @@
-"""The panel of the map: pool, targets and picks on the pool's two principal directions."""
+"""The map: pool, targets and picks on the two principal directions of the pool."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,15 +20,15 @@ from tellmost.report.markup import (
 from tellmost.selecting.replay import Recalled
 from tellmost.shapes import Float, Int
 
-MAP_ROWS = 4_000  # points that a phone can draw
+MAP_ROWS = 4_000  # a phone can draw so many points
 MAP_TARGETS = 1_000
 MAP_PICKS = 2_000
-HOVER_LENGTH = 120  # characters of an item in a label
+HOVER_LENGTH = 120  # a label shows so many characters of an item
 
 
 @dataclass(frozen=True)
 class Dots:
-    """Places of some rows, their numbers, and what to show for them."""
+    """The places and the numbers of some rows, and what to show for them."""
 
     numbers: Int[np.ndarray, " b"]
     places: Float[np.ndarray, "b 2"]
@@ -40,14 +40,14 @@ class Dots:
         return {"x": x, "y": y, "numbers": self.numbers.tolist(), "texts": self.texts}
 
     def cut(self, name: str, which: str) -> str:
-        """A sentence about how many are shown, if not all are."""
+        """A sentence that says how many are shown, unless all are."""
         shown = len(self.numbers)
         return f"Shown: {which}{shown:,} of {self.total:,} {name}." if shown < self.total else ""
 
 
 @dataclass(frozen=True)
 class Map:
-    """The dots; ``explained`` is the share of the pool's variance along each axis."""
+    """The dots, and the share of the pool's variance that each axis explains."""
 
     pool: Dots
     targets: Dots | None
@@ -64,7 +64,7 @@ class Map:
 
 
 def draw_map(recalled: Recalled, health: Health, items: Items, target_items: Items) -> Map:
-    """Some of the pool at random, the first targets, the first picks."""
+    """Take some of the pool at random, the first targets and the first picks."""
     pool, targets = recalled.pool, recalled.targets
     some = draw_rows(np.random.default_rng(0), len(pool), MAP_ROWS).numpy()
     picks, total = recalled.chosen.indices[:MAP_PICKS], len(recalled.chosen)

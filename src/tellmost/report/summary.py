@@ -48,7 +48,7 @@ def title_of(chosen: Selection) -> str:
 
 
 def write_summary(chosen: Selection, stop: SuggestedStop | None) -> str:
-    """Sentences and numbers, the most important first."""
+    """Write sentences and numbers, the most important first."""
     levels, notes = telling_levels(chosen), ""
     lead = f"{_picked(chosen)} {_fallen(chosen)} {_compared(chosen, levels)}".strip()
     about_stop = explain_stop(stop, len(chosen)) if len(chosen) else "Nothing was picked."
@@ -97,7 +97,7 @@ def _fallen(chosen: Selection) -> str:
 
 
 def _compared(chosen: Selection, levels: list[Level]) -> str:
-    """What the picks bring of what the whole pool would."""
+    """How much of what the whole pool would bring the picks bring."""
     before, after = chosen.uncertainty[[0, -1]]
     whole = next((level for level in levels if level.name == "whole pool"), None)
     if whole is None or whole.value >= before:
@@ -122,7 +122,7 @@ def _conditions(chosen: Selection) -> str:
 def _cards(
     chosen: Selection, levels: list[Level], stop: SuggestedStop | None
 ) -> Iterator[tuple[str, str, str]]:
-    """Names, values, and how to take them."""
+    """Names, values, and a remark on each."""
     before, after = chosen.uncertainty[[0, -1]]
     less = f"{percent(1 - after / before)} less" if before > 0 else ""
     yield ("picks", f"{len(chosen):,}", f"of {chosen.settings['candidates']:,} candidates")
@@ -137,7 +137,7 @@ def _cards(
 
 
 def write_settings(chosen: Selection) -> str:
-    """Names and values, of those that have one."""
+    """Write the settings that have a value."""
     facts = ((name, str(value)) for name, value in _settings(chosen) if value is not None)
     table = write_facts(facts)
     return (

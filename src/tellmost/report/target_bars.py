@@ -1,4 +1,4 @@
-"""The panel of targets: each before, after, with the whole pool, and how near the pool comes."""
+"""The panel of targets: their variances, and how near the pool comes to each of them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -74,7 +74,7 @@ class TargetBars:
         return {"numbers": self.numbers.tolist(), "texts": self.items, **packed}
 
     def columns(self, order: Int[np.ndarray, " s"]) -> list[Column]:
-        """Names, and variances before and after, in this order."""
+        """The names and the variances before and after, with the targets in this order."""
         columns = [Column("target", map(str, self.numbers[order]), kind="number name")]
         if self.items is not None:
             columns.append(Column("item", [self.items[i] for i in order], kind="text"))
@@ -83,7 +83,7 @@ class TargetBars:
 
 
 def describe_targets(recalled: Recalled, items: Items) -> tuple[TargetBars, TargetBars] | None:
-    """Those shown as bars, and those that are helped least; None where there are no targets."""
+    """The targets that are shown as bars, and those that are helped least."""
     if recalled.targets is None:
         return None
     chosen = recalled.chosen
@@ -103,7 +103,7 @@ def describe_targets(recalled: Recalled, items: Items) -> tuple[TargetBars, Targ
 
 
 def find_closeness(pool: Pool, targets: Tensor) -> Float[np.ndarray, " m"]:
-    """The cosine similarity of each target to the pool row nearest to it, in one pass."""
+    """The cosine of each target and the pool row nearest to it, in one pass."""
     directions = UNIT.apply(targets)
     best = torch.full((len(targets),), -1.0, dtype=torch.float64, device=pool.device)
     most = max(numerics.CHUNK_BYTES // (8 * len(targets)), numerics.LEAST_BLOCK_ROWS)
@@ -113,7 +113,10 @@ def find_closeness(pool: Pool, targets: Tensor) -> Float[np.ndarray, " m"]:
 
 
 def find_least_helped(chosen: Selection) -> Int[np.ndarray, " s"]:
-    """Targets that keep the largest share: with the whole pool observed, or else the picks."""
+    """The targets that keep the largest share of their variance.
+
+    The whole pool counts as observed if that is known, and otherwise the picks.
+    """
     before, after = chosen.target_variance
     left = after if chosen.whole_pool is None else chosen.whole_pool
     uncertain = np.flatnonzero(before > 0)
@@ -144,7 +147,7 @@ def write_targets(chosen: Selection, targets: tuple[TargetBars, TargetBars] | No
 
 
 def _write_least_helped(chosen: Selection, least: TargetBars) -> str:
-    """This is a hint, since no more can be said without labels."""
+    """Write a hint, since no more can be said without labels."""
     if len(least.numbers) < 2:
         return ""
     columns = least.columns(np.arange(len(least.numbers)))
@@ -166,7 +169,7 @@ def _write_least_helped(chosen: Selection, least: TargetBars) -> str:
 
 
 def _list_targets(bars: TargetBars) -> str:
-    """Who the numbers are, where there is more to say than the number."""
+    """List the items of all targets, if there are any."""
     if bars.items is None:
         return ""
     table = write_table(bars.columns(np.argsort(bars.numbers)), "targets")
