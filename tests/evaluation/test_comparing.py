@@ -146,6 +146,16 @@ def test_default_methods_are_all_there_and_repeat_exactly():
     assert second["methods"] == ["vtl", "random", "top-k", "mmr", "k-center", "cosine"]
 
 
+def test_notes_on_the_rule_are_warned_of_once_where_compare_was_called():
+    pool, y, targets, t = clusters()
+    with pytest.warns(UserWarning, match="effective rank") as said:
+        result = compare(
+            *(pool, targets, 60), noise_ratio=0.01, labels=y, target_labels=t, seeds=2
+        )
+    assert [str(one.message) for one in said] == result.settings["notes"]
+    assert all(one.filename == __file__ for one in said)
+
+
 def test_progress_counts_every_selection(capsys, monkeypatch):
     now = iter(range(100))
     monkeypatch.setattr("tellmost.running.progress.time.monotonic", lambda: float(next(now)))

@@ -8,7 +8,7 @@ import torch
 
 import tellmost as tm
 from tellmost.evaluation.estimation import Range, at_size, estimate, in_time, passes_of
-from tellmost.evaluation.timing import Trial
+from tellmost.evaluation.timing import TimedTrial
 
 
 def rows(n=3_000, d=12, seed=0):
@@ -155,7 +155,7 @@ def trial(**change):
         "passes_per_pick": 0.1,
         "way": "all rows",
     }
-    return Trial(**(plain | change))
+    return TimedTrial(**(plain | change))
 
 
 def test_times_grow_along_the_line_of_two_trials():

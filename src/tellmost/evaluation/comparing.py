@@ -1,5 +1,6 @@
 """compare(): choose by a rule and by other methods, and see whose picks teach a probe more."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -15,14 +16,13 @@ from tellmost.evaluation.comparison import Comparison, Measurement
 from tellmost.evaluation.evidence import KnownLabels, number_classes, take_labels
 from tellmost.evaluation.health import draw_rows
 from tellmost.evaluation.probes import center_and_scale, fit_logistic, predict_numbers
-from tellmost.kernels import Kernel
 from tellmost.kernels.linear import check_kernel, matrix_size
 from tellmost.rows.checks import check_whole
 from tellmost.rules import Rule
 from tellmost.running.progress import ProgressLine
 from tellmost.selecting.arguments import check_combination, check_data, check_rule
 from tellmost.selecting.data import SelectionData
-from tellmost.selecting.select import select
+from tellmost.selecting.select import select_quietly
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
 
@@ -31,8 +31,11 @@ METHODS = ("random", "top-k", "mmr", "k-center", "cosine")
 PROBE_SAMPLE = 4_096
 """Random pool rows from which a probe takes the mean and the scale of its features."""
 
+KEPT = ("kernel", "noise_variance", "noise_ratio", "normalize", "dtype", "device", "notes")
+"""Settings of the rule's last selection that are told of all."""
+
 Choose = Callable[..., Selection]
-"""``select`` with everything given but the rule and the candidates."""
+"""``select`` with everything given but the rule and the candidates; it does not warn."""
 
 
 def compare(
@@ -85,28 +88,23 @@ def compare(
     seeds = check_whole(seeds, "seeds")
     k = check_whole(k, "k")
     looked_at = check_budgets(budgets, k)
-    prior = check_kernel(kernel)
-    data = check_all(pool, targets, prior, rules, k, normalize, device, memory)
+    more = {"normalize": normalize, "device": device, "memory": memory}
+    for each in rules:
+        check_combination(each, targets is not None, False, True, False)
+    if targets is None:
+        raise ValueError("compare needs targets: it asks what picks tell about them; got none.")
+    data = check_data(pool, targets, check_kernel(kernel), rules[0], k=k, **more)
     both = check_both(labels, target_labels, data, kind)
-    check_runs(data, prior, k, seeds, has_labels=both is not None)
+    check_runs(data, k, seeds, has_labels=both is not None)
     with closing(data.pool.source), torch.inference_mode():
-        held = data.pool.source.held
-        choose = partial(
-            select,
-            pool if held is None else held,
-            targets,
-            k,
-            kernel=kernel,
-            noise_ratio=noise_ratio,
-            noise_std=noise_std,
-            normalize=normalize,
-            device=device,
-            memory=memory,
-            progress=False,
-        )
+        pool = pool if data.pool.source.held is None else data.pool.source.held
+        noise = {"noise_ratio": noise_ratio, "noise_std": noise_std}
+        choose = partial(select_quietly, pool, targets, k, kernel=kernel, **noise, **more)
         with ProgressLine(progress, "selections", done_before=0) as line:
-            data = data.read()
-            return choose_and_judge(choose, rules, seeds, looked_at, data, both, line)
+            found = choose_and_judge(choose, rules, seeds, looked_at, data.read(), both, line)
+    for note in found.settings["notes"]:
+        warnings.warn(note, UserWarning, stacklevel=2)
+    return found
 
 
 def choose_and_judge(
@@ -121,6 +119,7 @@ def choose_and_judge(
     """Make every run. Without labels a rule that draws nothing at random runs only once."""
     judge = None if both is None else Judge(data, *both)
     n = len(data.pool)
+    last: dict[str, Selection] = {}
     variance: dict[str, list[np.ndarray]] = {rule.name: [] for rule in rules}
     scores: dict[str, list[list[np.ndarray]]] = {rule.name: [] for rule in rules}
     runs = [
@@ -131,12 +130,12 @@ def choose_and_judge(
     ]
     for done, (seed, rule) in enumerate(runs, 1):
         half = None if judge is None else half_of(n, seed)
-        chosen = choose(rule=seeded(rule, seed), candidates=half)
+        chosen = choose(rule=seeded(rule, seed), candidates=half, progress=False)
+        last[rule.name] = chosen
         variance[rule.name].append(chosen.uncertainty[list(budgets)])
         if judge is not None:
             scores[rule.name].append(judge.scores(chosen.indices, budgets))
         tell(done, len(runs))
-    kept = ("kernel", "noise_variance", "noise_ratio", "normalize", "dtype", "device")
     return Comparison(
         rule=rules[0].name,
         methods=tuple(rule.name for rule in rules),
@@ -148,7 +147,7 @@ def choose_and_judge(
         variance_before=float(chosen.uncertainty[0]),
         variance={name: np.array(runs) for name, runs in variance.items()},
         measured=None if judge is None else judge.measurement(scores),
-        settings={name: chosen.settings[name] for name in kept},
+        settings={name: last[rules[0].name].settings[name] for name in KEPT},
     )
 
 
@@ -248,33 +247,6 @@ def check_budgets(budgets: Sequence[int] | None, k: int) -> tuple[int, ...]:
     return tuple(sorted(wanted | {k}))
 
 
-def check_all(
-    pool: Any,
-    targets: Any,
-    kernel: Kernel,
-    rules: tuple[Rule, ...],
-    k: int,
-    normalize: str | None,
-    device: Any,
-    memory: int | str | None,
-) -> SelectionData:
-    """The data that the rule sees, with the errors that ``select`` would give; not read yet."""
-    for rule in rules:
-        check_combination(rule, targets is not None, False, True, False)
-    if targets is None:
-        raise ValueError("compare needs targets: it asks what picks tell about them; got none.")
-    return check_data(
-        pool,
-        targets,
-        kernel,
-        rules[0],
-        k=k,
-        normalize=normalize,
-        device=device,
-        memory=memory,
-    )
-
-
 def check_both(
     labels: Any, target_labels: Any, data: SelectionData, kind: str | None
 ) -> tuple[KnownLabels, KnownLabels] | None:
@@ -299,16 +271,14 @@ def check_both(
     return of_pool, of_targets
 
 
-def check_runs(
-    data: SelectionData, kernel: Kernel, k: int, seeds: int, *, has_labels: bool
-) -> None:
+def check_runs(data: SelectionData, k: int, seeds: int, *, has_labels: bool) -> None:
     """Check that there is enough for every run."""
     n = len(data.pool)
     if k > n:
         raise ValueError(f"k = {k} is larger than the {n} rows of the pool. Ask for fewer.")
     if not has_labels:
         return
-    if matrix_size(kernel) is not None:
+    if matrix_size(data.kernel) is not None:
         raise ValueError(
             "labels cannot be used with a Precomputed kernel: a linear probe needs features. Drop "
             "the labels, or pass the features as pool."

@@ -10,7 +10,7 @@ import torch
 
 from tellmost import numerics
 from tellmost.evaluation.statistics import entry, number, paragraph
-from tellmost.evaluation.timing import Request, Trial, try_out
+from tellmost.evaluation.timing import Request, TimedTrial, try_out
 from tellmost.kernels.linear import check_kernel
 from tellmost.rules import Rule
 from tellmost.running.memory import Sizes, in_words
@@ -128,7 +128,7 @@ def estimate(
         return sum_up(request, measure(request))
 
 
-def measure(request: Request) -> list[Trial]:
+def measure(request: Request) -> list[TimedTrial]:
     """Trials on a quarter of the trial's rows and, if that was quick, on all of them."""
     pool = request.data.pool
     n, width = len(pool), pool.dimension * pool.source.dtype.itemsize
@@ -143,7 +143,7 @@ def measure(request: Request) -> list[Trial]:
     return trials
 
 
-def at_size(trials: list[Trial], part: str, rows: int) -> float:
+def at_size(trials: list[TimedTrial], part: str, rows: int) -> float:
     """Seconds of a part for so many rows: a straight line through the trials, or to zero.
 
     What four times the rows did not slow down is taken for constant, such as launches on a GPU.
@@ -159,7 +159,7 @@ def at_size(trials: list[Trial], part: str, rows: int) -> float:
     return value + slope * (rows - last.rows)
 
 
-def sum_up(request: Request, trials: list[Trial]) -> Estimate:
+def sum_up(request: Request, trials: list[TimedTrial]) -> Estimate:
     data, trial, k = request.data, trials[-1], request.k
     n, pool = len(data.pool), data.pool
     passes = passes_of(trial, k)
@@ -191,7 +191,7 @@ def sum_up(request: Request, trials: list[Trial]) -> Estimate:
     )
 
 
-def passes_of(trial: Trial, k: int) -> Range:
+def passes_of(trial: TimedTrial, k: int) -> Range:
     """Over the rows: to set up, and then for every so many picks; nobody reads after the last."""
     start, width = trial.passes_at_start, trial.width
     if trial.way == "once":
@@ -208,7 +208,7 @@ def passes_of(trial: Trial, k: int) -> Range:
     return Range(least, min(max(likely, least), most), most)
 
 
-def memory_of(data: SelectionData, sizes: Sizes, trial: Trial, rule: Rule) -> int:
+def memory_of(data: SelectionData, sizes: Sizes, trial: TimedTrial, rule: Rule) -> int:
     """Bytes that will be taken: the plan's parts, and columns and covariances that are kept."""
     plan = data.plan
     parts = sizes.for_rows + sizes.for_points + sizes.for_blocks(plan.block_bytes)

@@ -1,11 +1,8 @@
-"""A short selection from the first rows of a pool, with the time that each part of it takes.
-
-The first rows of a source, seen as a source: for trials.
-"""
+"""A short selection from the first rows of a pool, with the time that each part of it takes."""
 
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,14 +10,16 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.posterior.problem import Problem
 from tellmost.posterior.weight_tracker import Tracker, track
-from tellmost.rows.sources import HeldRows, Piece, Source, Span
+from tellmost.rows.sources import HeldRows, Source
 from tellmost.rules import Rule
 from tellmost.selecting.choosers import Chooser, Lazy, Once, choose_chooser
 from tellmost.selecting.data import Observed, SelectionData, resolve_noise
 from tellmost.selecting.limits import Eligibility, Stop, check_limits
 from tellmost.selecting.loop import run
 from tellmost.selecting.select import Task, find_rounds
-from tellmost.shapes import Bool, Int
+
+WAYS = {Once: "once", Lazy: "lazily"}
+"""How these find a row; others score all rows each time."""
 
 
 @dataclass(frozen=True)
@@ -35,25 +34,32 @@ class Request:
     columns_ahead: int | None
     replace: bool
 
-    def of_front(self, count: int) -> "Request":
-        """The same of the first rows, with their share of the memory; nothing observed."""
+    def of_front(self, count: int) -> Task:
+        """Read the first rows, with their share of the memory, to pick at most half of them."""
         data, n = self.data, len(self.data.pool)
         candidates = data.candidates
         some = None if candidates is None else candidates[candidates < count]
         some = some if some is not None and len(some) > 1 else None
         std = self.std[:count] if isinstance(self.std, Tensor) else self.std
-        front = replace(
+        data = replace(
             data,
             pool=replace(data.pool, source=front_of(data.pool.source, count)),
             candidates=some,
             observed=Observed(torch.empty(0, dtype=torch.int64)),
             plan=replace(data.plan, kept=data.plan.kept * count // n),
+        ).read()
+        return Task(
+            data=data,
+            rule=self.rule,
+            noise=resolve_noise(data, self.ratio, std),
+            limits=check_limits(data, self.rule, replace=self.replace),
+            stop=Stop(min(self.k, max(len(data.rows) // 2, 1))),
+            columns_ahead=self.columns_ahead,
         )
-        return replace(self, data=front, std=std)
 
 
 @dataclass(frozen=True)
-class Trial:
+class TimedTrial:
     """Seconds, for so many rows."""
 
     rows: int
@@ -86,11 +92,10 @@ class Watch:
         return passed
 
 
-def try_out(request: Request, count: int) -> Trial:
+def try_out(request: Request, count: int) -> TimedTrial:
     """Select a few rows from the first ``count`` of the pool."""
-    request = request.of_front(count)
     watch = Watch(request.data.pool.device)
-    task = read(request)
+    task = request.of_front(count)
     first_look = watch.lap()
     few = min(task.stop.picks or 1, numerics.MOST_COLUMNS_AHEAD)
     problem = task.data.problem(request.rule, task.noise, few, request.columns_ahead)
@@ -110,7 +115,7 @@ def try_out(request: Request, count: int) -> Trial:
     run(chooser, tracker, eligibility, Stop(picks), rounds=rounds)
     running, passes = watch.lap(), tracker.passes - at_start
     each_pass = time_of_pass(tracker, chooser, watch)
-    return Trial(
+    return TimedTrial(
         rows=count,
         first_look=first_look,
         set_up=set_up,
@@ -123,27 +128,8 @@ def try_out(request: Request, count: int) -> Trial:
         keeps_covariance=problem.keeps_covariance,
         passes_at_start=at_start,
         passes_per_pick=passes / picks,
-        way="in rounds" if rounds is not None else way_of(chooser),
+        way="in rounds" if rounds is not None else WAYS.get(type(chooser), "all rows"),
     )
-
-
-def read(request: Request) -> Task:
-    """The task of the request, with its rows read: a few picks, half of the rows at most."""
-    data = request.data.read()
-    return Task(
-        data=data,
-        rule=request.rule,
-        noise=resolve_noise(data, request.ratio, request.std),
-        limits=check_limits(data, request.rule, replace=request.replace),
-        stop=Stop(min(request.k, max(len(data.rows) // 2, 1))),
-        columns_ahead=request.columns_ahead,
-    )
-
-
-def way_of(chooser: Chooser) -> str:
-    if isinstance(chooser, Once):
-        return "once"
-    return "lazily" if isinstance(chooser, Lazy) else "all rows"
 
 
 def time_of_pass(tracker: Tracker, chooser: Chooser, watch: Watch) -> float:
@@ -170,48 +156,28 @@ def time_per_entry(tracker: Tracker, problem: Problem, watch: Watch) -> float:
 
 
 def front_of(source: Source, count: int) -> Source:
-    """Of rows in memory a view; of others the same reading, of fewer rows."""
+    """A view of rows in memory, or else the same reading of fewer rows."""
     if source.held is not None:
         return HeldRows(source.held[:count], source.where)
-    return Front(source, count)
+    front: Any = Front(source, count)
+    return front
 
 
 class Front:
-    """The first rows of a source that is read whenever rows are needed; closing is left to it."""
+    """The first rows of a source that is read whenever rows are needed."""
 
     held = None
 
     def __init__(self, source: Source, count: int) -> None:
         self._source = source
         self.shape = (count, *source.shape[1:])
-        self.jumps, self.where = source.jumps, source.where
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self._source.dtype
-
-    @property
-    def device(self) -> torch.device:
-        return self._source.device
 
     @property
     def passes(self) -> float:
         return self._source.passes * self._source.shape[0] / self.shape[0]
 
-    def read(self, start: int, stop: int) -> Tensor:
-        return self._source.read(start, stop)
-
-    def take(self, indices: Int[Tensor, " b"]) -> Tensor:
-        return self._source.take(indices)
-
-    def stream(self, wanted: Sequence[Span]) -> Iterator[Piece]:
-        return self._source.stream(wanted)
-
-    def remember(self, indices: Int[Tensor, " b"]) -> None:
-        self._source.remember(indices)
-
-    def at_hand(self, indices: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
-        return self._source.at_hand(indices)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)  # the first rows are read as all rows are
 
     def close(self) -> None:
-        """Nothing: the source goes on."""
+        """Leave the source open, since it is still needed."""
