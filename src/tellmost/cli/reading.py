@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tellmost.cli.array_tables import ArrayTable, ParquetTable
-from tellmost.cli.embedding import Progress, embed_texts
 from tellmost.cli.records import Records, check_ids, check_named, listed, name_place
+from tellmost.cli.text_embeddings import Progress, embed_texts
 from tellmost.cli.text_formats import Delimited, JsonLines
 from tellmost.cli.text_tables import TextFormat, TextTable, read_body, suffix_of
 from tellmost.rows.files import File, check_there, open_filled

