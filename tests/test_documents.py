@@ -5,12 +5,15 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tellmost.cli.reading import read_records
+from test_architecture import files_entered
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
@@ -130,6 +133,47 @@ def resolve(name: str) -> object:
         found = getattr(found, part) if hasattr(found, part) else import_module(here)
         first = here
     return found
+
+
+ASIDE = {"numerics.py", "shapes.py", "running/progress.py"}  # every room may enter these
+
+
+def test_the_architecture_names_the_files_that_the_calls_enter():
+    """Which calls those are, and in which order they go through the files, the page says."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    named = set(re.findall(r"`([\w/]+\.py)`", page)) | ASIDE
+    for name, call in walks().items():
+        call()  # what is imported or made once is not on the way
+        assert set(files_entered(call)) <= named, name
+
+
+def walks() -> dict[str, Callable[[], object]]:
+    """The calls of the architecture's page, but for the command."""
+    import torch
+
+    import tellmost as tm
+
+    rng = np.random.default_rng(0)
+    pool, targets = rng.standard_normal((200, 3)), rng.standard_normal((4, 3))
+    kernel = tm.kernels.Matern(2.5, lengthscale=2.0)
+    gp = tm.GP(kernel, noise_std=0.1)
+    learner = tm.ActiveLearner(kernel, pool=pool, targets=targets, noise_std=0.1)
+    limits = {"height": tm.Constraint(gp, at_least=-1.0)}
+    optimizer = tm.SafeOptimizer(pool, objective=gp, constraints=limits, safe_seed=[0])
+    tuner = tm.ActiveFineTuner(
+        torch.nn.Linear(3, 2),
+        pool=torch.tensor(pool, dtype=torch.float32),
+        labels=np.zeros(200, dtype=int),
+        targets=torch.tensor(targets, dtype=torch.float32),
+        train=lambda model, inputs, labels, round: None,
+        batch=2,
+    )
+    return {
+        "select": lambda: tm.select(pool, targets, 10),
+        "learner": lambda: learner.tell(learner.ask(), [0.1]),
+        "optimizer": lambda: optimizer.tell(optimizer.ask(), 0.1, {"height": 0.1}),
+        "fine-tuner": tuner.step,
+    }
 
 
 def test_the_notation_has_every_field_of_a_state_and_no_word_that_is_not_in_the_code():
