@@ -76,7 +76,7 @@ def few_shot(
         batch_size, collate, seed: as in ``ActiveFineTuner``.
         progress: a line on stderr; None shows it on a terminal after a second.
     """
-    plan = RoundPlan.of(
+    plan = RoundPlan(
         pool,
         queries,
         strategy=strategy,

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 
 from tellmost.finetune.inputs import call
-from tellmost.finetune.layers import Head, at_the_head
+from tellmost.finetune.layers import at_the_head
 from tellmost.kernels import Outer
 from tellmost.shapes import Float
 
@@ -242,12 +242,12 @@ class OutputGradients:
             yield Jacobians.of(model, None).tiles
         else:
             with at_the_head(model, None) as run:
-                yield lambda batch: iter([Tile(0, 0, last_layer_gradients(run(batch)))])
+
+                def last(batch: Any) -> Iterator[Tile]:
+                    head = run(batch)  # sqrt(c) h, whose inner products are the sum over outputs
+                    yield Tile(0, 0, head.features * head.outputs.shape[1] ** 0.5)
+
+                yield last
 
     def kernel(self, model: nn.Module, batch: Any) -> None:
         return None
-
-
-def last_layer_gradients(head: Head) -> Float[Tensor, "b d"]:
-    """sqrt(c) h, whose inner products are the sum over outputs."""
-    return head.features * head.outputs.shape[1] ** 0.5

@@ -32,11 +32,6 @@ class Call:
     version: int | None  # counts changes of the outputs in place
 
     @property
-    def is_changed(self) -> bool:
-        """Whether the layer's outputs were changed in place after it returned them."""
-        return version_of(self.outputs) != self.version
-
-    @property
     def features(self) -> Tensor:
         """The (b, d) inputs of the layer."""
         if not isinstance(self.inputs, Tensor) or self.inputs.ndim != 2:
@@ -180,7 +175,8 @@ def final_layer(last: Call, outputs: Tensor) -> nn.Linear:
             f"layer must be the final nn.Linear, W h + b, for gradients with respect to it; "
             f"{last.name!r} is a {type(last.layer).__name__}."
         )
-    if last.is_changed or not is_returned(last.outputs, outputs):
+    is_changed = version_of(last.outputs) != last.version  # in place, after the layer returned
+    if is_changed or not is_returned(last.outputs, outputs):
         raise ValueError(
             f"the model's outputs must be those of its final layer {last.name!r}, but it "
             f"changes them afterwards or has another layer there. Name the layer that makes the "

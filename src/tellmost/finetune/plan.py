@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from tellmost.finetune.inputs import Collate, Inputs, device_of, name_of
 from tellmost.finetune.strategies import (
     RoundInputs,
-    Strategy,
     check_choice,
     check_strategy,
     describe,
@@ -80,20 +79,11 @@ def check_draw(
     return found.astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
 class RoundPlan:
     """A pool, targets, and what draws and chooses. Rounds differ by their number alone."""
 
-    pool: Inputs
-    targets: Inputs | None
-    strategy: Strategy
-    candidates: Candidates
-    targets_per_round: int | None
-    batch_size: int
-    seed: int
-
-    @staticmethod
-    def of(
+    def __init__(
+        self,
         pool: Any,
         targets: Any,
         *,
@@ -104,21 +94,18 @@ class RoundPlan:
         collate: Collate,
         seed: Any,
         called: str = "targets",
-    ) -> "RoundPlan":
+    ) -> None:
         """Checks the arguments. Errors call the targets as the caller does, ``called``."""
-        rows = Inputs.of(pool, "pool", collate=collate)
-        if len(rows) == 0:
+        self.pool = Inputs.of(pool, "pool", collate=collate)
+        if len(self.pool) == 0:
             raise ValueError("pool must have at least one input to choose from; it is empty.")
-        aims = None if targets is None else check_targets(targets, rows, collate, called)
-        return RoundPlan(
-            pool=rows,
-            targets=aims,
-            strategy=check_strategy(strategy),
-            candidates=check_candidates(candidates),
-            targets_per_round=check_targets_per_round(targets_per_round, aims),
-            batch_size=check_whole(batch_size, "batch_size"),
-            seed=check_seed(seed),
-        )
+        is_undirected = targets is None
+        self.targets = None if is_undirected else read_targets(targets, self.pool, collate, called)
+        self.strategy = check_strategy(strategy)
+        self.candidates = check_candidates(candidates)
+        self.targets_per_round = check_targets_per_round(targets_per_round, self.targets)
+        self.batch_size = check_whole(batch_size, "batch_size")
+        self.seed = check_seed(seed)
 
     def generator(self, number: int, purpose: str) -> np.random.Generator:
         """It follows from the seed, the round and the purpose, so no state has to be kept."""
@@ -197,7 +184,7 @@ class RoundPlan:
         return self.targets.subset(np.sort(drawn))
 
 
-def check_targets(targets: Any, pool: Inputs, collate: Collate, called: str) -> Inputs:
+def read_targets(targets: Any, pool: Inputs, collate: Collate, called: str) -> Inputs:
     """Targets are inputs, or whole numbers: rows of the pool. Their labels are not read."""
     if are_row_numbers(targets):
         rows = check_indices(as_numbers(targets), called, len(pool)).numpy()

@@ -15,6 +15,7 @@ that would make the predictions independent, and their covariances zero.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -37,8 +38,8 @@ class Masks:
         self._made: dict[tuple[int, torch.Size], Tensor] = {}
         self.are_used = False  # whether a layer that leaves units out was called
 
-    def drop(self, number: int, layer: nn.Module, x: Tensor) -> Tensor:
-        """The values x without the units that this draw leaves out at the layer of this number."""
+    def drop(self, number: int, layer: nn.Module, inputs: tuple[Any, ...], x: Tensor) -> Tensor:
+        """The outputs x without the units that this draw leaves out at layer ``number``."""
         shape = x.shape[1:]
         if isinstance(layer, CHANNELS):
             shape = torch.Size((x.shape[1], *(1 for _ in x.shape[2:])))
@@ -71,11 +72,10 @@ def dropping(model: nn.Module, masks: Masks) -> Iterator[None]:
             "Predictive(members) draws networks by dropout, but the model has no nn.Dropout "
             "(or Dropout1d, 2d, 3d) with p above 0. Give several networks: members=(first, ...)."
         )
-
-    def hook(number: int) -> Callable[[nn.Module, tuple[Any, ...], Tensor], Tensor]:
-        return lambda layer, inputs, outputs: masks.drop(number, layer, outputs)
-
-    handles = [layer.register_forward_hook(hook(number)) for number, layer in enumerate(layers)]
+    handles = [
+        layer.register_forward_hook(partial(masks.drop, number))
+        for number, layer in enumerate(layers)
+    ]
     try:
         yield
     finally:
@@ -117,14 +117,15 @@ class Predictive:
     def on(self, model: nn.Module) -> Iterator[Callable[[Any], Tensor]]:
         with ExitStack() as entered:
             if isinstance(self.members, int):
-                run = by_dropout(model, [Masks(self.seed, m) for m in range(self.members)])
+                draws = [Masks(self.seed, member) for member in range(self.members)]
+                run = partial(by_dropout, model, draws)
             else:
                 for member in self.members:
                     entered.enter_context(evaluating(member))
-                run = by_ensemble(self.members)
+                run = partial(by_ensemble, self.members)
 
             def deviations(batch: Any) -> Tensor:
-                outputs = torch.stack(list(run(batch)), dim=1)
+                outputs = torch.stack(run(batch), dim=1)
                 centred = outputs - outputs.mean(dim=1, keepdim=True)
                 return centred.flatten(1) / (outputs.shape[1] - 1) ** 0.5
 
@@ -134,35 +135,32 @@ class Predictive:
         return None
 
 
-def by_dropout(model: nn.Module, draws: list[Masks]) -> Callable[[Any], Iterator[Tensor]]:
-    def run(batch: Any) -> Iterator[Tensor]:
-        for masks in draws:
-            with dropping(model, masks):
-                outputs = call(model, batch)
-            if not masks.are_used:
-                raise ValueError(
-                    "Predictive(members) draws networks by dropout, but the model's forward pass "
-                    "calls none of its nn.Dropout layers with p above 0, so that all draws are "
-                    "the same. Call one (torch.nn.functional.dropout is not seen), or give "
-                    "several networks: members=(first, ...)."
-                )
-            yield outputs
-
-    return run
-
-
-def by_ensemble(members: Sequence[nn.Module]) -> Callable[[Any], Iterator[Tensor]]:
-    def run(batch: Any) -> Iterator[Tensor]:
-        outputs = [call(member, batch) for member in members]
-        if have_equal_weights and all(torch.equal(one, outputs[0]) for one in outputs[1:]):
+def by_dropout(model: nn.Module, draws: list[Masks], batch: Any) -> list[Tensor]:
+    """The outputs of every draw."""
+    outputs = []
+    for masks in draws:
+        with dropping(model, masks):
+            outputs.append(call(model, batch))
+        if not masks.are_used:
             raise ValueError(
-                f"Predictive(members) needs networks that differ; these {len(members)} have the "
-                f"same weights and say the same. Train each from another start, or on other data."
+                "Predictive(members) draws networks by dropout, but the model's forward pass "
+                "calls none of its nn.Dropout layers with p above 0, so that all draws are the "
+                "same. Call one (torch.nn.functional.dropout is not seen), or give several "
+                "networks: members=(first, ...)."
             )
-        return iter(outputs)
+    return outputs
 
-    have_equal_weights = all(are_equal(member, members[0]) for member in members[1:])
-    return run
+
+def by_ensemble(members: Sequence[nn.Module], batch: Any) -> list[Tensor]:
+    """The outputs of every member; members that are the same network are refused."""
+    outputs = [call(member, batch) for member in members]
+    pairs = zip(outputs[1:], members[1:], strict=True)
+    if all(torch.equal(y, outputs[0]) and are_equal(one, members[0]) for y, one in pairs):
+        raise ValueError(
+            f"Predictive(members) needs networks that differ; these {len(members)} have the same "
+            f"weights and outputs. Train each from another start, or on other data."
+        )
+    return outputs
 
 
 def are_equal(one: nn.Module, other: nn.Module) -> bool:

@@ -59,7 +59,7 @@ class TargetedSampler(Sampler[list[int]]):
                 normalize="center+unit")``, as in ``ActiveFineTuner``.
         """
         self._model = model
-        self._plan = RoundPlan.of(
+        self._plan = RoundPlan(
             pool,
             targets,
             strategy=strategy,

@@ -121,7 +121,7 @@ class ActiveFineTuner:
             progress: a line on stderr during ``run``; None shows it on a terminal.
         """
         self._model, self._devices = model, devices_of(model)
-        self._plan = RoundPlan.of(
+        self._plan = RoundPlan(
             pool,
             targets,
             strategy=replace(BY_VTL, observed=observed is not None)
