@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import tellmost as tm
+from tellmost.cli.reading import read_records
+from tellmost.rows.sources import open_source
 
 
 @pytest.fixture
@@ -196,3 +198,15 @@ def test_texts_are_embedded_by_a_model_of_the_cache(files, run, minilm_home, mon
     done = run("select", "train.jsonl", *more, "-k", 2, "--json").json()
     assert {pick["id"] for pick in done["picks"]} == {0, 1}
     assert done["settings"]["features"] == 384
+
+
+@pytest.mark.parametrize("kind", ["npy", "safetensors", "parquet"])
+def test_records_of_several_files_are_written_in_their_format(kind, files, run, records, expected):
+    write, _ = FORMATS[kind]
+    bare = [{"emb": record["emb"]} for record in records]
+    for name, some in (("a", bare[:50]), ("b", bare[50:])):
+        write(files / f"{name}.{kind}", some)
+    more = ["--targets", "val.npy", "-k", 7, "--records", "-o", f"picked.{kind}"]
+    run("select", f"a.{kind}", f"b.{kind}", *more)
+    source = open_source(read_records(files / f"picked.{kind}").vectors, "pool")
+    np.testing.assert_array_equal(source.read(0, 7), vectors(records)[expected])

@@ -1,9 +1,4 @@
-"""Files of arrays, whose rows have numbers and nothing else: .npy, .npz and .safetensors.
-
-Several array files as one pool: rows numbered through, and nothing else about them.
-
-A .parquet file as records: columns read when they are asked for, rows by row group.
-"""
+"""Files of arrays, whose rows have nothing but their numbers, and .parquet files."""
 
 import json
 import zipfile
@@ -17,24 +12,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.cli.records import Records, check_named, listed
+from tellmost.cli.records import check_named, listed
 from tellmost.rows.files import TYPES, File, check_there, choose_name, open_filled
 from tellmost.rows.parquet import OpenedParquet, import_pyarrow, is_vector
 from tellmost.rows.sources import NamedArray, open_source
 from tellmost.shapes import Int
 
+ARRAYS = (".npy", ".npz", ".safetensors")
+IN_SEVERAL = (".npy", ".safetensors", ".parquet")  # files of which several can be one pool
+
 
 class ArrayTable:
-    """Rows without columns; ``vectors`` is what a selection takes."""
+    """Rows without columns, of one file or of several; ``vectors`` is what a selection takes."""
 
     names: Sequence[str] = ()
 
-    def __init__(self, file: File, name: str | None, *, lone_vector: bool = False) -> None:
-        self.file = file
-        self._name = name or "vectors"
-        self.vectors: Any = file.path if name is None else NamedArray(file.path, name)
-        if file.path.suffix == ".npz":
-            self._name, self.vectors = load_npz(file, name)
+    def __init__(
+        self, file: File, vectors: Any, name: str = "vectors", *, lone_vector: bool = False
+    ) -> None:
+        self.file, self.vectors, self._name = file, vectors, name
         source = open_source(self.vectors, file.argument)
         self._shape = source.shape
         if lone_vector and len(self._shape) == 1:
@@ -53,7 +49,7 @@ class ArrayTable:
         raise AssertionError("there is no column that could be asked for")
 
     def take(self, indices: Int[np.ndarray, " k"]) -> Tensor:
-        """Rows in their own dtype; a tensor, since numpy has no bfloat16."""
+        """Rows in their own dtype. They are a tensor, since numpy has no bfloat16."""
         source = open_source(self.vectors, self.file.argument)
         try:
             return source.take(torch.from_numpy(indices))
@@ -68,8 +64,32 @@ class ArrayTable:
                     stream.write(_as_safetensors(self._name, rows))
                 case ".npz":
                     _save_npz(stream, self._name, rows.numpy())
+                case ".parquet":
+                    arrow = import_pyarrow(f"writing {path.name}")
+                    table = arrow.table({self._name: list(rows.numpy())})
+                    arrow.parquet.write_table(table, stream)
                 case _:
                     np.save(stream, rows.numpy())
+
+
+def open_array(file: File, name: str | None, *, lone_vector: bool) -> ArrayTable:
+    """The array of this name in a file, or the only one."""
+    vectors: Any = file.path if name is None else NamedArray(file.path, name)
+    if file.path.suffix == ".npz":
+        name, vectors = load_npz(file, name)
+    return ArrayTable(file, vectors, name or "vectors", lone_vector=lone_vector)
+
+
+def open_arrays(paths: Sequence[Path], argument: str) -> ArrayTable:
+    """The rows of several files with one array each, one file after the other, streamed."""
+    for path in paths:
+        check_there(path, argument, "Name the files in it.")
+        if path.suffix not in IN_SEVERAL:
+            raise ValueError(
+                f"{argument}: several files must each hold an array, {', '.join(IN_SEVERAL)}; got "
+                f"{path.name}. Join text files into one."
+            )
+    return ArrayTable(open_filled(paths[0], argument), list(paths))
 
 
 def load_npz(file: File, name: str | None) -> tuple[str, np.ndarray]:
@@ -110,49 +130,6 @@ def _as_safetensors(name: str, rows: Tensor) -> bytes:
     about = {"dtype": kind, "shape": list(rows.shape), "data_offsets": [0, len(data)]}
     header = json.dumps({name: about}).encode()
     return len(header).to_bytes(8, "little") + header + data
-
-
-ARRAYS = (".npy", ".safetensors", ".parquet")
-
-
-class ArrayFiles:
-    """Rows of several files, one after the other."""
-
-    names: Sequence[str] = ()
-
-    def __init__(self, paths: Sequence[Path], first: File) -> None:
-        self.file = first
-        self._paths = list(paths)
-
-    def column(self, name: str) -> list[Any]:
-        raise AssertionError("there is no column that could be asked for")
-
-    def take(self, indices: Int[np.ndarray, " k"]) -> Tensor:
-        source = open_source(self._paths, self.file.argument)
-        try:
-            return source.take(torch.from_numpy(indices))
-        finally:
-            source.close()
-
-    def write(self, path: Path, indices: Int[np.ndarray, " k"]) -> None:
-        with path.open("wb") as stream:
-            np.save(stream, self.take(indices).numpy())
-
-
-def read_array_files(paths: Sequence[Path], argument: str) -> Records:
-    """Rows of several .npy, .safetensors or .parquet files with one array each, streamed."""
-    for path in paths:
-        check_there(path, argument, "Name the files in it.")
-        if path.suffix not in ARRAYS:
-            raise ValueError(
-                f"{argument}: several files must each hold an array, {', '.join(ARRAYS)}; got "
-                f"{path.name}. Join text files into one."
-            )
-    source = open_source(list(paths), argument)
-    count = source.shape[0]
-    source.close()
-    table = ArrayFiles(paths, open_filled(paths[0], argument))
-    return Records(list(paths), np.arange(count), table)
 
 
 class ParquetTable:

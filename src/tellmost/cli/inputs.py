@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tellmost import rules
-from tellmost.cli.array_tables import read_array_files
+from tellmost.cli.array_tables import open_arrays
 from tellmost.cli.ending import UsageError
 from tellmost.cli.labels import match_ids, read_labels, read_observed
 from tellmost.cli.options import Given
@@ -154,7 +154,8 @@ def read_pool(given: Given) -> Records:
         return read_file(given.pool[0], "pool", given, **names, columns=columns)
     if columns or any(name is not None for name in (*names.values(), given.embed)):
         raise UsageError("several pool files hold arrays alone: no column can be named.")
-    return read_array_files(given.pool, "pool")
+    table = open_arrays(given.pool, "pool")
+    return Records(table.vectors, np.arange(len(table)), table)
 
 
 def read_targets(given: Given, pool: Records) -> Records:

@@ -4,11 +4,11 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from tellmost.cli.array_tables import ArrayTable, ParquetTable
+from tellmost.cli.array_tables import ARRAYS, ParquetTable, open_array
 from tellmost.cli.records import Records, check_ids, check_named, listed, name_place
 from tellmost.cli.text_embeddings import Progress, embed_texts
 from tellmost.cli.text_formats import Delimited, JsonLines
@@ -17,7 +17,6 @@ from tellmost.rows.files import File, check_there, open_filled
 from tellmost.rows.sources import NamedArray
 from tellmost.shapes import Shaped
 
-ARRAYS = (".npy", ".npz", ".safetensors")
 TEXTS: dict[str, Callable[[File], TextFormat]] = {
     ".csv": Delimited,
     ".tsv": Delimited,
@@ -25,7 +24,6 @@ TEXTS: dict[str, Callable[[File], TextFormat]] = {
 }
 FORMATS = (*ARRAYS, ".parquet", *TEXTS, *(f"{suffix}.gz" for suffix in TEXTS))
 OWN_ID = "id"  # the column that holds the ids where none is named
-VECTOR_DTYPE = np.dtype(np.float32)
 
 Found = TypeVar("Found")
 
@@ -40,9 +38,6 @@ class Wanted:
     columns: Sequence[str]
     embed: str | None
     lone_vector: bool
-    dtype: np.dtype
-    device: str | None
-    progress: Progress | None
 
 
 def read_records(
@@ -55,7 +50,6 @@ def read_records(
     columns: Sequence[str] = (),
     embed: str | None = None,
     lone_vector: bool = False,
-    vector_dtype: Any = VECTOR_DTYPE,
     device: str | None = None,
     progress: Progress | None = None,
 ) -> Records:
@@ -71,7 +65,6 @@ def read_records(
         columns: others that will be asked for, such as costs: read on the way, never features.
         embed: the model that makes vectors of the texts: see ``embed_texts``.
         lone_vector: whether an array of one dimension is one row, as targets may be.
-        vector_dtype: of vectors that a text file holds in decimals.
         device, progress: for embedding.
     """
     path = Path(path)
@@ -89,13 +82,21 @@ def read_records(
         columns=columns,
         embed=embed,
         lone_vector=lone_vector,
-        dtype=np.dtype(vector_dtype),
-        device=device,
-        progress=progress,
     )
     if suffix in ARRAYS:
         return _read_arrays(file, wanted)
-    return _read_parquet(file, wanted) if suffix == ".parquet" else _read_text(file, wanted)
+    records = _read_parquet(file, wanted) if suffix == ".parquet" else _read_text(file, wanted)
+    if embed is None or text_field is None:
+        return records
+    vectors = embed_texts(
+        records.values(text_field),
+        embed,
+        beside=records.path,
+        device=device,
+        progress=progress,
+        where=lambda row: f"{file.label}, {records.line(row)}",
+    )
+    return replace(records, vectors=vectors)
 
 
 def column_names(path: Path, argument: str) -> Sequence[str]:
@@ -117,7 +118,7 @@ def _read_arrays(file: File, wanted: Wanted) -> Records:
         raise ValueError(
             f"{file.label} holds vectors, not texts: there is nothing to embed. Drop embed."
         )
-    table = ArrayTable(file, wanted.vector_column, lone_vector=wanted.lone_vector)
+    table = open_array(file, wanted.vector_column, lone_vector=wanted.lone_vector)
     return Records(table.vectors, np.arange(len(table)), table)
 
 
@@ -129,7 +130,7 @@ def _read_parquet(file: File, wanted: Wanted) -> Records:
         ids = check_ids(table.column(id_column), id_column, file, lambda row: f"row {row}")
     records = Records(None, ids, table, id_column, wanted.text_field)
     if wanted.embed is not None:
-        return _embedded(records, wanted)
+        return records
     name = _find_vectors(lambda: table.vector_name(wanted.vector_column), wanted)
     return replace(records, vectors=NamedArray(file.path, name, id_column), features=[name])
 
@@ -146,7 +147,7 @@ def _read_text(file: File, wanted: Wanted) -> Records:
         if wanted.embed is not None
         else _find_vectors(lambda: source.vectors(wanted.vector_column, keep), wanted)
     )
-    body = read_body(source, keep, read_vector, wanted.dtype)
+    body = read_body(source, keep, read_vector)
     lines, kept = body.lines, body.kept
     ids: Shaped[np.ndarray, " n"] = lines
     if id_column is not None:
@@ -156,7 +157,7 @@ def _read_text(file: File, wanted: Wanted) -> Records:
         None, ids, table, id_column, wanted.text_field, features, lines=lines, kept=kept
     )
     if body.vectors is None:
-        return _embedded(records, wanted)
+        return records
     return replace(records, vectors=body.vectors.joined(records.line))
 
 
@@ -189,16 +190,3 @@ def _find_vectors(find: Callable[[], Found], wanted: Wanted) -> Found:
             f"{error} The text_field {wanted.text_field!r} was given without embed, for example "
             f"embed='all-minilm'."
         ) from error
-
-
-def _embedded(records: Records, wanted: Wanted) -> Records:
-    assert wanted.embed is not None and wanted.text_field is not None
-    vectors = embed_texts(
-        records.values(wanted.text_field),
-        wanted.embed,
-        beside=records.path,
-        device=wanted.device,
-        progress=wanted.progress,
-        where=lambda row: f"{records.table.file.label}, {records.line(row)}",
-    )
-    return replace(records, vectors=vectors)

@@ -66,10 +66,10 @@ Where = Callable[[int], str]
 
 
 class VectorBlocks:
-    """Rows as they come, in blocks of the final dtype; the rows must be of one length."""
+    """Rows as they come, in blocks of float32; the rows must be of one length."""
 
-    def __init__(self, file: File, dtype: np.dtype) -> None:
-        self._file, self._dtype = file, dtype
+    def __init__(self, file: File) -> None:
+        self._file = file
         self._blocks: list[np.ndarray] = []
         self._count = 0  # rows in the last block
         self._first = ""  # where the first row is
@@ -87,7 +87,7 @@ class VectorBlocks:
             )
         row = _numbers(values, f"{self._file.label}, {place}")
         if self._count == (len(self._blocks[-1]) if self._blocks else 0):
-            self._blocks.append(np.empty((BLOCK_ROWS, self._d), self._dtype))
+            self._blocks.append(np.empty((BLOCK_ROWS, self._d), np.float32))
             self._count = 0
         with np.errstate(over="ignore"):  # what is too large becomes inf, and is named below
             self._blocks[-1][self._count] = row
@@ -204,13 +204,11 @@ class Body:
     vectors: VectorBlocks | None
 
 
-def read_body(
-    source: TextFormat, keep: Sequence[str], read_vector: ReadVector | None, dtype: np.dtype
-) -> Body:
+def read_body(source: TextFormat, keep: Sequence[str], read_vector: ReadVector | None) -> Body:
     """Vectors, unless there are none to read, and the columns to keep."""
     lines = array("q")
     kept: dict[str, list[Any]] = {name: [] for name in keep}
-    vectors = None if read_vector is None else VectorBlocks(source.file, dtype)
+    vectors = None if read_vector is None else VectorBlocks(source.file)
     for line, row in source.rows():
         lines.append(line)
         for name, values in kept.items():
