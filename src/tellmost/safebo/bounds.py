@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from statistics import NormalDist
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -49,6 +49,7 @@ class Learned:
     information: float  # 1/2 log det(I + K / rho^2) of its observations, in nats
 
 
+@runtime_checkable
 class Confidence(Protocol):
     """Says how many standard deviations make a bound: a beta for each output."""
 
