@@ -1,29 +1,21 @@
-r"""Posterior columns of rows that are likely to be observed soon, all made in one pass.
+r"""Looking ahead: forecast the next picks, and make their posterior columns in one pass.
 
 A column is made for the posterior of that moment. Each observation since then has changed it by
-a known multiple of its own column, which is kept, so a column at hand is brought up to date
-without reading the rows again:
+a known multiple of the observed row's column, which is kept. So a column at hand is brought up to
+date without reading the rows again:
 
 .. math:: k_{t+1}(\cdot, x_j) = k_t(\cdot, x_j) - k_t(\cdot, x_i)\, k_t(x_i, x_j) / s_i.
 
-The last factor is a product of features, since row j may be on another process.
+The last factor is a product of features, since row j may be on another process. Which rows will
+be observed is forecast by a Draft. A wrong forecast costs a pass, never a pick.
 
-How many columns to make in one pass: a model of what a pick costs.
-
-A pass reads the rows once and multiplies them with r vectors for each of T columns. In units of
-the reading time it costs :math:`1 + rT/B`, with the machine's balance B (``numerics.BALANCE``).
-Of the T columns about :math:`T / (1 + T/R)` are used before the forecast fails, with its reach R
-(``numerics.FORECAST_REACH``). The cost of a pick,
+How many columns should a pass make? It reads the rows once and multiplies them with r vectors for
+each of T columns. In units of the reading time it costs :math:`1 + rT/B`, with the machine's
+balance B (``BALANCE``). Of the T columns about :math:`T / (1 + T/R)` are used before the forecast
+fails, with its reach R (``numerics.FORECAST_REACH``). The cost of a pick,
 
 .. math:: \Big(1 + \frac{rT}{B}\Big) \Big(\frac1T + \frac1R\Big), \qquad
     \text{is least at} \quad T = \sqrt{B R / r}.
-
-A small dense copy of what is known about a few rows, to try observations on.
-
-It forecasts which rows will be observed next, so that their columns can be made in one pass. A
-wrong forecast costs a pass, never a pick.
-
-Some rows by their overall numbers, wherever they are: those that are or may be observed.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -47,28 +39,25 @@ from tellmost.posterior.weight_space import Change, Predictable, Taken
 from tellmost.shapes import Float
 
 BALANCE = {"cpu": 4.0, "cuda": 32.0}
-"""How many products with a vector cost as much arithmetic as reading the rows once costs time."""
+"""So many products with a vector take as long as reading the rows once."""
 
 STREAMED_BALANCE = 40.0
-"""The same for rows that come from a file: 30 GFLOP/s of two CPU cores against a disk that is
+"""The balance for rows that come from a file: 30 GFLOP/s of two CPU cores against a disk that is
 assumed to give 1.5 GB/s."""
 
 SHORTLIST = 512
-"""The forecast looks at so many of the best rows, at most."""
+"""A forecast looks at this many of the best rows, at most."""
 
 
-@dataclass
 class ColumnsAhead:
     """Columns of some rows, one per running value of the rule, and those used since the pass."""
 
-    running: dict[str, Predictable]
-    count: int  # of candidates
-    device: torch.device
-
-    def __post_init__(self) -> None:
-        self._memory = torch.empty(0, self.count, dtype=torch.float64, device=self.device)
+    def __init__(self, running: dict[str, Predictable], count: int, device: torch.device) -> None:
+        """``count`` is the number of candidates."""
+        self.running = running
+        self._memory = torch.empty(0, count, dtype=torch.float64, device=device)
         self._places: dict[int, list[int]] = {}  # of each row; several if it may repeat
-        self._columns = self._memory.view(0, 0, self.count)
+        self._columns = self._memory[None]
         self._features = self._memory  # of the rows whose columns these are
         self._taken: list[Taken] = []
 
@@ -77,13 +66,13 @@ class ColumnsAhead:
 
         The products of all rows for the first running value come first, then for the second.
         """
-        needed = len(self.running) * len(rows)
+        needed, count = len(self.running) * len(rows), self._memory.shape[1]
         if len(self._memory) < needed:
-            self._memory = self._memory.new_empty(max(needed, 2), self.count)
+            self._memory = self._memory.new_empty(max(needed, 2), count)
         self.forget()
         for place, row in enumerate(rows):
             self._places.setdefault(row, []).append(place)
-        self._columns = self._memory[:needed].view(len(self.running), len(rows), self.count)
+        self._columns = self._memory[:needed].view(len(self.running), len(rows), count)
         self._features = features
         return self._memory[:needed]
 
@@ -95,7 +84,7 @@ class ColumnsAhead:
         return bool(self._places.get(row))
 
     def take(self, row: int) -> dict[str, Float[Tensor, " n"]]:
-        """The columns of a row, as of now; good until ``room`` is asked for again."""
+        """The columns of a row, brought up to date; good until ``room`` is asked for again."""
         place = self._places[row].pop(0)
         columns = dict(zip(self.running, self._columns[:, place], strict=True))
         phi = self._features[place]
@@ -110,8 +99,10 @@ class ColumnsAhead:
 
 
 def columns_ahead(problem: Problem, per_column: int, kept: Tensor | None) -> int:
-    """T for a problem whose columns take so many products each, beside covariances that are kept;
-    the caller's choice goes first, as far as memory and rows go."""
+    """T for columns that take so many products each, beside covariances that are kept.
+
+    What the caller chose comes first, as far as memory and rows allow.
+    """
     best = problem.columns_ahead
     if best is None:
         by_cost = round(sqrt(balance_of(problem) * numerics.FORECAST_REACH / per_column))
@@ -123,14 +114,14 @@ def columns_ahead(problem: Problem, per_column: int, kept: Tensor | None) -> int
 
 
 def balance_of(problem: Problem) -> float:
-    """B for these rows, wherever they come from."""
+    """B for the rows of the problem."""
     if problem.rows.held is None:
         return STREAMED_BALANCE
     return BALANCE.get(problem.device.type, BALANCE["cuda"])
 
 
 def shortlist_length(problem: Problem, width: int) -> int:
-    """Rows that a forecast looks at: as many as cost a quarter of a pass, if that is enough."""
+    """How many rows a forecast looks at: they cost a quarter of a pass, if that is enough."""
     d = problem.rows.dimension
     affordable = problem.most_rows * width // (4 * max(d, 1))
     return min(max(affordable, 4 * width), SHORTLIST, problem.row_count)
@@ -140,18 +131,18 @@ def shortlist_length(problem: Problem, width: int) -> int:
 class Draft:
     """A joint posterior of some rows and the targets; ``observe`` conditions it in place."""
 
-    state: State  # of the rows: first without, then with the fields that are made of these
+    state: State  # given with the fields that are not made of what follows
     needs: Set[str]
     variance: Float[Tensor, "b b"]
     given_targets: Float[Tensor, "b b"] | None = None
     covariance: Float[Tensor, "b m"] | None = None  # with the targets
-    projected: Mapping[str, Float[Tensor, "b _r"]] = field(default_factory=dict)  # whose squares
-    # add up to squared covariances, by their names
-    prior: Float[Tensor, "b b"] | None = None  # where nearness to the chosen is read
+    # squared covariances by their names, as rows whose squares add up to them
+    projected: Mapping[str, Float[Tensor, "b _r"]] = field(default_factory=dict)
+    prior: Float[Tensor, "b b"] | None = None  # given if nearness to the chosen is read
 
     def __post_init__(self) -> None:
         targets = self.state.targets
-        if targets is not None:  # the tracker's own are updated in place
+        if targets is not None:  # the tracker updates its own in place
             targets = replace(targets, variance=targets.variance.clone())
         self.state = replace(self.state, fields=self._fields(), targets=targets)
 
@@ -173,7 +164,7 @@ class Draft:
         self.state = replace(self.state, step=self.state.step + 1, fields=fields)
 
     def _nearness(self, place: int) -> dict[str, Tensor]:
-        """To the chosen, with a row chosen by its place."""
+        """Nearness to the chosen, once the row at this place is chosen too."""
         if self.prior is None:
             return {}
         column, variance = self.prior[:, [place]], self.prior.diagonal()
@@ -197,7 +188,7 @@ class Draft:
 
 
 class RowsAtHand:
-    """The rows that were looked at last, so that nobody has to be asked for them again."""
+    """The rows that were looked at last, so that no process is asked for them again."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -205,7 +196,7 @@ class RowsAtHand:
         self._places: dict[int, int] = {}
 
     def keep(self, rows: Sequence[int]) -> FewRows:
-        """These rows, kept; all others are forgotten."""
+        """Keep these rows, and forget all others."""
         self._kept = self.get(rows)
         self._places = {row: place for place, row in enumerate(rows)}
         return self._kept

@@ -1,10 +1,11 @@
-"""What is to be learned, from what, under which assumptions: all fixed before the first pick.
+"""The problem that a selection solves, and the state of knowledge that its rule sees.
 
-What is known about the targets themselves: small, and current after every observation.
+A Problem is fixed before the first pick. A State and a TargetState say what is known after some
+observations: of the rows what the rule needs, of the targets their variances.
 """
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -21,8 +22,6 @@ from tellmost.shapes import Float, Int
 KEEP_BYTES = 4 * 2**30
 """Rows x targets covariances up to this size are kept and updated; larger ones are recomputed."""
 
-
-NOTHING: frozenset[str] = frozenset()
 
 AMONG_CANDIDATES = "squared_covariance_with_candidates"
 """The field for rules that learn about all candidates."""
@@ -51,13 +50,11 @@ class Problem:
     target_weights: Float[Tensor, " m"] | None = None
     target_noise_variance: float = 0.0  # how f_A is seen when conditioning on it: 0 is f_A itself
     observed: tuple[Observation, ...] = ()
-    needs: frozenset[str] = field(default=NOTHING)
+    needs: frozenset[str] = frozenset()
     picks: int | None = None  # how many there will be, if that is known
     columns_ahead: int | None = None  # how many are made in one pass; None: as the costs say
     memory: int = KEEP_BYTES  # what may be taken for kept columns and covariances
-    shard: Shard | None = (
-        None  # where the rows are among those of all processes; None: these are all
-    )
+    shard: Shard | None = None  # these rows among those of all processes; None: they are all
 
     @property
     def device(self) -> torch.device:
@@ -94,11 +91,6 @@ class Problem:
         return "variance_given_targets" in self.needs
 
     @property
-    def tracks_rows(self) -> bool:
-        """Whether anything that the rule reads changes with an observation."""
-        return bool(self.needs - FIXED_FIELDS)
-
-    @property
     def conditions_rows(self) -> bool:
         """Whether the rule reads anything of the posterior, beyond what was chosen."""
         return bool(self.needs - FIXED_FIELDS - CHOSEN_FIELDS)
@@ -129,7 +121,7 @@ class Problem:
         return bool(self.needs & wide - kept)
 
     def pieces(self, wide: Set[str], kept: Set[str]) -> Iterator[tuple[int, int, Points | None]]:
-        """Pieces of a state of all rows; with the rows where wide fields are made of them."""
+        """Pieces of all rows, with the rows themselves where wide fields are made of them."""
         most = self.rows_per_chunk(wide)
         if self.reads_rows(wide, kept):
             yield from self.rows.blocks(most)
@@ -138,7 +130,7 @@ class Problem:
                 yield start, stop, None
 
     def rows_per_chunk(self, wide: Set[str]) -> int:
-        """Rows of each piece of a state of all; few where it has some of these wide fields."""
+        """How many rows a piece has: few where the rule needs some of these wide fields."""
         if not self.needs & wide:
             return max(len(self.rows), 1)
         return max(numerics.CHUNK_BYTES // (8 * max(self.target_count, self.rows.dimension)), 1)
@@ -146,31 +138,26 @@ class Problem:
 
 @dataclass(frozen=True)
 class FewRows:
-    """Points and what is fixed about each."""
+    """Some rows of any process, and what is fixed about each."""
 
-    numbers: Int[Tensor, " b"]
     points: Points
     noise_variance: Float[Tensor, " b"]
     prior_variance: Float[Tensor, " b"]
 
     @classmethod
     def read(cls, problem: Problem, numbers: Int[Tensor, " b"]) -> "FewRows":
-        """From the processes that have them."""
+        """The rows of these overall numbers, from the processes that have them."""
 
         def here(rows: Tensor) -> tuple[Tensor, ...]:
             points = problem.rows.rows(rows)
             return points, problem.noise_variance[rows], problem.prior_variance[rows]
 
-        return cls(numbers, *problem.collect(numbers, here))
+        return cls(*problem.collect(numbers, here))
 
     def some(self, places: list[int]) -> "FewRows":
         """Those at these places."""
-        return FewRows(
-            self.numbers[places],
-            self.points[places],
-            self.noise_variance[places],
-            self.prior_variance[places],
-        )
+        values = self.points, self.noise_variance, self.prior_variance
+        return FewRows(*(each[places] for each in values))
 
 
 @dataclass(frozen=True)
@@ -182,6 +169,21 @@ class TargetState:
     weights: Float[Tensor, " m"]  # with sum 1
 
 
+class StateField:
+    """A value of every row, which a state has if the rule needs it."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, state: "State", owner: type) -> Tensor:
+        if self._name not in state.fields:
+            raise AttributeError(
+                f"this state has no {self._name}: a rule names in its ``needs`` what its gain "
+                f"reads."
+            )
+        return state.fields[self._name]
+
+
 @dataclass(frozen=True)
 class State:
     """What a rule sees: an entry per row, given everything observed so far.
@@ -190,70 +192,23 @@ class State:
     """
 
     rows: Int[Tensor, " n"]  # numbers of the candidates, through all processes
-    step: int  # observations chosen so far
+    step: int  # how many observations were chosen so far
     noise_variance: Float[Tensor, " n"]
-    fields: Mapping[str, Tensor]  # what the rule named in its ``needs``
+    fields: Mapping[str, Tensor]  # what the rule named in its ``needs``, by the names below
     targets: TargetState | None = None
 
-    @property
-    def variance(self) -> Float[Tensor, " n"]:
-        """k_t(x, x)."""
-        return self._field("variance")
-
-    @property
-    def variance_given_targets(self) -> Float[Tensor, " n"]:
-        """The variance had the targets been seen as well."""
-        return self._field("variance_given_targets")
-
-    @property
-    def squared_covariance(self) -> Float[Tensor, " n"]:
-        """sum_a w_a k_t(x, a)^2."""
-        return self._field("squared_covariance")
-
-    @property
-    def squared_covariance_with_candidates(self) -> Float[Tensor, " n"]:
-        """The mean over all candidates z of k_t(x, z)^2."""
-        return self._field(AMONG_CANDIDATES)
-
-    @property
-    def standardized_covariance(self) -> Float[Tensor, " n"]:
-        """sum_a w_a k_t(x, a) / sd_t(a)."""
-        return self._field("standardized_covariance")
-
-    @property
-    def covariance(self) -> Float[Tensor, "n m"]:
-        """k_t(x, a)."""
-        return self._field("covariance")
-
-    @property
-    def correlation(self) -> Float[Tensor, "n m"]:
-        """Of f(x) and f(a), before any observation."""
-        return self._field("correlation")
-
-    @property
-    def similarity_to_targets(self) -> Float[Tensor, " n"]:
-        """The largest correlation with a target, before any observation."""
-        return self._field("similarity_to_targets")
-
-    @property
-    def squared_distance_to_targets(self) -> Float[Tensor, " n"]:
-        """min_a k(x, x) + k(a, a) - 2 k(x, a); 0 where the row is a target itself."""
-        return self._field("squared_distance_to_targets")
-
-    @property
-    def similarity_to_chosen(self) -> Float[Tensor, " n"]:
-        """The largest prior correlation with an observed point or a pick; -inf: there is none."""
-        return self._field("similarity_to_chosen")
-
-    @property
-    def squared_distance_to_chosen(self) -> Float[Tensor, " n"]:
-        """min_s k(x, x) + k(s, s) - 2 k(x, s) over observed points and picks; inf: none there."""
-        return self._field("squared_distance_to_chosen")
-
-    @property
-    def prior_variance(self) -> Float[Tensor, " n"]:
-        """k(x, x)."""
-        return self._field("prior_variance")
+    variance = StateField()  # (n,) k_t(x, x)
+    variance_given_targets = StateField()  # (n,) the variance if the targets were seen as well
+    squared_covariance = StateField()  # (n,) sum_a w_a k_t(x, a)^2
+    squared_covariance_with_candidates = StateField()  # (n,) the mean of k_t(x, z)^2 over all z
+    standardized_covariance = StateField()  # (n,) sum_a w_a k_t(x, a) / sd_t(a)
+    covariance = StateField()  # (n, m) k_t(x, a)
+    correlation = StateField()  # (n, m) that of f(x) and f(a), before any observation
+    similarity_to_targets = StateField()  # (n,) the largest of these correlations
+    squared_distance_to_targets = StateField()  # (n,) min_a k(x, x) + k(a, a) - 2 k(x, a)
+    similarity_to_chosen = StateField()  # (n,) to observed points and picks; none: -inf
+    squared_distance_to_chosen = StateField()  # (n,) to observed points and picks; none: inf
+    prior_variance = StateField()  # (n,) k(x, x)
 
     @property
     def target_variance(self) -> Float[Tensor, " m"]:
@@ -275,52 +230,30 @@ class State:
         fields = {name: values[some] for name, values in self.fields.items()}
         return State(self.rows[some], self.step, self.noise_variance[some], fields, self.targets)
 
-    def _field(self, name: str) -> Tensor:
-        if name not in self.fields:
-            raise AttributeError(
-                f"this state has no {name}: a rule names in its ``needs`` what its gain reads."
-            )
-        return self.fields[name]
-
     def _targets(self) -> TargetState:
         if self.targets is None:
             raise AttributeError("this state has no targets: the rule says it needs none.")
         return self.targets
 
 
-STATE_FIELDS = frozenset(
-    {
-        "variance",
-        "variance_given_targets",
-        "squared_covariance",
-        "squared_covariance_with_candidates",
-        "standardized_covariance",
-        "covariance",
-        "correlation",
-        "similarity_to_targets",
-        "squared_distance_to_targets",
-        "similarity_to_chosen",
-        "squared_distance_to_chosen",
-        "prior_variance",
-    }
-)
-"""What a rule may name in its ``needs``; the remaining fields are always there."""
+STATE_FIELDS = frozenset(name for name, value in vars(State).items() if type(value) is StateField)
+"""What a rule may name in its ``needs``; the other entries of a state are always there."""
 
 NEAR_TARGETS = frozenset({"similarity_to_targets", "squared_distance_to_targets"})
-"""Those that say how near a row is to the nearest target."""
+"""Fields that say how near a row is to the nearest target."""
 
 FIXED_FIELDS = NEAR_TARGETS | {"correlation", "prior_variance"}
-"""Those that no observation changes."""
+"""Fields that no observation changes."""
 
 CHOSEN_FIELDS = frozenset({"similarity_to_chosen", "squared_distance_to_chosen"})
-"""Those that depend on which points were chosen, and on the prior."""
+"""Fields that depend on the prior and on which points were chosen."""
 
 TARGET_FIELDS = (
     STATE_FIELDS
     - CHOSEN_FIELDS
     - {"variance", "squared_covariance_with_candidates", "prior_variance"}
 )
-"""Those that make no sense without targets."""
+"""Fields that make no sense without targets."""
 
 
 def prior_correlation(
