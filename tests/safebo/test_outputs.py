@@ -1,4 +1,4 @@
-"""Gains from a sketch against those from the kernel itself, and targets that are drawn."""
+"""Gains from a sketch and gains that outputs share, against those of each kernel itself."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import torch
 
 import tellmost as tm
 from tellmost.posterior.sketch import Features, Moments
+from tellmost.safebo import round_state
 from tellmost.safebo.outputs import Output, OutputPosterior, OutputValue
 from tellmost.safebo.round_state import SEEING_TOLERANCE, SKETCH_TOLERANCE
 
@@ -97,61 +98,92 @@ def test_two_kernels_that_print_alike_do_not_share_their_features():
     torch.testing.assert_close(made[0], made[1], rtol=1e-9, atol=1e-12)
 
 
-# ---- targets that are drawn
+# ---- what outputs share, and what a sketch saves, changes no choice
+
+GRID = torch.cartesian_prod(*[torch.linspace(-2, 2, 13, dtype=torch.float64)] * 2).numpy()
+F = 3 * np.exp(-np.square(GRID - 1.0).sum(axis=1)) - 0.5
+G = 2 * np.exp(-np.square(GRID).sum(axis=1) / 2) - 0.4
+CENTRE = len(GRID) // 2
 
 
-def drawing(limit: float, **arguments) -> tm.SafeOptimizer:
-    gp = tm.GP(tm.kernels.Matern(1.5, 0.3), noise_std=0.1)
-    optimizer = tm.SafeOptimizer(
-        np.linspace(0, 1, 12),
-        objective=tm.GP(tm.kernels.Matern(1.5, 0.3), noise_std=0.1),
-        constraints={"g": tm.Constraint(gp, at_least=limit)},
-        targets=tm.targets.ThompsonMaximizers(6),
-        safe_seed=[4],
-        **arguments,
+def ask_some(rule: str, kernels, noise_stds=(0.1, 0.1), rounds: int = 12) -> list[int]:
+    """What is asked for, one after the other, with the values of two functions told."""
+    objective, limited = (
+        tm.GP(kernel, noise_std=std) for kernel, std in zip(kernels, noise_stds, strict=True)
     )
-    for row, y, z in ((4, 0.2, 1.0), (5, 0.4, 0.8)):
-        optimizer.tell(row, y, {"g": z})
-    return optimizer
-
-
-@pytest.mark.parametrize("direction", ["maximize", "minimize"])
-def test_drawn_targets_are_the_best_safe_points_of_joint_draws(direction):
-    optimizer = drawing(0.5, direction=direction)
-    known = optimizer._rounds.present().known()
-    values, margins = known.sample_jointly(6)
-    values = -values if direction == "minimize" else values
-    wanted = set()
-    for f, g in zip(values, margins, strict=True):
-        safe = [i for i in range(12) if g[i] >= 0]
-        wanted.add(max(safe, key=lambda i, f=f: f[i]) if safe else int(g.argmax()))
-    assert set(np.flatnonzero(optimizer.target_mask)) == wanted
-
-
-def test_a_draw_without_a_safe_point_names_the_one_nearest_to_it():
-    optimizer = drawing(50.0)
-    _, margins = optimizer._rounds.present().known().sample_jointly(6)
-    assert (margins < 0).all()
-    assert set(np.flatnonzero(optimizer.target_mask)) == set(margins.argmax(axis=1))
-
-
-def test_objective_and_constraint_that_are_one_function_are_drawn_as_one():
-    gp = tm.GP(tm.kernels.Matern(1.5, 0.3), noise_std=0.1)
-    constraint = tm.Constraint(gp, at_least=0.1)
-    optimizer = tm.SafeOptimizer(np.linspace(0, 1, 9), objective=gp, constraints={"g": constraint})
-    values, margins = optimizer._rounds.present().known().sample_jointly(5)
-    np.testing.assert_allclose(margins, values - 0.1, atol=1e-12)
-
-
-def test_drawn_targets_are_points_of_the_domain_although_the_prior_has_data_elsewhere():
-    from tellmost.posterior.gp import Data
-
-    elsewhere = torch.tensor([[0.9]], dtype=torch.float64)
-    data = Data(elsewhere, torch.tensor([9.0]).double(), torch.tensor([1e-4]).double())
     optimizer = tm.SafeOptimizer(
-        np.linspace(0, 0.5, 6),
-        objective=tm.GP(tm.kernels.Gaussian(0.1), data=data),
-        targets=tm.targets.ThompsonMaximizers(3),
+        GRID,
+        objective=objective,
+        constraints={"g": tm.Constraint(limited, at_least=0.0)},
+        safe_seed=[CENTRE],
+        beta=3.0,
+        rule=rule,
+        on_violation="continue",
     )
-    assert optimizer.target_mask.shape == (6,) and optimizer.target_mask.any()
-    assert 0 <= optimizer.ask().index < 6
+    asked = []
+    for _ in range(rounds):
+        query = optimizer.ask()
+        optimizer.tell(query, F[query.index], {"g": G[query.index]})
+        asked.append(query.index)
+    return asked
+
+
+KERNELS = {
+    "equal": (tm.kernels.Gaussian(1.0), tm.kernels.Gaussian(1.0)),
+    "unequal": (tm.kernels.Gaussian(1.0), tm.kernels.Matern(2.5, 1.5)),
+}
+
+
+@pytest.mark.parametrize("rule", ["vtl", "itl", "itl-y", "ctl", "mm-itl"])
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_a_sketch_asks_what_the_dense_posterior_asks(rule, kernels, monkeypatch):
+    monkeypatch.setattr(round_state, "SKETCH_SHARE", 1.0)  # whatever the rank
+    sketched = ask_some(rule, KERNELS[kernels])
+    monkeypatch.setattr(round_state, "SKETCH_SHARE", 0.0)  # never
+    assert ask_some(rule, KERNELS[kernels]) == sketched
+
+
+@pytest.mark.parametrize("rule", ["vtl", "itl"])
+@pytest.mark.parametrize("noise_stds", [(0.1, 0.1), (0.1, 0.3)])
+def test_outputs_that_share_their_variances_are_asked_as_if_each_had_its_own(
+    rule, noise_stds, monkeypatch
+):
+    kernels = KERNELS["equal"]
+    shared = ask_some(rule, kernels, noise_stds)
+    monkeypatch.setattr(
+        "tellmost.safebo.outputs.OutputPosterior.varies_as", lambda one, other: False
+    )
+    assert ask_some(rule, kernels, noise_stds) == shared
+
+
+def test_kernels_that_only_look_alike_share_nothing():
+    """Latent covariances do not show in a linear kernel's repr."""
+    wide, narrow = (
+        tm.kernels.Linear(torch.diag(torch.tensor(scale, dtype=torch.float64)))
+        for scale in ([1.0, 0.05], [0.05, 1.0])
+    )
+    assert repr(wide) == repr(narrow)
+    optimizer = tm.SafeOptimizer(
+        GRID,
+        objective=tm.GP(wide, noise_std=0.1),
+        constraints={"g": tm.Constraint(tm.GP(narrow, noise_std=0.1, mean=1.0), at_least=-9.0)},
+        beta=1.0,
+    )
+    optimizer.tell(CENTRE + 3, 0.1, {"g": 0.2})
+    first, second = optimizer._rounds.present().state.posteriors
+    rows, every = torch.arange(len(GRID)), torch.ones(len(GRID), dtype=torch.bool)
+    assert not first.varies_as(second)
+    assert not torch.allclose(first.gains(rows, every), second.gains(rows, every))
+
+
+def test_outputs_told_at_different_points_vary_differently():
+    gps = [tm.GP(tm.kernels.Gaussian(1.0), noise_std=0.1) for _ in range(2)]
+    optimizer = tm.SafeOptimizer(
+        GRID, objective=gps[0], constraints={"g": tm.Constraint(gps[1], at_least=0.0)}, beta=3.0
+    )
+    first, second = optimizer._rounds.present().state.posteriors
+    assert first.varies_as(second)
+    optimizer.tell(CENTRE, 1.0, {"g": 1.0})
+    assert first.varies_as(second)
+    optimizer.tell(CENTRE + 1, None, {"g": 1.0})
+    assert not first.varies_as(second)

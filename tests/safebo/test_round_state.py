@@ -1,11 +1,11 @@
-"""Functions that are drawn from the posteriors of a state: their mean and covariance."""
+"""Functions that are drawn from the posteriors of a state, and targets that follow from them."""
 
 import numpy as np
 import pytest
 import torch
 
 import tellmost as tm
-from tellmost.posterior.gp import first_occurrences
+from tellmost.posterior.gp import Data, first_occurrences
 
 DRAWS = 40_000
 X = np.array([[0.0], [0.7], [0.0], [1.5], [2.9]])  # one point is there twice
@@ -83,3 +83,61 @@ def test_a_point_that_two_rows_have_is_drawn_once(optimizer):
     assert torch.equal(drawn[:, 0], drawn[:, 2]) and not torch.equal(drawn[:, 0], drawn[:, 1])
     root = state.posteriors[0].belief.root_of_rows()
     torch.testing.assert_close(root @ root.T, torch.from_numpy(posterior_of(*OBJECTIVE)[1]))
+
+
+# ---- targets that are drawn
+
+
+def drawing(limit: float, **arguments) -> tm.SafeOptimizer:
+    gp = tm.GP(tm.kernels.Matern(1.5, 0.3), noise_std=0.1)
+    optimizer = tm.SafeOptimizer(
+        np.linspace(0, 1, 12),
+        objective=tm.GP(tm.kernels.Matern(1.5, 0.3), noise_std=0.1),
+        constraints={"g": tm.Constraint(gp, at_least=limit)},
+        targets=tm.targets.ThompsonMaximizers(6),
+        safe_seed=[4],
+        **arguments,
+    )
+    for row, y, z in ((4, 0.2, 1.0), (5, 0.4, 0.8)):
+        optimizer.tell(row, y, {"g": z})
+    return optimizer
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_drawn_targets_are_the_best_safe_points_of_joint_draws(direction):
+    optimizer = drawing(0.5, direction=direction)
+    known = optimizer._rounds.present().known()
+    values, margins = known.sample_jointly(6)
+    values = -values if direction == "minimize" else values
+    wanted = set()
+    for f, g in zip(values, margins, strict=True):
+        safe = [i for i in range(12) if g[i] >= 0]
+        wanted.add(max(safe, key=lambda i, f=f: f[i]) if safe else int(g.argmax()))
+    assert set(np.flatnonzero(optimizer.target_mask)) == wanted
+
+
+def test_a_draw_without_a_safe_point_names_the_one_nearest_to_it():
+    optimizer = drawing(50.0)
+    _, margins = optimizer._rounds.present().known().sample_jointly(6)
+    assert (margins < 0).all()
+    assert set(np.flatnonzero(optimizer.target_mask)) == set(margins.argmax(axis=1))
+
+
+def test_objective_and_constraint_that_are_one_function_are_drawn_as_one():
+    gp = tm.GP(tm.kernels.Matern(1.5, 0.3), noise_std=0.1)
+    constraint = tm.Constraint(gp, at_least=0.1)
+    optimizer = tm.SafeOptimizer(np.linspace(0, 1, 9), objective=gp, constraints={"g": constraint})
+    values, margins = optimizer._rounds.present().known().sample_jointly(5)
+    np.testing.assert_allclose(margins, values - 0.1, atol=1e-12)
+
+
+def test_drawn_targets_are_points_of_the_domain_although_the_prior_has_data_elsewhere():
+    elsewhere = torch.tensor([[0.9]], dtype=torch.float64)
+    data = Data(elsewhere, torch.tensor([9.0]).double(), torch.tensor([1e-4]).double())
+    optimizer = tm.SafeOptimizer(
+        np.linspace(0, 0.5, 6),
+        objective=tm.GP(tm.kernels.Gaussian(0.1), data=data),
+        targets=tm.targets.ThompsonMaximizers(3),
+    )
+    assert optimizer.target_mask.shape == (6,) and optimizer.target_mask.any()
+    assert 0 <= optimizer.ask().index < 6
