@@ -279,23 +279,24 @@ def best_in_box(
     """
     gains = score_all(tracker, rule)
     if is_random(rule) or not bool(is_open.all()):
-        return best_row(tracker.points, torch.where(is_open, gains, -torch.inf))
+        return tracker.points[[best_row(torch.where(is_open, gains, -torch.inf))]]
     targets = tracker.problem.targets
     extra = tracker.points[:0] if targets is None else targets[box.contains(targets)]
     points = torch.cat([tracker.points, extra])
     gains = torch.cat([gains, rule.gain(tracker.state_at(extra, noise.at(extra)))])
     if bool(gains.isposinf().any()):  # nothing was chosen yet: all are equally far away
-        return best_row(points, gains)
+        return points[[best_row(gains)]]
 
     def gain(x: Points) -> Float[Tensor, " b"]:
         return rule.gain(tracker.state_at(x, noise.near(x, box)))
 
     starts = points[find_starts(points, gains, REFINED_STARTS, box)]
-    return best_row(*refine(gain, starts, box))
+    ends, gains = refine(gain, starts, box)
+    return ends[[best_row(gains)]]
 
 
-def best_row(points: Points, gains: Float[Tensor, " n"]) -> Points:
-    """The first point whose gain is the largest, up to rounding."""
+def best_row(gains: Float[Tensor, " n"]) -> int:
+    """The lowest of the rows whose gain is the largest, up to rounding."""
     best = gains.max()
     leads = gains >= best - TIE_TOLERANCE * best.abs() if bool(best.isfinite()) else gains == best
-    return points[leads.nonzero()[:1, 0]]
+    return int(leads.nonzero()[0])

@@ -238,7 +238,7 @@ def check_told_noise(noise_std: Any, told: Mapping[str, float]) -> dict[str, flo
         return dict.fromkeys(told, check_positive(noise_std, "noise_std"))
     for name in noise_std:
         if name not in told:
-            raise ValueError(f"noise_std names {name!r}, of which no value was told.")
+            raise ValueError(f"noise_std names {name!r}, but no value was told of it.")
     return {name: check_positive(std, f"noise_std[{name!r}]") for name, std in noise_std.items()}
 
 

@@ -146,30 +146,23 @@ class RKHSBound:
             raise ValueError(f"RKHSBound(delta) must be above 0 and below 1; got {self.delta!r}.")
 
     def betas(self, outputs: Sequence[Learned], sides: int) -> list[float]:
-        self._check_names([name for one in outputs for name in one.names])
-        share = self.delta / len(outputs)
-        return [
-            confidence_width(one.information, norm=self._norm_of(one), delta=share)
-            for one in outputs
-        ]
-
-    def _check_names(self, names: Sequence[str]) -> None:
-        for name in self.norm if isinstance(self.norm, Mapping) else ():
+        names, share = [n for one in outputs for n in one.names], self.delta / len(outputs)
+        norm = self.norm if isinstance(self.norm, Mapping) else dict.fromkeys(names, self.norm)
+        for name in norm:
             if name not in names:
                 raise ValueError(
                     f"RKHSBound(norm) names {name!r}; the outputs are {', '.join(names)}."
                 )
-
-    def _norm_of(self, output: Learned) -> float:
-        if not isinstance(self.norm, Mapping):
-            return self.norm
-        found = [self.norm[name] for name in output.names if name in self.norm]
-        if not found:
-            raise ValueError(
-                f"RKHSBound(norm) must have an entry for {output.names[0]!r}; it has "
-                f"{', '.join(map(repr, self.norm))}."
-            )
-        return max(found)
+        betas = []
+        for one in outputs:
+            found = [norm[name] for name in one.names if name in norm]
+            if not found:
+                raise ValueError(
+                    f"RKHSBound(norm) must have an entry for {one.names[0]!r}; it has "
+                    f"{', '.join(map(repr, norm))}."
+                )
+            betas.append(confidence_width(one.information, norm=max(found), delta=share))
+        return betas
 
     def describe(self, is_kept: bool) -> str:
         return f"RKHS norm {self.norm}, delta {self.delta:g}, {say_when(is_kept)}"
@@ -184,8 +177,8 @@ def check_confidence(confidence: Any, beta: Any) -> Confidence:
     """What the caller gave: one of the two, or neither for the DEFAULT_CONFIDENCE."""
     if confidence is not None and beta is not None:
         raise ValueError(
-            "give confidence or beta, not both: confidence is a probability for each query, beta "
-            "a width that holds in all rounds at once."
+            "give confidence or beta, not both: confidence is a probability for each query, and "
+            "beta is a width that holds in all rounds at once."
         )
     if beta is None:
         return PerQuery(DEFAULT_CONFIDENCE if confidence is None else confidence)

@@ -124,7 +124,6 @@ def has_lengthscale(kernel: Kernel) -> bool:
     return isinstance(kernel, Gaussian | Laplace | Matern)
 
 
-HEADER = ("output", "values", "places", "mean z", "std z")
 TOO_FEW = "too few observations to say"
 
 
@@ -179,11 +178,7 @@ class OutputCalibration:
     def explanation(self) -> str:
         """The finding, if there is one, and what to do about it."""
         finding = self.verdict.partition(": ")[2]
-        return (
-            f"{self.name}: {finding}; {self.advice}."
-            if finding
-            else f"{self.name}: {self.advice}."
-        )
+        return f"{self.name}: {finding}{'; ' * bool(finding)}{self.advice}."
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,10 +198,15 @@ class Calibration:
 
     def __str__(self) -> str:
         each = list({id(one): one for one in self.outputs.values()}.values())
-        header = [*HEADER, *(f"in {100 * p:g}%" for p in CALIBRATION_LEVELS), "verdict"]
+        levels = [f"in {100 * p:g}%" for p in CALIBRATION_LEVELS]
+        header = ["output", "values", "places", "mean z", "std z", *levels, "verdict"]
         rows = [header, *(one.cells() for one in each)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [_line(cells, widths) for cells in rows]
+        sides = ["<", *[">"] * (len(header) - 2), "<"]
+        lines = [
+            "  ".join(f"{cell:{side}{width}}" for cell, side, width in parts).rstrip()
+            for parts in (zip(row, sides, widths, strict=True) for row in rows)
+        ]
         lines += [one.explanation() for one in each]
         rate = f"{100 * self.error:g}% of runs, however often one looks"
         return "\n".join([*lines, f"A right prior is called wrong in at most {rate}."])
@@ -301,12 +301,6 @@ def _expected(C: Float[Tensor, "t t"], other: _Likelihood, given: _Likelihood) -
     explained = float(torch.cholesky_solve(C, given.factor).diagonal().sum())
     difference = other.log_determinant - given.log_determinant
     return 0.5 * (explained - len(C) - difference)
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    first = cells[0].ljust(widths[0])
-    middle = [cell.rjust(width) for cell, width in zip(cells[1:-1], widths[1:-1], strict=True)]
-    return "  ".join([first, *middle, cells[-1]])
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
+from tellmost.learner.climbing import best_row
 from tellmost.rules import is_random
-from tellmost.safebo.gains import RoundTargets, best_row
+from tellmost.safebo.gains import RoundTargets
 from tellmost.safebo.reaching import check_start, find_reachable, nothing_safe, out_of_reach
 from tellmost.safebo.round_state import PointBeliefs, RoundState
 from tellmost.safebo.spaces import Search, Space, with_context
@@ -87,7 +88,9 @@ class SafeRound:
         if strategy is not None and not strategy.keeps_safe and bool(near.any()):
             return self._follow(strategy, near, pending)
         if not is_any_safe and standing:
-            return self._ask_for(max(standing, key=self._smallest_margin), "seed")
+            return self._ask_for(
+                max(standing, key=lambda row: float(self.state.sets.worst[:, row].amin())), "seed"
+            )
         if not is_any_safe:
             raise self._refusal()
         if strategy is not None:
@@ -116,7 +119,7 @@ class SafeRound:
             return self._climb(targets, gains, pending)
         row = best_row(gains)
         is_proven = bool(self.state.sets.is_safe[row])
-        return self._ask_for(row, targets.purpose_of_row(row) if is_proven else "seed")
+        return self._ask_for(row, targets.purpose_of(row) if is_proven else "seed")
 
     @property
     def _is_climbed(self) -> bool:
@@ -139,7 +142,7 @@ class SafeRound:
 
         point = targets.climb(gains, self.task.space.box, is_allowed, pending)
         beliefs = self.state.beliefs_at(point)
-        purpose = targets.purpose_at(point) if bool(beliefs.sets.is_safe) else "seed"
+        purpose = targets.purpose_of(point) if bool(beliefs.sets.is_safe) else "seed"
         return self._query(beliefs, point[0].numpy(), None, purpose)
 
     def _refusal(self) -> NoSafePoint:
@@ -228,9 +231,6 @@ class SafeRound:
     def _is_among(self, row: int, others: Sequence[int]) -> bool:
         point = self.state.points[row]
         return any(bool((self.state.points[other] == point).all()) for other in others)
-
-    def _smallest_margin(self, row: int) -> float:
-        return float(self.state.sets.worst[:, row].amin())
 
     def _setting(self, row: int) -> Float[np.ndarray, " d"]:
         return self.state.points[row, : self.task.space.dimension].numpy().copy()

@@ -1,5 +1,6 @@
 """What a round is to learn about, and what each measurement would teach about it."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,8 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
-from tellmost.learner.climbing import find_starts, refine
-from tellmost.numerics import LEADERS, REFINED_STARTS, TIE_TOLERANCE
+from tellmost.learner.climbing import best_row, find_starts, refine
+from tellmost.numerics import LEADERS, REFINED_STARTS
 from tellmost.safebo.round_state import RoundState
 from tellmost.safebo.trials import Purpose
 from tellmost.shapes import Bool, Float, Int
@@ -75,49 +76,36 @@ class RoundTargets:
     ) -> Float[Tensor, " b"]:
         each = [
             count * self.state.posteriors[number].gains(rows, self.is_target, pending, is_dense)
-            for number, count in self._count_alike().items()
+            for number, count in Counter(map(self.state.first_alike, self.outputs)).items()
         ]
         return torch.stack(each).sum(dim=0)
 
-    def _count_alike(self) -> dict[int, int]:
-        """Outputs of different variances, and how many outputs have the variances of each."""
-        counts: dict[int, int] = {}
-        posteriors = self.state.posteriors
-        for number in self.outputs:
-            alike = (other for other in counts if posteriors[number].varies_as(posteriors[other]))
-            first = next(alike, number)
-            counts[first] = counts.get(first, 0) + 1
-        return counts
-
     # ---- the purpose of a query
 
-    def purpose_of_row(self, row: int) -> Purpose:
-        noise = [float(self.state.posteriors[o].noise_variance[row]) for o in self.outputs]
-        return self._purpose(self.state.points[row : row + 1], noise)
+    def purpose_of(self, where: int | Points) -> Purpose:
+        """To expand, if most of the variance it removes is at points not known to be safe.
 
-    def purpose_at(self, point: Points) -> Purpose:
-        """The purpose of asking for a point between the rows."""
-        model, state = self.state.model, self.state
-        noise = [float(model.noise_at(o, point)) / state.scale(o) ** 2 for o in self.outputs]
-        return self._purpose(point, noise)
-
-    def _purpose(self, point: Points, noise: Sequence[float]) -> Purpose:
-        """To expand, if most of the variance it removes is at points not known to be safe."""
+        ``where`` is a row, or a single point between the rows.
+        """
+        state = self.state
         removed = torch.zeros(int(self.is_target.sum()), dtype=torch.float64)
-        for number, noise_variance in zip(self.outputs, noise, strict=True):
-            posterior = self.state.posteriors[number]
-            removed += posterior.removed(point, noise_variance, self.is_target)
-        safely = removed[self.state.sets.is_safe[self.is_target]].sum()
+        for o in self.outputs:
+            if isinstance(where, int):
+                point, noise = (
+                    state.points[[where]],
+                    float(state.posteriors[o].noise_variance[where]),
+                )
+            else:
+                point = where
+                noise = float(state.model.noise_at(o, point)) / state.scale(o) ** 2
+            removed += state.posteriors[o].removed(point, noise, self.is_target)
+        safely = removed[state.sets.is_safe[self.is_target]].sum()
         return "explore" if 2 * float(safely) >= float(removed.sum()) else "expand"
 
     # ---- between the rows
 
     def climb(
-        self,
-        gains: Float[Tensor, " n"],
-        box: Box,
-        is_allowed: Allowed,
-        pending: Sequence[int],
+        self, gains: Float[Tensor, " n"], box: Box, is_allowed: Allowed, pending: Sequence[int]
     ) -> Points:
         """From the best rows to where the gain is largest, without leaving what is allowed.
 
@@ -141,7 +129,7 @@ class RoundTargets:
         def gain(x: Points) -> Float[Tensor, " b"]:
             each = []
             for number, tracker in zip(self.outputs, trackers, strict=True):
-                noise = state.model.noise_near(number, x, box) / state.scale(number) ** 2
+                noise = state.model.noise_at(number, x, box) / state.scale(number) ** 2
                 each.append(rule.gain(tracker.state_at(x, noise)))
             return torch.stack(each).sum(dim=0)
 
@@ -152,12 +140,6 @@ def find_leaders(gains: Float[Tensor, " n"]) -> Int[Tensor, " b"]:
     """Rows that may be the best for all that a sketch says. Of many, these are the likeliest."""
     best, rows = torch.topk(gains, min(LEADERS, len(gains)))
     return rows[best >= best[0] - SKETCH_BAND * best[0].abs()].sort().values
-
-
-def best_row(gains: Float[Tensor, " n"]) -> int:
-    """The lowest of the rows whose gain is the largest, up to rounding."""
-    best = gains.max()
-    return int((gains >= best - TIE_TOLERANCE * best.abs()).nonzero()[0])
 
 
 def last_allowed(starts: Points, ends: Points, box: Box, is_allowed: Allowed) -> Points:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,13 +20,11 @@ from tellmost.safebo.outputs import OBJECTIVE, find_output, gather_outputs, gath
 from tellmost.safebo.round_state import RoundState, SafeModel, describe_betas
 from tellmost.safebo.rounds import SafeRounds
 from tellmost.safebo.saving import (
-    SavedState,
     check_same,
     describe_model,
     describe_task,
-    read_saved,
     read_state,
-    write_events,
+    read_trial,
     write_state,
     write_trial,
 )
@@ -212,7 +211,12 @@ class SafeOptimizer:
             status="failed" if failed else status,
             broken=broken,
         )
-        self._take_in(trial)
+        self._rounds.add(trial)
+        if trial.status == "violated":
+            self._is_halted = self._halts
+        if trial.status != "safe":
+            kind = "violation" if trial.status == "violated" else trial.status
+            self._note(kind, arguments.about_breach(trial, model.constraints))
 
     @torch.no_grad()
     def acknowledge(self, at: Any = None) -> None:
@@ -384,7 +388,8 @@ class SafeOptimizer:
         for output in outputs:
             name = output.names[0]
             self._note("refit", describe_refit(output.gp, found[name], name))
-        self._apply(Refit(len(trials), found))
+        self._refits.append(Refit(len(trials), found))
+        self._rounds.change_model(self._model.with_priors(found))
 
     def state_dict(self) -> dict[str, Any]:
         """What was told, and what tells this optimizer from others; plain values."""
@@ -393,7 +398,7 @@ class SafeOptimizer:
             "trials": [write_trial(trial) for trial in self._rounds.trials],
             "refits": [refit.state() for refit in self._refits],
             "recommended": {t: x.tolist() for t, x in self._rounds.recommended.items()},
-            "log": write_events(self._log),
+            "log": [asdict(event) for event in self._log],
             "is_halted": self._is_halted,
             "moved_to": moved.tolist() if (moved := self._rounds.moved_to) is not None else None,
         }
@@ -402,16 +407,15 @@ class SafeOptimizer:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Become the optimizer whose state it is; made as that one was, it asks the same."""
         check_same(state, self._identity())
-        saved = read_saved(state)  # all of it, before anything is changed
-        before = self._refits, self._rounds
         try:
-            self._replay(saved)
+            rounds, refits = self._replay(state)
+            log, is_halted = [Event(**one) for one in state["log"]], bool(state["is_halted"])
         except Exception as error:
-            self._refits, self._rounds = before
             raise ValueError(
-                f"the state is damaged, and nothing of it was taken over: {error!r}."
+                f"the state is damaged, and nothing of it was taken over: {error!r}. Take one "
+                f"that state_dict() returned."
             ) from error
-        self._log, self._is_halted = list(saved.log), saved.is_halted
+        self._rounds, self._refits, self._log, self._is_halted = rounds, refits, log, is_halted
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was told to a JSON file, whole or not at all."""
@@ -428,32 +432,20 @@ class SafeOptimizer:
         """What tells it from others: the arguments, with the priors from before any refit."""
         return {**describe_task(self._task), **describe_model(self._given)}
 
-    def _replay(self, saved: SavedState) -> None:
-        """Go through all trials from the start, with the refits between them."""
-        self._refits = []
-        self._rounds = SafeRounds(self._task, self._given)
-        refits = [Refit.read(one, self._model.outputs) for one in saved.refits]
-        for number in range(len(saved.trials) + 1):
+    def _replay(self, state: Mapping[str, Any]) -> tuple[SafeRounds, list[Refit]]:
+        """All trials from the start, with the refits between them."""
+        rounds = SafeRounds(self._task, self._given)
+        refits = [Refit.read(one, self._given.outputs) for one in state["refits"]]
+        for number, trial in enumerate([*map(read_trial, state["trials"]), None]):
             for refit in (refit for refit in refits if refit.trials == number):
-                self._apply(refit)
-            if number < len(saved.trials):
-                self._rounds.add(saved.trials[number])
-        self._rounds.recommended.update(saved.recommended)
-        if saved.moved_to is not None:
-            point = saved.moved_to.tolist()
-            self._rounds.move_to(self._task.space.read_point(point, "moved_to")[1])
-
-    def _apply(self, refit: Refit) -> None:
-        self._refits.append(refit)
-        self._rounds.change_model(self._model.with_priors(refit.priors))
-
-    def _take_in(self, trial: Trial) -> None:
-        self._rounds.add(trial)
-        if trial.status == "violated":
-            self._is_halted = self._halts
-        if trial.status != "safe":
-            kind = "violation" if trial.status == "violated" else trial.status
-            self._note(kind, arguments.about_breach(trial, self._model.constraints))
+                rounds.change_model(rounds.model.with_priors(refit.priors))
+            if trial is not None:
+                rounds.add(trial)
+        for time, x in state["recommended"].items():
+            rounds.recommended[int(time)] = torch.tensor(x, dtype=torch.float64)
+        if state["moved_to"] is not None:
+            rounds.move_to(self._task.space.read_point(state["moved_to"], "moved_to")[1])
+        return rounds, refits
 
     def _note(self, kind: Any, text: str) -> None:
         self._log.append(Event(len(self._rounds.trials), kind, text))

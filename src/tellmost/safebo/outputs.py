@@ -193,11 +193,6 @@ class OutputPosterior:
 
     # ---- what is believed
 
-    def mean_and_std(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
-        """Mean and standard deviation at all points."""
-        mean, variance = self.belief.of_rows()
-        return mean, variance.sqrt()
-
     def covariance(self, rows: Int[Tensor, " b"]) -> Float[Tensor, "b n"]:
         """The covariance of f / scale between some rows and all points, given what was told."""
         F = self._tracker.whitened_rows

@@ -123,24 +123,21 @@ class SafeModel:
                 found.append((side, Lipschitz(one.constant / scale, one.norm)))
         return found
 
-    def noise_at(self, number: int, points: Points) -> Float[Tensor, " n"]:
-        """Variance of an observation of an output; rows beyond the domain's are not asked for."""
+    def noise_at(self, number: int, points: Points, box: Box | None = None) -> Float[Tensor, " n"]:
+        """Variance of an observation of an output; at points of a box with its slope.
+
+        Rows beyond the domain's are not asked for, so a noise per row does not reach them.
+        """
         output, noise_std = self.outputs[number], self.noise_std[number]
         if callable(noise_std):
-            return Noise.of(noise_std, points).of_rows
+            noise = Noise.of(noise_std, points.detach())
+            return noise.of_rows if box is None else noise.near(points, box)
         if noise_std is None:
             noise_std = output.gp.noise_std
         values = torch.as_tensor(noise_std, dtype=torch.float64).square()
         variance = torch.full((len(points),), output.gp.noise_std**2, dtype=torch.float64)
         variance[: len(values) if values.ndim else None] = values
         return variance
-
-    def noise_near(self, number: int, points: Points, box: Box) -> Float[Tensor, " b"]:
-        """The same at points of a box, with its slope."""
-        noise_std = self.noise_std[number]
-        if callable(noise_std):
-            return Noise.of(noise_std, points.detach()).near(points, box)
-        return self.noise_at(number, points)
 
     def noise_std_at(self, number: int, row: int | None, point: Points) -> float:
         """Standard deviation of an observation at a row of the domain, or at a single point."""
@@ -196,8 +193,8 @@ class RoundState:
 
     def _refresh(self) -> None:
         """Bounds and safe sets after what was observed last."""
-        means, stds = zip(*(one.mean_and_std() for one in self.posteriors), strict=True)
-        self.mean, self.std = torch.stack(means), torch.stack(stds)
+        means, variances = zip(*(one.belief.of_rows() for one in self.posteriors), strict=True)
+        self.mean, self.std = torch.stack(means), torch.stack(variances).sqrt()
         model, points = self.model, self.points
         now = ConfidenceBounds.around(self.mean, self.std, self.betas)
         if self._kept is not None:
@@ -264,10 +261,13 @@ class RoundState:
         self, count: int, generator: torch.Generator
     ) -> tuple[Float[Tensor, "count n"], Float[Tensor, "count n"] | None]:
         """Objectives, in their unit, and the smallest margin of constraints drawn with each."""
-        drawn = [
-            one.belief.sample_rows(count, generator, root=root)
-            for one, root in zip(self.posteriors, self._roots(), strict=True)
-        ]
+        roots: dict[int, Tensor] = {}  # of the covariances; outputs that vary alike share one
+        drawn = []
+        for number, one in enumerate(self.posteriors):
+            first = self.first_alike(number)
+            if first not in roots:
+                roots[first] = one.belief.root_of_rows()
+            drawn.append(one.belief.sample_rows(count, generator, root=roots[first]))
         margins = [
             drawn[side.output] - side.limit if side.is_lower else side.limit - drawn[side.output]
             for side in self.model.sides
@@ -275,14 +275,10 @@ class RoundState:
         smallest = torch.stack(margins).amin(dim=0) if margins else None
         return drawn[0] * self.scale(0), smallest
 
-    def _roots(self) -> list[Float[Tensor, "n _"]]:
-        """A root of the covariance of each output; outputs that vary alike share one."""
-        roots: list[Tensor] = []
-        for number, one in enumerate(self.posteriors):
-            alike = (i for i in range(number) if one.varies_as(self.posteriors[i]))
-            first = next(alike, None)
-            roots.append(one.belief.root_of_rows() if first is None else roots[first])
-        return roots
+    def first_alike(self, number: int) -> int:
+        """The first output whose variances are those of an output."""
+        one = self.posteriors[number]
+        return next((i for i in range(number) if one.varies_as(self.posteriors[i])), number)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class SafeRounds:
         self.recommended: dict[int, Tensor] = {}  # by the number of trials then
         self.moved_to: Tensor | None = None  # where the system was brought after the last trial
         self.is_kept = task.space.box is None and not task.space.contexts
-        self._kept = self._start(self._lay_out_rows()) if self.is_kept else None
+        self._kept = self._start(torch.empty(0), []) if self.is_kept else None
         self._latest: tuple[tuple[Any, ...], RoundState] | None = None
 
     def change_model(self, model: SafeModel) -> None:
@@ -49,7 +49,7 @@ class SafeRounds:
         self.model = model
         self._latest = None
         if self.is_kept:
-            self._kept = self._start(self._lay_out_rows())
+            self._kept = self._start(torch.empty(0), [])
 
     def add(self, trial: Trial) -> None:
         if self._kept is not None:
@@ -83,7 +83,7 @@ class SafeRounds:
             return self._round(self._kept)
         key = len(self.trials), tuple(context.tolist()), tuple(tuple(x.tolist()) for x in pending)
         if self._latest is None or self._latest[0] != key:
-            self._latest = key, self._start(self._lay_out(context, pending))
+            self._latest = key, self._start(context, pending)
         return self._round(self._latest[1])
 
     def _round(self, state: RoundState) -> SafeRound:
@@ -100,42 +100,30 @@ class SafeRounds:
 
     # ---- the points of a round
 
-    def _lay_out_rows(self) -> Layout:
-        """A finite domain: its rows, and behind them the places where the priors have data."""
-        assert self.task.space.rows is not None
-        together = _Rows()
-        together.add(self.task.space.rows, True)
-        data = tuple(together.add(points, False) for points in self._data_points())
-        rows = tuple(trial.index for trial in self.trials if trial.index is not None)
-        points, is_candidate = together.together()
-        seeds = tuple(self.task.seeds.rows)
-        return Layout(points, is_candidate, seeds, rows, data, (), is_kept=True)
-
     def _lay_out(self, context: Float[Tensor, " c"], pending: Sequence[Tensor]) -> Layout:
-        """A box, or a domain under a context: what is searched, and where something is known.
+        """What is searched, and behind it where something is known or waited for.
 
-        Trials come with the context that they had. What they set may be asked for under the
-        present context too. The seeds of a domain are rows of it, which come first.
+        A kept domain has its seeds and trials among its rows. Elsewhere trials come with the
+        context that they had, and what they set may be asked for under the present context too.
         """
-        space, seeds, time = self.task.space, self.task.seeds, len(self.trials)
+        space, seeds, trials, together = self.task.space, self.task.seeds, self.trials, _Rows()
         d, width = space.dimension, space.dimension + len(space.contexts)
-        together = _Rows()
         together.add(with_context(self._searched(), context), True)
         of_seeds = tuple(seeds.rows)
+        of_trials = tuple(trial.index for trial in trials if trial.index is not None)
         if space.box is not None:
             of_seeds = together.add(with_context(_stack(seeds.points, d), context), True)
-        known = _stack([torch.from_numpy(trial.x) for trial in self.trials], width)
-        of_trials = together.add(known, not len(context))
-        if len(context) and space.box is not None:
-            together.add(with_context(known[:, :d], context), True)
-        extra = [x for then, x in self.recommended.items() if then < time]
+        if not self.is_kept:
+            known = _stack([torch.from_numpy(trial.x) for trial in trials], width)
+            of_trials = together.add(known, not len(context))
+            if len(context) and space.box is not None:
+                together.add(with_context(known[:, :d], context), True)
+        extra = [x for time, x in self.recommended.items() if time < len(trials)]
         together.add(with_context(_stack(extra, d), context), True)
         of_data = tuple(together.add(points, False) for points in self._data_points())
         of_pending = together.add(_stack(pending, width), False)
         points, is_candidate = together.together()
-        return Layout(
-            points, is_candidate, of_seeds, of_trials, of_data, of_pending, is_kept=False
-        )
+        return Layout(points, is_candidate, of_seeds, of_trials, of_data, of_pending, self.is_kept)
 
     def _searched(self) -> Points:
         """The points that the search names in this round, or all of a finite domain."""
@@ -156,8 +144,9 @@ class SafeRounds:
 
     # ---- what was observed there
 
-    def _start(self, layout: Layout) -> RoundState:
+    def _start(self, context: Float[Tensor, " c"], pending: Sequence[Tensor]) -> RoundState:
         """The state of a round: each output knows the data of its prior, then all trials."""
+        layout = self._lay_out(context, pending)
         values: list[list[OutputValue]] = []
         for output, rows in zip(self.model.outputs, layout.data, strict=True):
             seen, data, scale = [], output.gp.data, output.scale

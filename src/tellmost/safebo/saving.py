@@ -2,14 +2,11 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from tellmost.learner.arguments import Asked
 from tellmost.posterior.gp import GP, name_of
@@ -17,22 +14,9 @@ from tellmost.rows.pool import Pool
 from tellmost.running.writing import written_whole
 from tellmost.safebo.choice import SafeTask
 from tellmost.safebo.round_state import SafeModel
-from tellmost.safebo.trials import Event, Trial
-from tellmost.shapes import Float
+from tellmost.safebo.trials import Trial
 
 FORMAT = "tellmost-safe-optimizer-1"
-
-
-@dataclass(frozen=True)
-class SavedState:
-    """A state that was read."""
-
-    trials: tuple[Trial, ...]
-    refits: tuple[Mapping[str, Any], ...]
-    recommended: Mapping[int, Float[Tensor, " d"]]
-    log: tuple[Event, ...]
-    is_halted: bool
-    moved_to: Float[Tensor, " d"] | None
 
 
 def write_trial(trial: Trial) -> dict[str, Any]:
@@ -40,33 +24,7 @@ def write_trial(trial: Trial) -> dict[str, Any]:
     return {**vars(trial), **plain, "noise_std": dict(trial.noise_std)}
 
 
-def write_events(log: Sequence[Event]) -> list[dict[str, Any]]:
-    return [asdict(one) for one in log]
-
-
-def read_saved(state: Mapping[str, Any]) -> SavedState:
-    try:
-        recommended = state["recommended"].items()
-        return SavedState(
-            trials=tuple(_read_trial(one) for one in state["trials"]),
-            refits=tuple(state["refits"]),
-            recommended={int(t): _point(x) for t, x in recommended},
-            log=tuple(Event(one["trials"], one["kind"], one["text"]) for one in state["log"]),
-            is_halted=bool(state["is_halted"]),
-            moved_to=None if state["moved_to"] is None else _point(state["moved_to"]),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(
-            f"the state is damaged, and nothing of it was taken over: {error!r}. Take one that "
-            f"state_dict() returned."
-        ) from error
-
-
-def _point(x: Sequence[float]) -> Float[Tensor, " d"]:
-    return torch.tensor(x, dtype=torch.float64)
-
-
-def _read_trial(state: Mapping[str, Any]) -> Trial:
+def read_trial(state: Mapping[str, Any]) -> Trial:
     return Trial(
         x=np.array(state["x"], dtype=np.float64),
         index=state["index"],

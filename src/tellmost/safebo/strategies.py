@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tellmost.learner.climbing import best_row
 from tellmost.safebo.constraints import Constraint
 from tellmost.safebo.round_state import RoundState, Tracking
 from tellmost.shapes import Bool, Float
@@ -36,9 +37,13 @@ class RoundView:
         """For random choices of this round. It starts afresh each time it is asked for."""
         return torch.Generator().manual_seed(self.seed)
 
-    def best_open(self, scores: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """Scores of the open rows; -inf elsewhere."""
-        return scores.where(self.is_open, -torch.inf)
+    def best(
+        self, scores: Float[Tensor, " n"], is_wanted: Bool[Tensor, " n"] | None = None
+    ) -> int:
+        """The open row of the highest score: of the wanted ones, if some of them are open."""
+        among = self.is_open if is_wanted is None else self.is_open & is_wanted
+        among = among if bool(among.any()) else self.is_open
+        return best_row(scores.where(among, -torch.inf))
 
 
 @dataclass(frozen=True)

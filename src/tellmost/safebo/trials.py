@@ -194,8 +194,8 @@ class MiscalibratedModel(Exception):  # noqa: N818
         slopes = " (d) A Lipschitz constant is too small." if has_slopes else ""
         super().__init__(
             f"the interval of {name!r} at ({where}) is empty: the bounds of different rounds "
-            f"exclude each other by {gap:.2g} prior standard deviations, which cannot be where "
-            f"they hold. (a) beta is too small to hold in all rounds at once: raise it, or give "
+            f"exclude each other by {gap:.2g} prior standard deviations, so they do not hold. "
+            f"(a) beta is too small to hold in all rounds at once: raise it, or give "
             f"confidence=, which intersects nothing. (b) The kernel is wrong, most often its "
             f"lengthscale too long: look at calibration(), then refit(). (c) The noise is larger "
             f"than stated.{slopes}"

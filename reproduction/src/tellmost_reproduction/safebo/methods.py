@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
-
 from tellmost.safebo.baselines import (
     EIC,
     ISE,
@@ -17,7 +15,6 @@ from tellmost.safebo.baselines import (
     SafeUncertainty,
 )
 from tellmost.safebo.baselines.expanding import find_expanders_by_slope, grow
-from tellmost.safebo.gains import best_row
 from tellmost.safebo.round_state import RoundState, Track
 from tellmost.safebo.strategies import Choice, QueryStrategy, RoundView
 from tellmost.targets import PotentialExpanders, ThompsonMaximizers
@@ -34,9 +31,7 @@ class ExpandersAlone:
         return grow(state, before)
 
     def choose(self, view: RoundView) -> Choice:
-        is_wanted = view.is_open & find_expanders_by_slope(view)
-        among = is_wanted if bool(is_wanted.any()) else view.is_open
-        return Choice(best_row(view.widths.where(among, -torch.inf)), "expand")
+        return Choice(view.best(view.widths, find_expanders_by_slope(view)), "expand")
 
 
 THOMPSON = ThompsonMaximizers(K=10)

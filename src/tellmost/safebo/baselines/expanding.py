@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.learner.arguments import check_seed
+from tellmost.learner.climbing import best_row
 from tellmost.numerics import CHUNK_BYTES, TIE_TOLERANCE
 from tellmost.posterior.gp import GP, root_of_covariance
 from tellmost.posterior.problem import nonnegative
@@ -17,7 +18,6 @@ from tellmost.rows.checks import check_positive, check_rows, check_vector, check
 from tellmost.rows.sources import read_array, spans
 from tellmost.safebo.bounds import SafeSets
 from tellmost.safebo.constraints import Lipschitz, Side
-from tellmost.safebo.gains import best_row
 from tellmost.safebo.round_state import RoundState, SafeModel, Track
 from tellmost.safebo.strategies import Choice, RoundView
 from tellmost.shapes import Bool, Float, Int
@@ -51,14 +51,8 @@ class SafeOpt:
     def choose(self, view: RoundView) -> Choice:
         is_maximizer = find_maximizers(view)
         is_wanted = is_maximizer | find_expanders_by_slope(view)
-        row = widest(view.widths, view.is_open & is_wanted, view)
+        row = view.best(view.widths, is_wanted)
         return Choice(row, "explore" if bool(is_maximizer[row]) else "expand")
-
-
-def widest(widths: Float[Tensor, " n"], is_wanted: Bool[Tensor, " n"], view: RoundView) -> int:
-    """The widest of the wanted rows. If a step forbids all of them, the widest that is open."""
-    among = is_wanted if bool(is_wanted.any()) else view.is_open
-    return best_row(widths.where(among, -torch.inf))
 
 
 def find_expanders_by_slope(view: RoundView) -> Bool[Tensor, " n"]:
@@ -93,8 +87,7 @@ class HeuristicSafeOpt:
 
     def choose(self, view: RoundView) -> Choice:
         """Look for expanders widest first: one less wide than a found one is never chosen."""
-        is_maximizer = find_maximizers(view)
-        widths = view.best_open(view.widths)
+        is_maximizer, widths = find_maximizers(view), view.widths
         is_known = view.is_open & is_maximizer
         reached = float(widths[is_known].max()) if bool(is_known.any()) else -torch.inf
         rows = (view.is_open & view.is_safe & ~is_maximizer).nonzero()[:, 0]
@@ -102,7 +95,7 @@ class HeuristicSafeOpt:
         by_width = widths[rows].argsort(descending=True, stable=True)
         is_wanted = is_known.clone()
         is_wanted[self._first_expanders(view, rows[by_width])] = True
-        row = widest(view.widths, is_wanted, view)
+        row = view.best(widths, is_wanted)
         return Choice(row, "explore" if bool(is_maximizer[row]) else "expand")
 
     def _first_expanders(self, view: RoundView, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
@@ -185,7 +178,7 @@ class GoOSE:
         if goal is not None and bool((view.is_safe & view.is_open)[goal]):
             return Choice(goal, "explore")
         is_wanted = self._immediate_expanders(view, track, goal)
-        return Choice(widest(limit_widths(view.state), is_wanted, view), "expand")
+        return Choice(view.best(limit_widths(view.state), is_wanted), "expand")
 
     def _optimistic(self, state: RoundState, track: Track) -> Bool[Tensor, " n"]:
         where, best = state.points[track.sources], track.sets.best[:, track.sources]

@@ -12,7 +12,6 @@ from tellmost.rows.checks import check_whole
 from tellmost.rows.sources import spans
 from tellmost.safebo.bounds import probability_safe
 from tellmost.safebo.constraints import Side
-from tellmost.safebo.gains import best_row
 from tellmost.safebo.round_state import RoundState
 from tellmost.safebo.strategies import Choice, RoundView
 from tellmost.shapes import Float, Int
@@ -46,7 +45,7 @@ class SafeUCB:
 
     def choose(self, view: RoundView) -> Choice:
         _, upper = view.state.rising()
-        return Choice(best_row(view.best_open(upper)), "explore")
+        return Choice(view.best(upper), "explore")
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class SafeUncertainty:
     keeps_safe: ClassVar[bool] = True
 
     def choose(self, view: RoundView) -> Choice:
-        return Choice(best_row(view.best_open(view.widths)), "explore")
+        return Choice(view.best(view.widths), "explore")
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class EIC:
         best = find_incumbent(state)
         if best is not None:
             scores = scores * expected_improvement(state, best)
-        return Choice(best_row(view.best_open(scores)), "explore")
+        return Choice(view.best(scores), "explore")
 
 
 def find_incumbent(state: RoundState) -> float | None:
@@ -120,7 +119,7 @@ class ISE:
     keeps_safe: ClassVar[bool] = True
 
     def choose(self, view: RoundView) -> Choice:
-        return Choice(best_row(view.best_open(safety_information(view))), "expand")
+        return Choice(view.best(safety_information(view)), "expand")
 
 
 def safety_information(view: RoundView) -> Float[Tensor, " n"]:
@@ -179,7 +178,7 @@ class ISEBO:
 
     def choose(self, view: RoundView) -> Choice:
         expanding, exploring = safety_information(view), max_value_information(view, self.draws)
-        row = best_row(view.best_open(torch.maximum(expanding, exploring)))
+        row = view.best(torch.maximum(expanding, exploring))
         return Choice(row, "explore" if bool(exploring[row] >= expanding[row]) else "expand")
 
 
