@@ -80,18 +80,17 @@ class SafeRound:
         untold = self._seed_rows(seeds.untold(self.trials), near)
         untold = [row for row in untold if not self._is_among(row, pending)]
         standing = self._standing_rows(near)
-        is_open = near & self.state.sets.is_safe
-        is_any_safe = bool(is_open.any())
+        is_safe = near & self.state.sets.is_safe
+        is_open = is_safe.clone()
         is_open[self._seed_rows(seeds.working(self.trials), near)] = True
+
         if untold:
             return self._ask_for(untold[0], "seed")
         if strategy is not None and not strategy.keeps_safe and bool(near.any()):
             return self._follow(strategy, near, pending)
-        if not is_any_safe and standing:
-            return self._ask_for(
-                max(standing, key=lambda row: float(self.state.sets.worst[:, row].amin())), "seed"
-            )
-        if not is_any_safe:
+        if not bool(is_safe.any()) and standing:
+            return self._ask_for(max(standing, key=self._smallest_margin), "seed")
+        if not bool(is_safe.any()):
             raise self._refusal()
         if strategy is not None:
             return self._follow(strategy, is_open, pending)
@@ -231,6 +230,9 @@ class SafeRound:
     def _is_among(self, row: int, others: Sequence[int]) -> bool:
         point = self.state.points[row]
         return any(bool((self.state.points[other] == point).all()) for other in others)
+
+    def _smallest_margin(self, row: int) -> float:
+        return float(self.state.sets.worst[:, row].amin())
 
     def _setting(self, row: int) -> Float[np.ndarray, " d"]:
         return self.state.points[row, : self.task.space.dimension].numpy().copy()
