@@ -87,7 +87,7 @@ def test_a_copy_whose_training_diverged_is_an_error_that_names_the_query():
 @pytest.mark.parametrize(
     ("queries", "changes", "error", "text"),
     [
-        ([0, 1], {}, TypeError, "would be chosen for themselves"),
+        ([0, 1], {}, TypeError, "would be chosen for itself"),
         (None, {}, TypeError, "queries must be inputs"),
         ((QUERIES, ANSWERS), {}, TypeError, "queries must be one tensor"),
         (QUERIES.double(), {}, TypeError, "and queries of torch.float64"),

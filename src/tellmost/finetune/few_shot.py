@@ -90,8 +90,8 @@ def few_shot(
     aims = plan.targets
     if aims is None or are_row_numbers(queries):
         raise TypeError(
-            f"queries must be inputs to predict; got {type(queries).__name__} of no inputs. Rows "
-            f"of the pool would be chosen for themselves, and their labels told."
+            f"queries must be inputs to predict; got {type(queries).__name__} without inputs. "
+            "Row numbers of the pool are refused, since each row would be chosen for itself."
         )
     label_of, trainer = check_labels(labels, plan.pool), check_trainer(train)
     candidate_rows = plan.draw(0, np.arange(len(plan.pool)), at_least=1)

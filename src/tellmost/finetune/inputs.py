@@ -201,7 +201,7 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 Labeller = Callable[[Int[np.ndarray, " k"]], Int[np.ndarray, " k"]]
-"""From rows of the pool to their class numbers."""
+"""A function from rows of the pool to their class numbers."""
 
 
 @dataclass(frozen=True, eq=False)

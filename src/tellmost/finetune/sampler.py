@@ -45,7 +45,7 @@ class TargetedSampler(Sampler[list[int]]):
         collate: Collate = default_collate,
         seed: int = 0,
     ) -> None:
-        """As in ``ActiveFineTuner``, but for what follows.
+        """The arguments are those of ``ActiveFineTuner``, except for these.
 
         Args:
             model: the network that is being trained; it embeds whenever batches are chosen.

@@ -1,4 +1,4 @@
-"""Where in a box the gain is largest: climbs from the best of some points to the maxima near them.
+"""Finds where in a box the gain is largest, by climbs from the best of some points.
 
 Each climb is a projected quasi-Newton ascent in the unit cube. With the slope g and an estimate H
 of the inverse of the (negative) second derivatives, the step is H g. It is restricted to the
@@ -119,7 +119,7 @@ def refine(
 
 @dataclass(frozen=True)
 class Position:
-    """Where each climb is."""
+    """The point that each climb has reached, with its gain and slope."""
 
     points: Float[Tensor, "b d"]
     gains: Float[Tensor, " b"]
@@ -136,7 +136,7 @@ class Position:
 
 @dataclass(frozen=True)
 class ClimbStep:
-    """Where each climb may go next."""
+    """The next point of each climb, which is taken if its gain is larger."""
 
     points: Float[Tensor, "b d"]
     moves: Float[Tensor, "b d"]  # in sides of the box

@@ -296,7 +296,7 @@ class ActiveLearner:
             points = single_rows(data.points.to(self._points))
             parts = zip(points, data.y.tolist(), data.noise_variance.tolist(), strict=True)
             for point, y, noise_variance in parts:
-                self._take_in(Told(-1, point, y, noise_variance))
+                self._take_in(Told(OUTSIDE, point, y, noise_variance))
 
     def _problem(self) -> Problem:
         """The problem about the pool alone. Targets come when they are chosen."""

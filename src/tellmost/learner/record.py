@@ -111,7 +111,7 @@ class Noise:
 
     @classmethod
     def of(cls, noise_std: NoiseLike, pool: Points) -> "Noise":
-        """From standard deviations, which are checked."""
+        """Checks standard deviations, and makes variances of them."""
         if callable(noise_std):
             return cls(_asked(noise_std, pool), None, noise_std)
         if np.ndim(noise_std) == 0:

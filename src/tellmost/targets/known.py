@@ -35,7 +35,7 @@ class Known:
 
     @property
     def generator(self) -> np.random.Generator:
-        """For random choices of this round. It starts afresh each time it is asked for."""
+        """A generator for random choices of this round. It starts afresh each time."""
         return np.random.default_rng(self.seed)
 
     @property
