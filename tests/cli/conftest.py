@@ -14,7 +14,7 @@ N, D, M = 120, 8, 6
 
 @pytest.fixture(scope="session")
 def rows():
-    """Three clusters; the targets are of the first, and so are the rows 0, 3, 6, ..."""
+    """Three clusters. The targets and the rows 0, 3, 6, ... are of the first."""
     generator = np.random.default_rng(0)
     centres = generator.standard_normal((3, D))
     kind = np.arange(N) % 3
@@ -25,7 +25,7 @@ def rows():
 
 @pytest.fixture
 def files(rows, tmp_path):
-    """pool.npy, val.npy, y.csv, t.csv in an empty folder."""
+    """A folder with pool.npy, val.npy, y.csv and t.csv."""
     pool, targets, kind = rows
     np.save(tmp_path / "pool.npy", pool)
     np.save(tmp_path / "val.npy", targets)
@@ -97,5 +97,5 @@ def environment(more=None):
 
 
 def leftovers(folder: Path) -> list[str]:
-    """Files that a run should have cleaned up."""
+    """The files that a run should have cleaned up."""
     return [path.name for path in folder.iterdir() if ".part" in path.name]

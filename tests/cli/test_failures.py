@@ -1,4 +1,4 @@
-"""What goes wrong ends with one line that helps, the right exit code, and no half file."""
+"""A command that fails says why in one line, has the right exit code, and leaves no half file."""
 
 import os
 import signal
@@ -126,7 +126,7 @@ def test_an_id_that_the_pool_does_not_have_is_named(files, run):
 
 
 def test_picks_of_another_pool_are_refused(files, run, rows):
-    """Line numbers from 1 are ids that would fit row numbers from 0, all of them wrong."""
+    """Line numbers from 1 would be taken for row numbers from 0, and all would be wrong."""
     np.savetxt(files / "pool.csv", rows[0], delimiter=",")
     run("select", "pool.csv", "-t", "val.npy", "-k", 5, "-o", "picks.csv")
     assert_one_line(run(*BASIC, "--observed", "picks.csv", code=1), "picks of another pool")
@@ -243,14 +243,14 @@ def test_a_closed_stdout_is_no_failure(files):
 
 
 def hear_interrupts() -> None:
-    """What a shell starts in the background, tests too, is deaf to Ctrl-C otherwise."""
+    """Deliver Ctrl-C to the command also where the tests run in the background."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.mark.process
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_leaves_no_half_file(number, code, files):
-    """Slowed down by a model of the user's, which is interrupted in the midst of its work."""
+    """A slow model of the user's is interrupted in the midst of its work."""
     (files / "slow.py").write_text(
         "import pathlib, time\n"
         "def embed(texts):\n"

@@ -1,4 +1,4 @@
-"""Every format in, every format out."""
+"""Commands read every format and write every format."""
 
 import csv
 import json

@@ -366,7 +366,7 @@ def test_gzipped_text_is_read_as_well(write, tmp_path):
     path.write_bytes(gzip.compress(plain.read_bytes()))
     np.testing.assert_array_equal(read_records(path).vectors, ROWS)
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(ValueError, match=r"no whole \.gz file"):
+    with pytest.raises(ValueError, match=r"not a complete \.gz file"):
         read_records(path)
 
 

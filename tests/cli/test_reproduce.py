@@ -59,7 +59,7 @@ def test_bad_usage_is_named_before_anything_runs(capsys, arguments, words):
 
 
 def reproduce(name, request):
-    """An experiment that is interrupted, or does not come out as expected."""
+    """An experiment that is interrupted, or whose numbers are not as expected."""
     if name == "long":
         raise KeyboardInterrupt
     return Outcome("a table", (f"{name}: 2, expected 3",), (request.out,))

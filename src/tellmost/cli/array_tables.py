@@ -93,7 +93,7 @@ def open_arrays(paths: Sequence[Path], argument: str) -> ArrayTable:
 
 
 def load_npz(file: File, name: str | None) -> tuple[str, np.ndarray]:
-    """One array of an archive, all of it in memory; pickled objects are refused, never loaded."""
+    """Load one array of an archive into memory. Pickled objects are refused, never loaded."""
     try:
         if not zipfile.is_zipfile(file.path):  # np.load would take it for an array or a pickle
             raise zipfile.BadZipFile("it is no archive")
@@ -103,7 +103,7 @@ def load_npz(file: File, name: str | None) -> tuple[str, np.ndarray]:
             return chosen, _unpickled(archive, chosen, file)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         message = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise ValueError(f"{file.label} is no whole .npz file: {message}.") from error
+        raise ValueError(f"{file.label} is not a complete .npz file: {message}.") from error
 
 
 def _unpickled(archive: Any, name: str, file: File) -> np.ndarray:
@@ -119,7 +119,7 @@ def _unpickled(archive: Any, name: str, file: File) -> np.ndarray:
 
 
 def _save_npz(stream: Any, name: str, rows: np.ndarray) -> None:
-    """np.savez takes names as keywords, and has some of its own."""
+    """Write an archive of one array. np.savez cannot, where the name is one of its arguments."""
     with zipfile.ZipFile(stream, "w") as archive, archive.open(f"{name}.npy", "w") as entry:
         np.lib.format.write_array(entry, rows, allow_pickle=False)
 
@@ -133,7 +133,7 @@ def _as_safetensors(name: str, rows: Tensor) -> bytes:
 
 
 class ParquetTable:
-    """Columns by name, rows by number."""
+    """A .parquet file: columns by name, rows by number, each read when it is asked for."""
 
     def __init__(self, file: File) -> None:
         self.file = file
@@ -151,7 +151,7 @@ class ParquetTable:
         return self._starts[-1]
 
     def vector_name(self, wanted: str | None) -> str:
-        """The column of vectors that is wanted, or the only one there is."""
+        """The column of vectors that the user names, or the only one there is."""
         vectors = [name for name, kind in self._kinds.items() if is_vector(self._arrow, kind)]
         if wanted is not None:
             check_named(wanted, self.names, self.file)
@@ -175,7 +175,7 @@ class ParquetTable:
             return opened.read(columns=[name]).column(0).to_pylist()
 
     def take(self, indices: Int[np.ndarray, " k"]) -> Any:
-        """Rows as a table of the same schema, in the order asked for; a row group at a time."""
+        """Rows as a table of the same schema, in the order asked for, read by row groups."""
         order = np.argsort(indices, kind="stable")
         groups = np.searchsorted(self._starts, indices[order], side="right") - 1
         parts = []

@@ -57,7 +57,7 @@ def find_model(name: str, device: str | None) -> Model:
 
 
 class FunctionModel:
-    """Takes a list of b strings, returns a (b, d) array or tensor."""
+    """A function that takes a list of b strings and returns a (b, d) array or tensor."""
 
     batches_per_call = 1
 
@@ -72,7 +72,7 @@ class FunctionModel:
             )
 
     def identity(self) -> str:
-        """The content of the file that the function is in; what it reads elsewhere is unknown."""
+        """The content of the function's own file. What it reads elsewhere is unknown."""
         origin = getattr(self._module, "__file__", None)
         content = Path(origin).read_bytes() if origin else b""
         return f"{self.name} {hashlib.sha256(content).hexdigest()}"
@@ -104,7 +104,7 @@ class FunctionModel:
 
 
 def find_by_name(name: str, argument: str, what: str) -> tuple[Any, Any]:
-    """A module and something in it, from "package.module:name"; ``what`` it is to be, in words."""
+    """A module and something in it, by "package.module:name". ``what`` says what it should be."""
     module_name, _, path = name.partition(":")
     module = _import(module_name, argument)
     try:
@@ -137,7 +137,7 @@ def _failed(name: str, argument: str, error: Exception) -> ImportError:
 
 @contextmanager
 def _current_folder_importable() -> Iterator[None]:
-    """As under ``python -m``; the path is as before afterwards."""
+    """Import from the current folder too, as under ``python -m``, for the time being."""
     before = list(sys.path)
     sys.path.insert(0, str(Path.cwd()))
     try:
@@ -159,8 +159,8 @@ class SentenceModel:
         self._is_folder = Path(name).is_dir()
         if self._is_folder and not any((Path(name) / mark).is_file() for mark in MARKS):
             raise ValueError(
-                f"embed: the folder {name!r} is no model of sentence-transformers: it has neither "
-                f"{' nor '.join(MARKS)}."
+                f"embed: the folder {name!r} is not a model of sentence-transformers: it has "
+                f"neither {' nor '.join(MARKS)}."
             )
         if find_spec("sentence_transformers") is None:
             raise ImportError(

@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and one line on stderr where it failed."""
+"""How a command ends: with its exit code, and with one line on stderr where it failed."""
 
 import os
 import re
@@ -12,23 +12,23 @@ DONE = 0
 FAILED = 1
 USAGE = 2
 NOTHING_LEFT = 3
-INTERRUPTED = 130  # 128 + SIGINT, as shells say it
-TERMINATED = 143  # 128 + SIGTERM
+INTERRUPTED = 130  # 128 + SIGINT, as in shells
+TERMINATED = 143  # 128 + SIGTERM, as in shells
 
 
 ARGUMENTS = re.compile(
     r"(?<![\w-])(noise_ratio|noise_std|min_gain_share|min_gain|max_per_group|target_weights|"
     r"columns_ahead|vector_column|text_field|id_column|ignore_column|label_column|target_labels)\b"
 )
-"""Arguments of the library that are options here, and no words of English."""
+"""Arguments of the library that are options here and that are no English words."""
 
 
 class UsageError(Exception):
-    """The command itself is wrong, whatever is in the files."""
+    """The command itself is wrong, whatever the files hold."""
 
 
 class NobodyReadsError(Exception):
-    """The other end of the pipe was closed: whoever was reading has seen enough."""
+    """The other end of the pipe was closed, since its reader has seen enough."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -54,11 +54,11 @@ def run(app: Callable[..., Any], arguments: list[str]) -> int:
 def _run(app: Callable[..., Any], arguments: list[str]) -> int:
     import typer
 
-    usage_error: Any = typer.BadParameter.__base__  # its home differs between versions of typer
+    usage_error: Any = typer.BadParameter.__base__  # versions of typer keep it in different places
     try:
         code = app(args=arguments or ["--help"], prog_name="tellmost", standalone_mode=False)
-        sys.stdout.flush()  # what typer printed by itself: Python would complain at its end
-        if code == INTERRUPTED:  # some versions of typer end so, and say nothing
+        sys.stdout.flush()  # else Python would complain when it ends
+        if code == INTERRUPTED:  # some versions of typer end so without a word
             return _complain("interrupted", INTERRUPTED)
         return code if isinstance(code, int) else DONE
     except usage_error as error:
@@ -70,7 +70,7 @@ def _run(app: Callable[..., Any], arguments: list[str]) -> int:
     except SystemExit as error:
         if error.code == TERMINATED:
             raise
-        return _forget_stdout()  # typer's own words, such as help, met a closed pipe
+        return _forget_stdout()  # typer printed help into a closed pipe
     except UsageError as error:
         return _complain(in_terms_of_options(str(error)), USAGE)
     except (Exception, MemoryError) as error:
@@ -80,14 +80,14 @@ def _run(app: Callable[..., Any], arguments: list[str]) -> int:
 
 
 def describe_usage(error: Any) -> str:
-    """What is wrong with the command, and where its help is."""
+    """Say what is wrong with the command, and where its help is."""
     message = " ".join(error.format_message().split())
     command = getattr(error.ctx, "command_path", "tellmost")
     return f"{message} Try '{command} --help'."
 
 
 def describe_error(error: BaseException) -> str:
-    """An error in one line."""
+    """Say in one line what an error is about."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, MemoryError):
@@ -98,7 +98,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def in_terms_of_options(message: str) -> str:
-    """A message of the library with options in the place of Python's arguments."""
+    """Name options in a message of the library where it names Python's arguments."""
     message = re.sub(r"\b(embed)='([^']*)'", r"--\1 \2", message)
     message = re.sub(r"\b(replace|floor)=True\b", r"--\1", message)
     message = message.replace("conditional=False", "--no-conditional")
@@ -116,14 +116,14 @@ def _complain(message: str, code: int) -> int:
 
 
 def _forget_stdout() -> int:
-    """Nobody reads it any more: Python would complain once more when it ends."""
+    """Let stdout lead nowhere, since Python would complain of the closed pipe when it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     return DONE
 
 
 def _terminate(number: int, frame: Any) -> NoReturn:
-    """A terminated run cleans up as an interrupted one does."""
+    """Clean up as an interrupted run does."""
     sys.exit(TERMINATED)
 
 

@@ -1,4 +1,4 @@
-"""From what was given for the options to what the library takes."""
+"""Turning what was given for the options into what the library takes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -27,13 +27,13 @@ from tellmost.selecting.arguments import (
 )
 from tellmost.selecting.limits import check_stop
 
-WRITTEN = ("output", "report", "checkpoint")  # files that a command does not read, or only its own
+WRITTEN = ("output", "report", "checkpoint")  # the options whose files a command writes
 
 # ---- the options themselves, before any file is read
 
 
 def check_choices(given: Given) -> None:
-    """Check a selection's options as far as this needs no data."""
+    """Check the options of a selection as far as this needs no data."""
     if given.k is given.budget is given.min_gain is given.min_gain_share is None:
         raise UsageError(
             "say how much to pick: -k 100, --budget with --cost-column, or --min-gain-share."
@@ -110,7 +110,7 @@ def check_files(given: Given) -> None:
 
 
 def read_rule(text: str) -> rules.Rule:
-    """A rule by its name, or as in Python, such as MMR(relevance=0.7)."""
+    """The rule of this name, or one as in Python, such as MMR(relevance=0.7)."""
     with about_usage("--rule: "):
         return rules.read_rule(text) if "(" in text else rules.get(text)
 
@@ -137,7 +137,7 @@ def split_numbers(text: str) -> list[int]:
 
 
 def read_points(given: Given) -> tuple[Records, Records | None]:
-    """The pool and the targets; the options that name columns serve both."""
+    """The pool and the targets. The options that name columns serve both."""
     pool = read_pool(given)
     return pool, None if given.targets is None else read_targets(given, pool)
 
@@ -153,7 +153,9 @@ def read_pool(given: Given) -> Records:
     if len(given.pool) == 1:
         return read_file(given.pool[0], "pool", given, **names, columns=columns)
     if columns or any(name is not None for name in (*names.values(), given.embed)):
-        raise UsageError("several pool files hold arrays alone: no column can be named.")
+        raise UsageError(
+            "several pool files hold arrays without columns; drop the options that name columns."
+        )
     table = open_arrays(given.pool, "pool")
     return Records(table.vectors, np.arange(len(table)), table)
 
@@ -177,7 +179,7 @@ def read_targets(given: Given, pool: Records) -> Records:
 
 
 def label_columns(given: Given) -> list[str]:
-    """The column of labels in the files of points; none where labels have files of their own."""
+    """The column of labels in the files of points, unless labels have files of their own."""
     is_own = given.label_column is not None and given.labels is None
     return [given.label_column] if is_own else []
 
@@ -230,7 +232,7 @@ def arguments_for(
 def read_values(
     path: Path | None, option: str, records: Records | None, column: str | None = None
 ) -> np.ndarray | None:
-    """One value per row: of a file of its own, or of a column of the records' file."""
+    """One value per row, from a file of its own or from a column of the records' file."""
     if path is None:
         return None if column is None or records is None else records.column(column)
     if records is None:
@@ -250,7 +252,7 @@ def choose_values(
 
 
 def read_noise(given: Given, pool: Records) -> float | np.ndarray | None:
-    """A number, or one for each row from a file."""
+    """The noise: a number, or one for each row from a file."""
     if given.noise_std is None:
         return None
     path = noise_file(given)
@@ -258,7 +260,7 @@ def read_noise(given: Given, pool: Records) -> float | np.ndarray | None:
 
 
 def find_candidates(given: Given, pool: Records) -> np.ndarray | None:
-    """Rows that may be picked: those named, less those excluded; None for all."""
+    """Rows that may be picked: those named, without those excluded. None for all."""
     if not given.candidates and not given.exclude:
         return None
     may = np.full(len(pool), not given.candidates)
@@ -279,7 +281,7 @@ def find_observed(paths: Sequence[Path] | None, pool: Records) -> Any:
 
 
 def find_rows(paths: Sequence[Path], option: str, pool: Records) -> np.ndarray:
-    """Numbers of the rows that files name by id, each once."""
+    """The numbers of the rows that files name by id, each once."""
     found = [np.empty(0, dtype=np.int64)]
     found += [match_ids(path, pool, option) for path in paths]
     return np.unique(np.concatenate(found))

@@ -1,8 +1,6 @@
-"""Labels: one per row, by id where there are ids, else by order.
+"""Files that say something about rows of another file: labels and values, or which rows are meant.
 
-Files that say one thing about each of some rows: ids, or labels.
-
-Which pool rows a file names: by their ids, as a saved selection, or as row numbers.
+Rows are matched by id where both files have ids, else by order.
 """
 
 import os
@@ -40,7 +38,7 @@ FORMATS = (".csv", ".tsv", ".jsonl", ".parquet", ".txt")
 
 @dataclass(frozen=True)
 class SmallFile:
-    """Columns by name; or one without a name, ``only``."""
+    """A file of columns with names, or of one column without a name, ``only``."""
 
     file: File
     names: Sequence[str]
@@ -51,7 +49,7 @@ class SmallFile:
         return self.read(check_named(name, self.names, self.file))
 
     def find(self, names: Sequence[str | None], what: str, way_out: str) -> list[Any]:
-        """The first of these columns that there is, or the only one; else an error."""
+        """The first of these columns that exists, or else the only column."""
         if self.only is not None:
             return self.only
         for name in names:
@@ -71,9 +69,10 @@ def open_small(
     others: Sequence[str] = (),
     headers: Collection[str | None] | None = None,
 ) -> SmallFile:
-    """A file of one of the formats; ``others`` are those that the caller reads itself.
+    """Open a file of one of the formats. ``others`` are those that the caller reads itself.
 
-    ``headers``: what the first cell of a lone column must be to count as its name; None: any word.
+    The first cell of a lone column is its name if it is one of ``headers``, or if it is any word
+    where they are None.
     """
     check_there(path, argument, "Name one file in it.")
     file = open_filled(path, argument)
@@ -108,16 +107,16 @@ def _open_delimited(file: File, headers: Collection[str | None] | None) -> Small
     return SmallFile(file, (), list, [row[0] for _, row in source.rows()])
 
 
-LABEL = "label"  # the column of labels where none is named
+LABEL = "label"  # the column of labels where the user names none
 
 
 def read_labels(
     path: str | os.PathLike[str], argument: str, records: Records, *, column: str | None = None
 ) -> Shaped[np.ndarray, " n"]:
-    """A label for each row: numbers stay numbers, for regression; words stay words.
+    """A label for each row. Numbers stay numbers, for regression, and words stay words.
 
-    A .csv, .tsv, .jsonl, .parquet, .txt or .npy file. Rows are matched by id where the file has a
-    column of ids that can be the pool's, else they must be as many, in the same order.
+    The file is .csv, .tsv, .jsonl, .parquet, .txt or .npy. Rows are matched by id where the file
+    has a column of ids that can be the pool's. Otherwise there must be as many, in the same order.
     """
     path = Path(path)
     check_there(path, argument, "Name one file in it.")
@@ -137,7 +136,9 @@ def _load_vector(path: Path, argument: str) -> np.ndarray:
         values = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         message = str(error).splitlines()[0].rstrip(".")
-        raise ValueError(f"{file.label} is no whole .npy file of labels: {message}.") from error
+        raise ValueError(
+            f"{file.label} is not a complete .npy file of labels: {message}."
+        ) from error
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1 or values.dtype.kind not in "fiubU":
@@ -149,7 +150,7 @@ def _load_vector(path: Path, argument: str) -> np.ndarray:
 
 
 def _find_ids(small: SmallFile, records: Records) -> list[Any] | None:
-    """Ids that say which row a label belongs to; None where order has to say it."""
+    """Ids that say which row a label belongs to. None where the order says it."""
     name = next((n for n in (records.id_column, OWN_ID) if n in small.names), None)
     if name is None:
         return None
@@ -170,7 +171,7 @@ def _find_labels(small: SmallFile, records: Records, column: str | None) -> list
 def _ordered(
     ids: Sequence[Any], values: Sequence[Any], small: SmallFile, records: Records
 ) -> list[Any]:
-    """The labels of the pool's rows; the file may have others as well."""
+    """The labels of the pool's rows. The file may have further rows."""
     known: dict[str, Any] = {}
     for identifier, value in zip(ids, values, strict=True):
         key = key_of(identifier)
@@ -216,10 +217,10 @@ SAVED = ".tellmost"
 def match_ids(
     path: str | os.PathLike[str], records: Records, argument: str
 ) -> Int[np.ndarray, " k"]:
-    """Numbers of the pool rows that a file names, in its order.
+    """The numbers of the pool rows that a file names, in its order.
 
-    A .csv, .tsv, .jsonl or .parquet file with a column of ids, called as the pool's or "id"; ids
-    in a lone column or a .txt file; a saved Selection; an .npy file of row numbers.
+    The file has a column of ids, called as the pool's or "id" (.csv, .tsv, .jsonl, .parquet), or
+    ids alone (.txt, or one column), or row numbers (.npy), or it is a saved Selection.
     """
     path = Path(path)
     check_there(path, argument, "Name one file in it.")
@@ -237,7 +238,7 @@ def match_ids(
 
 
 def _check_same_rows(rows: Int[np.ndarray, " k"], small: SmallFile, records: Records) -> None:
-    """Picks were written with both; ids that are mere line numbers fit any pool."""
+    """Compare row numbers with ids, since ids that are line numbers would fit any pool."""
     for row, index in zip(rows.tolist(), small.column("index"), strict=True):
         if key_of(index) != str(row):
             raise ValueError(
@@ -250,11 +251,11 @@ def _check_same_rows(rows: Int[np.ndarray, " k"], small: SmallFile, records: Rec
 def read_observed(
     path: str | os.PathLike[str], records: Records, argument: str = "observed"
 ) -> Selection | torch.Tensor | Int[np.ndarray, " k"]:
-    """What ``select`` takes as observed: a saved Selection, points of an .npy file, or rows."""
+    """What ``select`` takes as observed: a saved Selection, points from an .npy file, or rows."""
     path = Path(path)
     check_there(path, argument, "Name one file in it.")
     if path.suffix == SAVED:
-        return Selection.load(path)  # select checks that it belongs to the pool
+        return Selection.load(path)  # `select` checks that it belongs to the pool
     if path.suffix == ".npy":
         return read_array(path, argument)
     return match_ids(path, records, argument)

@@ -1,4 +1,4 @@
-"""Where picks go: a file, stdout, a page, and a few words about them."""
+"""Where picks go: to a file or stdout, to a page, and into a few words about them."""
 
 import csv
 import json
@@ -22,7 +22,7 @@ from tellmost.selecting.selection import Selection
 
 SHOWN = 5  # picks below the summary
 TOOLS = ("label-studio",)
-AS_ASKED = ("k reached", "budget spent")  # other ends are early
+AS_ASKED = ("k reached", "budget spent")  # a selection that ends otherwise ends early
 
 
 class Outlet:
@@ -43,7 +43,7 @@ class Outlet:
             check_page(self.report, "--report")
 
     def check(self, pool: Records) -> None:
-        """Before long work: whether the files can be written, and that none of them is read."""
+        """Check before long work that the files can be written and that none of them is read."""
         if self.given.export is not None and pool.text_field is None:
             warnings.warn(
                 "the tasks will have ids, but no text: name it with --text-field.", stacklevel=2
@@ -86,7 +86,7 @@ def check_page(path: Path, option: str) -> None:
 
 
 def check_not_read(path: Path, option: str, given: Given) -> None:
-    """Nothing that a command reads is overwritten by it."""
+    """A command must not overwrite what it reads."""
     read = [*(path for _, path in input_files(given)), given.checkpoint]
     for other in read:
         if other is not None and path.exists() and other.exists() and path.samefile(other):
@@ -97,7 +97,7 @@ def check_not_read(path: Path, option: str, given: Given) -> None:
 
 
 def show_items(records: Records | None) -> list[Any] | None:
-    """What a page shows for each row: its id and its text; None where there is a number alone."""
+    """What a page shows for each row: its id and its text. None where rows have numbers alone."""
     if records is None or (records.lines is None and not records.has_own_ids):
         return None
     if records.text_field is None:
@@ -106,7 +106,7 @@ def show_items(records: Records | None) -> list[Any] | None:
 
 
 def has_ended_early(chosen: Selection) -> bool:
-    """Whether nothing more could be gained before what was asked for was reached."""
+    """Whether nothing more could be gained before the picks reached what was asked for."""
     return len(chosen) == 0 or not chosen.stop_reason.startswith(AS_ASKED)
 
 
@@ -132,7 +132,7 @@ def print_selection(
 
 
 def describe(chosen: Selection, outlet: Outlet, remarks: list[str]) -> str:
-    """What was done, in a few lines."""
+    """Say in a few lines what was done."""
     used = chosen.settings
     noise = "per row" if used["noise_variance"] == "per point" else f"{used['noise_variance']:.4g}"
     ratio = "" if used["noise_ratio"] is None else f" (ratio {used['noise_ratio']:.4g})"
@@ -150,7 +150,7 @@ def describe(chosen: Selection, outlet: Outlet, remarks: list[str]) -> str:
 
 
 def remark_on(chosen: Selection, pool: Records, arguments: dict[str, Any]) -> list[str]:
-    """What the options came to: money, rounds, and which columns were taken for features."""
+    """Say what was spent, what was known before, and which columns were taken for features."""
     remarks = []
     costs, budget = arguments.get("cost"), arguments.get("budget")
     candidates = arguments.get("candidates")
@@ -171,7 +171,7 @@ def remark_on(chosen: Selection, pool: Records, arguments: dict[str, Any]) -> li
 
 
 def tabulate(rows: list[dict[str, Any]], total: int) -> str:
-    """The first picks, for a first look."""
+    """Show the first picks as a table."""
     if not rows:
         return ""
     names = list(rows[0])
@@ -194,7 +194,7 @@ def print_study(study: Comparison | Estimate | Suitability, *, as_json: bool) ->
 
 
 def summarize(chosen: Selection, outlet: Outlet) -> dict[str, Any]:
-    """The same for machines."""
+    """Say the same for machines."""
     return {
         "picked": len(chosen),
         "stop_reason": chosen.stop_reason,

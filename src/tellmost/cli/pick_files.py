@@ -1,4 +1,4 @@
-"""Picks in a file: a row for each, or the pool's own records of them."""
+"""Files of picks: with a row for each pick, or with the pool's own records of them."""
 
 import csv
 import json
@@ -24,7 +24,7 @@ def check_picks_path(
     as_records: bool = False,
     argument: str = "output",
 ) -> None:
-    """Before long work: that picks can be written there, in the format that the name says."""
+    """Check before long work that picks can be written there, in the format of the name."""
     path = Path(path)
     own = (
         "".join(records.path.suffixes[-2:])
@@ -34,7 +34,7 @@ def check_picks_path(
     if as_records and not path.name.endswith(own):
         raise ValueError(
             f"{argument}: the records of {records.path.name} are written in its own format, {own}"
-            f"; got {path.name}. Name the file so."
+            f"; got {path.name}. Give the file this ending."
         )
     if not as_records and path.suffix not in FORMATS:
         raise ValueError(
@@ -53,7 +53,7 @@ def write_picks(
     *,
     as_records: bool = False,
 ) -> None:
-    """Write the picks in their order, whole or not at all; the ending of the name is the format.
+    """Write the picks in their order, whole or not at all. The name's ending says the format.
 
     ``rows`` are those of ``pick_rows``. ``as_records`` writes the pool's own records of the picks
     instead, in the pool's own format.
@@ -75,9 +75,9 @@ def pick_rows(
     nearest: Nearest | None = None,
     target_ids: Sequence[Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """A row per pick, in plain values: rank, index, id, gain, what remains, nearest target.
+    """A row per pick in plain values: rank, index, id, gain, uncertainty, nearest target.
 
-    ``target_ids`` name the targets that are nearest, else their numbers do.
+    ``target_ids`` name the nearest targets. Without them their numbers do.
     """
     k = len(chosen)
     targets: list[Any] = [None] * k
@@ -129,7 +129,7 @@ def _write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def _as_kind(value: Any, kind: Any, arrow: Any) -> Any:
-    """Ids of which one is no whole number are all text."""
+    """Where one id is no whole number, all ids are text."""
     return str(value) if kind == arrow.string() and value is not None else value
 
 

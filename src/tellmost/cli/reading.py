@@ -1,4 +1,4 @@
-"""read_records(): a file of points and what belongs to each row, whatever its format."""
+"""Reading a file of points, with what belongs to each row, whatever its format."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -23,14 +23,14 @@ TEXTS: dict[str, Callable[[File], TextFormat]] = {
     ".jsonl": JsonLines,
 }
 FORMATS = (*ARRAYS, ".parquet", *TEXTS, *(f"{suffix}.gz" for suffix in TEXTS))
-OWN_ID = "id"  # the column that holds the ids where none is named
+OWN_ID = "id"  # the column of ids where the user names none
 
 Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What was asked for of a file."""
+    """What the caller asks for of a file."""
 
     vector_column: str | None
     text_field: str | None
@@ -53,18 +53,18 @@ def read_records(
     device: str | None = None,
     progress: Progress | None = None,
 ) -> Records:
-    """Points from a file, with their ids and whatever else the file has about them.
+    """Read points from a file, with their ids and whatever else the file has about them.
 
     Args:
         path: .npy, .npz, .safetensors, .parquet, .csv, .tsv or .jsonl; the last three also .gz.
-        argument: what the file is for, to be named in errors.
-        vector_column: the column, field or array of vectors. None for the only one there is; of a
-            .csv or .tsv file all named columns of numbers that serve no other end.
-        text_field: the column of texts, to be shown and, with ``embed``, to be embedded.
-        id_column: the column of ids; None for "id" where there is one.
-        columns: others that will be asked for, such as costs: read on the way, never features.
-        embed: the model that makes vectors of the texts: see ``embed_texts``.
-        lone_vector: whether an array of one dimension is one row, as targets may be.
+        argument: what the file is for. Errors name it.
+        vector_column: the column, field or array of vectors. None means the only one there is. In
+            a .csv or .tsv file it means all named columns of numbers that serve no other end.
+        text_field: the column of texts, which are shown and, with ``embed``, embedded.
+        id_column: the column of ids. None means "id", where it exists.
+        columns: others that will be asked for, such as costs. They are no features.
+        embed: the model that makes vectors of the texts, as ``embed_texts`` describes it.
+        lone_vector: whether an array of one dimension is one row. Targets may be given so.
         device, progress: for embedding.
     """
     path = Path(path)
@@ -100,7 +100,7 @@ def read_records(
 
 
 def column_names(path: Path, argument: str) -> Sequence[str]:
-    """The columns that a file has; none of an array, or of a file without a header."""
+    """The columns that a file has. An array and a file without a header have none."""
     suffix, file = suffix_of(path), open_filled(path, argument)
     if suffix == ".parquet":
         return ParquetTable(file).names
@@ -162,7 +162,7 @@ def _read_text(file: File, wanted: Wanted) -> Records:
 
 
 def _check_names(wanted: Wanted, names: Sequence[str], file: File) -> str | None:
-    """That there are such columns, and that they go together; the column of ids, if any."""
+    """Check that the columns exist and go together. Return the column of ids, if there is one."""
     for name in (wanted.id_column, wanted.text_field, wanted.vector_column, *wanted.columns):
         if name is not None:
             check_named(name, names, file)
@@ -180,7 +180,7 @@ def _check_names(wanted: Wanted, names: Sequence[str], file: File) -> str | None
 
 
 def _find_vectors(find: Callable[[], Found], wanted: Wanted) -> Found:
-    """What holds the vectors; with texts but no model the error says what is missing."""
+    """Find what holds the vectors. With texts but no model the error says what is missing."""
     try:
         return find()
     except ValueError as error:

@@ -1,11 +1,4 @@
-"""One file of points with what belongs to each row.
-
-Columns by name: which there are, which is meant, and their values as an array.
-
-Ids of rows: the file's own, and how two of them are compared.
-
-Columns of numbers mean the same in two files only if they have the same names.
-"""
+"""The rows of a file: their vectors, their ids, and columns by name."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +15,7 @@ from tellmost.shapes import Float, Int, Shaped
 
 @runtime_checkable
 class Table(Protocol):
-    """What a file holds beside its vectors: columns, and rows as they stand in it."""
+    """A file as a table: its columns, and its rows as they stand in it."""
 
     @property
     def file(self) -> File: ...
@@ -31,7 +24,7 @@ class Table(Protocol):
     def names(self) -> Sequence[str]: ...
 
     def column(self, name: str) -> list[Any]:
-        """The values of a column that there is."""
+        """The values of a column. It must exist."""
 
     def take(self, indices: Int[np.ndarray, " k"]) -> Any:
         """Rows as they stand in the file, in the order asked for."""
@@ -42,11 +35,11 @@ class Table(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Rows of a file: their vectors, their ids, and the rest when it is asked for.
+    """The rows of a file: their vectors, their ids, and their columns, read when asked for.
 
-    ``vectors`` is what ``tellmost.select`` takes: the path where it can be streamed, else a float
-    array. ``ids`` are those of ``id_column``; without one the lines of a text file from 1, as an
-    editor shows them, or the row numbers of an array from 0.
+    ``vectors`` is what ``tellmost.select`` takes: the path of a file that can be streamed, else a
+    float array. ``ids`` are those of ``id_column``. Without one they are the lines of a text file
+    from 1, as an editor shows them, or the row numbers of an array from 0.
     """
 
     vectors: Any
@@ -74,11 +67,11 @@ class Records:
         return self.table.names
 
     def column(self, name: str) -> Shaped[np.ndarray, " n"]:
-        """A column, such as costs or labels: numbers where all are, else text."""
+        """A column, such as costs or labels: numbers where all values are numbers, else text."""
         return as_array(self.values(name))
 
     def numbers(self, name: str) -> Float[np.ndarray, " n"]:
-        """A column of numbers, such as costs; an error names the row that has none."""
+        """A column of numbers, such as costs. An error names the first row without a number."""
         values = self.values(name)
         for row, value in enumerate(values):
             if not is_number(value):
@@ -89,12 +82,12 @@ class Records:
         return np.array([float(value) for value in values])
 
     def values(self, name: str) -> list[Any]:
-        """A column as the file has it."""
+        """The values of a column as they stand in the file."""
         check_named(name, self.columns, self.table.file)
         return self.kept[name] if name in self.kept else self.table.column(name)
 
     def items(self, indices: Int[np.ndarray, " k"] | None = None) -> list[Any]:
-        """Something to show for these rows, or for all: their texts, or else their ids."""
+        """What to show for these rows, or for all: their texts where there are texts, else ids."""
         shown = self.ids.tolist() if self.text_field is None else self.values(self.text_field)
         return shown if indices is None else [shown[index] for index in indices.tolist()]
 
@@ -103,7 +96,7 @@ class Records:
         return self.table.take(indices)
 
     def line(self, index: int) -> str:
-        """The row in words, for errors."""
+        """Say in words which row is meant, for errors."""
         place = name_place(index, self.lines)
         return f"{place} (id {self.ids[index]!r})" if self.has_own_ids else place
 
@@ -112,11 +105,11 @@ def name_place(index: int, lines: Sequence[int] | Int[np.ndarray, " n"] | None) 
     return f"row {index}" if lines is None else f"line {lines[index]}"
 
 
-SHOWN_NAMES = 20  # a file of 384 features has many more
+SHOWN_NAMES = 20  # a file of 384 features has too many to list
 
 
 def check_named(name: str, names: Sequence[str], file: File) -> str:
-    """The name, or an error that lists the columns there are."""
+    """Return the name. An error lists the columns where none has it."""
     if name in names:
         return name
     if not names:
@@ -134,7 +127,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def as_array(values: Sequence[Any]) -> Shaped[np.ndarray, " n"]:
-    """Numbers as numbers, also those that a csv file holds as text; anything else as text."""
+    """Numbers as numbers, also those that a csv file holds as text. Anything else is text."""
     if all(map(is_number, values)):
         kind = float if any(isinstance(value, float) for value in values) else int
         for convert in (kind, float):
@@ -146,7 +139,7 @@ def as_array(values: Sequence[Any]) -> Shaped[np.ndarray, " n"]:
 
 
 def is_number(value: Any) -> bool:
-    """Also as text; a truth value is none."""
+    """Whether a value is a number, perhaps as text. A truth value is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return False
     if isinstance(value, str) and "_" in value:  # Python reads 1_0 as ten; nobody else does
@@ -166,7 +159,7 @@ SHOWN_IDS = 5
 
 
 def key_of(value: Any) -> str:
-    """What ids are compared by: 7, "7" and 7.0, as a table with gaps has it, are the same."""
+    """What ids are compared by: 7, "7" and 7.0 are the same. A table with gaps holds 7.0 for 7."""
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     return str(value)
@@ -175,7 +168,7 @@ def key_of(value: Any) -> str:
 def check_ids(
     values: Sequence[Any], name: str, file: File, where: Where
 ) -> Shaped[np.ndarray, " n"]:
-    """Own ids: there for every row, and no two alike; ``where`` names a row without its id."""
+    """Check that every row has an id and no two are alike. ``where`` names a row by its place."""
     seen: dict[str, int] = {}
     for row, value in enumerate(values):
         if (came := _fault(value)) is not None:
@@ -195,7 +188,7 @@ def check_ids(
 
 
 def _fault(value: Any) -> str | None:
-    """Why a value can be no id; None where it can."""
+    """Say why a value cannot be an id. None where it can."""
     if value is None or value == "" or value != value:
         return "none"
     if isinstance(value, list | dict):
@@ -208,7 +201,7 @@ def _fault(value: Any) -> str | None:
 def find_rows(
     wanted: Iterable[Any], known: Iterable[Any], argument: str, pool: str
 ) -> Int[np.ndarray, " k"]:
-    """Row numbers of ids, in the order they are given."""
+    """The row numbers of ids, in the order of the ids."""
     rows = {key_of(value): row for row, value in enumerate(known)}
     values = list(wanted)
     unknown = [value for value in values if key_of(value) not in rows]
@@ -225,7 +218,8 @@ def find_rows(
 def match_features(targets: Records, pool: Records) -> Records:
     """The targets with their columns of numbers in the pool's order.
 
-    Only where both are made of several named columns; else their widths alone are compared.
+    Columns are matched by name where both files have several with names. They mean the same only
+    if they have the same names. Otherwise the widths alone are compared, later.
     """
     names, own = list(pool.features), list(targets.features)
     if len(names) < 2 or len(own) < 2 or names == own:

@@ -1,4 +1,4 @@
-"""``tellmost reproduce``: the paper's experiments, again."""
+"""``tellmost reproduce`` runs the paper's experiments, which are another distribution."""
 
 from difflib import get_close_matches
 from importlib.metadata import entry_points
@@ -68,7 +68,7 @@ def reproduce(given: Given) -> int:
 
 
 def find_experiments() -> Any:
-    """The catalogue of experiments, which another distribution brings along."""
+    """The catalogue of experiments. Another distribution announces it by an entry point."""
     for found in entry_points(group="tellmost.experiments"):
         return found.load()
     raise UsageError(INSTALL)
@@ -97,7 +97,7 @@ def check_data(entry: Any, data: Path | None, *, is_smoke: bool) -> None:
 
 
 def check_device(device: str) -> None:
-    """One that is there; torch is not loaded for the CPU."""
+    """Check that the device exists. torch is not loaded for the CPU."""
     if device == "cpu":
         return
     import torch

@@ -1,7 +1,4 @@
-"""embed_texts(): check the texts, look whether their vectors are kept, else make them.
-
-Vectors kept in a file, under a key of what they were made from.
-"""
+"""Making vectors of texts once: they are kept in a file named for what they were made of."""
 
 import hashlib
 import warnings
@@ -16,10 +13,10 @@ from tellmost.running.writing import written_whole
 from tellmost.shapes import Float
 
 Progress = Callable[[int, int], None]
-"""Is told (texts done, texts in all) as embedding goes on."""
+"""Is told how many texts are done, and how many there are."""
 
 Where = Callable[[int], str]
-"""A text in words, for errors."""
+"""Says in words which text is meant, for errors."""
 
 
 def embed_texts(
@@ -41,12 +38,12 @@ def embed_texts(
             "package.module:function", a function that takes a list of b strings and returns a
             (b, d) array or tensor. A model of the Hub is fetched once. A model may see only the
             beginning of a text: all-minilm sees 256 word pieces.
-        beside: the file that the texts came from. The vectors are kept in a folder next to it,
-            under a key of all texts and of the model's content, and read from there next time.
-        device: where the model runs; None as it chooses itself. No concern of a function.
-        batch_size: texts in one call of the model.
+        beside: the file that the texts came from. The vectors are kept in a folder next to it and
+            read from there next time, if the texts and the model are the same.
+        device: where the model runs. None lets it choose. A function chooses for itself.
+        batch_size: how many texts the model gets at once.
         progress: is told how many texts are done.
-        where: names a text in errors; None: by its number.
+        where: names a text in errors. None names it by its number.
     """
     where = where or (lambda number: f"text {number}")
     check_texts(texts, where)
@@ -81,7 +78,7 @@ def check_texts(texts: Sequence[Any], where: Where) -> None:
 
 
 def is_whole_text(text: str) -> bool:
-    """False where it has half a character of two, which JSON can hold and no file or model can."""
+    """Whether no character is cut in half. JSON can hold half of one; files and models cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -101,7 +98,7 @@ def _make(
     progress: Progress | None,
     where: Where,
 ) -> Float[np.ndarray, "u d"]:
-    """The vectors of different texts, batch by batch; ``places`` are for errors."""
+    """Make the vectors of different texts, batch by batch. ``places`` are for errors."""
     vectors = np.empty((0, 0), np.float32)
     step = batch_size * model.batches_per_call
     for start in range(0, len(texts), step):
@@ -113,7 +110,7 @@ def _make(
                 f"embed: {model.name} must give vectors of one length; the first had "
                 f"{vectors.shape[1]}, that of {where(places[start])} has {batch.shape[1]}."
             )
-        with np.errstate(over="ignore"):  # named below
+        with np.errstate(over="ignore"):  # `_check_finite` refuses what is too large
             vectors[start : start + len(batch)] = batch
         _check_finite(vectors[start : start + len(batch)], places[start:], model, where)
         if progress is not None:
@@ -151,7 +148,7 @@ def path_of(beside: Path, key: str) -> Path:
 
 
 def key_of(texts: Sequence[str], identity: str) -> str:
-    """A short name for texts in their order and a model."""
+    """A short name that belongs to these texts in their order and to this model alone."""
     sums = hashlib.blake2b(f"{FORMAT}\n{identity}\n".encode(), digest_size=DIGEST_BYTES)
     for text in texts:
         content = text.encode()
@@ -161,7 +158,7 @@ def key_of(texts: Sequence[str], identity: str) -> str:
 
 
 def save_kept(path: Path, vectors: Float[np.ndarray, "u d"]) -> None:
-    """An .npy file, and its digest behind the array, where numpy does not look."""
+    """Write an .npy file, with a digest behind the array, where numpy does not look."""
     path.parent.mkdir(exist_ok=True)
     with written_whole(path) as unfinished, unfinished.open("wb") as file:
         np.lib.format.write_array(file, vectors, allow_pickle=False)
@@ -169,7 +166,7 @@ def save_kept(path: Path, vectors: Float[np.ndarray, "u d"]) -> None:
 
 
 def load_kept(path: Path, count: int) -> Float[np.ndarray, "u d"] | None:
-    """What was kept; None where nothing was, or where the file is damaged."""
+    """The vectors that were kept. None where there are none, or where the file is damaged."""
     try:
         with path.open("rb") as file:
             vectors = np.lib.format.read_array(file, allow_pickle=False)

@@ -1,6 +1,6 @@
-"""A .csv or .tsv file: columns of numbers, or a column whose cells hold lists of numbers.
+"""The formats of text files: .csv and .tsv with cells, and .jsonl with a JSON object per line.
 
-A .jsonl file: one JSON object per line.
+Vectors are columns of numbers, or one column of lists of numbers.
 """
 
 import csv
@@ -14,16 +14,16 @@ from tellmost.cli.records import check_named, is_number, listed
 from tellmost.cli.text_tables import read_lines, suffix_of
 from tellmost.rows.files import File
 
-LEAST_COUNTED = 8  # a point that reads 0, 1, 2, ... 7 is a header without doubt
-LOOKED_AT = 100  # rows that show which columns hold numbers
-LONGEST_CELL = 2**30  # the module's own limit, 128 KB, is less than a long document
+LEAST_COUNTED = 8  # hardly any point reads 0, 1, 2, ... 7: such a row is a header
+LOOKED_AT = 100  # so many rows show which columns hold numbers
+LONGEST_CELL = 2**30  # in bytes; csv's own limit, 128 KB, is less than a long document
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
 
 Cells = list[str]
 
 
 class Delimited:
-    """Rows of cells, with or without a header; ``has_header`` None: as the first rows look."""
+    """Rows of cells. If ``has_header`` is None the first rows tell whether there is a header."""
 
     def __init__(self, file: File, has_header: bool | None = None) -> None:
         self.file = file
@@ -42,7 +42,7 @@ class Delimited:
         self.has_rows = len(self._body) > 0
 
     def rows(self) -> Iterator[tuple[int, Cells]]:
-        """(first line, cells)."""
+        """Each row of cells after its first line."""
         for line, cells, _ in islice(self._scan(), self._has_header, None):
             if len(cells) != self.width:
                 raise ValueError(
@@ -80,7 +80,7 @@ class Delimited:
         return [names[place] for place in places], read
 
     def _numeric(self, names: Sequence[str], others: set[str]) -> list[int]:
-        """Columns with a name, that hold numbers, and that serve no other end."""
+        """The places of the columns that have a name, hold numbers and serve no other end."""
         places = [
             place
             for place, name in enumerate(names)
@@ -94,7 +94,7 @@ class Delimited:
         )
 
     def _begins_with_number(self, place: int) -> bool:
-        """An empty cell does not make a column one of words: it is a number that is missing."""
+        """Whether the first cell that is not missing is a number."""
         cells = (row[place] for row in self._body if len(row) > place)
         return is_number(next((cell for cell in cells if not _is_missing(cell)), "words"))
 
@@ -126,7 +126,7 @@ class Delimited:
                 raise ValueError(f"{self.file.label} has two columns named {name!r}. Rename one.")
 
     def _scan(self) -> Iterator[tuple[int, Cells, str]]:
-        """(first line, cells, text) of each row; a row in quotes may go over several lines."""
+        """First line, cells and text of each row. A row with quotes may go over several lines."""
         taken: list[str] = []
         number = 0
 
@@ -137,7 +137,7 @@ class Delimited:
                 yield text
 
         if csv.field_size_limit() < LONGEST_CELL:
-            csv.field_size_limit(LONGEST_CELL)  # of the whole process: there is no other way
+            csv.field_size_limit(LONGEST_CELL)  # csv has one limit for the whole process
         reader = csv.reader(lines(), delimiter=self._delimiter, strict=True)
         try:
             for cells in reader:
@@ -149,10 +149,10 @@ class Delimited:
 
 
 def is_header(start: Sequence[Cells]) -> bool:
-    """Whether the first of some rows names columns: it holds a word, or counts 0, 1, 2, ...
+    """Whether the first of some rows names columns: it holds a word, or it counts 0, 1, 2, ...
 
-    pandas names columns so that have no names, after an empty name for its index. Points that
-    count as well are told from it by their length, and by the row below.
+    pandas counts columns that have no names, after an empty name for its index. A point that
+    counts as well is told from a header by its length and by the row below.
     """
     first = start[0]
     if not all(is_number(cell) or _is_missing(cell) for cell in first):
@@ -171,7 +171,7 @@ Fields = dict[str, Any]
 
 
 class JsonLines:
-    """Records by line. The columns are the fields of the first record."""
+    """A record per line. The columns are the fields of the first record."""
 
     header = ""
     has_rows = True
@@ -185,7 +185,7 @@ class JsonLines:
         self.names: Sequence[str] = list(first)
 
     def rows(self) -> Iterator[tuple[int, Fields]]:
-        """(line, record); blank lines are no records."""
+        """Each record after its line. Blank lines are no records."""
         for line, text in read_lines(self.file):
             if text.strip():
                 yield line, self._parsed(line, text)

@@ -1,8 +1,7 @@
-"""A .csv, .tsv or .jsonl file: read once for its vectors, and again for what else is asked.
+"""Text files of rows, plain or gzipped, whatever their format.
 
-Lines of a text file, plain or gzipped, with their numbers as an editor shows them.
-
-Vectors of a text file, collected row by row into one array.
+A file is read once for its vectors and once more for whatever else is asked. Lines have the
+numbers that an editor shows.
 """
 
 import gzip
@@ -18,14 +17,14 @@ import numpy as np
 from tellmost.rows.files import File
 from tellmost.shapes import Float, Int
 
-MARK = b"\xef\xbb\xbf"  # some programs begin UTF-8 files with it
+MARK = b"\xef\xbb\xbf"  # some programs write it at the beginning of UTF-8 files
 
 Line = tuple[int, str]
-"""(number from 1, text with its end of line)."""
+"""The number of a line, from 1, and its text with the end of line."""
 
 
 def suffix_of(path: Path) -> str:
-    """The ending that says the format: of ``a.jsonl.gz`` it is .jsonl."""
+    """The ending that says the format. It is .jsonl for ``a.jsonl.gz``."""
     return path.with_suffix("").suffix if is_gzipped(path) else path.suffix
 
 
@@ -34,7 +33,7 @@ def is_gzipped(path: Path) -> bool:
 
 
 def read_lines(file: File) -> Iterator[Line]:
-    """All lines; errors name the file and the line. The file must be as it was at first."""
+    """All lines. Errors name the file and the line. The file must be as it was at first."""
     for number, line in enumerate(_byte_lines(file), start=1):
         content = line.removeprefix(MARK) if number == 1 else line
         try:
@@ -48,7 +47,7 @@ def read_lines(file: File) -> Iterator[Line]:
 
 
 def _byte_lines(file: File) -> Iterator[bytes]:
-    with file.opened():  # it has to be the same as before
+    with file.opened():  # an error, where the file has changed
         pass
     open_bytes = gzip.open if is_gzipped(file.path) else open
     with open_bytes(file.path, "rb") as opened:
@@ -56,17 +55,17 @@ def _byte_lines(file: File) -> Iterator[bytes]:
             yield from opened
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             message = str(error).rstrip(".")
-            raise ValueError(f"{file.label} is no whole .gz file: {message}.") from error
+            raise ValueError(f"{file.label} is not a complete .gz file: {message}.") from error
 
 
 BLOCK_ROWS = 4_096
 
 Where = Callable[[int], str]
-"""A row in words."""
+"""Says in words which row is meant."""
 
 
 class VectorBlocks:
-    """Rows as they come, in blocks of float32; the rows must be of one length."""
+    """Collects rows of one length in blocks of float32."""
 
     def __init__(self, file: File) -> None:
         self._file = file
@@ -76,7 +75,7 @@ class VectorBlocks:
         self._d = 0
 
     def add(self, values: Sequence[Any], place: str) -> None:
-        """One row; ``place`` says where it stands, for errors."""
+        """Add a row. ``place`` says where it stands, for errors."""
         if not self._first:
             self._first, self._d = place, len(values)
             self._check_filled(place)
@@ -89,12 +88,12 @@ class VectorBlocks:
         if self._count == (len(self._blocks[-1]) if self._blocks else 0):
             self._blocks.append(np.empty((BLOCK_ROWS, self._d), np.float32))
             self._count = 0
-        with np.errstate(over="ignore"):  # what is too large becomes inf, and is named below
+        with np.errstate(over="ignore"):  # what is too large becomes inf, which `joined` refuses
             self._blocks[-1][self._count] = row
         self._count += 1
 
     def joined(self, where: Where) -> Float[np.ndarray, "n d"]:
-        """The array; an error names the first row that is not finite."""
+        """All rows as one array. An error names the first row that is not finite."""
         if not self._blocks:
             raise ValueError(f"{self._file.label} has no rows.")
         blocks = [*self._blocks[:-1], self._blocks[-1][: self._count]]
@@ -141,12 +140,12 @@ def _float(value: float) -> float:
 
 
 ReadVector = Callable[[Any, int], Sequence[Any]]
-"""From a row and its line to its vector, whose entries are not checked yet."""
+"""Takes the vector out of a row with its line. Its entries are not checked yet."""
 
 
 @runtime_checkable
 class TextFormat(Protocol):
-    """How rows stand in a text file."""
+    """The format of a text file: how rows stand in it."""
 
     file: File
     names: Sequence[str]
@@ -154,7 +153,7 @@ class TextFormat(Protocol):
     has_rows: bool
 
     def rows(self) -> Iterator[tuple[int, Any]]:
-        """(line, row)."""
+        """Each row after its line."""
 
     def raw(self) -> Iterator[str]:
         """Each row as it stands in the file."""
@@ -163,7 +162,7 @@ class TextFormat(Protocol):
         """The entry of a row in a column."""
 
     def vectors(self, wanted: str | None, others: Iterable[str]) -> tuple[list[str], ReadVector]:
-        """The columns that the vectors are made of, and how to read one; ``others`` are not."""
+        """The columns of the vectors, none of which is in ``others``, and how to read a vector."""
 
 
 @dataclass(frozen=True)
@@ -190,14 +189,14 @@ class TextTable:
         return [_ended(found[row]) for row in indices.tolist()]
 
     def write(self, path: Path, indices: Int[np.ndarray, " k"]) -> None:
-        """Gzipped where the file it comes from is."""
+        """Write rows as they stand in the file, gzipped where the file is."""
         text = "".join([self.format.header, *self.take(indices)]).encode()
         path.write_bytes(gzip.compress(text) if is_gzipped(self.file.path) else text)
 
 
 @dataclass(frozen=True)
 class Body:
-    """What one pass over a text file brings together."""
+    """What one pass over a text file collects."""
 
     lines: Int[np.ndarray, " n"]
     kept: dict[str, list[Any]]
@@ -205,7 +204,7 @@ class Body:
 
 
 def read_body(source: TextFormat, keep: Sequence[str], read_vector: ReadVector | None) -> Body:
-    """Vectors, unless there are none to read, and the columns to keep."""
+    """Read the columns to keep, and vectors where there is a way to read them."""
     lines = array("q")
     kept: dict[str, list[Any]] = {name: [] for name in keep}
     vectors = None if read_vector is None else VectorBlocks(source.file)

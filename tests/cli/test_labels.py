@@ -197,7 +197,7 @@ def test_labels_must_be_there_for_every_row(pool, tmp_path):
 
 def test_a_damaged_or_pickled_array_of_labels_is_refused(pool, tmp_path):
     np.save(tmp_path / "y.npy", np.array([{}] * N, dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match=r"^labels: y\.npy is no whole .npy file"):
+    with pytest.raises(ValueError, match=r"^labels: y\.npy is not a complete .npy file"):
         read_labels(tmp_path / "y.npy", "labels", pool)
     np.save(tmp_path / "y.npy", ROWS)
     with pytest.raises(ValueError, match=r"one label per row, \(n,\); got float32 of shape"):
