@@ -136,7 +136,7 @@ class OutputCalibration:
     places: int
     evidence: float  # log of the mean likelihood ratio, in nats; log(1 / error) decides
     likeliest: Alternative | None  # by which the values are most likely; None: the prior itself
-    unseen: tuple[str, ...]  # alternatives that so many values would not show, were they true
+    unseen: tuple[str, ...]  # alternatives that so many values would not show if they were true
 
     @property
     def coverage(self) -> dict[float, float]:
@@ -268,7 +268,7 @@ class _Likelihood:
 
     @classmethod
     def of(cls, C: Float[Tensor, "t t"], r: Float[Tensor, " t"]) -> "_Likelihood | None":
-        """None if float64 cannot factor the covariance."""
+        """The likelihood, or None if float64 cannot factor the covariance."""
         factor, info = torch.linalg.cholesky_ex(C)
         if int(info):
             return None

@@ -269,7 +269,7 @@ class SafeRound:
 
     @property
     def seed(self) -> int:
-        """For random choices of this round: the same data give the same number."""
+        """The seed of random choices in this round: the same data give the same number."""
         return int(np.random.SeedSequence([self.task.seed, len(self.trials)]).generate_state(1)[0])
 
     @property

@@ -27,7 +27,7 @@ SAFE_BISECTIONS = 20
 
 
 Allowed = Callable[[Points], Bool[Tensor, " b"]]
-"""Whether points anywhere may be asked for."""
+"""Says which of some points anywhere may be asked for."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ class RoundTargets:
     # ---- the purpose of a query
 
     def purpose_of(self, where: int | Points) -> Purpose:
-        """To expand, if most of the variance it removes is at points not known to be safe.
+        """Why to ask for a row, or for a single point between the rows.
 
-        ``where`` is a row, or a single point between the rows.
+        It expands if most of the variance that it removes is at points not known to be safe.
         """
         state = self.state
         removed = torch.zeros(int(self.is_target.sum()), dtype=torch.float64)
@@ -107,9 +107,9 @@ class RoundTargets:
     def climb(
         self, gains: Float[Tensor, " n"], box: Box, is_allowed: Allowed, pending: Sequence[int]
     ) -> Points:
-        """From the best rows to where the gain is largest, without leaving what is allowed.
+        """Climb from the best rows to where the gain is largest, within what is allowed.
 
-        What is allowed may end on the way to a summit, so a row itself can be the best.
+        What is allowed may end on the way to a maximum, so a row itself can be the best.
         """
         is_open = gains > -torch.inf
         points = self.state.points[is_open]

@@ -69,37 +69,38 @@ class SafeOptimizer:
         on_violation: Literal["halt", "continue"] = "halt",
         seed: int = 0,
     ) -> None:
-        """What may be set, what is believed, and what must hold.
+        """The optimizer is told what may be set, what is believed, and what must hold.
 
         Args:
-            domain: (n, d) points, searched whole, or a ``tm.Box``.
-            objective: its prior, a ``tm.GP``; data that a prior brings along count as told.
+            domain: (n, d) points, all of which are searched, or a ``tm.Box``.
+            objective: its prior, a ``tm.GP``. Data that a prior brings along count as told.
             constraints: by name. A constraint with the objective's own GP is the same function.
-            safe_seed: points that are safe by declaration (whole numbers: rows of a finite
-                domain), or (points, values) with values by name, {"objective": [...],
-                "height": [...]}. Asked for first, if not told.
+            safe_seed: points that you declare safe (whole numbers are rows of a finite domain),
+                or (points, values) with values by name, {"objective": [...], "height": [...]}.
+                Seeds that were not told yet are asked for first.
             direction: whether large or small values of the objective are good.
-            confidence: probability that a query satisfies all constraints, by the present bounds;
-                0.99 if neither this nor ``beta`` is given.
-            beta: or standard deviations of bounds that hold in all rounds at once, intersected
-                over time on finite domains: a number, a function of the number of observations,
-                or ``RKHSBound(norm, delta)``.
-            rule: "vtl", "itl", "mm-itl", "ctl" or an object; gains add over the outputs, each
+            confidence: the probability that a query satisfies all constraints, by the present
+                bounds. It is 0.99 if neither this nor ``beta`` is given.
+            beta: how many standard deviations make bounds that hold in all rounds at once, and
+                are intersected over time on finite domains: a number, a function of the number
+                of observations, or ``safebo.RKHSBound(norm, delta)``.
+            rule: "vtl", "itl", "mm-itl", "ctl" or an object. Gains add over the outputs, each
                 in units of its prior standard deviation.
             targets: ``PotentialMaximizers()`` (default), ``ThompsonMaximizers(K)``,
                 ``PotentialExpanders()``, ``LevelSet(tau)``, or a function of ``targets.Known``
                 that returns a mask over its points.
-            strategy: in place of rule and targets, a method of ``safebo.baselines``. Those with
-                ``keeps_safe = False``, such as ``EIC()``, ask for points that may be unsafe.
-            search: of a box: ``SobolSet()`` (default), ``CoordinateLines()``, ``RandomLines()``.
-            noise_std: by name of the output, where it is not that of the GP: a number, one per
-                row of the domain, or a function of the points.
-            contexts: names of variables that are observed but not chosen; the GPs take them as
-                their last inputs, ``ask(context=...)`` their values.
-            names: of the parameters of a finite domain; a box has its own.
+            strategy: a method of ``safebo.baselines`` that replaces rule and targets. One with
+                ``keeps_safe = False``, such as ``EIC()``, asks for points that may be unsafe.
+            search: where a box is searched: ``SobolSet()`` (default), ``CoordinateLines()`` or
+                ``RandomLines()``.
+            noise_std: the noise of outputs by name, if it is not that of the GP: a number, one
+                per row of the domain, or a function of the points.
+            contexts: names of variables that are observed but not chosen. The GPs take them as
+                their last inputs, and ``ask(context=...)`` takes their values.
+            names: the names of the parameters of a finite domain. A box has its own.
             max_step: how far each parameter may move from the last point that was told.
             on_violation: whether a told violation stops further asks until ``acknowledge()``.
-            seed: of drawn targets, of lines, and of the points of a box.
+            seed: decides drawn targets, lines, and the points of a box.
         """
         space = check_space(domain, names, contexts)
         declared, values = arguments.read_seeds(safe_seed, space)
@@ -144,8 +145,8 @@ class SafeOptimizer:
     def ask(self, context: Any = None, pending: Query | Sequence[Any] = ()) -> Query:
         """Where to measure next, and why that is safe.
 
-        ``pending``: points that were asked for and not told yet. The next one is chosen as if they
-        had been measured; what is safe rests on what was told alone.
+        ``pending`` are points that were asked for and not told yet. The next one is chosen as if
+        they had been measured, but what is safe rests only on what was told.
         """
         if self._is_halted:
             told = next(event for event in reversed(self._log) if event.kind == "violation")
@@ -175,15 +176,15 @@ class SafeOptimizer:
         noise_std: Any = None,
         context: Any = None,
     ) -> None:
-        """Take in what came out at a point: asked for or not, some of the outputs or all.
+        """Take in what came out at a point, whether it was asked for or not.
 
         Args:
             x: a Query, a row of a finite domain, a point, or a point by names.
-            objective: its value; None: not measured.
-            constraints: values by name; a function that serves several names is told once.
+            objective: its value, or None if it was not measured.
+            constraints: values by name. A function that serves several names is told once.
             failed: nothing was measured. The point is passed over until a value is told.
-            noise_std: of these values, where it is not the usual: a number, or by name.
-            context: of the measurement; a Query brings its own.
+            noise_std: the noise of these values if it is not the usual: a number, or by name.
+            context: the context of the measurement. A Query brings its own.
         """
         space, model = self._task.space, self._model
         given = arguments.check_values(objective, constraints, model.constraints, failed)
@@ -220,10 +221,10 @@ class SafeOptimizer:
 
     @torch.no_grad()
     def acknowledge(self, at: Any = None) -> None:
-        """After a violation: go on asking, from where the system stands now.
+        """Go on asking after a violation, from where the system stands now.
 
-        ``at`` is a point, as ``tell`` takes it; None: ``restore_point``. Steps are counted from
-        it until a trial is told.
+        ``at`` is that point, as ``tell`` takes it, and by default the ``restore_point``. Steps are
+        counted from it until a trial is told.
         """
         if at is not None:
             self._rounds.move_to(self._task.space.read_point(at, "at")[1])
@@ -244,14 +245,14 @@ class SafeOptimizer:
     @property
     @torch.no_grad()
     def points(self) -> np.ndarray:
-        """The points of the present round: of a finite domain its rows."""
+        """The points of the present round, which are the rows of a finite domain."""
         state = self._state
         return state.points[state.is_candidate].numpy()
 
     @property
     @torch.no_grad()
     def safe_mask(self) -> Bool[np.ndarray, " n"]:
-        """S_n: which of ``points`` satisfy all constraints for sure; seeds need not be in it."""
+        """Which of ``points`` are in S_n: they satisfy all constraints for sure. Seeds may not."""
         state = self._state
         return state.sets.is_safe[state.is_candidate].numpy()
 
@@ -265,7 +266,7 @@ class SafeOptimizer:
     @property
     @torch.no_grad()
     def target_mask(self) -> Bool[np.ndarray, " n"]:
-        """Which of ``points`` are to be learned about now; a strategy has no use for them."""
+        """Which of ``points`` are to be learned about now. A strategy does not use them."""
         now = self._rounds.present()
         return now.targets().is_target[now.state.is_candidate].numpy()
 
@@ -279,7 +280,7 @@ class SafeOptimizer:
 
     @torch.no_grad()
     def predict(self, X: Any = None, name: str = OBJECTIVE) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation of an output at (b, d) points; None: at ``points``.
+        """Mean and standard deviation of an output at (b, d) points, by default at ``points``.
 
         With contexts, X has them in its last columns.
         """
@@ -293,7 +294,7 @@ class SafeOptimizer:
     def regret_bound(self) -> float:
         """How much better than ``best`` a safe point can be at most, while the bounds hold.
 
-        Of ``points``: in a box, those between them are not looked at.
+        Only ``points`` count: in a box, nothing between them is looked at.
         """
         return self._rounds.present().regret_bound()
 
@@ -317,12 +318,12 @@ class SafeOptimizer:
     @property
     @torch.no_grad()
     def restore_point(self) -> np.ndarray | None:
-        """Where to return to: the trial farthest from every limit for sure, else a seed."""
+        """The trial that is farthest from every limit for sure, to return to, or else a seed."""
         return self._rounds.present().restore_point()
 
     @torch.no_grad()
     def calibration(self) -> Calibration:
-        """Whether the priors fit what was told: z-scores of values left out, and a verdict."""
+        """Whether the priors fit what was told, by z-scores of values left out, and a verdict."""
         return calibrate(self._model.outputs, self._rounds.trials)
 
     @torch.no_grad()
@@ -335,20 +336,20 @@ class SafeOptimizer:
         by: Literal["kernel", "lipschitz"] = "kernel",
         start: Any = None,
     ) -> Bool[np.ndarray, " n"]:
-        """Which of ``points`` could ever be known to be safe; finite domains only.
+        """Which of ``points`` could ever be known to be safe. The domain must be finite.
 
         Args:
             epsilon: what stays unknown at least, in prior standard deviations.
-            beta: width of bounds; None: the largest that the constraints have now.
-            truth: values of each constraint by name at ``points``; None: posterior means.
-            by: the models, or the constraints' Lipschitz constants, as SafeOpt does.
-            start: a mask or rows that are safe; None: S_n and the seeds that stand.
+            beta: the width of bounds, by default the largest that the constraints have now.
+            truth: values of each constraint by name at ``points``, by default posterior means.
+            by: the models ("kernel"), or the constraints' Lipschitz constants as in SafeOpt.
+            start: a mask or rows that are safe, by default S_n and the seeds that stand.
         """
         return self._rounds.present().reachable(epsilon, beta, truth, by, start)
 
     @torch.no_grad()
     def plot(self, kind: Kind | None = None) -> "Figure":
-        """Bands over one parameter, maps over two, or the history (extra ``plot``)."""
+        """A figure: bands over one parameter, maps over two, or the history (extra ``plot``)."""
         from tellmost.report.safe_figures import plot_snapshot
 
         return plot_snapshot(take_snapshot(self._rounds.present(), self.history, kind))
@@ -377,10 +378,10 @@ class SafeOptimizer:
     # ---- hyper-parameters, save and resume
 
     def refit(self) -> None:
-        """Fit kernels and noise to what was told (extra ``bo``); logged.
+        """Fit kernels and noise to what was told, and log it (extra ``bo``).
 
-        Means stay, and noise never shrinks; one noise is fitted to all values of an output.
-        Bounds of earlier rounds rested on other priors, so they are forgotten; the safe set may
+        Means stay, and noise never shrinks. One noise is fitted to all values of an output. Bounds
+        of earlier rounds rested on other priors, so they are forgotten, and the safe set may
         shrink.
         """
         outputs, trials = self._model.outputs, self._rounds.trials
@@ -392,7 +393,7 @@ class SafeOptimizer:
         self._rounds.change_model(self._model.with_priors(found))
 
     def state_dict(self) -> dict[str, Any]:
-        """What was told, and what tells this optimizer from others; plain values."""
+        """What was told, and what tells this optimizer from others, as plain values."""
         return {
             **self._identity(),
             "trials": [write_trial(trial) for trial in self._rounds.trials],
@@ -405,7 +406,7 @@ class SafeOptimizer:
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Become the optimizer whose state it is; made as that one was, it asks the same."""
+        """Become the optimizer that the state was taken from. It must have the same arguments."""
         check_same(state, self._identity())
         try:
             rounds, refits = self._replay(state)
@@ -422,7 +423,7 @@ class SafeOptimizer:
         write_state(self.state_dict(), path)
 
     def load(self, path: str | os.PathLike[str]) -> "SafeOptimizer":
-        """Read what was told from a file written by ``save``; returns the optimizer itself."""
+        """Read what was told from a file written by ``save``, and return the optimizer itself."""
         self.load_state_dict(read_state(path))
         return self
 

@@ -38,7 +38,7 @@ MOST_REPEATS = 1_000_000
 """Repeats of a measurement that are counted when nothing is safe: more is as good as never."""
 
 Extend = Callable[[Bool[Tensor, " n"]], Bool[Tensor, " n"]]
-"""Where a limit is kept for sure, after these points were measured for ever beside all before."""
+"""Says where a limit is kept for sure, after these points too were measured without end."""
 
 
 def find_reachable(
@@ -73,7 +73,7 @@ def reach(start: Bool[Tensor, " n"], limits: Sequence[Extend]) -> Bool[Tensor, "
 def extend_by_kernel(
     state: RoundState, margins: Sequence[Float[Tensor, " n"]], epsilon: float, beta: float
 ) -> list[Extend]:
-    """By the models: where a margin exceeds beta times what stays unknown."""
+    """A limit is kept where its margin exceeds beta times what stays unknown of its model."""
     sides, is_row = state.model.sides, state.is_candidate
     numbers = {side.output for side in sides}
     unknown = {o: IrreducibleDeviation(state.posteriors[o], is_row) for o in numbers}
@@ -122,7 +122,7 @@ class IrreducibleDeviation:
 def extend_by_lipschitz(
     state: RoundState, margins: Sequence[Float[Tensor, " n"]], epsilon: float
 ) -> list[Extend]:
-    """By Lipschitz constants: within the distance that a safe point's margin allows."""
+    """A limit is kept within the distance of a safe point that the point's margin allows."""
     points = state.points[state.is_candidate]
 
     def of(slope: Lipschitz, margin: Float[Tensor, " n"]) -> Extend:

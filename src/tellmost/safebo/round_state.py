@@ -147,7 +147,7 @@ class SafeModel:
         return float(self.noise_at(number, point)) ** 0.5
 
     def _features(self, output: Output, layout: Layout, tolerance: float) -> Features | None:
-        """None if the features would be many, or made for a single product."""
+        """The features, or None if they would be many, or made for a single product."""
         if self.strategy is not None:
             return None
         if not (layout.is_kept or "variance_given_targets" in self.rule.needs):

@@ -91,7 +91,7 @@ class SafeRounds:
 
     @property
     def _last_point(self) -> Float[Tensor, " d"] | None:
-        """Where the system stands: what was set last, or a seed."""
+        """The point where the system stands: what was set last, or a seed."""
         if self.moved_to is not None:
             return self.moved_to
         if self.trials:

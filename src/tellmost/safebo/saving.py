@@ -102,7 +102,7 @@ def describe_model(model: SafeModel) -> dict[str, Any]:
 
 
 def _describe_strategy(strategy: object) -> str:
-    """As it is printed, or its class if only an address would be printed."""
+    """What it prints, or its class if that would only be an address."""
     kind = type(strategy)
     is_address = kind.__repr__ is object.__repr__
     return f"{kind.__module__}.{kind.__qualname__}" if is_address else repr(strategy)

@@ -34,7 +34,7 @@ class RoundView:
 
     @property
     def generator(self) -> torch.Generator:
-        """For random choices of this round. It starts afresh each time it is asked for."""
+        """A generator for random choices of this round. It starts afresh each time."""
         return torch.Generator().manual_seed(self.seed)
 
     def best(

@@ -302,7 +302,7 @@ def is_first(state: RoundState) -> bool:
 
 
 def _start(state: RoundState, proven: Bool[Tensor, " n"]) -> Bool[Tensor, " n"]:
-    """From where the first safe set of a state grows."""
+    """The points from which the first safe set of a state grows."""
     measured = sorted(seen_rows(state))
     sources = proven.clone()
     if measured and not is_first(state):
