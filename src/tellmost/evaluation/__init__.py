@@ -1,4 +1,4 @@
-"""Is it any good, and what will it cost: comparing, checking and estimating selections."""
+"""Whether selections are any good, and what they will take: compare, check, estimate, examine."""
 
 from tellmost.evaluation.comparing import compare
 from tellmost.evaluation.comparison import Comparison

@@ -32,7 +32,7 @@ PROBE_SAMPLE = 4_096
 """Random pool rows from which a probe takes the mean and the scale of its features."""
 
 KEPT = ("kernel", "noise_variance", "noise_ratio", "normalize", "dtype", "device", "notes")
-"""Settings of the rule's last selection that are told of all."""
+"""The comparison keeps these settings of the rule's last selection."""
 
 Choose = Callable[..., Selection]
 """``select`` with everything given but the rule and the candidates; it does not warn."""

@@ -1,4 +1,4 @@
-"""What came of comparing methods: the numbers, and a verdict in plain words."""
+"""The result of a comparison: the numbers, and a verdict in plain words."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ VERDICTS = {1: "better", 0: "no better", -1: "worse"}
 
 @dataclass(frozen=True)
 class Measurement:
-    """Scores of a probe, where there are labels: (runs, budgets, targets) for each method."""
+    """The scores of a probe for each method, as (runs, budgets, targets), if there are labels."""
 
     measure: str  # accuracy, or R²
     unit: str  # of a difference
@@ -64,7 +64,7 @@ class Comparison:
 
     @property
     def is_circular(self) -> bool:
-        """Whether target variance is all there is, which the rule may minimise by construction."""
+        """Whether there is only target variance, which the rule may minimise by construction."""
         return self.measured is None
 
     @property
@@ -80,7 +80,7 @@ class Comparison:
         return Mean.of(self.variance[method][:, self.budgets.index(budget)])
 
     def difference(self, other: str, budget: int | None = None) -> Mean:
-        """The rule's score less that of another method on the same candidates, in the mean.
+        """The rule's mean score less that of another method on the same candidates.
 
         Its error counts what other candidates and what other targets would change.
         """
@@ -90,7 +90,7 @@ class Comparison:
 
     @property
     def best_other(self) -> str:
-        """The other method with the best mean score at the largest budget; the first of equals."""
+        """The other method with the best mean score at the largest budget."""
         return max(self.others, key=lambda name: self.score(name, self.budgets[-1]).value)
 
     @property
@@ -218,7 +218,7 @@ class Comparison:
     def to_frame(self) -> "pandas.DataFrame":
         """A row per method and number of picks. Needs pandas.
 
-        ``score`` is the probe's, and ``difference`` what the rule's score is above it; both are
+        ``score`` is the probe's, and ``difference`` is the rule's score less that. Both are
         missing without labels. Errors are standard errors.
         """
         records = [self._record(name, k) for name in self.methods for k in self.budgets]

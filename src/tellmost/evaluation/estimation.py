@@ -24,20 +24,20 @@ from tellmost.selecting.limits import (
 )
 
 TRIAL_BYTES = 64 * 2**20
-"""Rows of a trial, in their own dtype: more than the caches hold, so that they are read as in a
-long run, and over in about a second."""
+"""The size of a trial's rows in their own dtype. It is more than the caches hold, so that rows are
+read as in a long run, and a trial takes about a second."""
 
 TRIAL_SECONDS = 0.5
-"""A trial on a quarter of these rows that takes a quarter of this is repeated on all of them."""
+"""A trial on a quarter of the rows is repeated on all if it takes at most a quarter of this."""
 
 TRIAL_MARGIN = 1.5
-"""Factor by which a machine's speed may differ from that of the trial, either way: other work, a
-file that is no longer in memory, caches."""
+"""The machine may be faster or slower than in the trial by this factor: because of other work, a
+file that is no longer in memory, or caches."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """From least to most, with what is likely between them."""
+    """The least, the likely and the largest value."""
 
     least: float
     likely: float
@@ -49,7 +49,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a selection will take."""
+    """The device, memory, passes and time that a selection will take."""
 
     rule: str
     k: int
@@ -68,12 +68,12 @@ class Estimate:
     trial_rows: int  # that were timed
 
     def describe(self) -> str:
-        """For a terminal."""
+        """The estimate as text for a terminal."""
         lines = [entry(name, text, 10) for name, text in facts_about(self)]
         return "\n".join([*lines, "", paragraph(caveat(self))])
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """The estimate for machines, ready for JSON."""
         return dict(vars(self)) | {
             "passes": self.passes.to_dict(),
             "seconds": self.seconds.to_dict(),
@@ -98,9 +98,9 @@ def estimate(
     device: Any = None,
     memory: int | str | None = None,
 ) -> Estimate:
-    """What ``select`` would take with the same arguments, from a trial of about a second.
+    """Estimate what ``select`` takes with the same arguments, from a trial of about a second.
 
-    Reads only the first rows of the pool, so that a row that is not finite may be found later.
+    Only the first rows of the pool are read, so ``select`` may find a row that is not finite.
     """
     chosen = check_rule(rule)
     check_combination(chosen, targets is not None, replace, True, False)
@@ -129,7 +129,7 @@ def estimate(
 
 
 def measure(request: Request) -> list[TimedTrial]:
-    """Trials on a quarter of the trial's rows and, if that was quick, on all of them."""
+    """Try a quarter of the trial's rows and, if that was quick, all of them."""
     pool = request.data.pool
     n, width = len(pool), pool.dimension * pool.source.dtype.itemsize
     # fewer rows than features would be treated in function space
@@ -144,9 +144,9 @@ def measure(request: Request) -> list[TimedTrial]:
 
 
 def at_size(trials: list[TimedTrial], part: str, rows: int) -> float:
-    """Seconds of a part for so many rows: a straight line through the trials, or to zero.
+    """The seconds that a part takes for so many rows: a line through the trials, or to zero.
 
-    What four times the rows did not slow down is taken for constant, such as launches on a GPU.
+    A part that four times the rows did not slow down is constant, such as launches on a GPU.
     """
     last = trials[-1]
     value = getattr(last, part)
@@ -192,7 +192,7 @@ def sum_up(request: Request, trials: list[TimedTrial]) -> Estimate:
 
 
 def passes_of(trial: TimedTrial, k: int) -> Range:
-    """Over the rows: to set up, and then for every so many picks; nobody reads after the last."""
+    """Passes to set up, and then one for several picks. After the last pick nothing is read."""
     start, width = trial.passes_at_start, trial.width
     if trial.way == "once":
         least = likely = most = start
@@ -209,7 +209,7 @@ def passes_of(trial: TimedTrial, k: int) -> Range:
 
 
 def memory_of(data: SelectionData, sizes: Sizes, trial: TimedTrial, rule: Rule) -> int:
-    """Bytes that will be taken: the plan's parts, and columns and covariances that are kept."""
+    """The bytes of the plan's parts, and of the columns and covariances that are kept."""
     plan = data.plan
     parts = sizes.for_rows + sizes.for_points + sizes.for_blocks(plan.block_bytes)
     parts += sizes.data_bytes if plan.holds_pool else 0

@@ -34,32 +34,32 @@ from tellmost.selecting.data import SelectionData, check_variance
 from tellmost.shapes import Float, Int
 
 NEAR_DUPLICATE = 0.99
-"""Rows whose cosine reaches this are near-duplicates: an angle of 8 degrees, at which a second
-observation is almost a repetition of the first. Copies of a text in other case or punctuation lie
-above; different sentences about one thing lie below for the usual embeddings."""
+"""Rows whose cosine reaches this are near-duplicates: the angle is 8 degrees, so a second
+observation almost repeats the first. Copies of a text in other case or punctuation lie above.
+Different sentences about one thing lie below for the usual embeddings."""
 
 HEALTH_WORK = {"cpu": 1e11, "cuda": 1e13}
-"""Floating-point operations that each part of an examination of a pool may take: a few seconds.
-Up to it near-duplicates and directions come from all rows, beyond from as many as it allows."""
+"""Each part of an examination may take so many floating-point operations, which is a few seconds.
+Near-duplicates and directions come from all rows, or from as many as this allows."""
 
 COSINE_WORK = 128
-"""Operations of a product that take as long as writing a cosine and reading it again."""
+"""Writing a cosine and reading it again takes as long as so many operations of a product."""
 
 LEAST_EXAMINED = 256
-"""Rows that are compared with all others at least, however large the pool: a share of them has a
-standard error of 3 points at most."""
+"""At least so many rows are compared with all others, however large the pool is. A share of them
+has a standard error of 3 points at most."""
 
 CONFIRMED_SINGLY = 4_096
-"""Duplicates, found by 128 bits of their rows, that are read again where each is read on its own:
-more would take longer than the examination."""
+"""So many duplicates, found by 128 bits of their rows, are read again if each is read on its own.
+More would take longer than the examination."""
 
 NORMS_DIFFER = 2.0
-"""A longest row of so many times the shortest is worth a remark: it has four times the prior
-variance, so it counts as four times as telling."""
+"""It is worth a remark if the longest row is so many times the shortest. It has four times the
+prior variance, so it counts as four times as telling."""
 
 SHARED_DIRECTION = 0.5
-"""Rows that have more than this share of their variance along their mean are not centred: whatever
-is observed, most of what it tells is the same."""
+"""Rows with more than this share of their squared length along their mean are not centred.
+Whatever is observed then, most of what it tells is the same."""
 
 MANY_NEAR_DUPLICATES = 0.05
 """A share of near-duplicates above this is worth a remark."""
@@ -72,7 +72,7 @@ UNIT = Normalization(to_unit_length=True)
 
 @dataclass(frozen=True)
 class Norms:
-    """Lengths of the rows, as a selection sees them."""
+    """The lengths of the rows that a selection sees."""
 
     least: float
     lower_quartile: float
@@ -97,10 +97,10 @@ class Norms:
 
 @dataclass(frozen=True, repr=False)
 class Health:
-    """A pool in numbers, each over all rows unless a size beside it says otherwise.
+    """A pool in numbers. Each is about all rows unless a size beside it says otherwise.
 
-    Duplicates are counted among the rows as given; all else is about the rows as a selection sees
-    them, so after ``normalize``.
+    Duplicates are counted among the rows as given. All else is about the rows after ``normalize``,
+    as a selection sees them.
     """
 
     rows: int
@@ -120,11 +120,11 @@ class Health:
 
     @property
     def remarks(self) -> list[str]:
-        """What a careful colleague would mention, in plain words."""
+        """Sentences about what is unusual in the pool."""
         return list(remarks_on(self))
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Names, and what is to be said about each."""
+        """Names, with a text about each."""
         norms = self.norms
         normalized = "" if self.normalize is None else f", normalised: {self.normalize}"
         yield "pool", f"{self.rows:,} rows of {self.features:,} {self.dtype}{normalized}"
@@ -158,14 +158,14 @@ class Health:
         return (rows.cpu().numpy() - self.mean) @ self.principal_directions.T
 
     def describe(self) -> str:
-        """For a terminal."""
+        """The findings as text for a terminal."""
         lines = [entry(name, text, 17) for name, text in self.facts()]
         return "\n".join([*lines, *map(bullet, self.remarks)])
 
     __repr__ = describe
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines: everything but the vectors."""
+        """The findings for machines, ready for JSON. The vectors are left out."""
         left_out = ("mean", "principal_directions", "norms", "explained")
         plain = {name: value for name, value in vars(self).items() if name not in left_out}
         return plain | {
@@ -187,8 +187,8 @@ def examine(
 ) -> Health:
     """Look at every row of a pool, given as ``select`` takes it, a few times at most.
 
-    Near-duplicates and directions come from a random sample of rows where all would take more than
-    a few seconds; the seed decides which. Never holds a pool that ``select`` would stream.
+    If all rows would take more than a few seconds, near-duplicates and directions come from a
+    random sample, which the seed decides. A pool that ``select`` would stream is streamed.
     """
     data = check_pool(pool, normalize, device, memory)
     with closing(data.pool.source):
@@ -200,7 +200,7 @@ def examine(
 def check_pool(
     pool: Any, normalize: str | None, device: Any, memory: int | str | None
 ) -> SelectionData:
-    """The pool as ``select`` would take it, with all its errors; not read yet."""
+    """The pool, not read yet, with all the errors that ``select`` would give."""
     if getattr(pool, "ndim", 2) == 1:
         raise ValueError(
             f"pool must have rows of features to be examined; got shape {tuple(pool.shape)}. Row "
@@ -212,7 +212,7 @@ def check_pool(
 
 
 def look(data: SelectionData, normalize: str | None, rng: np.random.Generator) -> Health:
-    """One pass for everything that the survey does not know."""
+    """Find in one pass everything that the survey does not know."""
     normalization = data.pool.normalization
     pool = replace(data.pool, normalization=Normalization(), ready=None, inverse_length=None)
     n, d = len(pool), pool.dimension
@@ -247,24 +247,24 @@ def look(data: SelectionData, normalize: str | None, rng: np.random.Generator) -
 
 
 def draw_rows(rng: np.random.Generator, n: int, count: int) -> Tensor:
-    """So many row numbers, ascending."""
+    """Draw row numbers at random, or take all if there are no more, in ascending order."""
     numbers = np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
     return torch.from_numpy(numbers)
 
 
 def within(rows: Tensor, start: int, stop: int) -> Tensor:
-    """Those of ascending rows that a block has, counted from its first."""
+    """Those of these ascending rows that lie in a block, counted from its first row."""
     first, last = torch.searchsorted(rows, torch.tensor([start, stop])).tolist()
     return rows[first:last] - start
 
 
 def moment_rows(n: int, d: int, work: float) -> int:
-    """Rows for the second moment: as many as the work allows, yet enough to see all directions."""
+    """As many rows as the work allows, but enough to see all directions."""
     return min(n, max(int(work / (2 * d**2)), 4 * d))
 
 
 def compared_rows(n: int, d: int, work: float, room: int) -> int:
-    """Rows to compare with all: as many as the work allows, and the bytes there is room for."""
+    """As many rows as the work and the room in memory allow, to compare them with all others."""
     most = min(int(work / (n * (2 * d + COSINE_WORK))), room // (8 * d))
     return min(n, max(most, LEAST_EXAMINED))
 
@@ -309,7 +309,7 @@ def remarks_on(health: Health) -> Iterator[str]:
 
 
 def row_bits(rows: Float[Tensor, "b d"]) -> Int[Tensor, "b 2"]:
-    """128 bits of each row; minus zero is zero."""
+    """128 bits of each row. Minus zero counts as zero."""
     bits = (rows + 0.0).view(torch.int64)
     factors = column_factors(bits)
     first = (bits ^ _shifted(bits, 32)).mul_(factors).sum(dim=1)
@@ -318,15 +318,15 @@ def row_bits(rows: Float[Tensor, "b d"]) -> Int[Tensor, "b 2"]:
 
 
 def _shifted(values: Tensor, by: int) -> Tensor:
-    """To the right, with zeros from the left."""
+    """Shift the bits to the right, with zeros from the left."""
     return (values >> by) & (2 ** (64 - by) - 1)
 
 
 def count_duplicates(pool: Pool, bits: Int[Tensor, "n 2"]) -> int:
     """How many rows equal an earlier one.
 
-    Rows of equal bits are compared where that is cheap: all of a pool in memory, some of a file
-    whose rows can be read singly. Others are as good as certain: 128 bits.
+    Rows of equal bits are compared if that is cheap: all of a pool in memory, and some of a file
+    whose rows can be read singly. For the others 128 equal bits are as good as certain.
     """
     later, earlier = _pairs(bits.cpu().numpy())
     few = len(later) if pool.source.held is not None else CONFIRMED_SINGLY
@@ -339,7 +339,7 @@ def count_duplicates(pool: Pool, bits: Int[Tensor, "n 2"]) -> int:
 
 
 def _pairs(bits: np.ndarray) -> tuple[Int[Tensor, " p"], Int[Tensor, " p"]]:
-    """Rows of equal bits: each but the first of its kind, and that first."""
+    """For each row whose bits occurred before: the row, and the first row with these bits."""
     order = np.lexsort((bits[:, 1], bits[:, 0]))  # stable: of equal rows the first comes first
     ordered = bits[order]
     repeats = np.concatenate([[False], (ordered[1:] == ordered[:-1]).all(axis=1)])
@@ -350,7 +350,7 @@ def _pairs(bits: np.ndarray) -> tuple[Int[Tensor, " p"], Int[Tensor, " p"]]:
 
 
 class Likeness:
-    """The largest cosine of each sampled row with any other row, over the blocks seen so far."""
+    """The largest cosine of each sampled row with any other row of the blocks so far."""
 
     def __init__(self, rows: Int[Tensor, " s"], points: Float[Tensor, "s d"]) -> None:
         self._rows = rows
@@ -374,7 +374,7 @@ class Likeness:
 
 
 class RunningMoments:
-    """Of the rows seen so far."""
+    """The mean and the second moment of the rows so far."""
 
     def __init__(self, dimension: int, device: torch.device) -> None:
         self.count = 0
@@ -399,14 +399,14 @@ class RunningMoments:
         return own / float(self.second.square().sum()) if own > 0 else 0.0
 
     def share_along_mean(self) -> float:
-        """|E x|^2 / E |x|^2: what rows have in common; 0 for centred rows, 1 for equal ones."""
+        """The share |E x|^2 / E |x|^2 that rows have in common: 0 if centred, 1 if equal."""
         total = float(self.second.diagonal().sum())
         return float(self.mean.square().sum()) / total if total > 0 else 0.0
 
     def principal(self) -> tuple[Float[Tensor, "2 d"], Float[Tensor, " 2"]]:
         """The two directions of most variance about the mean, and the share of each in it.
 
-        A direction that is not there is zero. The largest entry of each is positive.
+        A direction that does not exist is zero. The largest entry of each is positive.
         """
         C = torch.addr(self.second, self.mean, self.mean, alpha=-1.0)
         values, vectors = torch.linalg.eigh(C)

@@ -1,13 +1,14 @@
-r"""Multinomial logistic regression with an L2 penalty.
+r"""Two linear probes: logistic regression for classes, and Bayesian regression for numbers.
+
+Multinomial logistic regression with an L2 penalty solves
 
 .. math:: \min_{W, b}\; C \sum_i -\log \mathrm{softmax}(W x_i + b)_{y_i} + \tfrac12 |W|_F^2
 
-The intercept goes free. Of two classes only the difference of their scores is a parameter, so the
-penalty is that of one vector: the objective of scikit-learn's ``LogisticRegression``.
+The intercept has no penalty. With two classes only the difference of their scores is a parameter,
+so the penalty is that of one vector, as in scikit-learn's ``LogisticRegression``.
 
-Bayesian linear regression, with the noise found by marginal likelihood.
-
-Outputs :math:`y = \Phi w + \varepsilon` with :math:`w \sim N(0, s^2 I)` and :math:`\varepsilon
+Bayesian linear regression finds its noise by marginal likelihood. It models
+outputs :math:`y = \Phi w + \varepsilon` with :math:`w \sim N(0, s^2 I)` and :math:`\varepsilon
 \sim N(0, s^2\lambda I)`; several outputs (a column for each class) share s and :math:`\lambda`.
 For N rows and c outputs the evidence is, with :math:`K = \Phi\Phi^\top` and the best scale
 :math:`s^2 = \frac{1}{Nc} \sum_o y_o^\top (K + \lambda I)^{-1} y_o`,
@@ -31,26 +32,26 @@ from tellmost.posterior.problem import nonnegative
 from tellmost.shapes import Float, Int
 
 PROBE_STEPS = 1_000
-"""Steps of L-BFGS at most: probes on embeddings are there after 20 to 200."""
+"""The most steps of L-BFGS. Probes on embeddings need 20 to 200."""
 
 PROBE_GRADIENT = 3e-7
-"""The largest entry of a gradient, per training row, at which a probe is done: its probabilities
+"""A probe is done when no entry of its gradient, per training row, is larger. Its probabilities
 are then within 1e-4 of the best, and accuracies on Banking77 within a thousandth."""
 
 LEAST_NOISE_RATIO, LARGEST_NOISE_RATIO = 1e-6, 1e6
-"""Where the noise is looked for by marginal likelihood: below and above nothing changes any more,
-in float64 or for any number of rows that a dense fit can take."""
+"""The noise is looked for between these. Below and above nothing changes any more, in float64 and
+for any number of rows that a dense fit can take."""
 
 NOISE_GRID = 4
-"""Points per decade at which the marginal likelihood is looked at before it is refined."""
+"""The grid on which the marginal likelihood is first computed has so many points per decade."""
 
 NOISE_PRECISION = 1e-4
-"""Relative width at which the refinement ends; the data fix the ratio to a few percent at best."""
+"""The refinement ends at this relative width. The data fix the ratio to a few percent at best."""
 
 
 @dataclass(frozen=True)
 class Logistic:
-    """A score for each class: that of the first of two is zero."""
+    """A score for each class. With two classes the score of the first is zero."""
 
     weights: Float[Tensor, "d c"]
     intercept: Float[Tensor, " c"]
@@ -62,7 +63,7 @@ class Logistic:
         return self.scores(rows).softmax(dim=1)
 
     def predict(self, rows: Float[Tensor, "b d"]) -> Int[Tensor, " b"]:
-        """The number of the likeliest class; the first of equals."""
+        """The number of the likeliest class, or of the first of equals."""
         return self.scores(rows).argmax(dim=1)
 
 
@@ -72,7 +73,7 @@ def fit_logistic(
 ) -> Logistic:
     """Learn from rows in float64 and the numbers of their classes, 0 to count - 1.
 
-    A class that no row has gets a low score; with a single class there is nothing to learn.
+    A class that no row has gets a score of minus infinity. A single class needs no learning.
     """
     seen, numbers = torch.unique(classes, return_inverse=True)
     found = _fit_seen(rows, numbers, len(seen), C)
@@ -83,7 +84,7 @@ def fit_logistic(
 
 
 def _fit_seen(rows: Tensor, classes: Tensor, count: int, C: float) -> Logistic:
-    """For classes that all have rows; at most as many coordinates as rows."""
+    """Fit classes that all have rows, in at most as many coordinates as there are rows."""
     if count == 1:
         return Logistic(rows.new_zeros(rows.shape[1], 1), rows.new_zeros(1))
     if rows.shape[1] <= len(rows):
@@ -138,7 +139,7 @@ def _loss_and_gradient(
 
 @dataclass(frozen=True)
 class Ridge:
-    """What is known about the weights."""
+    """The posterior of the weights."""
 
     weights: Float[Tensor, "d c"]
     directions: Float[Tensor, "d r"]  # that the rows span
@@ -152,14 +153,14 @@ class Ridge:
         return rows @ self.weights
 
     def variance(self, rows: Float[Tensor, "b d"]) -> Float[Tensor, " b"]:
-        """Of f at each row, without noise, the same for every output."""
+        """The variance of f at each row, without noise. It is the same for every output."""
         known = (rows @ self.directions).square() @ self.settled
         return nonnegative(rows.square().sum(dim=1) - known) * self.scale
 
 
 @dataclass(frozen=True)
 class _Spectrum:
-    """All that the evidence depends on."""
+    """The numbers on which the evidence depends."""
 
     count: int  # N
     outputs: int  # c
@@ -188,11 +189,10 @@ def fit_ridge(
     *,
     noise_ratio: float | None = None,
 ) -> Ridge:
-    """Learn from rows in float64; None finds the noise ratio of largest evidence.
+    """Learn from rows in float64. With None the noise ratio of largest evidence is found.
 
-    The prior mean is zero, so outputs that have another one are to be given without it. Where all
-    outputs are zero, or all rows, no ratio is better than another: the largest is taken, and
-    nothing is learned.
+    The prior mean is zero, so the caller subtracts any other mean from the outputs. If all outputs
+    or all rows are zero, all ratios are equal. The largest is taken, and nothing is learned.
     """
     spectrum, directions, products = _decompose(rows, outputs)
     has_signal = spectrum.mean_variance > 0 and spectrum.scale(1.0) > 0
@@ -215,21 +215,20 @@ def fit_ridge(
 def predict_numbers(
     rows: Float[Tensor, "b d"], outputs: Float[Tensor, "b c"], asked: Float[Tensor, "a d"]
 ) -> Float[Tensor, "a c"]:
-    """Learn outputs from rows, with an intercept that goes free, and answer for other rows."""
+    """Learn outputs from rows, with a free intercept, and predict those of other rows."""
     mean, middle = outputs.mean(dim=0), rows.mean(dim=0)
     return fit_ridge(rows - middle, outputs - mean).predict(asked - middle) + mean
 
 
 def center_and_scale(rows: Float[Tensor, "b d"]) -> tuple[Float[Tensor, " d"], float]:
-    """The mean of the rows, and their root mean squared distance from it; 1 if that is zero."""
+    """The mean of the rows, and their root mean squared distance from it, or 1 if that is zero."""
     mean = rows.mean(dim=0)
     scale = float((rows - mean).square().sum(dim=1).mean().sqrt())
     return mean, scale if scale > 0 else 1.0
 
 
 def _decompose(rows: Tensor, outputs: Tensor) -> tuple[_Spectrum, Tensor, Tensor]:
-    """The spectrum, the directions in feature space, and the outputs' products with the rows along
-    them."""
+    """The spectrum, its directions among the features, and what the outputs are along them."""
     n, d = rows.shape
     if n > d:
         values, V = torch.linalg.eigh(rows.T @ rows)
@@ -247,7 +246,7 @@ def _decompose(rows: Tensor, outputs: Tensor) -> tuple[_Spectrum, Tensor, Tensor
 
 
 def best_ratio(spectrum: _Spectrum) -> float:
-    """Of largest evidence: the best on a grid, refined between its neighbours."""
+    """The ratio of largest evidence: the best on a grid, refined between its neighbours."""
     low, high = log10(LEAST_NOISE_RATIO), log10(LARGEST_NOISE_RATIO)
     grid = np.linspace(low, high, round((high - low) * NOISE_GRID) + 1)
     evidence = [spectrum.log_evidence(10**x) for x in grid]
@@ -258,7 +257,7 @@ def best_ratio(spectrum: _Spectrum) -> float:
 
 
 def refine(spectrum: _Spectrum, low: float, high: float) -> float:
-    """The largest evidence between two exponents, by golden sections."""
+    """Find the largest evidence between two exponents, by golden sections."""
     golden = (5**0.5 - 1) / 2
     while high - low > NOISE_PRECISION:
         step = golden * (high - low)

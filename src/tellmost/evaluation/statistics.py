@@ -19,15 +19,15 @@ T_95 = (
     *(2.093024, 2.085963, 2.079614, 2.073873, 2.068658, 2.063899, 2.059539, 2.055529, 2.051831),
     *(2.048407, 2.045230, 2.042272),
 )
-"""How many standard errors make a difference, two-sided at 95%, from Student's t with 1 to 30
-degrees of freedom."""
+"""A difference counts if it has so many standard errors: Student's t, two-sided at 95%, with 1 to
+30 degrees of freedom."""
 
 Z_95 = 1.959964
-"""The same of the normal distribution."""
+"""The same quantile of the normal distribution."""
 
 
 def t_quantile(freedom: int) -> float:
-    """Student's t, two-sided at 95%; from 31 degrees on an expansion about the normal quantile."""
+    """Student's t, two-sided at 95%, expanded about the normal quantile from 31 degrees on."""
     if freedom <= len(T_95):
         return T_95[freedom - 1]
     z = Z_95
@@ -38,7 +38,7 @@ def t_quantile(freedom: int) -> float:
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean of so many values, and its standard error; the error of one value is not known."""
+    """A mean of several values, and its standard error, which a single value does not have."""
 
     value: float
     error: float | None
@@ -52,11 +52,11 @@ class Mean:
 
     @classmethod
     def over_runs_and_targets(cls, values: Float[np.ndarray, "runs targets"]) -> "Mean":
-        """Of values that vary with the run and with the target, both of them draws.
+        """The mean of values that vary with the run and with the target, both of them draws.
 
-        Runs on overlapping halves of one pool, asked about the same targets, are alike: their
-        spread alone understates how far the mean may be from that of other targets. So the spread
-        over targets is added; degrees of freedom as Satterthwaite 1946 has them.
+        Runs choose from overlapping halves of one pool and are asked about the same targets, so
+        they are alike. Their spread alone says too little about the mean for other targets. So the
+        spread over targets is added, with the degrees of freedom of Satterthwaite 1946.
         """
         runs, targets = cls.of(values.mean(axis=1)), cls.of(values.mean(axis=0))
         if runs.error is None or targets.error is None:
@@ -70,7 +70,7 @@ class Mean:
 
     @property
     def sign(self) -> int:
-        """1 or -1 where the mean differs from zero at 95%, else 0."""
+        """1 or -1 if the mean differs from zero at 95%, and 0 otherwise."""
         if self.error is None or abs(self.value) <= t_quantile(self.count - 1) * self.error:
             return 0
         return 1 if self.value > 0 else -1
@@ -79,20 +79,20 @@ class Mean:
         return {"mean": self.value, "standard_error": self.error, "count": self.count}
 
     def text(self, scale: float = 1.0, digits: int = 1) -> str:
-        """12.3 ± 1.1, without the error where it is not known."""
+        """The mean and its error, such as 12.3 ± 1.1, or the mean alone if there is no error."""
         mean = f"{scale * self.value:.{digits}f}"
         return mean if self.error is None else f"{mean} ± {scale * self.error:.{digits}f}"
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """Places in ascending order; equal values share the mean of theirs."""
+    """The places of the values in ascending order. Equal values share the mean of their places."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return ((last - counts + 1 + last) / 2)[inverse]
 
 
 def rank_correlation(x: np.ndarray, y: np.ndarray) -> Mean:
-    """Spearman's, with its standard error under no relation; 0 where either is constant."""
+    """Spearman's correlation, 0 if either is constant. Its error is that without any relation."""
     a, b = (ranks(values) - (len(values) + 1) / 2 for values in (x, y))
     length = float(np.sqrt((a @ a) * (b @ b)))
     value = float(a @ b) / length if length > 0 else 0.0
@@ -103,7 +103,7 @@ COLUMNS = 80
 
 
 def percent(share: float) -> str:
-    """0.1234 is 12.3%; what is not quite nothing or everything does not round to it."""
+    """0.1234 is 12.3%. Only nothing is 0.0%, and only everything is 100.0%."""
     text = f"{100 * share:.1f}%"
     if text == "0.0%" and share > 0:
         return "below 0.1%"
@@ -113,22 +113,22 @@ def percent(share: float) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits, or all of a whole number."""
+    """A number with three digits, or with all digits before the point."""
     return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
 
 
 def count_of(count: int, one: str, several: str) -> str:
-    """1 row is, 2 rows are."""
+    """A count with the right word, such as "1 row is" and "2 rows are"."""
     return f"{count:,} {one if count == 1 else several}"
 
 
 def listed(words: Sequence[str]) -> str:
-    """ "5", "5 and 10", "5, 10 and 20"."""
+    """Words as a list, such as "5", "5 and 10", "5, 10 and 20"."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def paragraph(text: str, first: str = "", indent: int = 0) -> str:
-    """Text in lines of 80 columns, the first after ``first``, the others indented."""
+    """Text in lines of 80 columns. The first begins with ``first``, the others are indented."""
     return textwrap.fill(
         text,
         COLUMNS,
@@ -139,7 +139,7 @@ def paragraph(text: str, first: str = "", indent: int = 0) -> str:
 
 
 def entry(name: str, text: str, width: int) -> str:
-    """A name, and what is to be said about it, beside it."""
+    """A name with a text beside it."""
     return paragraph(text, f"{name:<{width}}", width)
 
 
@@ -150,7 +150,7 @@ def bullet(text: str) -> str:
 def html_table(
     head: Sequence[str], rows: Iterable[Sequence[str]], paragraphs: Sequence[str]
 ) -> str:
-    """A small table for a notebook, with what is to be said about it below. All is escaped."""
+    """A small table for a notebook, with paragraphs below it. Everything is escaped."""
     cells = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )

@@ -54,7 +54,7 @@ class Suitability:
 
     @property
     def verdict(self) -> str:
-        """suitable, doubtful, unsuitable; or unknown without labels."""
+        """One of suitable, doubtful and unsuitable, or unknown without labels."""
         if self.evidence is None:
             return "unknown"
         if self.evidence.gain.sign <= 0:

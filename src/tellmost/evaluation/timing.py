@@ -19,12 +19,12 @@ from tellmost.selecting.loop import run
 from tellmost.selecting.select import Task, find_rounds
 
 WAYS = {Once: "once", Lazy: "lazily"}
-"""How these find a row; others score all rows each time."""
+"""How these choosers find a row. Others score all rows each time."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A selection that was checked, but not made: its pool was not read."""
+    """A selection whose arguments are checked and whose pool is not read yet."""
 
     data: SelectionData
     rule: Rule
@@ -60,7 +60,7 @@ class Request:
 
 @dataclass(frozen=True)
 class TimedTrial:
-    """Seconds, for so many rows."""
+    """The seconds that each part of a selection takes for so many rows."""
 
     rows: int
     first_look: float  # reading, checking, normalising
@@ -78,7 +78,7 @@ class TimedTrial:
 
 
 class Watch:
-    """Seconds since the last look; on a GPU once its work is done."""
+    """The seconds since the last lap. A GPU finishes its work first."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -93,7 +93,7 @@ class Watch:
 
 
 def try_out(request: Request, count: int) -> TimedTrial:
-    """Select a few rows from the first ``count`` of the pool."""
+    """Select a few of the first ``count`` rows of the pool, and take the time."""
     watch = Watch(request.data.pool.device)
     task = request.of_front(count)
     first_look = watch.lap()
@@ -133,7 +133,7 @@ def try_out(request: Request, count: int) -> TimedTrial:
 
 
 def time_of_pass(tracker: Tracker, chooser: Chooser, watch: Watch) -> float:
-    """To make the columns of as many rows as a pass makes; 0 where no pass is ever made."""
+    """The seconds to make as many columns as a pass makes, or 0 if no pass is ever made."""
     if isinstance(chooser, Once):
         return 0.0
     watch.lap()
@@ -142,7 +142,7 @@ def time_of_pass(tracker: Tracker, chooser: Chooser, watch: Watch) -> float:
 
 
 def time_per_entry(tracker: Tracker, problem: Problem, watch: Watch) -> float:
-    """In function space a pick reads the columns of all earlier ones, for every row."""
+    """In function space a pick reads, for every row, the columns of all earlier picks."""
     if tracker.form != "function space":
         return 0.0
     columns = torch.ones(

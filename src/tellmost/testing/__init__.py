@@ -1,7 +1,7 @@
 """Contract tests for a kernel or a rule of your own.
 
-They need no test framework: a broken contract raises an AssertionError that says which one, on
-what, and what would go wrong.
+They need no test framework. A broken contract raises an AssertionError, which says which contract
+it is, where it broke, and what would go wrong.
 
 >>> import torch
 >>> import tellmost as tm

@@ -1,7 +1,4 @@
-"""Small random problems, and states of them that a rule may not change.
-
-How a broken contract is found and reported.
-"""
+"""Small random problems, and how a broken contract is found and reported."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,7 +15,7 @@ from tellmost.rows.pool import Pool
 from tellmost.rules import Rule, targets_in_pool
 from tellmost.running.memory import Plan
 from tellmost.selecting.data import Observed, SelectionData, resolve_noise
-from tellmost.selecting.select import select
+from tellmost.selecting.select import select_quietly
 from tellmost.selecting.selection import Selection
 
 PROBLEMS, ROWS, FEATURES, TARGETS = 6, 20, 4, 3
@@ -31,7 +28,7 @@ UNLIMITED = Plan(2**40, holds_pool=False, block_bytes=numerics.BLOCK_BYTES, kept
 
 @dataclass(frozen=True)
 class Case:
-    """A small problem; ``name`` says which."""
+    """A small problem and its name."""
 
     name: str
     kernel: Kernel
@@ -40,7 +37,7 @@ class Case:
     weights: Tensor | None
 
     def problem(self, rule: Rule) -> Problem:
-        """As select poses it."""
+        """The problem in the form that ``select`` solves."""
         data = SelectionData(
             pool=Pool.of(self.pool),
             kernel=self.kernel,
@@ -54,7 +51,7 @@ class Case:
         return data.problem(rule, resolve_noise(data, NOISE_RATIO, None))
 
     def select(self, rule: Rule) -> Selection:
-        return select(
+        return select_quietly(
             self.pool,
             self.targets,
             PICKS,
@@ -82,12 +79,12 @@ def cases(rule: Rule, seed: int) -> Iterator[Case]:
 
 
 def _targets(points: Tensor, inside: int) -> Tensor:
-    """So many of them rows of the pool, from one on that is observed in the checks."""
+    """The targets. The first of them are rows of the pool, one of which the checks observe."""
     return torch.cat([points[FIRST_INSIDE : FIRST_INSIDE + inside], points[ROWS + inside :]])
 
 
 def copy_of(state: State) -> State:
-    """A state with memory of its own, also where the original is an expanded view."""
+    """A copy with memory of its own, even if the original is an expanded view."""
     targets = state.targets
     return replace(
         state,
@@ -122,7 +119,7 @@ def fail(subject: str, contract: str, found: str, meaning: str) -> NoReturn:
 
 
 def gap(actual: Tensor, expected: Tensor) -> str | None:
-    """Where two tensors differ by more than another order of the arithmetic explains."""
+    """The place where two tensors differ by more than the order of the arithmetic explains."""
     difference = (actual - expected).abs()
     allowed = TIE_TOLERANCE * float(expected.abs().max())
     if bool((difference <= allowed).all()):

@@ -158,7 +158,7 @@ def check_definiteness(kernel: ExaminedKernel, points: Tensor) -> None:
 
 
 def check_features(kernel: ExaminedKernel, points: Tensor) -> None:
-    """An inner product is replaced by its features, so they have to give the same kernel."""
+    """Check that features, which replace the kernel, give the same kernel."""
     form = feature_form(kernel.kernel)
     if form is None:
         return
