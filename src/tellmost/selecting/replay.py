@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from tellmost import numerics
 from tellmost.kernels import Kernel, Linear
@@ -155,7 +156,10 @@ def recall(chosen: Selection, pool: Any, targets: Any) -> Recalled:
     before, after = chosen.target_variance
     if not np.isnan(after).any():
         return recalled
-    after = before - recalled.reductions(chosen.indices).sum(axis=0)  # a prefix does not know it
+    try:  # a prefix does not know it
+        after = before - recalled.reductions(chosen.indices).sum(axis=0)
+    except LinAlgError:  # nor does anybody, where the covariance of the picks is singular
+        return recalled
     whole = replace(chosen, target_variance=np.stack([before, after]))
     return replace(recalled, chosen=whole)
 
