@@ -10,14 +10,6 @@ the rows of a Cholesky factor. A posterior that saw the targets first starts wit
 :math:`F(x) = \Lambda^{-1/2} U^\top k(A, x)`, where :math:`K_{AA} = U \Lambda U^\top`. One that
 sees them after observations conditions on the same :math:`g = \Lambda^{-1/2} U^\top f_A`, whose
 posterior covariance :math:`I - F(g)^\top F(g)` is turned into the identity first.
-
-What is kept of all rows in function space: a variance and a whitened vector each.
-
-Covariances of all candidates with each other, for rules that learn about all of them.
-
-The mean over all candidates z of :math:`k_t(x, z)^2` is the squared covariance of VTL with the
-candidates as targets. In weight space it is :math:`\phi^\top \Sigma M \Sigma \phi` with the second
-moment :math:`M = \Phi^\top \Phi / n`; in function space nothing short of all pairs gives it.
 """
 
 from copy import copy
@@ -35,11 +27,11 @@ from tellmost.running.memory import in_words
 from tellmost.shapes import Float, Int
 
 OBSERVED_TOGETHER = 256
-"""Points in a block: enough for fast products, few beside the thousands where it matters."""
+"""Points of a block: enough for fast products, few beside the thousands where time matters."""
 
 
 class GrowingMatrix:
-    """A matrix that takes new rows at its end; memory doubles when its first room is full."""
+    """A matrix that takes new rows at its end; its memory doubles whenever it is full."""
 
     def __init__(self, columns: int, device: torch.device, room: int = 0) -> None:
         self._memory = torch.empty(room, columns, dtype=torch.float64, device=device)
@@ -53,7 +45,7 @@ class GrowingMatrix:
         self.extend(len(rows)).copy_(rows)
 
     def extend(self, count: int) -> Float[Tensor, "r c"]:
-        """So many new rows, to be filled."""
+        """Append so many rows and return them, to be filled."""
         needed = self._count + count
         if needed > len(self._memory):
             size = max(needed, 2 * self._count, 16)
@@ -66,7 +58,7 @@ class GrowingMatrix:
 
 @dataclass(frozen=True)
 class Sight:
-    """Values that were conditioned on: f at some points, or combinations of it."""
+    """Values that were conditioned on: f at some points, or combinations of these values."""
 
     points: Points
     combinations: Float[Tensor, "r b"] | None = None  # None: the values themselves
@@ -75,13 +67,13 @@ class Sight:
         return len(self.points if self.combinations is None else self.combinations)
 
     def covariance(self, kernel: Kernel, z: Points) -> Float[Tensor, "r c"]:
-        """Of these values with f at some points."""
+        """The prior covariance of these values with f at some points."""
         block = kernel.block(self.points, z)
         return block if self.combinations is None else self.combinations @ block
 
 
 class FunctionPosterior:
-    """What was conditioned on and the Cholesky factor of its covariance, grown at its end."""
+    """What was conditioned on, and the Cholesky factor of its covariance, which grows."""
 
     def __init__(self, kernel: Kernel, device: torch.device) -> None:
         self._kernel = kernel
@@ -90,7 +82,7 @@ class FunctionPosterior:
         self._factor = torch.empty(0, 0, dtype=torch.float64, device=device)
 
     def copy(self) -> "FunctionPosterior":
-        """An independent one; nothing that is shared is ever written to."""
+        """An independent posterior; nothing that both share is ever written to."""
         same = copy(self)
         same._seen, same._points = list(self._seen), list(self._points)
         return same
@@ -102,7 +94,8 @@ class FunctionPosterior:
         """
         independent = None if noise_variance > 0.0 else self._independent(targets)
         if independent is not None:
-            self._see_each(*independent)
+            points, covariance = independent
+            self._take_in(Sight(points), self.whiten(points), torch.linalg.cholesky(covariance))
             return True
         values, U = torch.linalg.eigh(self._kernel.block(targets, targets))
         kept = values > RANK_TOLERANCE * values.max()
@@ -113,20 +106,18 @@ class FunctionPosterior:
             kept = left > RANK_TOLERANCE
             turn = V[:, kept].T / left[kept].sqrt()[:, None]
             g, F = turn @ g, F @ turn.T
-        self._gather_points()
-        self._seen.append(Sight(targets, g))
-        self._grow(F, torch.eye(len(g)).to(F))
+        self._take_in(Sight(targets, g), F, torch.eye(len(g)).to(F))
         return False
 
     def are_independent(self, targets: Points) -> bool:
-        """Whether ``see_targets`` would know f at every target, without seeing them."""
+        """Whether f would be known at every target if they were seen without noise."""
         return self._independent(targets) is not None
 
     def _independent(self, targets: Points) -> tuple[Points, Tensor] | None:
-        """Different targets and their covariance, if no direction of f is below RANK_TOLERANCE.
+        """The distinct targets and their covariance, if no direction is below RANK_TOLERANCE.
 
-        A Cholesky factor of the posterior covariance less a multiple of I exists only where all
-        its eigenvalues are above that, and then those of the prior covariance are too.
+        The posterior covariance less a multiple of I has a Cholesky factor only if all its
+        eigenvalues are above that multiple. Those of the prior covariance are then above it too.
         """
         points, counts = torch.unique(targets, dim=0, return_counts=True)
         K, F = self._kernel.block(points, points), self.whiten(points)
@@ -135,15 +126,9 @@ class FunctionPosterior:
         below = PROVEN * RANK_TOLERANCE * largest
         return (points, covariance) if has_eigenvalues_above(below, covariance) else None
 
-    def _see_each(self, points: Points, covariance: Float[Tensor, "m m"]) -> None:
-        F = self.whiten(points)
-        self._gather_points()
-        self._seen.append(Sight(points))
-        self._grow(F, torch.linalg.cholesky(covariance))
-
     @property
     def rank(self) -> int:
-        """How many entries F has."""
+        """The number of entries of F."""
         return len(self._factor)
 
     def whiten(
@@ -172,7 +157,7 @@ class FunctionPosterior:
         return F[:, 0], s
 
     def observe_all(self, points: Points, noise_variance: Float[Tensor, " b"]) -> None:
-        """Condition on observations at several points at once, as if one after the other."""
+        """Condition on observations at several points in one factorisation."""
         F, corner = self._factor_of(points, noise_variance)
         if corner is None:
             least = float(noise_variance.min()) ** 0.5
@@ -180,19 +165,19 @@ class FunctionPosterior:
                 f"noise with a standard deviation of {least:.3g} is lost in the rounding of "
                 f"float64 at these {len(points)} points. Give a larger noise."
             )
-        self._take_in(points, F, corner)
+        self._take_in(Sight(points), F, corner)
 
     def observe_in_turn(self, points: Points, noise_variance: Float[Tensor, " b"]) -> None:
-        """The same for any noise and any number of points.
+        """Condition on any number of observations with any noise, block by block.
 
-        Blocks are factored together. Where rounding leaves an observation less variance than its
-        noise has, its block is observed point by point, which never lets it fall below that.
+        Where rounding leaves an observation less variance than its noise has, the block is
+        observed point by point, which never leaves less than that.
         """
         for start, stop in spans(len(points), OBSERVED_TOGETHER):
             some, noise = points[start:stop], noise_variance[start:stop]
             F, corner = self._factor_of(some, noise)
             if corner is not None and bool((corner.diagonal().square() >= noise).all()):
-                self._take_in(some, F, corner)
+                self._take_in(Sight(some), F, corner)
             else:
                 for i in range(len(some)):
                     self.observe(some[i : i + 1], float(noise[i]))
@@ -200,26 +185,22 @@ class FunctionPosterior:
     def _factor_of(
         self, points: Points, noise_variance: Float[Tensor, " b"]
     ) -> tuple[Float[Tensor, "t b"], Float[Tensor, "b b"] | None]:
-        """F at the points, and the Cholesky factor of what is observed there; None: lost."""
+        """F at the points, and the Cholesky factor of the observations there.
+
+        The factor is None if rounding has lost the noise.
+        """
         F = self.whiten(points)
         covariance = self._kernel.block(points, points) - F.T @ F + noise_variance.diag()
         corner, failed = torch.linalg.cholesky_ex(covariance)
         return F, None if failed else corner
 
-    def _take_in(
-        self, points: Points, F: Float[Tensor, "t b"], corner: Float[Tensor, "b b"]
-    ) -> None:
-        self._gather_points()
-        self._seen.append(Sight(points))
-        self._grow(F, corner)
-
     def whiten_values(self, values: Float[Tensor, " t"]) -> Float[Tensor, " t"]:
-        """Values at all that was observed, as independent ones of variance 1."""
+        """Values of all that was observed, turned into independent values of variance 1."""
         return torch.linalg.solve_triangular(self._factor, values[:, None], upper=False)[:, 0]
 
     @property
     def log_scales(self) -> Float[Tensor, " t"]:
-        """log of the standard deviation of each observation, given those before."""
+        """The log of the standard deviation of each observation, given those before it."""
         return self._factor.diagonal().log()
 
     def variance(self, points: Points) -> Float[Tensor, " b"]:
@@ -229,13 +210,20 @@ class FunctionPosterior:
     def covariance(self, x: Points, z: Points) -> Float[Tensor, "b c"]:
         return self._kernel.block(x, z) - self.whiten(x).T @ self.whiten(z)
 
+    def _take_in(
+        self, sight: Sight, F: Float[Tensor, "t r"], corner: Float[Tensor, "r r"]
+    ) -> None:
+        self._gather_points()
+        self._seen.append(sight)
+        self._grow(F, corner)
+
     def _gather_points(self) -> None:
         if self._points:
             self._seen.append(Sight(torch.cat(self._points)))
             self._points = []
 
     def _covariance_with_seen(self, points: Points, first: int) -> Float[Tensor, "t b"]:
-        """From the value of this number on."""
+        """Covariances with the values that were conditioned on, from this number on."""
         seen = [*self._seen, Sight(torch.cat(self._points))] if self._points else self._seen
         rows = []
         for sight in seen:
@@ -254,14 +242,14 @@ class FunctionPosterior:
 
 
 def has_eigenvalues_above(bound: float, matrix: Float[Tensor, "m m"]) -> bool:
-    """Whether all are, up to rounding: the matrix less ``bound`` has a Cholesky factor."""
+    """Whether all eigenvalues are, up to rounding: matrix - bound I has a Cholesky factor."""
     less = matrix.clone()
     less.diagonal().sub_(bound)
     return int(torch.linalg.cholesky_ex(less).info) == 0
 
 
 class RunningRows:
-    """Variance and whitened vectors of all rows under one posterior."""
+    """The variances and whitened vectors of all rows under one posterior."""
 
     def __init__(
         self,
@@ -282,7 +270,7 @@ class RunningRows:
     def update(
         self, prior_column: Float[Tensor, " n"], F: Float[Tensor, " t"], s: float
     ) -> Float[Tensor, " n"]:
-        """Take in an observation; returns its posterior column."""
+        """Take in an observation and return its posterior column."""
         column = prior_column - F @ self.whitened.rows
         self.whitened.append(column[None] / s**0.5)
         nonnegative(self.variance.addcmul_(column, column, value=-1.0 / s))
@@ -290,7 +278,11 @@ class RunningRows:
 
 
 class CovarianceAmongRows:
-    """k_t(x, z) for the rows x here and all candidates z, kept and updated."""
+    """k_t(x, z) for the rows x of this process and all candidates z, kept and updated.
+
+    The mean over all z of :math:`k_t(x, z)^2` is the squared covariance of VTL with the candidates
+    as targets. In function space nothing short of all pairs gives it.
+    """
 
     def __init__(self, problem: Problem, posterior: FunctionPosterior) -> None:
         check_room(problem)
@@ -310,11 +302,11 @@ class CovarianceAmongRows:
         self._values.addr_(column, everyone, alpha=-1.0 / s)
 
     def mean_square(self, rows: Int[Tensor, " b"] | slice) -> Float[Tensor, " b"]:
-        """Over all candidates."""
+        """The mean over all candidates, for some rows."""
         return self._mean_square(self._values[rows])
 
     def fresh_mean_square(self, points: Points) -> Float[Tensor, " b"]:
-        """Of some rows, current even where the covariances that are kept are not."""
+        """The mean for some points, current even where the kept covariances are not."""
         return self._mean_square(self._fresh(points))
 
     def _fresh(self, points: Points) -> Float[Tensor, "b _n"]:
@@ -326,7 +318,7 @@ class CovarianceAmongRows:
 
 
 def check_room(problem: Problem) -> None:
-    """All pairs have to fit into the memory that is left."""
+    """Refuse to keep all pairs where they do not fit into the memory that is left."""
     n = problem.row_count
     needed = 8 * (problem.most_rows * n + n * problem.rows.dimension)
     if needed > problem.memory:

@@ -40,7 +40,10 @@ WIDE = FROM_COVARIANCE | {"correlation"}
 
 
 class FunctionTracker:
-    """The posterior of the function, and the running values that the rule needs, for all rows."""
+    """The posterior of the function, and the running values that the rule needs, for all rows.
+
+    It is a Tracker, and can be aimed at other targets, forked, and asked about points elsewhere.
+    """
 
     form = "function space"
 
@@ -107,14 +110,13 @@ class FunctionTracker:
     # ---- what the loop asks
 
     def states(self) -> Iterator[tuple[int, int, State]]:
-        """The state of all rows from the running values, in as few pieces as memory allows."""
         self._catch_up()
         self.passes += self.problem.reads_rows(WIDE, self._kept)
         for start, stop, block in self.problem.pieces(WIDE, self._kept):
             yield start, stop, self._running_state(slice(start, stop), block)
 
     def state(self, rows: Int[Tensor, " b"]) -> State:
-        """The state of some rows, current even where the running values are not."""
+        """Computed afresh only where the running values are not current."""
         if not self._pending and self._reads_columns:
             reads_rows = self.problem.reads_rows(WIDE, self._kept)
             return self._running_state(rows, self._rows.rows(rows) if reads_rows else None)
@@ -132,7 +134,6 @@ class FunctionTracker:
         return State(nobody, self._step, noise_variance, fields, self.targets.state)
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
-        """Condition on an observation of a row; see WeightTracker.observe."""
         few = self._at_hand.get([row])
         steps, covariance = self._condition(few.points, float(few.noise_variance[0]))
         if not update_rows:
@@ -144,7 +145,7 @@ class FunctionTracker:
     def observe_point(
         self, point: Points, noise_variance: float
     ) -> tuple[Float[Tensor, " t"], float]:
-        """Condition on an observation anywhere, by a point given as a single row.
+        """Condition on an observation at any point, given as a single row.
 
         Returns F at the point before the observation, and the observation's variance.
         """
@@ -154,11 +155,10 @@ class FunctionTracker:
         return steps["variance"]
 
     def is_at_hand(self, row: int) -> bool:
-        """Whether observing the row next needs no ``look_ahead`` before it."""
         return row in self._prior_columns or not self._reads_columns
 
     def look_ahead(self, rows: list[int]) -> None:
-        """Make the kernel's columns of these rows in one pass; no observation changes those."""
+        """Make the kernel's columns of these rows, which no observation changes."""
         if not self._reads_columns:
             return
         self.passes += 1
@@ -171,12 +171,10 @@ class FunctionTracker:
         self._prior_columns = dict(zip(rows, columns, strict=True))
 
     def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
-        """Those of the rows that can be drafted from without a pass; the next pass keeps all."""
         self._rows.remember(rows)
         return rows[self._rows.at_hand(rows)]
 
     def draft(self, rows: Int[Tensor, " b"]) -> Draft:
-        """A small dense copy of what is known about some rows, to try observations on."""
         few = self._at_hand.keep(rows.tolist())
         prior = self.kernel.block(few.points, few.points)
         *whitened, covariance = self.problem.collect(rows, self._running_values)
@@ -197,7 +195,6 @@ class FunctionTracker:
         return False  # nothing here is a long recursion: covariances are kept, not their squares
 
     def mean_variance(self) -> float:
-        """The mean over the rows: the uncertainty where there are no targets."""
         self._catch_up()
         return self.problem.mean(self.variance_of_rows)
 

@@ -46,8 +46,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Start:
-    """The values of all rows before the loop: a constant or the prior variance, and squares of
-    products that are added and taken away."""
+    """How to make a value of all rows before the loop.
+
+    It is a constant or the prior variance, plus and minus squares of products with vectors.
+    """
 
     constant: float | None  # None: the prior variance
     plus: Float[Tensor, "p d"] | None = None
@@ -87,8 +89,9 @@ class WeightPosterior:
     ) -> "WeightPosterior":
         """A new posterior that saw f (or, with noise, y) at the targets first.
 
-        The pseudo-inverse of K_AA with relative rank tolerance RANK_TOLERANCE, by the singular
-        values of the targets' features, so that a noiseless view leaves an exact projection.
+        It takes the pseudo-inverse of K_AA with the relative rank tolerance RANK_TOLERANCE, by
+        the singular values of the targets' features, so that a view without noise leaves an exact
+        projection.
         """
         root = None if self._is_identity else symmetric_root(self.covariance)
         F = seen_directions(targets if root is None else targets @ root, noise_variance)
@@ -106,7 +109,7 @@ class WeightPosterior:
         return self.prior is None and self.base is None and not self.factors
 
     def step(self, phi: Float[Tensor, " d"], noise_variance: float) -> Step:
-        """What an observation at phi would do; nothing is changed yet."""
+        """What an observation at phi would do; nothing changes yet."""
         u = self.covariance @ phi
         return Step(phi, u, max(float(phi @ u), 0.0) + noise_variance)
 
@@ -114,7 +117,7 @@ class WeightPosterior:
         self.covariance.addr_(step.u, step.u, alpha=-1.0 / step.s)
 
     def condition(self, phi: Float[Tensor, " d"], noise_variance: float) -> None:
-        """Observe a point before the rows' running values exist; remembers the factor."""
+        """Observe a point before the rows' running values exist, and remember the factor."""
         step = self.step(phi, noise_variance)
         self.observe(step)
         self.factors.append((step.u / step.s**0.5)[:, None])
@@ -124,7 +127,7 @@ class WeightPosterior:
         return ((block @ self.covariance) * block).sum(dim=1)
 
     def start(self) -> Start | None:
-        """How to make all rows' variances before the loop; None: ``variance`` costs less."""
+        """How to make all rows' variances before the loop; None if ``variance`` costs less."""
         minus = torch.cat(self.factors, dim=1).T if self.factors else None
         count = sum(0 if part is None else len(part) for part in (self.base, minus))
         if count >= len(self.covariance):
@@ -133,11 +136,11 @@ class WeightPosterior:
 
 
 def seen_directions(features: Float[Tensor, "m d"], noise_variance: float) -> Float[Tensor, "r d"]:
-    """F with I - F' F the covariance of weights of prior I, given f (with noise: y) at features.
+    """F such that weights of prior I have covariance I - F' F given f (with noise: y) at features.
 
-    By the singular values of the features, up to RANK_TOLERANCE. Where the features are
-    well-conditioned, which is proven first, by Cholesky factors, far cheaper: without noise done
-    twice, which leaves F orthonormal to the last digits (Yamamoto et al. 2015).
+    Singular values give F, up to RANK_TOLERANCE. Features that are proven to be well-conditioned
+    take Cholesky factors, which cost far less. Without noise they are taken twice, which leaves F
+    orthonormal to the last digits (Yamamoto et al. 2015).
     """
     m, d = features.shape
     gram = features @ features.T if m <= d else features.T @ features
@@ -172,7 +175,7 @@ def _by_singular_values(
 
 
 def complement(V: Float[Tensor, "r d"]) -> Float[Tensor, "_ d"]:
-    """An orthonormal basis of what orthonormal rows leave."""
+    """An orthonormal basis of the space that orthonormal rows leave."""
     return torch.linalg.qr(V.T, mode="complete").Q[:, len(V) :].T.contiguous()
 
 
@@ -273,9 +276,9 @@ class RunningSquaredCovariance:
 
     .. math:: q \leftarrow q - 2\, c\, (\Phi h)/s + c^2\, (u^\top M u)/s^2, \qquad h = \Sigma M u.
 
-    The same with the second moment of all candidates in the place of M, by another ``name``. At
-    small noise q falls by many orders and the recursion loses digits; ``start`` rebuilds it.
-    The product of the rows with another row's h changes by the same terms.
+    Under another ``name``, M is the second moment of all candidates instead. At small noise q
+    falls by many orders and the recursion loses digits; ``start`` rebuilds it. The product of the
+    rows with another row's h changes by the same terms.
     """
 
     def __init__(
@@ -369,10 +372,10 @@ def root_of_rows(problem: Problem) -> Float[Tensor, "d d"]:
 
 
 def weight_form(problem: Problem) -> tuple[Problem, Tensor | None] | None:
-    """The problem with the weights' prior covariance (None: the identity).
+    """The problem with the weights' prior covariance, which is None for the identity.
 
-    None if the kernel is no inner product of the rows, or one of so many features that the state
-    is smaller in function space.
+    There is no such form if the kernel is no inner product of the rows, or if the rows have so
+    many features that the state is smaller in function space.
     """
     form = feature_form(problem.kernel)
     if form is None or not isinstance(form[0], Linear):
@@ -385,7 +388,8 @@ def weight_form(problem: Problem) -> tuple[Problem, Tensor | None] | None:
 def in_terms_of_features(problem: Problem) -> Problem:
     """The problem with features in the place of points, where the kernel has a map to them.
 
-    Not where all rows' features exceed the memory: function space needs a column at a time.
+    It stays as it is if all rows' features exceed the memory: function space needs one column at
+    a time.
     """
     form = feature_form(problem.kernel)
     if form is None or isinstance(form[0], Linear):

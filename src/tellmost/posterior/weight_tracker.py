@@ -52,10 +52,10 @@ WIDE = frozenset({"covariance", "correlation"})
 """Fields that are made of rows x targets values."""
 
 FIXED = NEAR_TARGETS | {"prior_variance"}
-"""Fields that no observation changes, an entry per row."""
+"""Fields that no observation changes, with an entry per row."""
 
 ROOTS = {"squared_covariance": root_of_targets, AMONG_CANDIDATES: root_of_rows}
-"""Squared covariances, with a root of the second moment of the points that they are with."""
+"""Squared covariances with some points, and the root of the second moment of these points."""
 
 
 @runtime_checkable
@@ -66,8 +66,8 @@ class Tracker(Protocol):
     """
 
     form: str
-    passes: int
-    width: int
+    passes: int  # over the rows, so far
+    width: int  # how many rows ``look_ahead`` prepares at most
     targets: TargetSummary
 
     @property
@@ -80,36 +80,40 @@ class Tracker(Protocol):
         """The state of some rows of this process, by their numbers here."""
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
-        """Condition on an observation of a row."""
+        """Condition on an observation of a row.
+
+        Without ``update_rows`` the pass over the rows waits until ``states`` is asked for; only
+        the plain variance can wait.
+        """
 
     def is_at_hand(self, row: int) -> bool:
-        """Whether the row can be observed without a pass, or no pass could be spared."""
+        """Whether the row can be observed without a pass, or ``look_ahead`` cannot spare one."""
 
     def look_ahead(self, rows: list[int]) -> None:
-        """Prepare the observation of these rows, in one pass; ``width`` of them at most."""
+        """Prepare the observation of these rows in one pass; they may be observed soon."""
 
     def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
         """Those of the rows that can be drafted from without a pass; the next pass keeps all."""
 
     def draft(self, rows: Int[Tensor, " b"]) -> Draft:
-        """A copy of what is known about some rows, to try observations on."""
+        """A small dense copy of what is known about some rows, to try observations on."""
 
     def refresh(self) -> bool:
-        """Rebuild running values that have lost digits; whether there were any."""
+        """Rebuild the running values that lose digits over many updates; whether there are any."""
 
     def mean_variance(self) -> float:
-        """Mean variance of the rows."""
+        """The mean over the rows: the uncertainty where there are no targets."""
 
 
 def track(problem: Problem) -> Tracker:
-    """The cheaper exact form: weights for inner products, functions for everything else."""
+    """The tracker that is cheaper: weights for inner products, functions for other kernels."""
     problem = in_terms_of_features(problem)
     form = weight_form(problem)
     return FunctionTracker(problem) if form is None else WeightTracker(*form)
 
 
 class WeightTracker:
-    """Posterior of the weights, and the running values that the rule needs, for all rows."""
+    """The posterior of the weights, and the running values that the rule needs, for all rows."""
 
     form = "weight space"
 
@@ -121,12 +125,21 @@ class WeightTracker:
         self._at_hand = RowsAtHand(problem)
         self.step = 0
         self._pending: list[Step] = []
-        self._products_memory = torch.empty(0, dtype=torch.float64)
+        self._products: Tensor | None = None  # of all rows with a vector per running value
         self._prior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
         self.posterior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
-        self.given_targets = self._see_targets()
-        self._condition_on_observed()
-        self.targets = TargetSummary(problem, self._variance_of_targets())
+        self.given_targets: WeightPosterior | None = None
+        if problem.sees_targets:
+            self.given_targets = self.posterior.given_targets(
+                problem.known_targets, problem.target_noise_variance
+            )
+        for observation in problem.observed:
+            for posterior in self._posteriors().values():
+                posterior.condition(observation.point.reshape(-1), observation.noise_variance)
+        known = None
+        if problem.targets is not None:
+            known = nonnegative(self.posterior.variance(problem.targets))
+        self.targets = TargetSummary(problem, known)
         self._covariance = self._keep_covariance()
         self._chosen = Chosen(problem) if problem.needs & CHOSEN_FIELDS else None
         self.running = self._set_up_running()
@@ -143,7 +156,6 @@ class WeightTracker:
         return self.problem.device
 
     def states(self) -> Iterator[tuple[int, int, State]]:
-        """The state of all rows from the running values, in as few pieces as memory allows."""
         self._catch_up()
         kept = {name: run.values for name, run in self.running.items()} | self._fixed
         from_covariance = frozenset() if self._covariance is None else FROM_COVARIANCE
@@ -157,18 +169,13 @@ class WeightTracker:
             yield start, stop, self._state(slice(start, stop), fields)
 
     def state(self, rows: Int[Tensor, " b"]) -> State:
-        """The state of some rows, computed afresh from the posterior."""
+        """Computed afresh from the posterior."""
         block = self._rows.rows(rows)
         fields = {name: run.fresh(block) for name, run in self.running.items()}
         fields |= self._fixed_fields(block, self.problem.prior_variance[rows])
         return self._state(rows, fields | self._from_covariance(block))
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
-        """Condition on an observation of a row.
-
-        Without ``update_rows`` the pass over the rows waits until ``states`` is asked for; only
-        the plain variance can wait.
-        """
         few = self._at_hand.get([row])
         phi, noise_variance = few.points[0], float(few.noise_variance[0])
         posteriors = self._posteriors()
@@ -188,17 +195,15 @@ class WeightTracker:
         self._update_rows(row, changes | late, steps["variance"], covariance)
 
     def took(self, count: int) -> None:
-        """Note that so many observations were made on the tracker's values directly."""
+        """Note that so many observations were written to the tracker's values directly."""
         self.step += count
         self.passes += 1
         self._forget_columns()
 
     def is_at_hand(self, row: int) -> bool:
-        """Whether observing the row next needs no ``look_ahead`` before it."""
         return self._ahead is None or self._ahead.has(row)
 
     def look_ahead(self, rows: list[int]) -> None:
-        """Make the columns of these rows in one pass; they are to be observed soon, if at all."""
         if self._ahead is None:
             return
         block = self._at_hand.keep(rows).points
@@ -206,28 +211,20 @@ class WeightTracker:
         self._multiply(vectors, self._ahead.room(rows, block))
 
     def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
-        """Those of the rows that can be drafted from without a pass; the next pass keeps all."""
         self._rows.remember(rows)
         return rows[self._rows.at_hand(rows)]
 
     def draft(self, rows: Int[Tensor, " b"]) -> Draft:
-        """A small dense copy of what is known about some rows, to try observations on."""
         few, seen = self._at_hand.keep(rows.tolist()), self.given_targets
         block = few.points
         against = block @ self.posterior.covariance
-        near = {
-            name: self.running[name].fresh(block) for name in self.problem.needs & CHOSEN_FIELDS
-        }
-        is_wide = bool(self.problem.needs & FROM_COVARIANCE - {"squared_covariance"})
+        needs = self.problem.needs - {"squared_covariance"}  # made of projected rows
+        near = {name: self.running[name].fresh(block) for name in needs & CHOSEN_FIELDS}
+        fields = near | self._fixed_fields(block, few.prior_variance)
+        is_wide = bool(needs & FROM_COVARIANCE)
         return Draft(
-            state=State(
-                rows,
-                self.step,
-                few.noise_variance,
-                near | self._fixed_fields(block, few.prior_variance),
-                self.targets.state,
-            ),
-            needs=self.problem.needs - {"squared_covariance"},
+            state=State(rows, self.step, few.noise_variance, fields, self.targets.state),
+            needs=needs,
             variance=against @ block.T,
             given_targets=None if seen is None else block @ seen.covariance @ block.T,
             covariance=against @ self.problem.known_targets.T if is_wide else None,
@@ -236,41 +233,19 @@ class WeightTracker:
         )
 
     def refresh(self) -> bool:
-        """Rebuild the running values that lose digits over many updates; whether there are any."""
         left = [run for run in self._all_squares if not self._fill_at_once(run)]
         if left:
             self._fill_by_blocks(left)
         return bool(self._all_squares)
 
     def mean_variance(self) -> float:
-        """The mean over the rows: the uncertainty where there are no targets."""
         self._catch_up()
         return self.problem.mean(self.running["variance"].values)
 
     # ---- set-up
 
-    def _see_targets(self) -> WeightPosterior | None:
-        if not self.problem.sees_targets:
-            return None
-        return self.posterior.given_targets(
-            self.problem.known_targets, self.problem.target_noise_variance
-        )
-
-    def _condition_on_observed(self) -> None:
-        for observation in self.problem.observed:
-            phi = observation.point.reshape(-1)
-            for posterior in (self.posterior, self.given_targets):
-                if posterior is not None:
-                    posterior.condition(phi, observation.noise_variance)
-
-    def _variance_of_targets(self) -> Tensor | None:
-        targets = self.problem.targets
-        if targets is None:
-            return None
-        return nonnegative(self.posterior.variance(targets))
-
     def _posteriors(self) -> dict[str, WeightPosterior]:
-        """By the names of their variances."""
+        """The posteriors by the names of their variances."""
         posteriors = {"variance": self.posterior}
         if self.given_targets is not None:
             posteriors["variance_given_targets"] = self.given_targets
@@ -300,8 +275,8 @@ class WeightTracker:
 
     @property
     def squares(self) -> RunningSquaredCovariance | None:
-        run = self.running.get("squared_covariance")
-        return run if isinstance(run, RunningSquaredCovariance) else None
+        """The squared covariances with the targets, if the rule reads them."""
+        return next((run for run in self._all_squares if run.name == "squared_covariance"), None)
 
     @property
     def _all_squares(self) -> list[RunningSquaredCovariance]:
@@ -323,7 +298,7 @@ class WeightTracker:
     def _pays_to_keep(self) -> bool:
         """Whether updating rows x targets covariances costs less than a pass over the rows.
 
-        They are read, written and read again; the rows are read once, but perhaps from a file.
+        An update reads, writes and reads them; a pass reads the rows once, perhaps from a file.
         """
         is_cheap = KEPT_TARGETS * self.problem.target_count <= self._rows.dimension
         here = self.problem.keeps_covariance and (is_cheap or self._rows.held is None)
@@ -346,7 +321,7 @@ class WeightTracker:
             self._fill_by_blocks(left)
 
     def _fill_at_once(self, run: Running) -> bool:
-        """Fill values without a pass, or on a GPU in one of their own; False: in neither way."""
+        """Fill values without a pass, or on a GPU in a pass of their own; whether that works."""
         start = run.start()
         if start is None or (start.has_products and not self._rows.is_fused):
             return False
@@ -368,9 +343,8 @@ class WeightTracker:
         for start, stop, block in self._rows.blocks():
             prior = self.problem.prior_variance[start:stop]
             for run, of_run in starts:
-                run.values[start:stop] = (
-                    run.fresh(block) if of_run is None else of_run.of(block, prior)
-                )
+                values = run.fresh(block) if of_run is None else of_run.of(block, prior)
+                run.values[start:stop] = values
             if self._covariance is not None:
                 self._covariance[start:stop] = block @ self._against_targets(self.posterior)
 
@@ -397,21 +371,17 @@ class WeightTracker:
     def _columns_of(
         self, row: int, changes: Mapping[str, Change]
     ) -> dict[str, Float[Tensor, " n"]]:
-        """The products that the running values need; good until the next pass."""
+        """The products of all rows that the changes need; good until the next pass."""
         if self._ahead is not None and self._ahead.has(row):
             columns = self._ahead.take(row)
             self._ahead.keep(columns, changes)
             return columns
         self._forget_columns()
         vectors = torch.stack([changes[name].vector for name in self.running])
-        size = len(vectors) * len(self._rows)
-        if self._products_memory.numel() < size:
-            self._products_memory = torch.empty(
-                size, dtype=torch.float64, device=self.problem.device
-            )
-        products = self._products_memory[:size].view(len(vectors), -1)
-        self._multiply(vectors, products)
-        return dict(zip(self.running, products, strict=True))
+        if self._products is None:
+            self._products = vectors.new_empty(len(vectors), len(self._rows))
+        self._multiply(vectors, self._products)
+        return dict(zip(self.running, self._products, strict=True))
 
     def _forget_columns(self) -> None:
         if self._ahead is not None:
@@ -456,7 +426,7 @@ class WeightTracker:
     def _fixed_fields(
         self, block: Float[Tensor, "b d"], variance: Float[Tensor, " b"]
     ) -> dict[str, Tensor]:
-        """What no observation changes, of some rows."""
+        """The fields of some rows that no observation changes."""
         fields = self._correlations(block)
         return fields | fixed_fields(self.problem, block, variance) if self._fixed else fields
 
