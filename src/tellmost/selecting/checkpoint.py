@@ -1,14 +1,13 @@
 """A run's picks in a file, written as they are made, so that an interrupted run can go on.
 
-The file is a log that only grows. Its first line says which run it belongs to; each further line
-is a pick. A line is handed to the system before the next pick is looked for, so a killed process
-loses nothing; it reaches the disk within about a second, against a loss of power.
+The file is a log that only grows. Its first line says which run it belongs to, and each further
+line is a pick. A line is handed to the system before the next pick is looked for, so a killed
+process loses nothing. It reaches the disk within about a second, in case the power fails.
 
-What determines the picks of a run, in short: to know a run again, and to say what differs.
-
-Not in it is what changes no next pick: k, least gains, device, progress, floor. What arrives here
-by arithmetic is known by weighted sums, since another device rounds it differently; what arrives
-as it was given is known by its bytes.
+A run is known by its identity: all that determines the next pick. Not in it are k, least gains,
+device, progress and floor, which change no next pick. Values that arrive by arithmetic are known
+by weighted sums, since another device rounds them differently. Values that arrive as they were
+given are known by their bytes.
 """
 
 import hashlib
@@ -17,7 +16,7 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
@@ -27,7 +26,6 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.kernels.kernel import Points
 from tellmost.rules import Rule
 from tellmost.running.processes import Shard
 from tellmost.running.writing import written_whole
@@ -35,6 +33,12 @@ from tellmost.selecting.data import SelectionData, SelectionNoise
 from tellmost.selecting.limits import Limits, Stop
 from tellmost.selecting.loop import Pick
 from tellmost.shapes import Float, Int, Shaped
+
+FORMAT = 1
+MARK = "tellmost_checkpoint"  # the first key of the first line; its value is the format
+LONGEST_HEADER = 2**20  # bytes: a longer first line belongs to some other file
+SECONDS_BETWEEN_SYNCS = 1.0
+WAY_OUT = "Delete it, or give another path."
 
 Identity = Mapping[str, Any]
 """Plain values that can be written as JSON, each under the words for what it is."""
@@ -45,7 +49,169 @@ FOLLOWS_FROM = {
     "noise": {"pool", "kernel", "candidates", "normalize"},  # a ratio is relative to these
     "min_gain or min_gain_share": {"cost"},
 }
-"""What changes when something else does, and is then not worth naming."""
+"""Entries that change when another one does, and are then not worth naming."""
+
+
+def open_checkpoint(
+    path: Path,
+    identity: Identity,
+    n: int,
+    candidates: Int[Tensor, " c"] | None,
+    shard: Shard | None,
+) -> "Checkpoint":
+    """The log of this run. Of several processes the first reads and writes it for all."""
+    if shard is None:
+        return Checkpoint(path, identity, candidates, read_picks(path, identity, n, candidates))
+    group, made = shard.group, None
+    with group.together():
+        if group.rank == 0:
+            made = read_picks(path, identity, n, candidates)
+    told = group.texts("" if made is None else json.dumps([asdict(pick) for pick in made]))
+    if made is None:
+        made = [Pick(**pick) for pick in json.loads(told[0])]
+    return Checkpoint(path, identity, candidates, made, writes=group.rank == 0)
+
+
+class Checkpoint:
+    """The picks made before, and within ``with`` a place for new ones."""
+
+    def __init__(
+        self,
+        path: Path,
+        identity: Identity,
+        candidates: Int[Tensor, " c"] | None,
+        made: Sequence[Pick],
+        *,
+        writes: bool = True,
+    ) -> None:
+        self.made = made
+        self._path = path
+        self._identity = identity
+        self._candidates = candidates
+        self._writes = writes  # False: another process of the group does
+
+    def __enter__(self) -> "Checkpoint":
+        if self._writes:
+            if not self._path.exists():
+                begin(self._path, self._identity)
+            self._file = self._path.open("r+b")
+            content = self._file.read()
+            self._file.seek(content.rindex(b"\n") + 1)
+            self._synced = time.monotonic()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._writes:
+            with self._file:
+                self._file.flush()
+                self._sync()
+
+    def add(self, pick: Pick) -> None:
+        """Write a new pick at the end."""
+        if not self._writes:
+            return
+        row = pick.row if self._candidates is None else int(self._candidates[pick.row])
+        line = json.dumps({**asdict(pick), "row": row})  # floats as their repr: exact
+        self._file.truncate()  # a torn last line is written anew
+        self._file.write(f"{line}\n".encode())
+        self._file.flush()
+        if time.monotonic() - self._synced >= SECONDS_BETWEEN_SYNCS:
+            self._sync()
+
+    def contradict(self, number: int) -> NoReturn:
+        """Refuse the log: its pick of this number, from 1, cannot have been made here."""
+        contradict(self._path, number)
+
+    def _sync(self) -> None:
+        os.fsync(self._file.fileno())
+        self._synced = time.monotonic()
+
+
+def contradict(path: Path, number: int) -> NoReturn:
+    raise ValueError(
+        f"checkpoint {path.name} does not lead here: its pick {number} is not one that this run "
+        f"makes, so another version of Tellmost wrote it, or it is damaged. {WAY_OUT}"
+    )
+
+
+def begin(path: Path, identity: Identity) -> None:
+    """Write a file with its first line, whole or not at all."""
+    with written_whole(path) as unfinished, unfinished.open("wb") as file:
+        file.write(f"{json.dumps({MARK: FORMAT, 'run': identity})}\n".encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_picks(
+    path: Path, identity: Identity, n: int, candidates: Int[Tensor, " c"] | None
+) -> list[Pick]:
+    """The picks of this run so far, with their numbers among the candidates."""
+    if not path.exists():
+        return []
+    with path.open("rb") as file:
+        check_run(path, read_header(path, file.readline(LONGEST_HEADER)), identity)
+        lines = file.read().split(b"\n")[:-1]  # what follows the last line end was torn off
+    picks = [read_pick(path, line, number) for number, line in enumerate(lines, start=2)]
+    rows = torch.tensor([pick.row for pick in picks], dtype=torch.int64)
+    places, is_known = rows, rows < n
+    if candidates is not None:
+        places = torch.searchsorted(candidates, rows).clamp_(max=len(candidates) - 1)
+        is_known = candidates[places] == rows
+    if not bool(is_known.all()):
+        contradict(path, 1 + int((~is_known).nonzero()[0]))
+    return [replace(pick, row=row) for row, pick in zip(places.tolist(), picks, strict=True)]
+
+
+def read_header(path: Path, first: bytes) -> Identity:
+    """What the first line says about the run."""
+    about: Any = None
+    if first.endswith(b"\n") and first.startswith(f'{{"{MARK}"'.encode()):
+        about = parsed(first)
+    if not isinstance(about, dict):
+        raise ValueError(
+            f"checkpoint {path.name} exists, and is no checkpoint of Tellmost; it was left as it "
+            f"is. Give another path."
+        )
+    version, run = about.get(MARK), about.get("run")
+    if version != FORMAT or not isinstance(run, dict):
+        raise ValueError(
+            f"checkpoint {path.name} was written by another version of Tellmost (format "
+            f"{version}, this one reads {FORMAT}). {WAY_OUT}"
+        )
+    return run
+
+
+def check_run(path: Path, stored: Identity, own: Identity) -> None:
+    """Refuse the checkpoint of another run, and name what differs."""
+    names = differences(stored, own)
+    if names:
+        listed = " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+        raise ValueError(
+            f"checkpoint {path.name} belongs to another run, which differs in {listed}. {WAY_OUT}"
+        )
+
+
+def read_pick(path: Path, line: bytes, number: int) -> Pick:
+    match parsed(line):
+        case {"row": int(row), "gain": float(gain), "uncertainty": float(uncertainty)}:
+            if 0 <= row < 2**63:
+                return Pick(row, gain, uncertainty)
+    raise ValueError(
+        f"checkpoint {path.name} is damaged: line {number} is no pick. {WAY_OUT} The lines before "
+        f"it are good, and a file cut there goes on from them."
+    )
+
+
+def parsed(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
 
 
 def identify(
@@ -57,10 +223,17 @@ def identify(
     *,
     conditional: bool,
 ) -> Identity:
-    """What determines the picks; least gains only where costs rank: a dearer row is then next."""
+    """All that determines the next pick.
+
+    Least gains do so only where costs rank: if the best row falls below, a dearer one is next.
+    """
     ranks_per_cost = limits.cost is not None and limits.ranks_per_cost
     shard, observed = data.shard, data.observed
     cost, group = (_whole(values, shard) for values in (limits.cost, limits.group))
+    if noise.scalar is None:
+        variance: Any = digest(_whole(noise.of_pool, data.pool_shard))
+    else:
+        variance = sums_of(torch.tensor(noise.scalar, dtype=torch.float64))
     return {
         "pool": data.known.fingerprint,
         "rule": f"{rule.name}: {describe(rule)}",
@@ -69,7 +242,7 @@ def identify(
         "normalize": data.normalize,
         "targets": None if data.targets is None else sums_of(data.targets),
         "target_weights": None if data.target_weights is None else sums_of(data.target_weights),
-        "noise": noise_of(data, noise),
+        "noise": variance,
         "candidates": digest(data.all_candidates()),
         "observed": [digest(observed.indices), digest(observed.points)],
         "cost": digest(cost),
@@ -114,12 +287,6 @@ def describe(thing: object) -> str:
     return re.sub(r" at 0x[0-9a-fA-F]+|, device='[^']*'", "", text)
 
 
-def noise_of(data: SelectionData, noise: SelectionNoise) -> Any:
-    if noise.scalar is not None:
-        return number(noise.scalar)
-    return digest(_whole(noise.of_pool, data.pool_shard))
-
-
 def kernel_values(data: SelectionData) -> Float[Tensor, " v"]:
     """Covariances of some rows and all targets, with some of both."""
     rows, shard = spaced(data.row_count), data.pool_shard
@@ -127,8 +294,7 @@ def kernel_values(data: SelectionData) -> Float[Tensor, " v"]:
         some = data.pool.rows(rows)
     else:
         (some,) = shard.collect(rows, lambda own: (data.pool.rows(own),))
-    points: Points = some
-    known: Points = some
+    points = known = some
     if data.targets is not None:
         points = torch.cat([some, data.targets])
         of_targets = spaced(len(data.targets)).to(data.targets.device)
@@ -150,11 +316,6 @@ def sums_of(values: Tensor) -> dict[str, Any]:
     return {"shape": list(values.shape), "sum": float(weights @ flat), "largest": largest}
 
 
-def number(value: float) -> dict[str, Any]:
-    """One number that arrives by arithmetic."""
-    return {"shape": [], "sum": value, "largest": abs(value)}
-
-
 def digest(values: Shaped[Tensor, "..."] | None) -> str | None:
     """A short name for values that arrive as they were given."""
     if values is None:
@@ -163,193 +324,3 @@ def digest(values: Shaped[Tensor, "..."] | None) -> str | None:
     start = hashlib.blake2b(repr((array.shape, str(array.dtype))).encode(), digest_size=8)
     start.update(array.tobytes())
     return start.hexdigest()
-
-
-FORMAT = 1
-MARK = "tellmost_checkpoint"  # the first key of the first line; its value is the format
-LONGEST_HEADER = 2**20  # bytes: a larger first line is of some other file
-SECONDS_BETWEEN_SYNCS = 1.0
-WAY_OUT = "Delete it, or give another path."
-
-
-class Checkpoint:
-    """The picks made before, and within ``with`` a place for new ones."""
-
-    def __init__(
-        self, path: Path, identity: Identity, n: int, candidates: Int[Tensor, " c"] | None
-    ) -> None:
-        self._path = path
-        self._identity = identity
-        self._candidates = candidates
-        content = _read(path, identity) if path.exists() else _Content([], 0)
-        self._size = content.size
-        places = self._places(content.picks, n)
-        self.made: Sequence[Pick] = [
-            replace(pick, row=row) for row, pick in zip(places, content.picks, strict=True)
-        ]
-
-    def __enter__(self) -> "Checkpoint":
-        if self._size == 0:
-            self._size = _begin(self._path, self._identity)
-        self._file = self._path.open("r+b")
-        self._file.seek(self._size)
-        self._synced = time.monotonic()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with self._file:
-            self._file.flush()
-            self._sync()
-
-    def add(self, pick: Pick) -> None:
-        row = pick.row if self._candidates is None else int(self._candidates[pick.row])
-        line = json.dumps({**asdict(pick), "row": row})  # floats as their repr: exact
-        self._file.truncate()  # a torn last line, which is written anew
-        self._file.write(f"{line}\n".encode())
-        self._file.flush()
-        if time.monotonic() - self._synced >= SECONDS_BETWEEN_SYNCS:
-            self._sync()
-
-    def contradict(self, number: int) -> NoReturn:
-        _contradict(self._path, number)
-
-    def _places(self, picks: Sequence[Pick], n: int) -> list[int]:
-        """Numbers among the candidates, from numbers of pool rows."""
-        rows = torch.tensor([pick.row for pick in picks], dtype=torch.int64)
-        places, is_known = rows, rows < n
-        if self._candidates is not None:
-            last = len(self._candidates) - 1
-            places = torch.searchsorted(self._candidates, rows).clamp_(max=last)
-            is_known = self._candidates[places] == rows
-        if not bool(is_known.all()):
-            self.contradict(1 + int((~is_known).nonzero()[0]))
-        return places.tolist()
-
-    def _sync(self) -> None:
-        os.fsync(self._file.fileno())
-        self._synced = time.monotonic()
-
-
-@dataclass
-class FollowedCheckpoint:
-    """The picks in a checkpoint that another process of the group reads and writes."""
-
-    path: Path
-    made: Sequence[Pick]
-
-    def add(self, pick: Pick) -> None:
-        """Nothing to do."""
-
-    def contradict(self, number: int) -> NoReturn:
-        _contradict(self.path, number)
-
-    def __enter__(self) -> "FollowedCheckpoint":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing to close."""
-
-
-def open_checkpoint(
-    path: Path,
-    identity: Identity,
-    n: int,
-    candidates: Int[Tensor, " c"] | None,
-    shard: Shard | None,
-) -> Checkpoint | FollowedCheckpoint:
-    """The picks made before; of several processes the first reads them, and tells the others."""
-    if shard is None:
-        return Checkpoint(path, identity, n, candidates)
-    log, group = None, shard.group
-    with group.together():
-        if group.rank == 0:
-            log = Checkpoint(path, identity, n, candidates)
-    told = group.texts("" if log is None else json.dumps([asdict(pick) for pick in log.made]))
-    if log is not None:
-        return log
-    return FollowedCheckpoint(path, [Pick(**pick) for pick in json.loads(told[0])])
-
-
-def _contradict(path: Path, number: int) -> NoReturn:
-    raise ValueError(
-        f"checkpoint {path.name} does not lead here: its pick {number} is not one that this run "
-        f"makes, so another version of Tellmost wrote it, or it is damaged. {WAY_OUT}"
-    )
-
-
-@dataclass(frozen=True)
-class _Content:
-    picks: list[Pick]  # with numbers of pool rows
-    size: int  # bytes of whole lines
-
-
-def _begin(path: Path, identity: Identity) -> int:
-    """Write a file with its first line, whole or not at all; its size."""
-    header = f"{json.dumps({MARK: FORMAT, 'run': identity})}\n".encode()
-    with written_whole(path) as unfinished, unfinished.open("wb") as file:
-        file.write(header)
-        file.flush()
-        os.fsync(file.fileno())
-    return len(header)
-
-
-def _read(path: Path, identity: Identity) -> _Content:
-    """The picks of this run, or an error that says why there are none."""
-    with path.open("rb") as file:
-        first = file.readline(LONGEST_HEADER)
-        _check_run(path, _header(path, first), identity)
-        rest = file.read()
-    *lines, torn = rest.split(b"\n")
-    picks = [_pick(path, line, number) for number, line in enumerate(lines, start=2)]
-    return _Content(picks, len(first) + len(rest) - len(torn))
-
-
-def _header(path: Path, first: bytes) -> Identity:
-    """What the first line says about the run."""
-    about: Any = None
-    if first.endswith(b"\n") and first.startswith(f'{{"{MARK}"'.encode()):
-        about = _parsed(first)
-    if not isinstance(about, dict):
-        raise ValueError(
-            f"checkpoint {path.name} exists, and is no checkpoint of Tellmost; it was left as it "
-            f"is. Give another path."
-        )
-    version, run = about.get(MARK), about.get("run")
-    if version != FORMAT or not isinstance(run, dict):
-        raise ValueError(
-            f"checkpoint {path.name} was written by another version of Tellmost (format "
-            f"{version}, this one reads {FORMAT}). {WAY_OUT}"
-        )
-    return run
-
-
-def _check_run(path: Path, stored: Identity, own: Identity) -> None:
-    names = differences(stored, own)
-    if names:
-        listed = " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
-        raise ValueError(
-            f"checkpoint {path.name} belongs to another run, which differs in {listed}. {WAY_OUT}"
-        )
-
-
-def _pick(path: Path, line: bytes, number: int) -> Pick:
-    match _parsed(line):
-        case {"row": int(row), "gain": float(gain), "uncertainty": float(uncertainty)}:
-            if 0 <= row < 2**63:
-                return Pick(row, gain, uncertainty)
-    raise ValueError(
-        f"checkpoint {path.name} is damaged: line {number} is no pick. {WAY_OUT} The lines before "
-        f"it are good, and a file cut there goes on from them."
-    )
-
-
-def _parsed(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None

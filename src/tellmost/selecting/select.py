@@ -31,12 +31,7 @@ from tellmost.selecting.arguments import (
     check_placement,
     check_rule,
 )
-from tellmost.selecting.checkpoint import (
-    Checkpoint,
-    FollowedCheckpoint,
-    identify,
-    open_checkpoint,
-)
+from tellmost.selecting.checkpoint import Checkpoint, identify, open_checkpoint
 from tellmost.selecting.choosers import choose_chooser
 from tellmost.selecting.data import SelectionData, SelectionNoise, check_noise, resolve_noise
 from tellmost.selecting.fused_rounds import FusedRounds, fused_rounds
@@ -238,7 +233,8 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     """Build what is known, run the loop, sum up."""
     rule, stop, shard = task.rule, task.stop, task.data.shard
     problem = task.data.problem(rule, task.noise, stop.picks, task.columns_ahead)
-    log = None if task.checkpoint is None else open_log(task)  # early, since it may refuse
+    # before any long work, since it may refuse
+    log = None if task.checkpoint is None else open_log(task, task.checkpoint)
     check_floor(task.floor, problem)
     check_placement(rule, problem)
     tracker = track(problem)
@@ -277,16 +273,13 @@ def shows_progress(progress: bool | None) -> bool:
     return sys.stderr.isatty() if progress is None else progress
 
 
-def open_log(task: Task) -> "Checkpoint | FollowedCheckpoint":
+def open_log(task: Task, path: Path) -> Checkpoint:
     """Where the picks are taken down, and those of the same run before it was interrupted."""
-    assert task.checkpoint is not None
     data = task.data
     identity = identify(
         data, task.rule, task.noise, task.limits, task.stop, conditional=task.conditional
     )
-    return open_checkpoint(
-        task.checkpoint, identity, data.row_count, data.all_candidates(), data.shard
-    )
+    return open_checkpoint(path, identity, data.row_count, data.all_candidates(), data.shard)
 
 
 def find_rounds(task: Task, tracker: Tracker, eligibility: Eligibility) -> FusedRounds | None:
