@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import tellmost as tm
 from tellmost import numerics
 from tellmost.running import memory
-from tellmost.selecting.arguments import check_memory
 
 CPU = torch.device("cpu")
 POOL = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
@@ -33,7 +32,7 @@ SIZES = {
 
 @pytest.mark.parametrize(("given", "count"), SIZES.items(), ids=str)
 def test_a_size_may_be_written_as_people_do(given, count):
-    assert check_memory(given) == count
+    assert memory.check_memory(given) == count
 
 
 NO_SIZES = [
@@ -63,19 +62,19 @@ def test_a_budget_that_is_too_small_says_what_is_needed_and_for_what():
 
 
 def test_without_a_budget_half_of_what_is_available_is_taken(monkeypatch):
-    monkeypatch.setattr("tellmost.selecting.arguments.available", lambda device: 10**8)
+    monkeypatch.setattr("tellmost.running.memory.available", lambda device: 10**8)
     assert tm.select(POOL, TARGETS, k=1).settings["memory"] == 5 * 10**7
 
 
 def test_a_pool_that_needs_more_than_half_of_what_is_available_takes_more(monkeypatch):
-    monkeypatch.setattr("tellmost.selecting.arguments.available", lambda device: 5 * 10**6)
+    monkeypatch.setattr("tellmost.running.memory.available", lambda device: 5 * 10**6)
     pool = np.ones((16_000, 4), np.float32)
     chosen = tm.select(pool, TARGETS, k=1)
     assert 2.5e6 < chosen.settings["memory"] <= 5 * 10**6
 
 
 def test_too_little_available_memory_is_said_to_be_that(monkeypatch):
-    monkeypatch.setattr("tellmost.selecting.arguments.available", lambda device: 1_000)
+    monkeypatch.setattr("tellmost.running.memory.available", lambda device: 1_000)
     with pytest.raises(ValueError, match="that much is not available"):
         tm.select(POOL, TARGETS, k=1)
 

@@ -18,12 +18,12 @@ from tellmost.cli.reading import column_names, read_records
 from tellmost.cli.records import Records, match_features
 from tellmost.kernels import Kernel
 from tellmost.kernels.written import read_kernel
+from tellmost.running.memory import check_memory
 from tellmost.running.progress import ProgressLine, working
 from tellmost.selecting.arguments import (
     NORMALIZATIONS,
     check_combination,
     check_device,
-    check_memory,
 )
 from tellmost.selecting.limits import check_stop
 

@@ -66,9 +66,15 @@ def compute_floor(problem: Problem, picks: list[int]) -> Floor:
     return _by_solving(problem) if _is_small(problem) else _by_subset(problem, picks)
 
 
-def can_compute_floor(problem: Problem) -> bool:
-    """Whether the processes that share a problem can: a subset is only chosen by one alone."""
-    return problem.shard is None or feature_form(problem.kernel) is not None or _is_small(problem)
+def check_floor(problem: Problem) -> None:
+    """Refuse what processes that share a problem cannot compute: one alone chooses a subset."""
+    if problem.shard is None or feature_form(problem.kernel) is not None or _is_small(problem):
+        return
+    raise ValueError(
+        f"floor=True with group needs inner products, or at most {numerics.FLOOR_EXACT_ROWS:,} "
+        f"candidates; got {problem.kernel!r} and {problem.row_count:,} candidates. Drop it, or "
+        f"compute it on one process that holds all rows."
+    )
 
 
 def _is_small(problem: Problem) -> bool:

@@ -16,9 +16,12 @@ The names in capitals are in ``numerics``. Arrays, and files that are streamed, 
 """
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 
 from tellmost import numerics
@@ -37,6 +40,13 @@ ROW_BYTES = 112
 """Memory per row of the pool, beside columns: up to fourteen float64 values, of which five are
 kept between picks (prior variance, running values, scores, row numbers) and the others are gains,
 masks and temporaries of a rule."""
+
+UNITS = {
+    "B": 1,
+    **{f"{letter}B": 1000**power for power, letter in enumerate("KMGT", start=1)},
+    **{f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", start=1)},
+}
+SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B)\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,63 @@ class Plan:
     kept: int  # what is left for columns and covariances
 
 
+def check_memory(memory: Any) -> int | None:
+    """In bytes; None for what Tellmost thinks fit."""
+    if memory is None:
+        return None
+    if isinstance(memory, str):
+        found = SIZE.fullmatch(memory)
+        if found is None or found[2].upper() not in UNITS:
+            raise ValueError(_memory_error(repr(memory)))
+        count = int(float(found[1]) * UNITS[found[2].upper()])
+    elif isinstance(memory, int | np.integer) and not isinstance(memory, bool):
+        count = int(memory)
+    else:
+        came = repr(memory) if isinstance(memory, bool | float) else type(memory).__name__
+        raise TypeError(_memory_error(came))
+    if count < 1:
+        raise ValueError(_memory_error(repr(memory)))
+    return count
+
+
+def _memory_error(came: str) -> str:
+    return (
+        f"memory must be a whole number of bytes or a size such as '500MB', '4GB' or '2GiB'; got "
+        f"{came}. None takes half of what is available."
+    )
+
+
+def check_plan(
+    budget: int | None,
+    sizes: Sizes,
+    device: torch.device,
+    *,
+    is_here: bool,
+    processes: int = 1,
+) -> Plan:
+    """What becomes of the budget; an error if it is too small to work at all.
+
+    Processes have a GPU each, but share the memory of a machine.
+    """
+    sharers = processes if device.type == "cpu" else 1
+    limit = available(device) // sharers if budget is None else budget
+    least = least_budget(sizes)
+    if least > limit:
+        blocks = least - sizes.for_rows - sizes.for_points
+        came = "that much is not available" if budget is None else f"got {in_words(limit)}"
+        raise ValueError(
+            f"memory must be at least {least:,} bytes ({in_words(least)}) for a pool of "
+            f"{sizes.rows:,} rows of {sizes.features:,} features and {sizes.targets:,} targets: "
+            f"{in_words(sizes.for_rows)} for values per row, {in_words(sizes.for_points)} for the "
+            f"targets and the posterior, {in_words(blocks)} for blocks of rows; {came}. Give "
+            f"more, or split the pool."
+        )
+    if budget is None:  # half of what is free, or more if blocks would be tiny
+        comfortable = least + BLOCKS * numerics.BLOCK_BYTES
+        budget = max(limit // 2, min(limit, comfortable))
+    return plan(sizes, budget, device, is_here=is_here)
+
+
 def plan(sizes: Sizes, budget: int, device: torch.device, *, is_here: bool) -> Plan:
     """The formula above; a pool that is in its place already (``is_here``) costs nothing."""
     most = numerics.BLOCK_BYTES if device.type == "cpu" else numerics.GPU_BLOCK_BYTES
@@ -93,12 +160,6 @@ def plan(sizes: Sizes, budget: int, device: torch.device, *, is_here: bool) -> P
 def least_budget(sizes: Sizes) -> int:
     """What has to fit: the running values, the points, and the smallest blocks."""
     return sizes.for_rows + sizes.for_points + sizes.for_blocks(0)
-
-
-def chosen_budget(free: int, sizes: Sizes) -> int:
-    """Where the caller gives none: half of what is free, or more if blocks would be tiny."""
-    comfortable = least_budget(sizes) + BLOCKS * numerics.BLOCK_BYTES
-    return max(free // 2, min(free, comfortable))
 
 
 def available(device: torch.device) -> int:

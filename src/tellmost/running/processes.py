@@ -111,6 +111,22 @@ KINDS: Mapping[str, type[Exception]] = {"ValueError": ValueError, "TypeError": T
 """Errors that mean the same on another process; all others become a RuntimeError."""
 
 
+def check_group(group: Any) -> Group:
+    """The group, with what this process has to know of it."""
+    if not dist.is_available() or not dist.is_initialized():
+        raise ValueError(
+            "group needs torch.distributed to be initialised; call "
+            "torch.distributed.init_process_group() first, on every process, and start them with "
+            "torchrun."
+        )
+    if not isinstance(group, dist.ProcessGroup):
+        raise TypeError(
+            f"group must be a process group of torch.distributed that this process belongs to, "
+            f"such as torch.distributed.group.WORLD; got {type(group).__name__}."
+        )
+    return Group.of(group)
+
+
 @dataclass(frozen=True)
 class Shard:
     """The rows of this process among those of its group: ``first`` to ``first + count``."""

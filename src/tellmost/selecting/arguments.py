@@ -1,31 +1,19 @@
-"""Everything about points: pool, candidates, targets, what was observed.
+"""Which rule, pool, targets and observations a selection is about: checks of each argument.
 
-Rule, kernel, device and checkpoint, and which options go together.
-
-The group of processes that choose together, and whether they were asked the same.
-
-Whether the targets are where a rule needs them.
-
-The memory budget: a number of bytes, or a size as people write it.
+Amounts are checked in ``limits``, noise in ``data``, and the memory budget in ``running.memory``.
 """
 
-import os
-import re
 from collections.abc import Mapping
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch import distributed as dist
 
 from tellmost import rules
 from tellmost.kernels import Kernel
 from tellmost.kernels.linear import feature_form, matrix_size
-from tellmost.numerics import FLOOR_EXACT_ROWS
-from tellmost.posterior.floor import can_compute_floor
 from tellmost.posterior.nearness import targets_among_rows
 from tellmost.posterior.problem import FIXED_FIELDS, STATE_FIELDS, TARGET_FIELDS, Problem
 from tellmost.rows.checks import (
@@ -40,15 +28,7 @@ from tellmost.rows.checks import (
 from tellmost.rows.pool import Pool
 from tellmost.rows.sources import HeldRows, Source, as_tensor, open_source, read_array
 from tellmost.rules import Rule, is_random, targets_in_pool
-from tellmost.running.memory import (
-    Plan,
-    Sizes,
-    available,
-    chosen_budget,
-    in_words,
-    least_budget,
-    plan,
-)
+from tellmost.running.memory import Sizes, check_memory, check_plan
 from tellmost.running.processes import Group, Shard, agree
 from tellmost.selecting.checkpoint import describe, digest
 from tellmost.selecting.data import ANOTHER_POOL, Observed, SelectionData
@@ -306,27 +286,6 @@ def check_device(device: Any) -> torch.device:
         ) from error
 
 
-def check_checkpoint(path: Any) -> Path | None:
-    """Where a checkpoint is, or may be written."""
-    if path is None:
-        return None
-    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
-        raise TypeError(f"checkpoint must be the path of a file; got {type(path).__name__}.")
-    checked = Path(path)
-    if checked.exists() and not checked.is_file():
-        kind = "folder" if checked.is_dir() else "device or pipe"
-        raise ValueError(
-            f"checkpoint must be the path of a file; {str(checked)!r} is a {kind}. Name a file in "
-            f"a folder that exists."
-        )
-    if not checked.parent.is_dir():
-        raise FileNotFoundError(
-            f"checkpoint must be a file in a folder that exists; there is no folder "
-            f"{str(checked.parent)!r}. Make it first."
-        )
-    return checked
-
-
 def check_combination(
     rule: Rule, has_targets: bool, replace: bool, conditional: bool, floor: bool
 ) -> None:
@@ -344,33 +303,6 @@ def check_combination(
         )
     if floor and not has_targets:
         raise ValueError("floor=True needs targets; got none. Pass targets or drop it.")
-
-
-def check_group(group: Any) -> Group | None:
-    """None for one process that holds all rows."""
-    if group is None:
-        return None
-    if not dist.is_available() or not dist.is_initialized():
-        raise ValueError(
-            "group needs torch.distributed to be initialised; call "
-            "torch.distributed.init_process_group() first, on every process, and start them with "
-            "torchrun."
-        )
-    if not isinstance(group, dist.ProcessGroup):
-        raise TypeError(
-            f"group must be a process group of torch.distributed that this process belongs to, "
-            f"such as torch.distributed.group.WORLD; got {type(group).__name__}."
-        )
-    return Group.of(group)
-
-
-def check_floor(floor: bool, problem: Problem) -> None:
-    if floor and not can_compute_floor(problem):
-        raise ValueError(
-            f"floor=True with group needs inner products, or at most {FLOOR_EXACT_ROWS:,} "
-            f"candidates; got {problem.kernel!r} and {problem.row_count:,} candidates. Drop it, "
-            f"or compute it on one process that holds all rows."
-        )
 
 
 def check_agreement(
@@ -416,65 +348,3 @@ def check_placement(rule: Rule, problem: Problem) -> None:
         f"({which} among them). Add them to the pool or to candidates, or use rule='vtl', which "
         f"takes targets anywhere."
     )
-
-
-UNITS = {
-    "B": 1,
-    **{f"{letter}B": 1000**power for power, letter in enumerate("KMGT", start=1)},
-    **{f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", start=1)},
-}
-SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B)\s*", re.IGNORECASE)
-
-
-def check_memory(memory: Any) -> int | None:
-    """In bytes; None for what Tellmost thinks fit."""
-    if memory is None:
-        return None
-    if isinstance(memory, str):
-        found = SIZE.fullmatch(memory)
-        if found is None or found[2].upper() not in UNITS:
-            raise ValueError(_message(repr(memory)))
-        count = int(float(found[1]) * UNITS[found[2].upper()])
-    elif isinstance(memory, int | np.integer) and not isinstance(memory, bool):
-        count = int(memory)
-    else:
-        came = repr(memory) if isinstance(memory, bool | float) else type(memory).__name__
-        raise TypeError(_message(came))
-    if count < 1:
-        raise ValueError(_message(repr(memory)))
-    return count
-
-
-def _message(came: str) -> str:
-    return (
-        f"memory must be a whole number of bytes or a size such as '500MB', '4GB' or '2GiB'; got "
-        f"{came}. None takes half of what is available."
-    )
-
-
-def check_plan(
-    budget: int | None,
-    sizes: Sizes,
-    device: torch.device,
-    *,
-    is_here: bool,
-    processes: int = 1,
-) -> Plan:
-    """What becomes of the budget; an error if it is too small to work at all.
-
-    Processes have a GPU each, but share the memory of a machine.
-    """
-    sharers = processes if device.type == "cpu" else 1
-    limit = available(device) // sharers if budget is None else budget
-    least = least_budget(sizes)
-    if least > limit:
-        blocks = least - sizes.for_rows - sizes.for_points
-        came = "that much is not available" if budget is None else f"got {in_words(limit)}"
-        raise ValueError(
-            f"memory must be at least {least:,} bytes ({in_words(least)}) for a pool of "
-            f"{sizes.rows:,} rows of {sizes.features:,} features and {sizes.targets:,} targets: "
-            f"{in_words(sizes.for_rows)} for values per row, {in_words(sizes.for_points)} for the "
-            f"targets and the posterior, {in_words(blocks)} for blocks of rows; {came}. Give "
-            f"more, or split the pool."
-        )
-    return plan(sizes, budget or chosen_budget(limit, sizes), device, is_here=is_here)

@@ -29,9 +29,8 @@ from tellmost import numerics
 from tellmost.rules import Rule
 from tellmost.running.processes import Shard
 from tellmost.running.writing import written_whole
-from tellmost.selecting.data import SelectionData, SelectionNoise
+from tellmost.selecting.data import Pick, SelectionData, SelectionNoise
 from tellmost.selecting.limits import Limits, Stop
-from tellmost.selecting.loop import Pick
 from tellmost.shapes import Float, Int, Shaped
 
 FORMAT = 1
@@ -50,6 +49,25 @@ FOLLOWS_FROM = {
     "min_gain or min_gain_share": {"cost"},
 }
 """Entries that change when another one does, and are then not worth naming."""
+
+
+def check_checkpoint(path: Any) -> Path:
+    """The path of a file that is there, or may be written."""
+    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
+        raise TypeError(f"checkpoint must be the path of a file; got {type(path).__name__}.")
+    checked = Path(path)
+    if checked.exists() and not checked.is_file():
+        kind = "folder" if checked.is_dir() else "device or pipe"
+        raise ValueError(
+            f"checkpoint must be the path of a file; {str(checked)!r} is a {kind}. Name a file in "
+            f"a folder that exists."
+        )
+    if not checked.parent.is_dir():
+        raise FileNotFoundError(
+            f"checkpoint must be a file in a folder that exists; there is no folder "
+            f"{str(checked.parent)!r}. Make it first."
+        )
+    return checked
 
 
 def open_checkpoint(

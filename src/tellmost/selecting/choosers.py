@@ -124,19 +124,7 @@ class Eager:
         count = width if left is None else min(width, left)
         if count <= 1:
             return [choice.row]
-        scores = choice.scores
-        assert scores is not None  # the choice is this chooser's own
-        if is_random(self.rule):
-            scores = scores_to_come(self.tracker, self.rule, self.eligibility, count - 1)
-        shortlist = find_shortlist(scores, self.tracker, self.eligibility, self.shortlist)
-        expected = forecast(
-            self.tracker,
-            self.rule,
-            shortlist,
-            choice.row,
-            count,
-            repeats=self.eligibility.repeats,
-        )
+        expected = self._forecast(choice, count)
         shard = self.eligibility.shard
         if shard is None:
             return expected
@@ -144,6 +132,74 @@ class Eager:
         unknown = [-1] * (count - len(expected))
         agreed = shard.group.gather(torch.tensor(expected + unknown))[0]
         return agreed[agreed >= 0].tolist()
+
+    def _forecast(self, choice: Choice, count: int) -> list[int]:
+        """Greedy selection on the best rows of now; it ignores budget and groups."""
+        scores = choice.scores
+        assert scores is not None  # the choice is this chooser's own
+        if is_random(self.rule):
+            scores = self._scores_to_come(count - 1)
+        shortlist = self._find_shortlist(scores).led_by(choice.row)
+        draft, expected = self.tracker.draft(shortlist.rows), [0]
+        is_open = shortlist.is_open.clone()
+        while len(expected) < count:
+            draft.observe(expected[-1])
+            is_open[expected[-1]] &= self.eligibility.repeats
+            scores = self.rule.gain(draft.state) / shortlist.cost
+            scores = scores.masked_fill(~is_open, -torch.inf)
+            best = int(scores.argmax())
+            if float(scores[best]) == -torch.inf:
+                break
+            expected.append(best)
+        return shortlist.rows[expected].tolist()
+
+    def _find_shortlist(self, scores: Float[Tensor, " n"]) -> "Shortlist":
+        """The best rows of all processes, from the scores of the rows here."""
+        length = self.shortlist
+        most = min(max(length, REMEMBERED), len(scores))
+        rows = self.tracker.shortlisted(scores.topk(most).indices)[:length]
+        is_open, cost = self.eligibility.terms(rows)
+        table = torch.stack([rows.double(), scores[rows], is_open.double(), cost], dim=1)
+        if (shard := self.eligibility.shard) is not None:
+            table[:, 0] += shard.first
+            table, _ = shard.group.join(table, [], length)
+        best = table[table[:, 1].topk(min(length, len(table))).indices].to(scores.device)
+        return Shortlist(best[:, 0].long(), best[:, 2] > 0, best[:, 3])
+
+    def _scores_to_come(self, steps: int) -> Float[Tensor, " n"]:
+        """How near each row comes to the best of any of the next steps, by the draws alone.
+
+        A rule that draws at random draws anew at each step, and a draw is known before its step.
+        """
+        nearest = torch.full_like(self.eligibility.closed, -torch.inf, dtype=torch.float64)
+        for ahead in range(1, steps + 1):
+            states = (state for _, _, state in self.tracker.states())
+            gains = [self.rule.gain(replace(state, step=state.step + ahead)) for state in states]
+            scores = self.eligibility.score(torch.cat([nearest[:0], *gains]))
+            best = float(scores.max()) if len(scores) else 0.0
+            nearest = torch.maximum(nearest, scores / best if best > 0 else scores)
+        return nearest
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """The best rows by their scores, with their overall numbers."""
+
+    rows: Int[Tensor, " b"]
+    is_open: Bool[Tensor, " b"]
+    cost: Float[Tensor, " b"]  # what gains are divided by
+
+    def led_by(self, row: int) -> "Shortlist":
+        """The same with this row, which may be missing, in front."""
+        order = torch.cat([(self.rows == row).nonzero()[:, 0], (self.rows != row).nonzero()[:, 0]])
+        led = Shortlist(self.rows[order], self.is_open[order], self.cost[order])
+        if len(led.rows) and int(led.rows[0]) == row:
+            return led
+        return Shortlist(
+            torch.cat([led.rows.new_tensor([row]), led.rows]),
+            torch.cat([led.is_open.new_zeros(1), led.is_open]),
+            torch.cat([led.cost.new_ones(1), led.cost]),
+        )
 
 
 @dataclass
@@ -363,83 +419,3 @@ def tie_width(best: float, first: float | None) -> float:
     if best == -torch.inf:
         return 0.0
     return numerics.TIE_TOLERANCE * abs(best) + numerics.TIE_FLOOR * abs(first or 0.0)
-
-
-@dataclass(frozen=True)
-class Shortlist:
-    """The best rows by their scores, by their overall numbers."""
-
-    rows: Int[Tensor, " b"]
-    is_open: Bool[Tensor, " b"]
-    cost: Float[Tensor, " b"]  # what gains are divided by
-
-    def led_by(self, row: int) -> "Shortlist":
-        """The same with this row, which may be missing, in front."""
-        order = torch.cat([(self.rows == row).nonzero()[:, 0], (self.rows != row).nonzero()[:, 0]])
-        led = Shortlist(self.rows[order], self.is_open[order], self.cost[order])
-        if len(led.rows) and int(led.rows[0]) == row:
-            return led
-        return Shortlist(
-            torch.cat([led.rows.new_tensor([row]), led.rows]),
-            torch.cat([led.is_open.new_zeros(1), led.is_open]),
-            torch.cat([led.cost.new_ones(1), led.cost]),
-        )
-
-
-def find_shortlist(
-    scores: Float[Tensor, " n"],
-    tracker: Tracker,
-    eligibility: Eligibility,
-    length: int,
-) -> Shortlist:
-    """The best rows of all processes, from the scores of the rows here."""
-    most = min(max(length, REMEMBERED), len(scores))
-    rows = tracker.shortlisted(scores.topk(most).indices)[:length]
-    is_open, cost = eligibility.terms(rows)
-    table = torch.stack([rows.double(), scores[rows], is_open.double(), cost], dim=1)
-    if (shard := eligibility.shard) is not None:
-        table[:, 0] += shard.first
-        table, _ = shard.group.join(table, [], length)
-    best = table[table[:, 1].topk(min(length, len(table))).indices].to(scores.device)
-    return Shortlist(best[:, 0].long(), best[:, 2] > 0, best[:, 3])
-
-
-def scores_to_come(
-    tracker: Tracker, rule: Rule, eligibility: Eligibility, steps: int
-) -> Float[Tensor, " n"]:
-    """Of a rule that draws anew at each step: how near each row comes to the best of any of the
-    next steps, were nothing to change but the draws. A draw is known before its step."""
-    nearest = torch.full_like(eligibility.closed, -torch.inf, dtype=torch.float64)
-    for ahead in range(1, steps + 1):
-        gains = [
-            rule.gain(replace(state, step=state.step + ahead)) for _, _, state in tracker.states()
-        ]
-        scores = eligibility.score(torch.cat([nearest[:0], *gains]))
-        best = float(scores.max()) if len(scores) else 0.0
-        nearest = torch.maximum(nearest, scores / best if best > 0 else scores)
-    return nearest
-
-
-def forecast(
-    tracker: Tracker,
-    rule: Rule,
-    shortlist: Shortlist,
-    row: int,
-    count: int,
-    *,
-    repeats: bool,
-) -> list[int]:
-    """The row and the next picks, were the shortlist all there is; budget and groups apart."""
-    shortlist = shortlist.led_by(row)
-    draft, expected = tracker.draft(shortlist.rows), [0]
-    is_open = shortlist.is_open.clone()
-    while len(expected) < count:
-        draft.observe(expected[-1])
-        scores = rule.gain(draft.state) / shortlist.cost
-        is_open[expected[-1]] &= repeats
-        scores = scores.masked_fill(~is_open, -torch.inf)
-        best = int(scores.argmax())
-        if float(scores[best]) == -torch.inf:
-            break
-        expected.append(best)
-    return shortlist.rows[expected].tolist()

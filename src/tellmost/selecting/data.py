@@ -54,6 +54,15 @@ class SelectionNoise:
 
 
 @dataclass(frozen=True)
+class Pick:
+    """A candidate that was picked, its gain, and how uncertain the targets are after it."""
+
+    row: int
+    gain: float
+    uncertainty: float
+
+
+@dataclass(frozen=True)
 class SelectionData:
     """A pool, the rows of it that may be picked, the targets, and what was observed before.
 

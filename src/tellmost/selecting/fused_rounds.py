@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
+from tellmost.gpu.drafts import Drafted, commit, draft, judge, replay, room_for_replay
 from tellmost.posterior.problem import nonnegative
 from tellmost.posterior.weight_tracker import WeightTracker
 from tellmost.rules import ITL, VTL, Rule, UncertaintySampling, UndirectedITL
+from tellmost.selecting.data import Pick
 from tellmost.selecting.limits import Eligibility, Stop
-from tellmost.selecting.loop import Pick
 from tellmost.shapes import Float, Int
 
 DRAFTED_FROM = 2_048
@@ -46,8 +47,6 @@ class FusedRounds:
     def __init__(
         self, tracker: WeightTracker, rule: int, eligibility: Eligibility, most: int | None
     ) -> None:
-        from tellmost.gpu.drafts import Drafted, room_for_replay
-
         n, device = len(tracker.problem.rows), tracker.problem.device
         values = [run.values for run in tracker.running.values()]
         tracker.width = min(tracker.width, numerics.MOST_DRAFTED // len(values))
@@ -71,8 +70,6 @@ class FusedRounds:
 
     def advance(self, stop: Stop, most: int | None, first: float | None) -> list[Pick]:
         """The next picks; none where a round cannot decide which is the best."""
-        from tellmost.gpu.drafts import replay
-
         self._prepare(first)
         top = self._scores.topk(len(self._drafted.scratch[0]))
         problem = self._tracker.problem
@@ -105,8 +102,6 @@ class FusedRounds:
         self, rows: Int[Tensor, " L"], scores: Float[Tensor, " L"]
     ) -> Float[Tensor, "q T d"]:
         """Draft picks; returns the vectors whose products with the rows are their columns."""
-        from tellmost.gpu.drafts import draft
-
         problem, squares = self._tracker.problem, self._tracker.squares
         block = problem.rows.rows(rows)
         against = block @ self._covariances
@@ -126,8 +121,6 @@ class FusedRounds:
     def _judge(
         self, outside: Tensor, rows: Int[Tensor, " L"], stop: Stop, most: int | None
     ) -> None:
-        from tellmost.gpu.drafts import judge
-
         drafted = self._drafted
         judge(
             self._rule,
@@ -166,8 +159,6 @@ class FusedRounds:
 
     def _commit(self) -> None:
         """Update the rows by the picks that stand, and rank them."""
-        from tellmost.gpu.drafts import commit
-
         commit(
             self._rule,
             self._columns,

@@ -73,7 +73,7 @@ class Eligibility:
         self.shard = shard
         self._left = ~limits.blocked  # not taken, and not of a full group
         self._spent = 0.0
-        self._relative_cost = self._cost_to_rank_by()
+        self._cost = self._cost_to_rank_by()
         if limits.group is not None:
             assert limits.taken_of_group is not None and limits.max_per_group is not None
             self._taken_of_group = limits.taken_of_group.clone()
@@ -85,19 +85,16 @@ class Eligibility:
 
         -inf for closed ones, and for those whose gain is below ``least``.
         """
-        return self._scored(gains, self._relative_cost, least).masked_fill_(
-            self.closed, -torch.inf
-        )
+        return self._scored(gains, self._cost, least).masked_fill_(self.closed, -torch.inf)
 
     def score_some(
         self, gains: Float[Tensor, " b"], rows: Int[Tensor, " b"], least: float = -torch.inf
     ) -> Float[Tensor, " b"]:
         """The same for some rows, all of them open."""
-        cost = self._relative_cost
-        return self._scored(gains, None if cost is None else cost[rows], least)
+        return self._scored(gains, self._cost[rows], least)
 
-    def _scored(self, gains: Tensor, cost: Tensor | None, least: float) -> Tensor:
-        scores = gains.clone() if cost is None else gains / cost
+    def _scored(self, gains: Tensor, cost: Tensor, least: float) -> Tensor:
+        scores = gains / cost
         return scores if least == -torch.inf else scores.masked_fill_(gains < least, -torch.inf)
 
     @property
@@ -123,18 +120,18 @@ class Eligibility:
         """The entry of a row, by its overall number."""
         return values[row] if self.shard is None else self.shard.entry(row, values)
 
-    def _cost_to_rank_by(self) -> Float[Tensor, " n"] | None:
-        """Relative to the mean cost, so that scores, like ties between them, are gains."""
+    def _cost_to_rank_by(self) -> Float[Tensor, " n"]:
+        """Costs relative to their mean, so that scores, like ties between them, are gains."""
         cost = self._limits.cost
         if cost is None or not self._limits.ranks_per_cost:
-            return None
+            return torch.ones((), dtype=torch.float64, device=self._left.device).expand_as(
+                self._left
+            )
         return cost / mean_of(cost, self.shard)
 
     def terms(self, rows: Int[Tensor, " b"]) -> tuple[Bool[Tensor, " b"], Float[Tensor, " b"]]:
         """Whether some rows are open, and what their gains are divided by."""
-        cost, is_open = self._relative_cost, ~self.closed[rows]
-        equal = torch.ones_like(is_open, dtype=torch.float64)
-        return is_open, equal if cost is None else cost[rows]
+        return ~self.closed[rows], self._cost[rows]
 
     def take(self, row: int) -> None:
         """Use up a row, by its overall number."""

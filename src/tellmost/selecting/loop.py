@@ -4,14 +4,19 @@ Leaders are scored afresh before one is chosen, and gains within TIE_TOLERANCE o
 that go to the lowest index, so the order of the arithmetic never changes a pick.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from tellmost import numerics
 from tellmost.posterior.weight_tracker import Tracker
+from tellmost.selecting.checkpoint import Checkpoint
 from tellmost.selecting.choosers import NO_NUMBERS, Chooser, Eager
+from tellmost.selecting.data import Pick
 from tellmost.selecting.limits import Eligibility, Stop
+
+if TYPE_CHECKING:
+    from tellmost.selecting.fused_rounds import FusedRounds
 
 Progress = Callable[[int, int | None, float], None]
 """Called after each pick with picks so far, picks at most (None: not known), and the gain."""
@@ -21,46 +26,10 @@ Progress = Callable[[int, int | None, float], None]
 class Trace:
     """What happened, pick by pick."""
 
-    rows: list[int] = field(default_factory=list)
-    gains: list[float] = field(default_factory=list)
-    uncertainty: list[float] = field(default_factory=list)
+    uncertainty_before: float
+    picks: list[Pick] = field(default_factory=list)
     stop_reason: str = ""
     resumed: int = 0  # how many picks came from the log
-
-    def add(self, pick: "Pick") -> None:
-        self.rows.append(pick.row)
-        self.gains.append(pick.gain)
-        self.uncertainty.append(pick.uncertainty)
-
-
-@dataclass(frozen=True)
-class Pick:
-    """A candidate that was picked, what it was worth, and how uncertain the targets are then."""
-
-    row: int
-    gain: float
-    uncertainty: float
-
-
-@runtime_checkable
-class Log(Protocol):
-    """Remembers picks, so that an interrupted run goes on where it was."""
-
-    made: Sequence[Pick]  # by the run that is resumed
-
-    def add(self, pick: Pick) -> None:
-        """Take down a new pick."""
-
-    def contradict(self, number: int) -> NoReturn:
-        """Refuse the log: its pick of this number, from 1, cannot have been made here."""
-
-
-@runtime_checkable
-class Rounds(Protocol):
-    """Makes several picks at once, where that is possible."""
-
-    def advance(self, stop: Stop, most: int | None, first: float | None) -> list[Pick]:
-        """The next picks, ``most`` at most; none: the next one is to be chosen singly."""
 
 
 def run(
@@ -69,11 +38,11 @@ def run(
     eligibility: Eligibility,
     stop: Stop,
     progress: Progress | None = None,
-    log: Log | None = None,
-    rounds: Rounds | None = None,
+    log: Checkpoint | None = None,
+    rounds: "FusedRounds | None" = None,
 ) -> Trace:
     """Pick until the stop says so or no candidate is left."""
-    trace = Trace(uncertainty=[_uncertainty(tracker)])
+    trace = Trace(_uncertainty(tracker))
     if (
         log is not None
         and log.made
@@ -81,17 +50,17 @@ def run(
     ):
         trace.stop_reason = stop.reason(chooser.first)
         return trace
-    while stop.picks is None or len(trace.rows) < stop.picks:
-        left = None if stop.picks is None else stop.picks - len(trace.rows)
+    while stop.picks is None or len(trace.picks) < stop.picks:
+        left = None if stop.picks is None else stop.picks - len(trace.picks)
         picks = [] if rounds is None else rounds.advance(stop, left, chooser.first)
         picks = picks or pick_one(chooser, tracker, eligibility, stop, left)
         for pick in picks:
             chooser.first = pick.gain if chooser.first is None else chooser.first
-            trace.add(pick)
+            trace.picks.append(pick)
             if log is not None:
                 log.add(pick)
             if progress is not None:
-                progress(len(trace.rows), stop.picks, pick.gain)
+                progress(len(trace.picks), stop.picks, pick.gain)
         if not picks:
             trace.stop_reason = why_stopped(eligibility, stop, chooser.first)
             return trace
@@ -125,7 +94,7 @@ def pick_one(
 
 
 def repeat(
-    log: Log,
+    log: Checkpoint,
     chooser: Chooser,
     tracker: Tracker,
     eligibility: Eligibility,
@@ -143,12 +112,12 @@ def repeat(
         if pick.gain < least - numerics.DRIFT_TOLERANCE * abs(least):  # chosen by running gains
             return False
         if eligibility.is_closed(pick.row):
-            log.contradict(len(trace.rows) + 1)
+            log.contradict(len(trace.picks) + 1)
         eligibility.take(pick.row)
         if reads and not tracker.is_at_hand(pick.row):
             tracker.look_ahead([p.row for p in log.made[number : number + tracker.width]])
         tracker.observe(pick.row, update_rows=reads)
-        trace.add(pick)
+        trace.picks.append(pick)
         trace.resumed += 1
     if goes_on:
         tracker.refresh()  # no choice has looked at the running values on the way

@@ -9,32 +9,36 @@ from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tellmost.kernels.linear import check_kernel
-from tellmost.posterior.floor import Floor, compute_floor
+from tellmost.posterior.floor import Floor, check_floor, compute_floor
+from tellmost.posterior.problem import FewRows, Problem
 from tellmost.posterior.weight_tracker import Tracker, WeightTracker, track
 from tellmost.rows.sources import NamedArray
 from tellmost.rules import Rule
+from tellmost.running.processes import Shard, check_group
 from tellmost.running.progress import ProgressLine
 from tellmost.selecting.arguments import (
     check_agreement,
-    check_checkpoint,
     check_combination,
     check_data,
-    check_floor,
-    check_group,
     check_placement,
     check_rule,
 )
-from tellmost.selecting.checkpoint import Checkpoint, identify, open_checkpoint
+from tellmost.selecting.checkpoint import Checkpoint, check_checkpoint, identify, open_checkpoint
 from tellmost.selecting.choosers import choose_chooser
-from tellmost.selecting.data import SelectionData, SelectionNoise, check_noise, resolve_noise
-from tellmost.selecting.fused_rounds import FusedRounds, fused_rounds
+from tellmost.selecting.data import (
+    SelectionData,
+    SelectionNoise,
+    check_noise,
+    evenly_spaced,
+    resolve_noise,
+)
 from tellmost.selecting.limits import (
     Eligibility,
     Limits,
@@ -45,8 +49,13 @@ from tellmost.selecting.limits import (
     check_stop,
 )
 from tellmost.selecting.loop import Trace, run
-from tellmost.selecting.notes import note_determined_targets, note_small_noise
 from tellmost.selecting.selection import Selection
+
+if TYPE_CHECKING:
+    from tellmost.selecting.fused_rounds import FusedRounds
+
+DETERMINED = 1e-9
+"""A variance below this share of what it was before the targets were seen is settled by them."""
 
 ArrayLike = np.ndarray | Tensor | str | os.PathLike[str] | list[Any] | NamedArray
 PoolLike = ArrayLike | Iterable[Any]  # of paths, or of blocks
@@ -125,10 +134,10 @@ def select_quietly(
             available.
         progress: a line on stderr; None shows it on a terminal after a second.
     """
-    exchange = check_group(group)
+    exchange = None if group is None else check_group(group)
     with nullcontext() if exchange is None else exchange.together():
         rule = check_rule(rule)
-        log_path = check_checkpoint(checkpoint)
+        log_path = None if checkpoint is None else check_checkpoint(checkpoint)
         check_combination(rule, targets is not None, replace, conditional, floor)
         stop = check_stop(k, budget, min_gain, min_gain_share, rule, conditional)
         ahead = check_columns_ahead(columns_ahead)
@@ -235,7 +244,8 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     problem = task.data.problem(rule, task.noise, stop.picks, task.columns_ahead)
     # before any long work, since it may refuse
     log = None if task.checkpoint is None else open_log(task, task.checkpoint)
-    check_floor(task.floor, problem)
+    if task.floor:
+        check_floor(problem)
     check_placement(rule, problem)
     tracker = track(problem)
     notes = note_small_noise(problem, stop.picks, task.noise)
@@ -260,7 +270,7 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
                 open_now.enter_context(log)
         trace = run(chooser, tracker, eligibility, stop, line, log, rounds)
     after = tracker.targets.copy_of_variance()
-    least = compute_floor(problem, trace.rows) if task.floor else None
+    least = compute_floor(problem, [pick.row for pick in trace.picks]) if task.floor else None
     settings = describe(task, tracker, least, notes) | {
         "resumed_picks": trace.resumed,
         "rounds": 0 if rounds is None else rounds.made,
@@ -282,12 +292,14 @@ def open_log(task: Task, path: Path) -> Checkpoint:
     return open_checkpoint(path, identity, data.row_count, data.all_candidates(), data.shard)
 
 
-def find_rounds(task: Task, tracker: Tracker, eligibility: Eligibility) -> FusedRounds | None:
+def find_rounds(task: Task, tracker: Tracker, eligibility: Eligibility) -> "FusedRounds | None":
     """Several picks at once, where the rows are on a GPU that can make them so."""
     if not isinstance(tracker, WeightTracker) or not tracker.problem.rows.is_fused:
         return None
     if not task.conditional:
         return None
+    from tellmost.selecting.fused_rounds import fused_rounds
+
     return fused_rounds(tracker, task.rule, eligibility, task.stop.picks)
 
 
@@ -338,14 +350,16 @@ def summarize(
     settings: dict[str, Any],
 ) -> Selection:
     data = task.data
-    rows = torch.tensor(trace.rows, dtype=torch.int64)
+    rows = torch.tensor([pick.row for pick in trace.picks], dtype=torch.int64)
     indices = data.pool_numbers(rows)
     points, candidates = data.observed.points, data.all_candidates()
     is_even = task.noise.scalar is not None or data.shard is not None
     return Selection(
         indices=indices.numpy(),
-        gains=np.array(trace.gains, dtype=np.float64),
-        uncertainty=np.array(trace.uncertainty, dtype=np.float64),
+        gains=np.array([pick.gain for pick in trace.picks], dtype=np.float64),
+        uncertainty=np.array(
+            [trace.uncertainty_before, *(pick.uncertainty for pick in trace.picks)]
+        ),
         target_variance=torch.stack([before, after]).cpu().numpy(),
         floor=None if least is None else least.floor.cpu().numpy(),
         whole_pool=None if least is None else least.whole_pool.cpu().numpy(),
@@ -359,3 +373,54 @@ def summarize(
         kernel=data.kernel,
         rule=task.rule,
     )
+
+
+def note_small_noise(problem: Problem, picks: int | None, noise: SelectionNoise) -> list[str]:
+    """Small noise spreads picks over everything once they outnumber the pool's directions."""
+    if (
+        picks is None
+        or noise.ratio >= 1.0
+        or problem.targets is None
+        or not problem.conditions_rows
+    ):
+        return []
+    rank = effective_rank(problem)
+    if picks <= rank:
+        return []
+    return [
+        f"{picks} picks exceed the effective rank of the candidates (about {rank:.0f}) at a noise "
+        f"ratio of {noise.ratio:.3g}: observations this precise settle the targets early, and the "
+        f"later picks spread over everything. A noise_ratio of 1 or more keeps them together."
+    ]
+
+
+def effective_rank(problem: Problem) -> float:
+    """(E k(x, x))^2 / E k(x, z)^2 over pairs: d for isotropic candidates, 1 for equal ones.
+
+    The same as (tr K)^2 / |K|_F^2 of the whole pool, from pairs of a few evenly spaced rows.
+    """
+    n = problem.row_count
+    points = FewRows.read(problem, evenly_spaced(n)).points
+    count = len(points)
+    K = problem.kernel.block(points, points)
+    if count == 1:
+        return 1.0
+    own = float(K.diagonal().mean()) ** 2
+    pairs = float(K.square().sum() - K.diagonal().square().sum()) / (count * (count - 1))
+    return float(n) if own >= n * pairs else own / pairs
+
+
+def note_determined_targets(tracker: Tracker, rule: Rule, shard: Shard | None) -> list[str]:
+    """ITL about f_A is undirected where f_A determines every candidate."""
+    if rule.name != "itl":
+        return []
+    is_open = not all(
+        bool((state.variance_given_targets <= DETERMINED * state.variance).all())
+        for _, _, state in tracker.states()
+    )
+    if is_open if shard is None else shard.is_any(is_open):
+        return []
+    return [
+        "the targets determine f at every candidate, so ITL about f_A is uncertainty sampling "
+        "here and no longer directed. Use rule='vtl' or rule='itl-y', which stay directed."
+    ]
