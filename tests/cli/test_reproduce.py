@@ -76,3 +76,9 @@ def test_an_interrupted_experiment_says_so(capsys, monkeypatch):
     monkeypatch.setitem(CATALOGUE, "long", Entry("long", "of this test", __name__))
     code, out, err = call(capsys, "long")
     assert code == 130 and out == "" and err.strip() == "tellmost: interrupted"
+
+
+def test_without_their_distribution_the_command_says_how_to_install_it(capsys, monkeypatch):
+    monkeypatch.setattr("tellmost.cli.reproduce.entry_points", lambda group: [])
+    code, _, err = call(capsys, "gp-fig3")
+    assert code == 2 and "pip install tellmost-reproduction" in err

@@ -11,8 +11,8 @@ from tellmost.cli.options import (
     PICKS,
     REQUIRED,
     RUNNING,
-    Given,
     Option,
+    OptionValues,
     command,
 )
 
@@ -38,7 +38,7 @@ from tellmost.cli.options import (
     *("cost", "cost_column", "groups", "group_column"),
     *("device", "memory", "columns_ahead", "checkpoint", "progress"),
 )
-def select(given: Given) -> int:
+def select(given: OptionValues) -> int:
     """Pick the rows of POOL that tell most about the targets.
 
     The picks come with what each was worth, the uncertainty that remains after it, and the target
@@ -76,7 +76,7 @@ def select(given: Given) -> int:
     Option("seed", int, RUNNING, default=0).says("The seed of folds and samples."),
     *(*COLUMNS, "device", "memory", "progress"),
 )
-def check(given: Given) -> int:
+def check(given: OptionValues) -> int:
     """Tell whether embeddings suit the method, and which noise fits them.
 
     With labels: how well a linear probe does on held-out rows, whether the predicted variance says
@@ -101,7 +101,7 @@ def check(given: Given) -> int:
     *("normalize", "observed", "exclude", "candidates", "target_weights", *COLUMNS),
     *("device", "memory", "columns_ahead", "progress"),
 )
-def estimate(given: Given) -> int:
+def estimate(given: OptionValues) -> int:
     """Say what a selection will take: time, memory, device, passes over the pool.
 
     A short trial on the first rows, of about a second, tells how fast this machine is with them.
@@ -143,7 +143,7 @@ def estimate(given: Given) -> int:
     *("kind", "kernel", "noise_ratio", "noise_std", "normalize", *COLUMNS),
     *("device", "memory", "progress"),
 )
-def compare(given: Given) -> int:
+def compare(given: OptionValues) -> int:
     """Compare the picks with those of random choice, nearest neighbours, MMR, k-centre and cosine.
 
     With the labels of pool and targets a linear probe learns from each method's picks and is
@@ -180,7 +180,7 @@ def compare(given: Given) -> int:
     ),
     *("targets", *COLUMNS, "device", "progress"),
 )
-def report(given: Given) -> int:
+def report(given: OptionValues) -> int:
     """Write a page about a saved selection: one .html file that needs no network.
 
     Uncertainty against picks beside random, nearest neighbours and MMR; the picks and the targets
@@ -214,7 +214,7 @@ def report(given: Given) -> int:
         "Folder for the results."
     ),
 )
-def demo(given: Given) -> int:
+def demo(given: OptionValues) -> int:
     """Learn to tell handwritten 3, 6 and 9 apart, buying as few labels as possible.
 
     From 1,797 images of all ten digits (scikit-learn's) Tellmost chooses which to label, given

@@ -13,7 +13,7 @@ from tellmost import rules
 from tellmost.cli.array_tables import open_arrays
 from tellmost.cli.ending import UsageError
 from tellmost.cli.labels import match_ids, read_labels, read_observed
-from tellmost.cli.options import Given
+from tellmost.cli.options import OptionValues
 from tellmost.cli.reading import column_names, read_records
 from tellmost.cli.records import Records, match_features
 from tellmost.kernels import Kernel
@@ -32,7 +32,7 @@ WRITTEN = ("output", "report", "checkpoint")  # the options whose files a comman
 # ---- the options themselves, before any file is read
 
 
-def check_choices(given: Given) -> None:
+def check_choices(given: OptionValues) -> None:
     """Check the options of a selection as far as this needs no data."""
     if given.k is given.budget is given.min_gain is given.min_gain_share is None:
         raise UsageError(
@@ -52,7 +52,7 @@ def check_choices(given: Given) -> None:
     check_model(given)
 
 
-def check_model(given: Given) -> None:
+def check_model(given: OptionValues) -> None:
     """Check normalisation, noise, device and memory, and that all files are there."""
     check_files(given)
     if given.normalize is not None and given.normalize not in NORMALIZATIONS:
@@ -82,7 +82,7 @@ def about_usage(option: str = "") -> Iterator[None]:
         raise UsageError(f"{option}{error}") from error
 
 
-def input_files(given: Given) -> Iterator[tuple[str, Path]]:
+def input_files(given: OptionValues) -> Iterator[tuple[str, Path]]:
     """Each file that the command reads, after the name of its option."""
     for name, value in vars(given).items():
         for path in value if isinstance(value, list) else [value]:
@@ -93,7 +93,7 @@ def input_files(given: Given) -> Iterator[tuple[str, Path]]:
         yield "--noise-std", path
 
 
-def noise_file(given: Given) -> Path | None:
+def noise_file(given: OptionValues) -> Path | None:
     """The file of --noise-std; None where it is a number or not given."""
     try:
         float(given.noise_std or 0)
@@ -102,7 +102,7 @@ def noise_file(given: Given) -> Path | None:
     return None
 
 
-def check_files(given: Given) -> None:
+def check_files(given: OptionValues) -> None:
     """A file that is not there is a mistake in the command."""
     for option, path in input_files(given):
         if not path.exists():
@@ -136,13 +136,13 @@ def split_numbers(text: str) -> list[int]:
 # ---- pool and targets
 
 
-def read_points(given: Given) -> tuple[Records, Records | None]:
+def read_points(given: OptionValues) -> tuple[Records, Records | None]:
     """The pool and the targets. The options that name columns serve both."""
     pool = read_pool(given)
     return pool, None if given.targets is None else read_targets(given, pool)
 
 
-def read_pool(given: Given) -> Records:
+def read_pool(given: OptionValues) -> Records:
     names = {
         "vector_column": given.vector_column,
         "text_field": given.text_field,
@@ -160,7 +160,7 @@ def read_pool(given: Given) -> Records:
     return Records(table.vectors, np.arange(len(table)), table)
 
 
-def read_targets(given: Given, pool: Records) -> Records:
+def read_targets(given: OptionValues, pool: Records) -> Records:
     """The targets, with those of the pool's columns that make their vectors and labels."""
     there = column_names(given.targets, "targets")
     is_archive = given.targets.suffix in (".npz", ".safetensors")
@@ -178,13 +178,13 @@ def read_targets(given: Given, pool: Records) -> Records:
     return match_features(records, pool)
 
 
-def label_columns(given: Given) -> list[str]:
+def label_columns(given: OptionValues) -> list[str]:
     """The column of labels in the files of points, unless labels have files of their own."""
     is_own = given.label_column is not None and given.labels is None
     return [given.label_column] if is_own else []
 
 
-def read_file(path: Path, argument: str, given: Given, **columns: Any) -> Records:
+def read_file(path: Path, argument: str, given: OptionValues, **columns: Any) -> Records:
     is_counted = given.embed is not None
     waiting = nullcontext() if is_counted else working(given.progress, f"reading {path.name}")
     with waiting, ProgressLine(given.progress, "texts embedded", done_before=0) as line:
@@ -201,7 +201,7 @@ def vectors_of(records: Records | None) -> Any:
 
 
 def arguments_for(
-    function: Callable[..., Any], given: Given, pool: Records, targets: Records | None
+    function: Callable[..., Any], given: OptionValues, pool: Records, targets: Records | None
 ) -> dict[str, Any]:
     """What was given for the arguments that the function has, read from files where it is there.
 
@@ -251,7 +251,7 @@ def choose_values(
     return read_values(path, option, pool, column)
 
 
-def read_noise(given: Given, pool: Records) -> float | np.ndarray | None:
+def read_noise(given: OptionValues, pool: Records) -> float | np.ndarray | None:
     """The noise: a number, or one for each row from a file."""
     if given.noise_std is None:
         return None
@@ -259,7 +259,7 @@ def read_noise(given: Given, pool: Records) -> float | np.ndarray | None:
     return float(given.noise_std) if path is None else read_labels(path, "--noise-std", pool)
 
 
-def find_candidates(given: Given, pool: Records) -> np.ndarray | None:
+def find_candidates(given: OptionValues, pool: Records) -> np.ndarray | None:
     """Rows that may be picked: those named, without those excluded. None for all."""
     if not given.candidates and not given.exclude:
         return None

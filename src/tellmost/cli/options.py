@@ -173,7 +173,7 @@ COLUMNS = ("vector_column", "text_field", "id_column", "ignore_column", "embed")
 KNOWN = set(SHARED)  # the names of all options of all commands
 
 
-class Given(SimpleNamespace):
+class OptionValues(SimpleNamespace):
     """What was given for each option; None for the options that the command does not take."""
 
     def __getattr__(self, name: str) -> Any:
@@ -182,16 +182,18 @@ class Given(SimpleNamespace):
         raise AttributeError(f"no command has an option {name!r}.")
 
 
-def command(*options: str | Option) -> Callable[[Callable[[Given], int]], Callable[..., int]]:
+def command(
+    *options: str | Option,
+) -> Callable[[Callable[[OptionValues], int]], Callable[..., int]]:
     """Make a command with these options of a function that takes what was given for them."""
     taken = [SHARED[some] if isinstance(some, str) else some for some in (*options, "debug")]
     KNOWN.update(option.name for option in taken)
 
-    def decorate(function: Callable[[Given], int]) -> Callable[..., int]:
+    def decorate(function: Callable[[OptionValues], int]) -> Callable[..., int]:
         @wraps(function)
         def run_command(**given: Any) -> int:
             try:
-                code = function(Given(**given))
+                code = function(OptionValues(**given))
                 sys.stdout.flush()
             except BrokenPipeError as error:  # typer would take it for a failure
                 raise NobodyReadsError from error

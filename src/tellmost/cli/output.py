@@ -9,7 +9,7 @@ from typing import Any
 
 from tellmost.cli.ending import UsageError, in_terms_of_options
 from tellmost.cli.inputs import about_usage, input_files, vectors_of
-from tellmost.cli.options import Given
+from tellmost.cli.options import OptionValues
 from tellmost.cli.pick_files import COLUMNS, check_picks_path, pick_rows, write_picks
 from tellmost.cli.records import Records
 from tellmost.evaluation import Comparison, Estimate, Suitability
@@ -28,7 +28,7 @@ AS_ASKED = ("k reached", "budget spent")  # a selection that ends otherwise ends
 class Outlet:
     """The files that a selection is written to; without --output the picks go to stdout."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: OptionValues) -> None:
         """Find mistakes that show before any file is read."""
         self.given, self.output, self.report = given, given.output, given.report
         if self.output is None and (given.records or given.export is not None):
@@ -85,7 +85,7 @@ def check_page(path: Path, option: str) -> None:
         raise UsageError(f"{option} writes a page, .html; got {path.name}.")
 
 
-def check_not_read(path: Path, option: str, given: Given) -> None:
+def check_not_read(path: Path, option: str, given: OptionValues) -> None:
     """A command must not overwrite what it reads."""
     read = [*(path for _, path in input_files(given)), given.checkpoint]
     for other in read:

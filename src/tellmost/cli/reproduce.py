@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tellmost.cli.ending import DONE, FAILED, UsageError
-from tellmost.cli.options import ESSENTIALS, OUTPUT, PICKS, RUNNING, Given, Option, command
+from tellmost.cli.options import ESSENTIALS, OUTPUT, PICKS, RUNNING, Option, OptionValues, command
 
 INSTALL = (
     "the paper's experiments are a distribution of their own, which is not installed: pip install "
@@ -32,7 +32,7 @@ INSTALL = (
     ),
     "progress",
 )
-def reproduce(given: Given) -> int:
+def reproduce(given: OptionValues) -> int:
     """Run an experiment of the paper, judge its claims, and compare with the expected numbers.
 
     Writes a README with every verdict, per-seed results and the figure. Ends with exit code 1 if a
