@@ -1,4 +1,4 @@
-r"""The uncertainty that no selection can remove, and the one that the whole pool would leave.
+r"""The uncertainty that no selection can remove, and the uncertainty that the whole pool leaves.
 
 .. math::
     \eta_S^2(a) = \mathrm{Var}[f_a \mid D, f_S], \qquad
@@ -6,16 +6,6 @@ r"""The uncertainty that no selection can remove, and the one that the whole poo
 
 Hübotter et al. 2024, Sec. 3: the irreducible uncertainty. For inner products it is what lies
 outside the span of the candidates' features.
-
-What each of a list of observations takes from the variance of each target.
-
-With the Cholesky factor :math:`L L^\top = K_{ZZ} + \mathrm{diag}(\rho^2)` of the observed points
-:math:`z_1, \dots, z_t`, in their order,
-
-.. math:: k_s(a, a) = k(a, a) - \sum_{i \le s} W_{ia}^2, \qquad W = L^{-1} K_{ZA},
-
-so the i-th observation, made after the others before it, lowers the variance of target a by
-:math:`W_{ia}^2`. Costs :math:`O(t^2 (t + m))`, whatever the pool.
 """
 
 from collections.abc import Callable
@@ -40,12 +30,12 @@ from tellmost.posterior.weight_space import (
 from tellmost.shapes import Float
 
 FLOOR_RANK = 1_000
-"""Size of the pivoted-Cholesky subset that bounds the floor for larger pools."""
+"""The size of the pivoted-Cholesky subset that bounds the floor of larger pools."""
 
 
 @dataclass(frozen=True)
 class Floor:
-    """Per target: variance given f at every candidate, and given y at every candidate once."""
+    """The variance of each target given f, or one y, at every candidate."""
 
     floor: Float[Tensor, " m"]
     whole_pool: Float[Tensor, " m"]
@@ -53,12 +43,12 @@ class Floor:
     description: str
 
     def ordered(self) -> "Floor":
-        """With the floor cut at ``whole_pool``: small noise may see below the rank tolerance."""
+        """The floor cut at ``whole_pool``, since small noise may see below the rank tolerance."""
         return replace(self, floor=torch.minimum(self.floor, self.whole_pool))
 
 
 def compute_floor(problem: Problem, picks: list[int]) -> Floor:
-    """Exact for inner products and for small pools; otherwise an upper bound, flagged."""
+    """The exact floor for inner products and small pools, else an upper bound that says so."""
     problem = in_terms_of_features(problem)
     form = weight_form(problem)
     if form is not None:
@@ -67,7 +57,7 @@ def compute_floor(problem: Problem, picks: list[int]) -> Floor:
 
 
 def check_floor(problem: Problem) -> None:
-    """Refuse what processes that share a problem cannot compute: one alone chooses a subset."""
+    """Refuse floors that several processes cannot compute: only a single one chooses a subset."""
     if problem.shard is None or feature_form(problem.kernel) is not None or _is_small(problem):
         return
     raise ValueError(
@@ -78,7 +68,10 @@ def check_floor(problem: Problem) -> None:
 
 
 def _is_small(problem: Problem) -> bool:
-    """Whether all candidates can be solved for; a linear kernel has more features than points."""
+    """Whether all candidates can be solved for.
+
+    Inner products come here only if they have more features than there are points.
+    """
     is_linear = feature_form(problem.kernel) is not None
     return is_linear or problem.row_count <= numerics.FLOOR_EXACT_ROWS
 
@@ -99,7 +92,7 @@ def _by_projection(problem: Problem, prior: Tensor | None) -> Floor:
 
 
 def _grams(problem: Problem) -> tuple[Float[Tensor, "d d"], Float[Tensor, "d d"]]:
-    """Sums of phi phi' and of phi phi' / noise over the candidates."""
+    """The sums of phi phi' and of phi phi' / noise over the candidates."""
     d = problem.rows.dimension
     plain = torch.zeros(d, d, dtype=torch.float64, device=problem.device)
     by_noise = torch.zeros_like(plain)
@@ -147,7 +140,7 @@ def _given_observed(problem: Problem) -> FunctionPosterior:
 def _explained(
     K: Float[Tensor, "n n"], noise_variance: Float[Tensor, " n"], cross: Float[Tensor, "n m"]
 ) -> Float[Tensor, " m"]:
-    """diag(C' (K + N)^-1 C), by eigenvalues in units of the noise, so none is too small."""
+    """diag(C' (K + N)^-1 C), by eigenvalues in units of the noise, so that none is too small."""
     scale = noise_variance.rsqrt()
     values, vectors = torch.linalg.eigh(scale[:, None] * K * scale)
     projected = (vectors.T @ (scale[:, None] * cross)).square()
@@ -157,14 +150,14 @@ def _explained(
 def _explained_exactly(
     K: Float[Tensor, "n n"], cross: Float[Tensor, "n m"]
 ) -> Float[Tensor, " m"]:
-    """With the pseudo-inverse: eigenvalues below the rank tolerance explain nothing."""
+    """diag(C' K^+ C): eigenvalues below the rank tolerance explain nothing."""
     values, vectors = torch.linalg.eigh(K)
     kept = values > RANK_TOLERANCE * values.max().clamp(min=0.0)
     return ((vectors[:, kept].T @ cross).square() / values[kept, None]).sum(dim=0)
 
 
 def _by_subset(problem: Problem, picks: list[int]) -> Floor:
-    """Upper bounds: a pivoted-Cholesky subset that contains the picks leaves more variance."""
+    """Upper bounds, since a subset that contains the picks leaves more variance."""
     posterior = _given_observed(problem)
     pivots, floor, is_complete = _pivoted_cholesky(problem, posterior, picks)
     # a pick that repeats a pivot says nothing without noise, but something with it
@@ -191,7 +184,7 @@ def _by_subset(problem: Problem, picks: list[int]) -> Floor:
 def _pivoted_cholesky(
     problem: Problem, posterior: FunctionPosterior, picks: list[int]
 ) -> tuple[list[int], Tensor, bool]:
-    """Pivots, the variance they leave at the targets, and whether nothing is left elsewhere."""
+    """The pivots, the variances that the targets keep, and whether all rows keep none."""
     factor = _PivotedFactor(problem, posterior)
     for pick in dict.fromkeys(picks):
         factor.add(pick)
@@ -203,7 +196,7 @@ def _pivoted_cholesky(
 
 
 class _PivotedFactor:
-    """A noiseless Cholesky factor of the candidates' covariance, a chosen row at a time."""
+    """A Cholesky factor of the candidates' covariance, without noise, a chosen row at a time."""
 
     def __init__(self, problem: Problem, posterior: FunctionPosterior) -> None:
         self.pivots: list[int] = []
@@ -217,7 +210,7 @@ class _PivotedFactor:
         self._targets.append(posterior.whiten(problem.known_targets))
 
     def add(self, pivot: int) -> bool:
-        """Condition on f at a candidate; False if that would say nothing new."""
+        """Condition on f at a candidate, and return whether that says anything new."""
         s = float(self.residual[pivot])
         if s <= self.enough:
             return False
@@ -242,7 +235,13 @@ def _all_rows(problem: Problem, values_of: Callable[[Tensor], Tensor]) -> Float[
 def retrace(
     kernel: Kernel, points: Points, noise_variance: Float[Tensor, " t"], targets: Points
 ) -> Float[Tensor, "t m"]:
-    """How much the variance of each target falls with each observation, in their order."""
+    r"""How much the variance of each target falls with each observation, in their order.
+
+    With the Cholesky factor :math:`L L^\top = K_{ZZ} + \mathrm{diag}(\rho^2)` of the points
+    :math:`z_1, \dots, z_t` and :math:`W = L^{-1} K_{ZA}`, the i-th observation, made after those
+    before it, lowers the variance of target a by :math:`W_{ia}^2`. This takes
+    :math:`O(t^2 (t + m))`, whatever the pool.
+    """
     covariance = kernel.block(points, points)
     covariance.diagonal().add_(noise_variance)
     factor = torch.linalg.cholesky(covariance)

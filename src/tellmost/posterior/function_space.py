@@ -12,6 +12,7 @@ sees them after observations conditions on the same :math:`g = \Lambda^{-1/2} U^
 posterior covariance :math:`I - F(g)^\top F(g)` is turned into the identity first.
 """
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 
@@ -246,6 +247,29 @@ def has_eigenvalues_above(bound: float, matrix: Float[Tensor, "m m"]) -> bool:
     less = matrix.clone()
     less.diagonal().sub_(bound)
     return int(torch.linalg.cholesky_ex(less).info) == 0
+
+
+def pivoted_cholesky(
+    variance: Float[Tensor, " n"],
+    column_of: Callable[[int], Float[Tensor, " n"]],
+    enough: Float[Tensor, " n"],
+    most: int,
+) -> tuple[Float[Tensor, "r n"], bool]:
+    """R with R' R near a covariance, the largest variance first (Harbrecht et al. 2012).
+
+    It ends when it leaves no variance above ``enough``, which is the second result, or with
+    ``most`` rows. ``column_of`` gives columns of the covariance.
+    """
+    left = variance.clone()
+    factor = left.new_empty(most, len(left))
+    for r in range(most):
+        pivot = int(torch.where(left > enough, left, 0.0).argmax())
+        if not bool(left[pivot] > enough[pivot]):
+            return factor[:r], True
+        column = column_of(pivot) - factor[:r, pivot] @ factor[:r]
+        factor[r] = column / column[pivot].sqrt()
+        nonnegative(left.sub_(factor[r].square()))
+    return factor, bool((left <= enough).all())
 
 
 class RunningRows:

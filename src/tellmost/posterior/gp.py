@@ -1,22 +1,12 @@
-r"""A prior for one unknown function: kernel, mean and noise.
+r"""A prior for one unknown function, and what is believed about f where values were observed.
 
-What is believed about f where values were observed: a mean beside the variance.
-
-With the whitened vectors F of :mod:`tellmost.posterior.function_space`,
+With the whitened vectors F of :mod:`tellmost.posterior.function_space` the posterior mean is
 
 .. math::
     \mu_t(x) = m(x) + F(x)^\top r, \qquad
     r_{t+1} = \frac{y - \mu_t(z)}{\sqrt{k_t(z, z) + \rho^2}},
 
 so an observation adds an entry to r and to every F, and nothing is factorised anew.
-
-A root of a covariance, from which functions are drawn.
-
-Where rounding allows, the Cholesky factor. Covariances of smooth functions have few directions
-of any size; for those the factor with pivots (Harbrecht et al. 2012), which ends where no
-variance is left that could be told from rounding:
-
-.. math:: K \approx R R^\top, \qquad 0 \le K_{ii} - (R R^\top)_{ii} \le \epsilon\, k(x_i, x_i).
 """
 
 from collections.abc import Callable
@@ -31,18 +21,19 @@ from torch import Tensor
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.linear import check_kernel
 from tellmost.kernels.written import describe, write
+from tellmost.posterior.function_space import pivoted_cholesky
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.problem import nonnegative
 from tellmost.rows.checks import NOT_NUMBERS, check_positive, check_vector, kind_of
 from tellmost.shapes import Bool, Float, Int
 
 SAMPLED_VARIANCE = 1e-12
-"""Share of a prior variance that drawn functions may lack: a deviation of 1e-6, and well above the
+"""Drawn functions may lack this share of a prior variance: a deviation of 1e-6, and well above the
 rounding of a Cholesky factor of thousands of rows."""
 
 
 Mean = float | Callable[[Tensor], Any]
-"""A constant, or a function from (n, d) float64 points to (n,) values."""
+"""The prior mean: a constant, or a function from (n, d) float64 points to (n,) values."""
 
 INSTALL = "pip install 'tellmost[bo]'."
 
@@ -162,7 +153,7 @@ class GP:
 
 
 def as_gp(prior: Any, *, mean: Mean = 0.0, noise_std: float | None = None) -> GP:
-    """A GP of whatever says what is believed about f: a GP, a fitted model, or a kernel."""
+    """The GP that a GP, a fitted model, or a kernel with mean and noise stands for."""
     has_mean = callable(mean) or mean != 0.0
     if isinstance(prior, GP):
         if has_mean or noise_std is not None:
@@ -184,7 +175,7 @@ def as_gp(prior: Any, *, mean: Mean = 0.0, noise_std: float | None = None) -> GP
 
 
 def is_model(prior: Any) -> bool:
-    """Whether it is a module of torch that is no gpytorch kernel."""
+    """Whether the prior is a torch module other than a gpytorch kernel: a fitted model."""
     return isinstance(prior, torch.nn.Module) and not hasattr(prior, "covar_dist")
 
 
@@ -193,7 +184,7 @@ def name_of(function: Any) -> str:
 
 
 def check_mean(mean: Any) -> Mean:
-    """A finite number or a function, or an error that says what came."""
+    """The mean, if it is a finite number or a function; else an error that says what came."""
     if isinstance(mean, type):
         raise TypeError(f"mean must be a number or a function; got the class {mean.__name__}.")
     if callable(mean) and not isinstance(mean, Tensor | np.ndarray):
@@ -213,7 +204,7 @@ def check_mean(mean: Any) -> Mean:
 
 
 def check_noise_std(noise_std: Any) -> float:
-    """A positive number whose square float64 can hold."""
+    """The standard deviation, if it is a positive number whose square float64 can hold."""
     if np.ndim(noise_std) > 0:
         raise TypeError(
             f"noise_std of a prior must be one number; got shape {tuple(np.shape(noise_std))}. "
@@ -229,11 +220,11 @@ def check_noise_std(noise_std: Any) -> float:
 
 
 MeanFunction = Callable[[Tensor], Tensor]
-"""The prior mean at some points, an entry each."""
+"""A function that gives the prior mean at some points, an entry each."""
 
 
 class Belief:
-    """Mean and variance of f over the rows of a problem and anywhere else."""
+    """The mean and the variance of f over the rows of a problem and anywhere else."""
 
     def __init__(
         self,
@@ -241,7 +232,7 @@ class Belief:
         prior_mean: MeanFunction,
         y: Float[Tensor, " t"] | None = None,
     ) -> None:
-        """``y`` has the values of what the tracker's problem has observed already."""
+        """``y`` has the values that belong to the observations of the tracker's problem."""
         self.tracker = tracker
         self._prior_mean = prior_mean
         self._mean_of_rows = prior_mean(tracker.points)
@@ -252,7 +243,7 @@ class Belief:
             self._mean_of_rows += tracker.whitened_rows.T @ self._residuals
 
     def observe(self, point: Points, y: float, noise_variance: float) -> float:
-        """Take in a value observed at a point, given as a single row; returns its variance."""
+        """Take in a value observed at a point, a single row, and return its variance."""
         expected = float(self._prior_mean(point))  # the caller's function may fail
         F, s = self.tracker.observe_point(point, noise_variance)
         surprise = y - expected - float(F @ self._residuals)
@@ -262,18 +253,18 @@ class Belief:
         return s
 
     def at(self, points: Points) -> tuple[Float[Tensor, " b"], Float[Tensor, " b"]]:
-        """Mean and variance at some points."""
+        """The mean and the variance at some points."""
         F = self.tracker.posterior.whiten(points)
         prior = self.tracker.kernel.diagonal(points)
         mean = self._prior_mean(points) + F.T @ self._residuals
         return mean, nonnegative(prior - F.square().sum(dim=0))
 
     def of_rows(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
-        """Mean and variance of every row."""
+        """The mean and the variance of every row."""
         return self._mean_of_rows.clone(), self.tracker.variance_of_rows.clone()
 
     def root_of_rows(self, among: Bool[Tensor, " n"] | None = None) -> Float[Tensor, "b r"]:
-        """Of the covariance of all rows, or of some: R with R R' equal to it.
+        """R with R R' the covariance of all rows, or of some.
 
         A point that several rows have counts once.
         """
@@ -294,7 +285,7 @@ class Belief:
     ) -> Float[Tensor, "count b"]:
         """Functions drawn from the posterior, jointly at all rows, or at some of them.
 
-        ``root``: that of ``root_of_rows``, where it is at hand.
+        ``root`` is the result of ``root_of_rows``, where it is at hand.
         """
         root = self.root_of_rows(among) if root is None else root
         size = root.shape[1], count
@@ -306,35 +297,28 @@ class Belief:
 def root_of_covariance(
     covariance: Float[Tensor, "n n"], prior_variance: Float[Tensor, " n"]
 ) -> Float[Tensor, "n r"]:
-    """R with R R' = covariance, up to SAMPLED_VARIANCE of the prior variances."""
+    """R with R R' = covariance, up to SAMPLED_VARIANCE of the prior variances.
+
+    R is the Cholesky factor where rounding allows. Covariances of smooth functions have few
+    directions of any size; for those it is the factor with pivots, which ends where no variance
+    is left that could be told from rounding.
+    """
     factor, failed = torch.linalg.cholesky_ex(covariance)
     if not bool(failed):
         return factor
-    return pivoted_root(covariance, SAMPLED_VARIANCE * prior_variance)
-
-
-def pivoted_root(
-    covariance: Float[Tensor, "n n"], enough: Float[Tensor, " n"]
-) -> Float[Tensor, "n r"]:
-    """Columns of the Cholesky factor, the largest variance first, until all are small enough."""
-    left = covariance.diagonal().clone()
-    columns = torch.empty_like(covariance)  # a row each: they are read from one to the next
-    for r in range(len(covariance)):
-        pivot = int(torch.where(left > enough, left, 0.0).argmax())
-        if not bool(left[pivot] > enough[pivot]):
-            return columns[:r].T
-        column = covariance[pivot] - columns[:r, pivot] @ columns[:r]
-        columns[r] = column / column[pivot].sqrt()
-        left -= columns[r].square()
+    enough = SAMPLED_VARIANCE * prior_variance
+    columns, _ = pivoted_cholesky(
+        covariance.diagonal(), lambda pivot: covariance[pivot], enough, len(covariance)
+    )
     return columns.T
 
 
 def first_occurrences(
     points: Float[Tensor, "n d"],
 ) -> tuple[Int[Tensor, " u"], Int[Tensor, " n"]]:
-    """The rows that have a point first, in their order, and for every row which of these it is.
+    """The rows at which a point occurs first, in order, and for every row which of them it equals.
 
-    A point that is there twice makes a covariance singular.
+    A point that occurs twice would make a covariance singular.
     """
     _, kind = torch.unique(points, dim=0, return_inverse=True)
     first = torch.full((int(kind.max()) + 1,), len(kind), device=kind.device)

@@ -22,7 +22,7 @@ from tellmost.posterior.weight_space import Change, Start, Step, WeightPosterior
 from tellmost.shapes import Bool, Float
 
 NONE_CHOSEN = {"similarity_to_chosen": -torch.inf, "squared_distance_to_chosen": torch.inf}
-"""What the nearest of nothing is: the largest, and the least, of an empty set."""
+"""The nearness where nothing is chosen: the largest, and the least, of an empty set."""
 
 
 def nearness(
@@ -31,8 +31,10 @@ def nearness(
     variance: Float[Tensor, " b"],
     of_others: Float[Tensor, " c"],
 ) -> Float[Tensor, "b c"]:
-    """Of rows and other points, by the name of the field. A point is as near as can be to itself:
-    what is left of that by rounding is cut off."""
+    """The nearness of rows and other points, by the name of the field.
+
+    A point is as near to itself as can be; what rounding takes from that is put back.
+    """
     if name == "squared_distance_to_chosen":
         return squared_distance(covariance, variance, of_others)
     similarity = prior_correlation(covariance, variance, of_others)
@@ -44,7 +46,7 @@ def squared_distance(
     variance: Float[Tensor, " b"],
     of_others: Float[Tensor, " c"],
 ) -> Float[Tensor, "b c"]:
-    """In the kernel's feature space; exactly 0 between a point and itself."""
+    """|x - s|^2 in the kernel's feature space, exactly 0 between a point and itself."""
     total = variance[:, None] + of_others
     squared = total - 2.0 * covariance
     return torch.where(squared <= numerics.SAME_POINT * total, 0.0, squared)
@@ -59,7 +61,7 @@ def nearer(name: str, one: Tensor, other: Tensor) -> Tensor:
 def nearness_to_targets(
     name: str, problem: Problem, points: Points, variance: Float[Tensor, " b"]
 ) -> Float[Tensor, " b"]:
-    """Of some rows to the nearest target each, by the name of the field."""
+    """The nearness of some rows to their nearest target, by the name of the field."""
     targets = problem.known_targets
     covariance, of_targets = (
         problem.kernel.block(points, targets),
@@ -71,9 +73,9 @@ def nearness_to_targets(
 
 
 def targets_among_rows(problem: Problem) -> Bool[Tensor, " m"]:
-    """Which targets are rows, on any process; costs a pass over the rows.
+    """Which targets are rows on any process; it takes a pass over the rows.
 
-    Asked for by rules that make sense only there, before anything else is known about the rows.
+    Rules that make sense only for such targets ask, before anything else is known about the rows.
     """
     targets = problem.known_targets
     of_targets = problem.kernel.diagonal(targets)
@@ -90,7 +92,7 @@ def targets_among_rows(problem: Problem) -> Bool[Tensor, " m"]:
 def fixed_fields(
     problem: Problem, points: Points, variance: Float[Tensor, " b"]
 ) -> dict[str, Tensor]:
-    """Of some rows: what no observation changes, an entry per row."""
+    """The fields of some rows that no observation changes, with an entry per row."""
     fields = {
         name: nearness_to_targets(name, problem, points, variance)
         for name in sorted(problem.needs & NEAR_TARGETS)
@@ -101,7 +103,7 @@ def fixed_fields(
 
 
 def fixed_fields_of_all(problem: Problem) -> dict[str, Tensor]:
-    """The same of all rows; a pass over them where nearness to the targets is read."""
+    """The same fields of all rows; nearness to the targets takes a pass over them."""
     near = sorted(problem.needs & NEAR_TARGETS)
     fields = {name: torch.empty_like(problem.prior_variance) for name in near}
     pieces = problem.rows.blocks(problem.rows_per_chunk(NEAR_TARGETS)) if near else ()
@@ -135,7 +137,7 @@ class Chosen:
 class RunningNearness:
     """Similarity or squared distance of all rows to the nearest chosen, from columns of the prior.
 
-    Such a column never changes, so one that was made ahead needs no bringing up to date.
+    Such a column never changes, so a column that was made ahead is always up to date.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ itself is seen: directions that the targets barely show decide there, and RANK_T
 says which of them count, is part of the definition. What differs from the dense result then are
 eigenvalues that lie on the one side of it here and on the other side there.
 
-What a rule reads of rows and targets, from the kernel itself: for kernels of no small rank.
+A kernel of no small rank has no sketch; Dense then makes the same fields of the kernel itself.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,11 @@ from torch import Tensor
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import CHUNK_BYTES, PROVEN, RANK_TOLERANCE
-from tellmost.posterior.function_space import FunctionPosterior, has_eigenvalues_above
+from tellmost.posterior.function_space import (
+    FunctionPosterior,
+    has_eigenvalues_above,
+    pivoted_cholesky,
+)
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.problem import (
     FROM_COVARIANCE,
@@ -55,8 +59,8 @@ from tellmost.rows.sources import spans
 from tellmost.shapes import Bool, Float, Int
 
 PROVEN_ROWS = 1_000
-"""Rows of which it is proven, at most, that no small rank describes them: 10 ms, where making
-features in vain takes 100."""
+"""At most this many rows are used to prove that no small rank describes the rows. The proof takes
+10 ms, where making features in vain takes 100."""
 
 
 SKETCHED = frozenset(
@@ -72,27 +76,27 @@ SKETCHED = frozenset(
 
 @dataclass(frozen=True)
 class Features:
-    """phi of all rows, a row each."""
+    """The features phi of all rows, a row each."""
 
     rows: Float[Tensor, "n r"]
 
     @classmethod
     def of(cls, kernel: Kernel, points: Points, tolerance: float, most: int) -> "Features | None":
-        """Up to a tolerance, a share of the largest prior variance; None: more than ``most``."""
-        left = kernel.diagonal(points).clone()
-        enough = tolerance * float(left.max())
+        """Features up to a tolerance, a share of the largest prior variance.
+
+        The result is None if this takes more than ``most`` features.
+        """
+        variance = kernel.diagonal(points)
+        enough = tolerance * float(variance.max())
         if must_be_many(kernel, points, enough, most):
             return None
-        factor = left.new_empty(min(most, len(points)) + 1, len(points))
-        for r in range(len(factor)):
-            pivot = int(left.argmax())
-            if float(left[pivot]) <= enough:
-                return cls(factor[:r].T.contiguous())
-            column = kernel.column(points, points[pivot : pivot + 1])
-            column = column - factor[:r, pivot] @ factor[:r]
-            factor[r] = column / column[pivot].sqrt()
-            nonnegative(left.sub_(factor[r].square()))
-        return None
+        factor, is_complete = pivoted_cholesky(
+            variance,
+            lambda pivot: kernel.column(points, points[pivot : pivot + 1]),
+            torch.full_like(variance, enough),
+            min(most, len(points)),
+        )
+        return cls(factor.T.contiguous()) if is_complete else None
 
     @property
     def rank(self) -> int:
@@ -100,10 +104,11 @@ class Features:
 
 
 def must_be_many(kernel: Kernel, points: Points, enough: float, most: int) -> bool:
-    """Whether more than ``most`` features are needed, for sure; False: perhaps.
+    """Whether it is certain that more than ``most`` features are needed.
 
-    What ``most`` features leave out of more points than these has an eigenvalue of at least the
-    least of the points' covariance, and so a variance of at least its share of that.
+    Take more than ``most`` points. What ``most`` features leave out of their covariance has an
+    eigenvalue that is no smaller than the least of the covariance itself. So one of the points
+    keeps at least its share of that as a variance.
     """
     if most >= min(len(points), PROVEN_ROWS):
         return False
@@ -117,7 +122,7 @@ def must_be_many(kernel: Kernel, points: Points, enough: float, most: int) -> bo
 class Moments:
     """sum_a phi_a phi_a' over some rows, kept up to date while few of them change.
 
-    Sketches of one kernel share it: what is made for one output is there for the next.
+    Sketches of one kernel share it, so that what is made for one output serves the next.
     """
 
     def __init__(self, features: Features) -> None:
@@ -133,7 +138,7 @@ class Moments:
         return self._sum
 
     def unseen(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r u"]:
-        """Orthonormal directions of the weights that f at these rows says nothing of."""
+        """Orthonormal directions of the weights about which f at these rows says nothing."""
         moments = self.of(chosen)
         if self._unseen is None:
             values, U = torch.linalg.eigh(moments)
@@ -152,7 +157,7 @@ class Moments:
 
 
 class Sketch:
-    """The weights given what was observed, and what a rule reads of rows and targets."""
+    """The posterior of the weights, and the fields that a rule reads of rows and targets."""
 
     def __init__(self, moments: Moments) -> None:
         self.features = moments.features
@@ -161,7 +166,7 @@ class Sketch:
         self._observed: list[tuple[int, float]] = []  # rows, and standard deviations of the noise
 
     def copy(self) -> "Sketch":
-        """An independent one, to try observations on."""
+        """An independent sketch, to try observations on."""
         same = copy(self)
         same._precision, same._observed = self._precision.clone(), list(self._observed)
         return same
@@ -179,7 +184,7 @@ class Sketch:
         needs: frozenset[str],
         target_noise_variance: float,
     ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
-        """Those of SKETCHED that are needed, of some rows, in pieces that memory holds.
+        """The fields of SKETCHED that are needed, of some rows, in pieces that memory holds.
 
         The targets weigh alike. Without noise f_A is seen up to ``numerics.RANK_TOLERANCE`` of the
         largest eigenvalue of its prior covariance.
@@ -217,7 +222,7 @@ class Sketch:
     def _squared_covariance(
         self, phi: Float[Tensor, "b r"], is_target: Bool[Tensor, " n"]
     ) -> Float[Tensor, " b"]:
-        """Its mean over the targets."""
+        """The mean over the targets of the squared covariance."""
         covariance = torch.cholesky_inverse(torch.linalg.cholesky(self._precision))
         between = covariance @ self._moments.of(is_target) @ covariance
         return nonnegative((phi @ between).mul_(phi).sum(dim=1).div_(int(is_target.sum())))
@@ -225,7 +230,7 @@ class Sketch:
     def _given_targets(
         self, phi: Float[Tensor, "b r"], is_target: Bool[Tensor, " n"], noise_variance: float
     ) -> Float[Tensor, " b"]:
-        """The variance had f, or with noise y, been seen at the targets."""
+        """The variance if f, or with noise y, were seen at the targets."""
         if noise_variance > 0:
             precision = self._precision + self._moments.of(is_target) / noise_variance
             factor = torch.linalg.cholesky(precision)
@@ -236,7 +241,7 @@ class Sketch:
         return (phi @ root.T).square_().sum(dim=1)
 
     def _precision_along(self, directions: Float[Tensor, "r u"]) -> Float[Tensor, "u u"]:
-        """By the observations, where they are fewer than the features."""
+        """D' P D, made of the observations where they are fewer than the features."""
         if len(self._observed) >= self.features.rank:
             return directions.T @ self._precision @ directions
         rows, stds = [row for row, _ in self._observed], [std for _, std in self._observed]
@@ -260,7 +265,7 @@ class Dense:
         needs: frozenset[str],
         target_noise_variance: float,
     ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
-        """As of a Sketch."""
+        """The same as ``Sketch.fields``."""
         given = None
         if "variance_given_targets" in needs:
             given = Given.of(self._tracker, rows, is_target, target_noise_variance)
@@ -282,7 +287,7 @@ class Dense:
 
 @dataclass(frozen=True)
 class Given:
-    """The posterior had f (with noise: y) been seen at the targets as well."""
+    """The posterior if f (with noise: y) were seen at the targets as well."""
 
     posterior: FunctionPosterior
     points: Points  # all rows
@@ -296,7 +301,7 @@ class Given:
         is_target: Bool[Tensor, " n"],
         noise_variance: float,
     ) -> "Given":
-        """For some rows: where they are targets all, it may suffice to know that f is seen."""
+        """For some rows. If all of them are targets, it may suffice to know that f is seen."""
         posterior, points = tracker.posterior, tracker.points
         only_targets = noise_variance == 0.0 and bool(is_target[rows].all())
         if only_targets and posterior.are_independent(points[is_target]):
