@@ -12,7 +12,8 @@ kernels that are inner products, else 0:
     b      = min(BLOCK_BYTES, B / BLOCK_SHARE, what rows and points leave), but LEAST_BLOCK_ROWS
     kept   = B - pool - rows - points - blocks      columns and covariances that trackers may keep
 
-The names in capitals are in ``numerics``. Arrays, and files that are streamed, cost no pool.
+The names in capitals are constants below or in ``numerics``. A pool that is an array, or a file
+that is streamed, costs nothing.
 """
 
 import os
@@ -89,7 +90,7 @@ class Plan:
 
 
 def check_memory(memory: Any) -> int | None:
-    """In bytes; None for what Tellmost thinks fit."""
+    """The budget in bytes; None leaves it to the machine."""
     if memory is None:
         return None
     if isinstance(memory, str):
@@ -122,7 +123,7 @@ def check_plan(
     is_here: bool,
     processes: int = 1,
 ) -> Plan:
-    """What becomes of the budget; an error if it is too small to work at all.
+    """What becomes of the budget. A budget that is too small to work at all is refused.
 
     Processes have a GPU each, but share the memory of a machine.
     """
@@ -146,7 +147,7 @@ def check_plan(
 
 
 def plan(sizes: Sizes, budget: int, device: torch.device, *, is_here: bool) -> Plan:
-    """The formula above; a pool that is in its place already (``is_here``) costs nothing."""
+    """The formula above. A pool that is in its place already (``is_here``) costs nothing."""
     most = numerics.BLOCK_BYTES if device.type == "cpu" else numerics.GPU_BLOCK_BYTES
     free = max(budget - least_budget(sizes), 0)  # blocks are not to take what rows need
     block_bytes = min(most, budget // BLOCK_SHARE, free // BLOCKS)

@@ -19,7 +19,7 @@ from torch import distributed as dist
 from tellmost.shapes import Float, Int, Shaped
 
 Read = Callable[[Tensor], tuple[Tensor, ...]]
-"""Values of some rows of this process, an entry of each tensor per row."""
+"""Gives values of some rows of this process: tensors with an entry per row."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Group:
             self._raise_first(self.texts(""), None)
 
     def _raise_first(self, reports: list[str], error: Exception | None) -> None:
-        """The first failure, on all processes; an error that all have in common as it is."""
+        """Raise the first failure on all processes. An error that all share is raised as it is."""
         if error is not None and len(set(reports)) == 1:
             raise error
         for rank, report in enumerate(reports):
@@ -101,14 +101,14 @@ class Group:
                 raise failure(f"on process {rank} of the group: {text}") from error
 
     def _carrier(self, device: torch.device) -> torch.device:
-        """Where tensors of a device are exchanged: there if the backends can, else elsewhere."""
+        """Where tensors of a device are exchanged: there if the backends can, or elsewhere."""
         if device.type in self.carriers:
             return device
         return torch.device("cpu" if "cpu" in self.carriers else "cuda")
 
 
 KINDS: Mapping[str, type[Exception]] = {"ValueError": ValueError, "TypeError": TypeError}
-"""Errors that mean the same on another process; all others become a RuntimeError."""
+"""Errors of these kinds mean the same on another process. All others become a RuntimeError."""
 
 
 def check_group(group: Any) -> Group:
@@ -148,7 +148,7 @@ class Shard:
         return (numbers >= self.first) & (numbers < self.first + self.count)
 
     def mine(self, numbers: Int[Tensor, " b"]) -> Int[Tensor, " _c"]:
-        """Those that are here, by their numbers here."""
+        """The rows that are here, by their numbers here."""
         return numbers[self.has(numbers)] - self.first
 
     def collect(self, numbers: Int[Tensor, " b"], read: Read) -> tuple[Tensor, ...]:

@@ -19,7 +19,7 @@ class ProgressLine:
     def __init__(
         self, progress: bool | None, what: str = "picks", done_before: int | None = None
     ) -> None:
-        """``done_before``: what took no time here; None: all but the first that is reported."""
+        """``done_before`` is what took no time here. None: all but the first that is reported."""
         self._is_on = sys.stderr.isatty() if progress is None else progress
         self._quiet = QUIET_SECONDS if progress is None else 0.0
         self._what = what
@@ -60,7 +60,7 @@ class ProgressLine:
 
 @contextmanager
 def working(progress: bool | None, what: str) -> Iterator[None]:
-    """A line on stderr with the seconds that went by, for work that cannot be counted."""
+    """Show the seconds that went by on stderr, for work that cannot be counted."""
     is_on = sys.stderr.isatty() if progress is None else progress
     if not is_on:
         yield
@@ -86,7 +86,7 @@ def working(progress: bool | None, what: str) -> Iterator[None]:
 
 
 def draw_bar(done: int, most: int) -> str:
-    """``[#####-----] ``, where the terminal is wide enough for it."""
+    """A bar such as ``[#####-----] ``, if the terminal is wide enough for it."""
     if shutil.get_terminal_size().columns < LEAST_COLUMNS:
         return ""
     full = BAR * min(done, most) // max(most, 1)

@@ -11,8 +11,8 @@ from pathlib import Path
 def written_whole(path: Path) -> Iterator[Path]:
     """Another path in the same folder to write to, which becomes ``path`` at the end.
 
-    After any error, Ctrl-C too, nothing is left of it, and what was at ``path`` is still there.
-    A link stays one: what it points to is written.
+    After any error, also Ctrl-C, nothing is left of it, and what was at ``path`` is still there.
+    A link stays a link: the file that it points to is written.
     """
     whole = path.resolve()
     unfinished = whole.with_name(f"{whole.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
@@ -30,7 +30,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def check_writable(path: Path, argument: str) -> None:
-    """Before long work: an error where it is plain now that the file cannot be written."""
+    """Refuse a path that cannot be written, before long work is done for it."""
     if path.is_dir():
         raise IsADirectoryError(f"{argument}: {str(path)!r} is a folder. Name a file in it.")
     if not path.parent.is_dir():

@@ -1,4 +1,4 @@
-"""Which rule, pool, targets and observations a selection is about: checks of each argument.
+"""Checks of the arguments: the rule, the pool, its candidates, the targets, what was observed.
 
 Amounts are checked in ``limits``, noise in ``data``, and the memory budget in ``running.memory``.
 """
@@ -55,7 +55,7 @@ def check_data(
     memory: Any = None,
     group: Group | None = None,
 ) -> SelectionData:
-    """Everything about points, before the pool's rows are read."""
+    """What the selection works on, before the pool's rows are read."""
     together = nullcontext if group is None else group.together
     with together():
         _check_normalize(normalize, kernel)
@@ -141,7 +141,7 @@ def _check_normalize(normalize: Any, kernel: Kernel) -> None:
 
 
 def check_points(points: Any, name: str, shape: tuple[int, ...], kernel: Kernel) -> Tensor:
-    """Targets or outside observations as float64 rows, for a pool of this shape."""
+    """Targets, or observations outside the pool, as float64 rows for a pool of this shape."""
     data = read_array(points, name)
     if matrix_size(kernel) is not None:
         return check_matrix_rows(data, name, kernel)
@@ -159,7 +159,7 @@ def check_points(points: Any, name: str, shape: tuple[int, ...], kernel: Kernel)
 def check_candidates(
     candidates: Any, n: int, *, is_alone: bool = True
 ) -> Int[Tensor, " c"] | None:
-    """Rows that may be picked, ascending; None for all. None at all only if others have some."""
+    """The rows that may be picked, ascending; None for all. A process may have none of them."""
     if candidates is None:
         return None
     values = as_tensor(candidates, "candidates").cpu()
@@ -188,7 +188,7 @@ def check_candidates(
 def check_observed(
     observed: Any, shape: tuple[int, ...], kernel: Kernel, device: torch.device, replace: bool
 ) -> Observed:
-    """For rows of this shape, those of all processes together."""
+    """What was observed in a pool of this shape, which counts the rows of all processes."""
     none = Observed(torch.empty(0, dtype=torch.int64))
     if observed is None:
         return none
@@ -220,7 +220,7 @@ def check_observed(
 def _observed_selection(
     earlier: Selection, shape: tuple[int, ...], kernel: Kernel, device: torch.device
 ) -> Observed:
-    """What it knows; whether it knows it of this pool is seen once the pool has been read."""
+    """What an earlier selection observed. Once the pool is read, its fingerprint is compared."""
     indices = torch.from_numpy(np.concatenate([earlier.observed_indices, earlier.indices]))
     if earlier.settings["rows"] != shape[0]:
         raise ValueError(ANOTHER_POOL)
@@ -289,7 +289,7 @@ def check_device(device: Any) -> torch.device:
 def check_combination(
     rule: Rule, has_targets: bool, replace: bool, conditional: bool, floor: bool
 ) -> None:
-    """Options that have no meaning together."""
+    """Refuse options that have no meaning together."""
     if rule.needs_targets and not has_targets:
         free = [name for name in rules.names() if not rules.get(name).needs_targets]
         raise ValueError(
@@ -308,7 +308,7 @@ def check_combination(
 def check_agreement(
     data: SelectionData, rule: Rule, stop: Stop, group: Group, settings: Mapping[str, Any]
 ) -> None:
-    """Whether all processes were given the same, apart from their rows; settings as they came."""
+    """Refuse arguments that are not the same on all processes, apart from their rows."""
     facts = {
         "rule": describe(rule),
         "kernel": describe(data.kernel),
@@ -325,14 +325,14 @@ def check_agreement(
 
 
 def in_short(value: Any) -> str | None:
-    """A number or a word as it is; of a list only that it was given."""
+    """A number or a word as it is. Of a list it is only said that it was given."""
     if value is None:
         return None
     return repr(value) if np.ndim(value) == 0 else "an entry per row"
 
 
 def check_placement(rule: Rule, problem: Problem) -> None:
-    """Some rules make sense only where all, or some, of the targets are candidates."""
+    """Refuse targets outside for a rule that needs all, or some, of them among the candidates."""
     wanted = targets_in_pool(rule)
     if wanted is None or problem.targets is None:
         return

@@ -40,7 +40,7 @@ SECONDS_BETWEEN_SYNCS = 1.0
 WAY_OUT = "Delete it, or give another path."
 
 Identity = Mapping[str, Any]
-"""Plain values that can be written as JSON, each under the words for what it is."""
+"""Plain values that can be written as JSON, each under words that say what it is."""
 
 FOLLOWS_FROM = {
     "targets": {"normalize"},
@@ -281,14 +281,14 @@ def _whole(values: Tensor | None, shard: Shard | None) -> Tensor | None:
 
 
 def differences(stored: Identity, own: Identity) -> list[str]:
-    """The words for what differs, without what only follows from something else that does."""
+    """What differs, in words. What only follows from another difference is left out."""
     names = [*own, *(name for name in stored if name not in own)]
     differ = [n for n in names if not same(stored.get(n), own.get(n))]
     return [name for name in differ if not FOLLOWS_FROM.get(name, set()) & set(differ)]
 
 
 def same(stored: Any, own: Any) -> bool:
-    """Whether two entries are; sums may differ by rounding."""
+    """Whether two entries are the same. Sums may differ by rounding."""
     if not isinstance(own, dict) or not isinstance(stored, dict):
         return bool(stored == own)
     if stored.keys() != own.keys() or stored["shape"] != own["shape"]:
@@ -298,7 +298,7 @@ def same(stored: Any, own: Any) -> bool:
 
 
 def describe(thing: object) -> str:
-    """A rule's or a kernel's repr without addresses and devices; its attributes if it has none."""
+    """How a rule or a kernel prints, without addresses and devices, or else its attributes."""
     text = repr(thing)
     if type(thing).__repr__ is object.__repr__:
         text = f"{type(thing).__qualname__}({getattr(thing, '__dict__', {})})"
@@ -306,7 +306,7 @@ def describe(thing: object) -> str:
 
 
 def kernel_values(data: SelectionData) -> Float[Tensor, " v"]:
-    """Covariances of some rows and all targets, with some of both."""
+    """Covariances of some rows and all targets with some of both."""
     rows, shard = spaced(data.row_count), data.pool_shard
     if shard is None:
         some = data.pool.rows(rows)
@@ -322,12 +322,12 @@ def kernel_values(data: SelectionData) -> Float[Tensor, " v"]:
 
 
 def spaced(count: int) -> Int[Tensor, " p"]:
-    """Some of so many numbers, evenly spaced."""
+    """Some of the numbers up to ``count``, evenly spaced."""
     return torch.arange(0, count, max(count // numerics.PROBES, 1))[: numerics.PROBES]
 
 
 def sums_of(values: Tensor) -> dict[str, Any]:
-    """What tells values apart up to rounding: their shape, a weighted sum, the largest."""
+    """What tells values apart up to rounding: their shape, a weighted sum and the largest."""
     flat = values.reshape(-1).to(device="cpu", dtype=torch.float64).numpy()
     weights = 1.0 + np.arange(len(flat)) * 0.6180339887498949 % 1.0  # no two alike
     largest = float(np.abs(flat).max(initial=0.0))

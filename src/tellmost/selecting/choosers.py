@@ -23,10 +23,10 @@ from tellmost.selecting.limits import Eligibility
 from tellmost.shapes import Bool, Float, Int
 
 DRIFT_MARGIN = 10.0
-"""How far above the drift that a rebuild leaves the next one has to be."""
+"""After a rebuild the drift has to be so many times larger before the next one."""
 
 REMEMBERED = 1_024
-"""So many of the best rows are kept during a pass over rows that cannot be had singly."""
+"""So many of the best rows are kept during a pass over rows that cannot be read singly."""
 
 FIXED = (CosineSimilarity, Random, TopK)
 """Rules whose gains no observation changes, so that they are scored once."""
@@ -204,8 +204,11 @@ class Shortlist:
 
 @dataclass
 class Once:
-    """Scores all rows at the first step only: the paper's top-b, and rules whose gains no
-    observation changes. With ``marginal`` it reports the gain given the picks before."""
+    """Scores all rows at the first step only.
+
+    This is the paper's top-b, and exact for rules whose gains no observation changes. With
+    ``marginal`` it reports the gain given the picks before.
+    """
 
     tracker: Tracker
     rule: Rule
@@ -269,8 +272,10 @@ class Lazy:
         return Choice(*best_of(current.tolist(), gains.tolist(), scores.tolist(), self.first))
 
     def _score_rivals(self, bounds: Tensor, least: float) -> Int[Tensor, " c"] | None:
-        """Rows scored afresh until no other can reach the best of them; None if that is dearer
-        than a pass."""
+        """The rows that were scored afresh until no other can reach the best of them.
+
+        None if that costs more than a pass.
+        """
         current = torch.empty(0, dtype=torch.int64, device=bounds.device)
         best, batch = -torch.inf, max(self.rows_per_pass // 8, 4)
         while True:
@@ -298,7 +303,7 @@ def score_all(tracker: Tracker, rule: Rule) -> Float[Tensor, " n"]:
 
 
 Measure = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
-"""Running gains, gains and scores of some rows of this process."""
+"""The running gains, fresh gains and scores of some rows of this process."""
 
 
 @dataclass(frozen=True)
@@ -390,7 +395,7 @@ def largest_open(gains: Float[Tensor, " n"], eligibility: Eligibility) -> float 
 def leading(
     scores: Float[Tensor, " n"], first: float | None, best: float
 ) -> tuple[Int[Tensor, " b"], bool]:
-    """The rows that may be the best once scored afresh, ascending; whether some are left out."""
+    """The rows that may be the best once scored afresh, and whether some are left out."""
     if best == -torch.inf or best != best:
         return torch.empty(0, dtype=torch.int64, device=scores.device), False
     band = numerics.LEADER_BAND * abs(best) + tie_width(best, first)
@@ -415,7 +420,7 @@ def best_of(
 
 
 def tie_width(best: float, first: float | None) -> float:
-    """How far below the best a score still ties with it."""
+    """How far below the best a score may lie and still tie with it."""
     if best == -torch.inf:
         return 0.0
     return numerics.TIE_TOLERANCE * abs(best) + numerics.TIE_FLOOR * abs(first or 0.0)

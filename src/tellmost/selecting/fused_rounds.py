@@ -3,8 +3,8 @@
 A round ranks all rows, drafts greedily on the best of them, makes the columns of all drafted picks
 in one pass, and replays: a drafted pick stands if no row outside the shortlist comes near its gain
 at its turn. All of it happens on the GPU; the host reads one small result per round. What is
-drafted is scored afresh in float64 from the posterior, so the picks are those of the loop in
-``greedy``, which takes over where a round cannot decide: ties beyond the shortlist, or drift.
+drafted is scored afresh in float64 from the posterior, so the picks are those of the loop, which
+takes over where a round cannot decide: with ties beyond the shortlist, or drift.
 """
 
 import torch
@@ -20,12 +20,11 @@ from tellmost.selecting.limits import Eligibility, Stop
 from tellmost.shapes import Float, Int
 
 DRAFTED_FROM = 2_048
-"""Rows of a shortlist on a GPU, at most: the picks of a round are drafted from these."""
+"""A shortlist on a GPU has so many rows at most. The picks of a round are drafted from these."""
 
 DRAFTED_BYTES = 8 * 2**20
-"""Size of a shortlist's features in float64: more features, fewer rows, as their joint covariances
-cost rows x features^2."""
-
+"""A shortlist's features take so many bytes in float64 at most. More features mean fewer rows,
+since their joint covariances cost rows x features^2."""
 
 FUSED = {ITL: 0, VTL: 1, UncertaintySampling: 2, UndirectedITL: 3}  # as in gpu.scores
 
@@ -33,7 +32,7 @@ FUSED = {ITL: 0, VTL: 1, UncertaintySampling: 2, UndirectedITL: 3}  # as in gpu.
 def fused_rounds(
     tracker: WeightTracker, rule: Rule, eligibility: Eligibility, most: int | None
 ) -> "FusedRounds | None":
-    """Rounds, where the rule has a kernel; else None. The rows are on a GPU."""
+    """Rounds for rows on a GPU, if the rule has a kernel there; else None."""
     if type(rule) not in FUSED or not eligibility.is_plain or tracker.width < 2:
         return None
     if tracker.problem.shard is not None:  # a round decides about all rows at once
@@ -69,7 +68,7 @@ class FusedRounds:
         self.made = 0
 
     def advance(self, stop: Stop, most: int | None, first: float | None) -> list[Pick]:
-        """The next picks; none where a round cannot decide which is the best."""
+        """The next picks; no pick where a round cannot decide which row is the best."""
         self._prepare(first)
         top = self._scores.topk(len(self._drafted.scratch[0]))
         problem = self._tracker.problem
@@ -101,7 +100,7 @@ class FusedRounds:
     def _draft(
         self, rows: Int[Tensor, " L"], scores: Float[Tensor, " L"]
     ) -> Float[Tensor, "q T d"]:
-        """Draft picks; returns the vectors whose products with the rows are their columns."""
+        """Draft picks, and return the vectors whose products with the rows are their columns."""
         problem, squares = self._tracker.problem, self._tracker.squares
         block = problem.rows.rows(rows)
         against = block @ self._covariances
@@ -146,7 +145,7 @@ class FusedRounds:
         self._covariances.baddbmm_((U * stands[:, None]).mT, U, alpha=-1.0)
 
     def _uncertainty(self, U: Tensor, falls: Tensor, stands: Tensor, left: Tensor) -> None:
-        """What is left after each pick; the targets' variances are brought up to date."""
+        """Write down the uncertainty after each pick, and update the targets' variances."""
         targets, problem = self._tracker.targets.state, self._tracker.problem
         if targets is None:
             fall = (falls.sum(dim=0) * stands).cumsum(dim=0) / len(problem.rows)

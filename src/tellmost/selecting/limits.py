@@ -1,7 +1,4 @@
-"""Which candidates may still be picked: taken ones, costs against a budget, full groups.
-
-Everything about amounts: noise, k, budget, costs, groups, least gains.
-"""
+"""How many picks, and which rows: k, least gains, costs and a budget, groups, and rows taken."""
 
 import json
 from contextlib import nullcontext
@@ -19,12 +16,12 @@ from tellmost.selecting.data import SelectionData, mean_of
 from tellmost.shapes import Bool, Float, Int
 
 BUDGET_TOLERANCE = 1e-12
-"""Share of a budget that rounding may add: ten costs of 0.07 are to fit into 0.7."""
+"""Rounding may add this share to a budget: ten costs of 0.07 are to fit into 0.7."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """When to end; ``picks`` None: only when the gains or the candidates say so."""
+    """When to end. Without ``picks`` only the gains or the candidates end a selection."""
 
     picks: int | None
     min_gain: float | None = None
@@ -83,14 +80,14 @@ class Eligibility:
     def score(self, gains: Float[Tensor, " n"], least: float = -torch.inf) -> Float[Tensor, " n"]:
         """What the candidates are ranked by: gain, or gain per cost.
 
-        -inf for closed ones, and for those whose gain is below ``least``.
+        The score is -inf for closed candidates, and where the gain is below ``least``.
         """
         return self._scored(gains, self._cost, least).masked_fill_(self.closed, -torch.inf)
 
     def score_some(
         self, gains: Float[Tensor, " b"], rows: Int[Tensor, " b"], least: float = -torch.inf
     ) -> Float[Tensor, " b"]:
-        """The same for some rows, all of them open."""
+        """The scores of some rows, all of them open."""
         return self._scored(gains, self._cost[rows], least)
 
     def _scored(self, gains: Tensor, cost: Tensor, least: float) -> Tensor:
@@ -171,7 +168,7 @@ class Eligibility:
         return "no candidate left"
 
     def _that_fit(self) -> Bool[Tensor, " n"]:
-        """Those left whose cost fits into the rest of the budget."""
+        """The rows that are left and whose cost fits into the rest of the budget."""
         cost, budget = self._limits.cost, self._limits.budget
         if cost is None or budget is None:
             return self._left
@@ -203,7 +200,7 @@ def _check_least_gain(value: Any, name: str, rule: Rule, conditional: bool) -> f
         return None
     if rule.is_signed or is_random(rule):
         raise ValueError(
-            f"{name} has no meaning for rule {rule.name!r}, whose gain is no amount of anything. "
+            f"{name} has no meaning for rule {rule.name!r}, whose gain has no unit. "
             f"Give k, or use vtl, itl or mm-itl."
         )
     if not conditional:
@@ -224,7 +221,7 @@ def check_limits(
     max_per_group: Any = None,
     replace: bool = False,
 ) -> Limits:
-    """Everything that closes a candidate."""
+    """Everything that keeps a candidate from being picked."""
     n = len(data.pool)
     group = None if data.shard is None else data.shard.group
     with nullcontext() if group is None else group.together():
@@ -281,6 +278,7 @@ def check_max_per_group(groups: Any, max_per_group: Any) -> int | None:
 
 
 def check_labels(groups: Any, n: int) -> np.ndarray:
+    """The groups as one label per row, all of a kind that can be ordered."""
     try:
         labels = groups.cpu().numpy() if isinstance(groups, Tensor) else np.asarray(groups)
         np.unique(labels)
@@ -295,7 +293,7 @@ def check_labels(groups: Any, n: int) -> np.ndarray:
 
 
 def number_labels(labels: np.ndarray, group: Group | None) -> tuple[Int[Tensor, " n"], int]:
-    """The labels as numbers that mean the same on all processes, and how many there are."""
+    """The labels as numbers that mean the same on all processes, and how many labels there are."""
     names, numbers = np.unique(labels, return_inverse=True)
     if group is None:
         return torch.from_numpy(numbers.astype(np.int64)), len(names)
@@ -308,7 +306,7 @@ def number_labels(labels: np.ndarray, group: Group | None) -> tuple[Int[Tensor, 
 
 
 def check_enough(stop: Stop, limits: Limits, shard: Shard | None = None) -> None:
-    """Whether there are k rows to pick, or anything that ends a selection with repeats."""
+    """Refuse a k that is larger than the candidates, and repeats that nothing ends."""
     if limits.replace:
         if stop.picks is None and limits.budget is None and stop.min_gain is None:
             raise ValueError(

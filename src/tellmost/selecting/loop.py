@@ -1,7 +1,7 @@
-"""The loop: score every candidate, choose one, condition on it, again.
+"""The loop: score every candidate, choose one, condition on it, and repeat.
 
-Leaders are scored afresh before one is chosen, and gains within TIE_TOLERANCE of the best are ties
-that go to the lowest index, so the order of the arithmetic never changes a pick.
+The best rows are scored afresh before one is chosen. Gains within TIE_TOLERANCE of the best are
+ties, and go to the lowest index, so the order of the arithmetic never changes a pick.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tellmost.selecting.fused_rounds import FusedRounds
 
 Progress = Callable[[int, int | None, float], None]
-"""Called after each pick with picks so far, picks at most (None: not known), and the gain."""
+"""Is called after each pick with picks so far, picks at most (None: not known), and the gain."""
 
 
 @dataclass
@@ -80,7 +80,7 @@ def why_stopped(eligibility: Eligibility, stop: Stop, first: float | None) -> st
 def pick_one(
     chooser: Chooser, tracker: Tracker, eligibility: Eligibility, stop: Stop, left: int | None
 ) -> list[Pick]:
-    """The best candidate, observed; none if no gain reaches the least."""
+    """Choose and observe the best candidate. The list is empty if no gain reaches the least."""
     best = chooser.best(stop.least)
     if best is None:
         return []
@@ -101,7 +101,7 @@ def repeat(
     stop: Stop,
     trace: Trace,
 ) -> bool:
-    """Condition on the picks made before, without choosing; whether all reach the least gain."""
+    """Condition on the picks made before, and say whether all of them reach the least gain."""
     best = chooser.best(stop.least)  # the scale of all gains comes from the first step
     if best is not None and best.row != log.made[0].row:
         log.contradict(1)

@@ -1,11 +1,8 @@
-"""What a selection was made from, given again: for questions that its result alone cannot answer.
+"""A selection beside its pool and its targets again, for questions that the result cannot answer.
 
 A Selection holds numbers of rows, not rows. With pool and targets in hand again, other rules can
-choose under the same conditions, and any choice can be retraced target by target.
-
-What lies near each pick.
-
-The target nearest to each pick, of a selection that has just been made.
+choose under the same conditions, any choice can be retraced target by target, and each pick can be
+shown beside the target nearest to it.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +19,7 @@ from tellmost.kernels import Kernel, Linear
 from tellmost.posterior.floor import retrace
 from tellmost.rows.checks import normalization_of
 from tellmost.rows.pool import Normalization, Pool
-from tellmost.rows.sources import open_source, read_array, spans
+from tellmost.rows.sources import Source, open_source, read_array, spans
 from tellmost.rules import Rule
 from tellmost.selecting.arguments import check_points, check_rule
 from tellmost.selecting.select import select_quietly
@@ -46,7 +43,7 @@ class Recalled:
 
     @property
     def obstacle(self) -> str | None:
-        """Why nothing can be computed as it was then; None if all can."""
+        """Why nothing can be computed as it was then; None if everything can."""
         chosen = self.chosen
         if chosen.kernel is None:
             return f"the kernel {chosen.settings['kernel']} is not kept in the file"
@@ -61,7 +58,7 @@ class Recalled:
         return self.chosen.kernel
 
     def noise_variance(self, indices: Int[np.ndarray, " b"]) -> Float[Tensor, " b"]:
-        """With which these rows are observed."""
+        """The noise variance with which these rows are observed."""
         of_rows = self.chosen.noise_variance
         if of_rows is not None:
             return torch.from_numpy(of_rows[indices]).to(self.pool.device)
@@ -77,14 +74,16 @@ class Recalled:
         floor: bool = False,
         progress: bool | None = None,
     ) -> Selection:
-        """The same with another rule, or with other noise; limits of cost and groups fall away.
+        """Select again by another rule, or with other noise, without limits of cost and groups.
 
-        Repeated picks, and ranking once, belong to the rule that was used: others do without.
-        The notes are not said aloud, since nobody asked for this selection by itself.
+        Only the rule that was used picks rows repeatedly, or ranks once, if the selection did so.
+        Nothing is warned of, since nobody asked for this selection by itself.
         """
         chosen, rule = self.chosen, check_rule(rule)
         settings, per_row = chosen.settings, chosen.noise_variance
         is_same = rule.name == settings["rule"]
+        device = torch.device(settings["device"])
+        is_here = device.type != "cuda" or torch.cuda.is_available()
         noise = settings["noise_variance"] if per_row is None else per_row
         return select_quietly(
             self.given_pool,
@@ -100,12 +99,12 @@ class Recalled:
             replace=settings["replace"] and is_same,
             conditional=settings["conditional"] or not is_same,
             floor=floor,
-            device=self._device(),
+            device=device if is_here else None,
             progress=progress,
         )
 
     def reductions(self, indices: Int[np.ndarray, " k"]) -> Float[np.ndarray, "k m"]:
-        """How much the variance of each target falls with each pick, were these the picks."""
+        """How much the variance of each target falls with each pick, if these are the picks."""
         assert self.targets is not None
         points, noise = self._observed()
         rows = self.pool.rows(torch.from_numpy(indices))
@@ -118,7 +117,7 @@ class Recalled:
         return falls[len(points) :].cpu().numpy()
 
     def variance_before(self) -> Float[np.ndarray, " m"]:
-        """Of each target, before the first pick."""
+        """The variance of each target before the first pick."""
         assert self.targets is not None
         points, noise = self._observed()
         targets = self.targets.to(noise.device)
@@ -126,7 +125,7 @@ class Recalled:
         return (self.kernel.diagonal(targets) - falls).cpu().numpy()
 
     def _observed(self) -> tuple[Tensor, Float[Tensor, " o"]]:
-        """Points that were known before the first pick, and their noise."""
+        """The points that were observed before the first pick, and their noise variances."""
         chosen, pool = self.chosen, self.pool
         points = pool.rows(torch.from_numpy(chosen.observed_indices))
         noise = self.noise_variance(chosen.observed_indices)
@@ -139,14 +138,9 @@ class Recalled:
             torch.cat([noise, noise.new_full((len(outside),), scalar)]),
         )
 
-    def _device(self) -> torch.device | None:
-        device = torch.device(self.chosen.settings["device"])
-        is_here = device.type != "cuda" or torch.cuda.is_available()
-        return device if is_here else None
-
 
 def recall(chosen: Selection, pool: Any, targets: Any) -> Recalled:
-    """The selection beside the pool and the targets it was made from; refuses others."""
+    """The selection beside the pool and the targets it was made from. Others are refused."""
     given = check_same_pool(chosen, pool)
     points = check_same_targets(chosen, targets, given)
     recalled = Recalled(chosen, pool, targets, given, points)
@@ -156,9 +150,9 @@ def recall(chosen: Selection, pool: Any, targets: Any) -> Recalled:
     before, after = chosen.target_variance
     if not np.isnan(after).any():
         return recalled
-    try:  # a prefix does not know it
+    try:  # a prefix does not know its targets' variance, which the picks tell
         after = before - recalled.reductions(chosen.indices).sum(axis=0)
-    except LinAlgError:  # nor does anybody, where the covariance of the picks is singular
+    except LinAlgError:  # unless their covariance is singular
         return recalled
     whole = replace(chosen, target_variance=np.stack([before, after]))
     return replace(recalled, chosen=whole)
@@ -166,18 +160,28 @@ def recall(chosen: Selection, pool: Any, targets: Any) -> Recalled:
 
 def check_same_pool(chosen: Selection, pool: Any) -> Pool:
     """The pool that the selection came from, normalised as it was then."""
-    source = open_source(pool, "pool")
-    given = Pool(source, source.device, numerics.BLOCK_BYTES)
-    given.remember(torch.from_numpy(chosen.indices))
-    is_same = len(source.shape) in (1, 2) and source.shape[0] > 0
-    if not is_same or given.fingerprint() != chosen.fingerprint.split("+")[0]:
+    given = _pool_of(chosen, open_source(pool, "pool"))
+    shape = given.source.shape
+    is_rows = len(shape) in (1, 2) and shape[0] > 0
+    if not is_rows or given.fingerprint() != chosen.fingerprint.split("+")[0]:
         raise ValueError(
             f"pool is not the one that this selection was made from: its fingerprint differs; got "
-            f"shape {source.shape}, the selection had {chosen.settings['rows']:,} rows. Row "
+            f"shape {shape}, the selection had {chosen.settings['rows']:,} rows. Row "
             f"numbers would mean other points; pass the same rows in the same order."
         )
-    normalization = normalization_of(given, chosen.settings["normalize"])
-    return replace(given, normalization=normalization)
+    return _normalized(given, chosen)
+
+
+def _pool_of(chosen: Selection, source: Source) -> Pool:
+    """The pool of a source, with its picks kept at hand."""
+    given = Pool(source, source.device, numerics.BLOCK_BYTES)
+    given.remember(torch.from_numpy(chosen.indices))
+    return given
+
+
+def _normalized(given: Pool, chosen: Selection) -> Pool:
+    """The pool normalised as it was for the selection."""
+    return replace(given, normalization=normalization_of(given, chosen.settings["normalize"]))
 
 
 def check_same_targets(chosen: Selection, targets: Any, pool: Pool) -> Tensor | None:
@@ -187,14 +191,10 @@ def check_same_targets(chosen: Selection, targets: Any, pool: Pool) -> Tensor | 
         if expected:
             raise ValueError(f"the selection had {expected} targets; got None. Pass them again.")
         return None
-    is_rows = len(pool.shape) == 2  # a vector holds row numbers of a Precomputed kernel
-    points = (
-        pool.normalization.apply(
-            check_points(targets, "targets", pool.shape, Linear()).to(pool.device)
-        )
-        if is_rows
-        else read_array(targets, "targets")
-    )
+    if len(pool.shape) == 1:  # row numbers of a Precomputed kernel
+        points = read_array(targets, "targets")
+    else:
+        points = _target_rows(targets, pool)
     if len(points) != expected:
         raise ValueError(
             f"targets must be those of the selection, {expected} of them; got {len(points)}."
@@ -202,8 +202,14 @@ def check_same_targets(chosen: Selection, targets: Any, pool: Pool) -> Tensor | 
     return points
 
 
+def _target_rows(targets: Any, pool: Pool) -> Tensor:
+    """Targets as rows that are normalised as the pool is."""
+    rows = check_points(targets, "targets", pool.shape, Linear())
+    return pool.normalization.apply(rows.to(pool.device))
+
+
 def check_same_variance(chosen: Selection, before: Float[np.ndarray, " m"]) -> None:
-    """Targets of equal number, but of other variances, are others."""
+    """Refuse targets of other variances: they are other targets."""
     then = chosen.target_variance[0]
     scale = RECALL_TOLERANCE * max(float(then.max()), float(before.max()))
     differs = np.flatnonzero(np.abs(before - then) > scale)
@@ -226,7 +232,7 @@ class Nearest:
 def find_nearest(
     pool: Pool, targets: Tensor | None, indices: Int[np.ndarray, " k"]
 ) -> Nearest | None:
-    """In float64, whatever the kernel; None where there are no rows or no targets to compare."""
+    """The nearest targets in float64; None where there are no rows or no targets to compare."""
     if targets is None or len(pool.shape) == 1:
         return None
     unit = Normalization(to_unit_length=True)
@@ -242,20 +248,15 @@ def find_nearest(
 
 
 def nearest_targets(chosen: Selection, pool: Any, targets: Any) -> Nearest | None:
-    """For each pick, as the selection saw its rows: normalised as it was told to.
+    """The target nearest to each pick, for rows normalised as for the selection.
 
-    ``pool`` and ``targets`` are those of the selection, which is not checked again; None without
-    targets.
+    Nobody checks again that pool and targets are those of the selection. None without targets.
     """
     if targets is None:
         return None
     source = open_source(pool, "pool")
     try:
-        given = Pool(source, source.device, numerics.BLOCK_BYTES)
-        given.remember(torch.from_numpy(chosen.indices))
-        normalization = normalization_of(given, chosen.settings["normalize"])
-        given = replace(given, normalization=normalization)
-        points = check_points(targets, "targets", given.shape, Linear()).to(given.device)
-        return find_nearest(given, given.normalization.apply(points), chosen.indices)
+        given = _normalized(_pool_of(chosen, source), chosen)
+        return find_nearest(given, _target_rows(targets, given), chosen.indices)
     finally:
         source.close()

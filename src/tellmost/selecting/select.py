@@ -1,4 +1,8 @@
-"""select(): check the arguments, build what is known, run the loop, return a Selection."""
+"""select(): check the arguments, read the pool, pose the problem, run the loop, sum up.
+
+``select_quietly`` is the whole call. ``select`` is the same and warns of the notes that the result
+has, so a call from within the package, which nobody asked for, says nothing.
+"""
 
 import json
 import os
@@ -55,7 +59,7 @@ if TYPE_CHECKING:
     from tellmost.selecting.fused_rounds import FusedRounds
 
 DETERMINED = 1e-9
-"""A variance below this share of what it was before the targets were seen is settled by them."""
+"""The targets determine f at a row where they leave less than this share of its variance."""
 
 ArrayLike = np.ndarray | Tensor | str | os.PathLike[str] | list[Any] | NamedArray
 PoolLike = ArrayLike | Iterable[Any]  # of paths, or of blocks
@@ -96,43 +100,46 @@ def select_quietly(
     Args:
         pool: (n, d) rows to choose from: an array, a tensor, a memory map, the path of an .npy,
             .safetensors or .parquet file, a list of such paths, or an object whose ``__iter__``
-            gives (b, d) blocks, the same each time. Stays where it is, in its own dtype.
-        targets: (m, d) or (d,) points to learn about. None only for rules without targets.
-        k: how many rows. At least one of k, budget, min_gain and min_gain_share is given.
+            gives (b, d) blocks, the same each time. It stays where it is, in its own dtype.
+        targets: (m, d) or (d,) points to learn about. Only some rules need none.
+        k: how many rows to pick. Give at least one of k, budget, min_gain and min_gain_share.
         rule: a name (vtl, itl, itl-y, mm-itl, ctl, truvar, local-uncertainty, uncertainty,
             undirected-itl, undirected-vtl, cosine, top-k, mmr, k-center, k-means++, random) or an
             object from ``tm.rules``.
         kernel: None for inner products of the given rows; or from ``tm.kernels``; or any gpytorch
             kernel.
-        noise_ratio: noise variance over the candidates' mean prior variance. The one knob: small
-            spreads the picks, large concentrates them near the targets.
-        noise_std: instead of the ratio a standard deviation in the unit of y, one number or one
+        noise_ratio: noise variance over the candidates' mean prior variance. It is the one knob: a
+            small ratio spreads the picks, a large one concentrates them near the targets.
+        noise_std: in place of the ratio, a standard deviation in the unit of y: one number, or one
             per row.
         normalize: None, "unit", "center" or "center+unit", for pool, targets and observed alike.
         observed: what is known already: numbers of pool rows, (o, d) points, or an earlier
-            Selection from this pool. Conditioned on first, never picked again unless ``replace``.
+            Selection from this pool. They are conditioned on first, and are not picked again
+            unless ``replace``.
         candidates: mask or row numbers: which rows may be picked.
         target_weights: (m,) importance of each target.
-        cost, budget: (n,) positive costs; ranks by gain per cost, skips what no longer fits.
-        groups, max_per_group: (n,) labels; at most so many per label, observed rows included.
+        cost, budget: (n,) positive costs. Rows are ranked by gain per cost, and those that no
+            longer fit into the budget are skipped.
+        groups, max_per_group: (n,) labels, and how many rows each label may have at most. Observed
+            rows count.
         replace: whether a row may be picked again, as a repeated measurement.
-        conditional: False ranks once by the first gain (top-b), for comparison.
+        conditional: False ranks the rows once by their first gain (top-b), for comparison.
         min_gain, min_gain_share: stop below an absolute gain, or below a share of the first.
         floor: also compute ``floor`` and ``whole_pool``.
-        columns_ahead: how many picks one pass over the pool prepares, as far as memory goes; None:
-            as the costs of the machine say; 1 makes a pass for every pick. Changes no pick.
+        columns_ahead: how many picks one pass over the pool prepares, as far as memory goes. None
+            follows the costs of the machine; 1 makes a pass for every pick. It changes no pick.
         checkpoint: the path of a file that takes down each pick as it is made. A run that was
             interrupted, called again, goes on from there; the file of another run is refused.
         device: where to compute; None for where the pool is.
         group: a process group of torch.distributed, such as ``torch.distributed.group.WORLD``,
             whose processes hold the rows between them. Each calls select with its own rows as
             pool, and with its own entries of what has one per row (candidates, noise_std, cost,
-            groups); all else is the same for all, and so is the result. Rows are numbered through,
-            those of rank 0 first, in ``observed`` too. None: this process holds all rows.
+            groups). All else is the same for all, and so is the result. Rows are numbered through,
+            those of rank 0 first, also in ``observed``. None: this process holds all rows.
         memory: what may be allocated on the device beyond what you hold: bytes, or a size such as
-            "4GB". A file that takes more than half of it is streamed. None for half of what is
+            "4GB". A file that takes more than half of it is streamed. None takes half of what is
             available.
-        progress: a line on stderr; None shows it on a terminal after a second.
+        progress: whether to show a line on stderr. None shows it on a terminal after a second.
     """
     exchange = None if group is None else check_group(group)
     with nullcontext() if exchange is None else exchange.together():
@@ -205,7 +212,7 @@ P = ParamSpec("P")
 
 
 def warning_of_notes(choose: Callable[P, Selection]) -> Callable[P, Selection]:
-    """The same function, which also warns its caller of what the notes of the result say."""
+    """The same function, which also warns its caller of the notes that the result has."""
 
     @wraps(choose)
     def select(*arguments: P.args, **options: P.kwargs) -> Selection:
@@ -239,7 +246,7 @@ class Task:
 
 
 def carry_out(task: Task, progress: bool | None) -> Selection:
-    """Build what is known, run the loop, sum up."""
+    """Pose the problem, run the loop, and sum up."""
     rule, stop, shard = task.rule, task.stop, task.data.shard
     problem = task.data.problem(rule, task.noise, stop.picks, task.columns_ahead)
     # before any long work, since it may refuse
@@ -279,12 +286,12 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
 
 
 def shows_progress(progress: bool | None) -> bool:
-    """Whether a line on stderr may be shown: where it was asked for, or on a terminal."""
+    """Whether a line on stderr may be shown: if it was asked for, or on a terminal."""
     return sys.stderr.isatty() if progress is None else progress
 
 
 def open_log(task: Task, path: Path) -> Checkpoint:
-    """Where the picks are taken down, and those of the same run before it was interrupted."""
+    """The file for the picks, which has those of the same run before it was interrupted."""
     data = task.data
     identity = identify(
         data, task.rule, task.noise, task.limits, task.stop, conditional=task.conditional
@@ -293,7 +300,7 @@ def open_log(task: Task, path: Path) -> Checkpoint:
 
 
 def find_rounds(task: Task, tracker: Tracker, eligibility: Eligibility) -> "FusedRounds | None":
-    """Several picks at once, where the rows are on a GPU that can make them so."""
+    """Rounds of several picks, if the rows are on a GPU that can make them."""
     if not isinstance(tracker, WeightTracker) or not tracker.problem.rows.is_fused:
         return None
     if not task.conditional:
@@ -306,7 +313,7 @@ def find_rounds(task: Task, tracker: Tracker, eligibility: Eligibility) -> "Fuse
 def describe(
     task: Task, tracker: Tracker, least: Floor | None, notes: list[str]
 ) -> dict[str, Any]:
-    """What was actually used, in terms that can be written down; of a group, by rank 0."""
+    """What was actually used, as values that can be written down; in a group rank 0 says it."""
     data, rule, noise = task.data, task.rule, task.noise
     weights, group = data.target_weights, None if data.shard is None else data.shard.group
     own = {
@@ -376,7 +383,7 @@ def summarize(
 
 
 def note_small_noise(problem: Problem, picks: int | None, noise: SelectionNoise) -> list[str]:
-    """Small noise spreads picks over everything once they outnumber the pool's directions."""
+    """Note that small noise spreads picks once they outnumber the pool's directions."""
     if (
         picks is None
         or noise.ratio >= 1.0
@@ -397,7 +404,7 @@ def note_small_noise(problem: Problem, picks: int | None, noise: SelectionNoise)
 def effective_rank(problem: Problem) -> float:
     """(E k(x, x))^2 / E k(x, z)^2 over pairs: d for isotropic candidates, 1 for equal ones.
 
-    The same as (tr K)^2 / |K|_F^2 of the whole pool, from pairs of a few evenly spaced rows.
+    It estimates (tr K)^2 / |K|_F^2 of the whole pool from pairs of a few evenly spaced rows.
     """
     n = problem.row_count
     points = FewRows.read(problem, evenly_spaced(n)).points
@@ -411,7 +418,7 @@ def effective_rank(problem: Problem) -> float:
 
 
 def note_determined_targets(tracker: Tracker, rule: Rule, shard: Shard | None) -> list[str]:
-    """ITL about f_A is undirected where f_A determines every candidate."""
+    """Note that ITL about f_A is undirected, if f_A determines every candidate."""
     if rule.name != "itl":
         return []
     is_open = not all(

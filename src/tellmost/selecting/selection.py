@@ -178,7 +178,7 @@ class Selection:
         )
 
     def plot(self) -> "Figure":
-        """Uncertainty after each pick, down to the floor, and the gains. Needs matplotlib."""
+        """Draw the uncertainty after each pick, the floor, and the gains. Needs matplotlib."""
         from tellmost.report.figure import plot_selection
 
         return plot_selection(self)
