@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import tellmost as tm
-from tellmost_reproduction.frame.folders import cpu_model
+from tellmost_reproduction.frame.pages import cpu_model
 
 RESULTS = Path(__file__).parent / "results"
 NOISE_STD = 0.1

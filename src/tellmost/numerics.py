@@ -107,16 +107,3 @@ lower end keeps covariances positive definite, so that no jitter is needed."""
 
 ENUMERATED = 20_000
 """Sets that are tried one by one where theory asks for an exact maximum or minimum: a second."""
-
-ALIKE = 0.05
-"""Methods whose mean curves differ by less than this share perform alike: a twentieth cannot be
-seen in a figure of the paper's size."""
-
-REPRODUCED = 1e-3
-"""Share by which a number of an experiment may differ from the expected one. With other products
-of matrices two picks changed places and numbers moved by 3e-9; a pick that goes elsewhere among
-nearly equal ones moves them by more, another rule by far more."""
-
-AGREEING_ERRORS = 3.0
-"""Standard errors by which a mean over seeds may differ from the expected one where what is picked
-depends on what came out: one pick that rounding moves changes all that follow it."""

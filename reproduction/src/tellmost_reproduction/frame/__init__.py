@@ -1,1 +1,1 @@
-"""What all experiments have in common: requests, verdicts, numbers, folders, publishing."""
+"""The frame that all experiments share: run, judge, compare, write down, publish."""

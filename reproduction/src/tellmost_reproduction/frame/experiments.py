@@ -1,60 +1,106 @@
-"""What a subject has to say about its experiments, and how it is published."""
+"""Subjects: families of experiments that are run, compared and published in the same way."""
 
 import os
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tellmost_reproduction.frame.folders import Cells, keep_text
-from tellmost_reproduction.frame.numbers import Numbers
-from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART, OPEN, Verdict
+from tellmost_reproduction.catalogue import Outcome, Request
+from tellmost_reproduction.frame.drawing import make_figure
+from tellmost_reproduction.frame.folders import keep_text, made
+from tellmost_reproduction.frame.numbers import (
+    Agrees,
+    Numbers,
+    find_differences,
+    is_reproduced,
+    read_expected,
+)
+from tellmost_reproduction.frame.pages import Cells, in_markdown
+from tellmost_reproduction.frame.verdicts import (
+    FAILS,
+    HOLDS,
+    IN_PART,
+    OPEN,
+    Verdict,
+    print_verdicts,
+)
+
+PACKAGE = Path("reproduction", "src", "tellmost_reproduction")
+ABOUT_LINK = "`expected.json`: the expected numbers, a link to the file in the package.\n"
 
 
 @dataclass(frozen=True)
 class Done:
-    """One experiment that has been run."""
+    """An experiment that has been run and written into its folder."""
 
     name: str
     title: str
-    text: str  # its tables
+    text: str  # its tables, for a terminal
     verdicts: list[Verdict]
     numbers: Numbers
-    seconds: float
-    summary: Cells = field(
-        default_factory=list
-    )  # a heading and a row per method, for a table of all experiments
+    seconds: float | None = None
+    summary: Cells = field(default_factory=list)  # a row per method, for a table of all
 
 
-def tabulate_all(done: Sequence[Done], rule: str, folder: str = "..") -> str:
-    """How many claims hold, and then each with its numbers; links are relative to a folder."""
-    said = [verdict.holds for one in done for verdict in one.verdicts]
-    words = (HOLDS, IN_PART, FAILS, *([OPEN] if OPEN in said else []))
-    counted = ", ".join(f"{said.count(word)} x {word}" for word in words)
-    lines = [
-        f"{len(said)} verdicts: {counted}.",
-        "",
-        rule,
-        "",
-        "| experiment | claim of the paper | verdict | numbers |",
-        "|---|---|---|---|",
-    ]
-    return "\n".join(
-        lines
-        + [
-            f"| [{one.name}]({folder}/{one.name}/README.md) | {v.claim} | **{v.holds}** | "
-            f"{v.finding} |"
-            for one in done
-            for v in one.verdicts
-        ]
+@dataclass(frozen=True)
+class Subject:
+    """A family of experiments. ``reproduce`` is what the catalogue calls."""
+
+    folder: str  # in the package; expected numbers are below it
+    everything: str  # the name that stands for all of its experiments
+    names: tuple[str, ...]
+    run: Callable[[Sequence[str], Request], list[Done]]  # writes the folders too
+    write_overview: Callable[[Sequence[Done], Request], str] | None = None
+    agrees: Agrees = is_reproduced
+    uncompared: Collection[str] = ()  # methods and measures
+    takes_rules: bool = False  # of the user
+
+    def reproduce(self, name: str, request: Request) -> Outcome:
+        """Run one experiment or all of them, and compare with the expected numbers."""
+        if request.rules and not self.takes_rules:
+            raise ValueError("--rule is for the Gaussian-process experiments (gp-...).")
+        make_figure(1.0, 1.0)  # without matplotlib it ends here, not after the work
+        done = self.run(self.names if name == self.everything else (name,), request)
+        folders = [request.out / one.name for one in done]
+        if name == self.everything and self.write_overview is not None:
+            with made(request.out / name) as folder:
+                keep_text(self.write_overview(done, request), folder / "README.md")
+            folders.append(folder)
+        found = [None if request.is_smoke else self.differences(one) for one in done]
+        text = "\n\n".join(map(describe, done, found))
+        return Outcome(text, tuple(d for some in found for d in some or ()), tuple(folders))
+
+    def differences(self, done: Done) -> list[str]:
+        """Where the numbers are not the expected ones."""
+        expected = read_expected(self.folder, done.name)
+        found = find_differences(
+            done.numbers, expected, uncompared=self.uncompared, agrees=self.agrees
+        )
+        return [f"{done.name}: {difference}" for difference in found]
+
+    def publish(self, done: Sequence[Done], repository: Path) -> None:
+        """Keep the numbers of full runs as the expected ones, with links from the results."""
+        for one in done:
+            expected = repository / PACKAGE / self.folder / "expected" / f"{one.name}.json"
+            keep_expected(one.numbers, expected, repository / "results" / one.name)
+            print(describe(one, []), end="\n\n")
+
+
+def describe(done: Done, differences: Sequence[str] | None) -> str:
+    """For a terminal. None means that nothing was compared."""
+    agreement = (
+        "smoke size: this says that the code runs, and nothing is compared"
+        if differences is None
+        else f"{len(differences)} numbers differ from the expected ones"
     )
-
-
-ABOUT_LINK = "`expected.json`: the expected numbers, a link to the file in the package.\n"
+    took = "" if done.seconds is None else f"; {done.seconds:.0f} s"
+    verdicts = print_verdicts(done.verdicts)
+    parts = [f"{done.name}: {done.title}", done.text, verdicts, f"{agreement}{took}"]
+    return "\n\n".join(part for part in parts if part)
 
 
 def keep_expected(numbers: Numbers, path: Path, folder: Path) -> None:
-    """One file, in the package; the folder has a link to it, of which its page speaks."""
+    """Write them into the package once. The folder gets a link, of which its page speaks."""
     link = folder / "expected.json"
     path.parent.mkdir(exist_ok=True)
     keep_text(numbers.to_json(), path)
@@ -64,10 +110,26 @@ def keep_expected(numbers: Numbers, path: Path, folder: Path) -> None:
         link.symlink_to(os.path.relpath(path, folder))
 
 
-def fill(text: str, name: str, table: str) -> str:
-    """The text between two marks replaced by a table."""
-    start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-    marked = re.compile(f"{re.escape(start)}.*?{re.escape(end)}", re.DOTALL)
-    if not marked.search(text):
-        raise ValueError(f"the document has no marks {start} and {end} to write between.")
-    return marked.sub(lambda found: f"{start}\n{table}\n{end}", text)
+def tabulate_all(done: Sequence[Done], folder: str = "..") -> str:
+    """Every verdict in one table. Links are relative to a folder."""
+    rows = [
+        [f"[{one.name}]({folder}/{one.name}/README.md)", v.claim, f"**{v.holds}**", v.finding]
+        for one in done
+        for v in one.verdicts
+    ]
+    return in_markdown([["experiment", "claim of the paper", "verdict", "numbers"], *rows])
+
+
+def count_and_tabulate(done: Sequence[Done], rule: str, folder: str = "..") -> str:
+    """How many claims hold, the rule by which they are judged, and each with its numbers."""
+    said = [verdict.holds for one in done for verdict in one.verdicts]
+    words = (HOLDS, IN_PART, FAILS, *([OPEN] if OPEN in said else []))
+    counted = ", ".join(f"{said.count(word)} x {word}" for word in words)
+    return f"{len(said)} verdicts: {counted}.\n\n{rule}\n\n{tabulate_all(done, folder)}"
+
+
+def tabulate_times(done: Sequence[Done], about: str) -> str:
+    rows = [f"| {one.name} | {one.title} | {one.seconds or 0.0:.0f} s |" for one in done]
+    total = sum(one.seconds or 0.0 for one in done)
+    heading = ["| experiment | | time |", "|---|---|---|"]
+    return "\n".join([about, "", *heading, *rows, f"| all | | {total:.0f} s |"])

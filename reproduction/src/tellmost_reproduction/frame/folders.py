@@ -1,14 +1,10 @@
-"""A folder of results: its figure, its tables and its page."""
+"""A folder of results: it is made first, and its files are written whole."""
 
 import csv
-import os
-import platform
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from tellmost.running.writing import written_whole
 
@@ -18,9 +14,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def made(folder: Path) -> Iterator[Path]:
-    """A folder to write into; after an error, Ctrl-C too, none is left that was made and is empty.
+    """Make a folder to write into; after an error, Ctrl-C too, take away what is still empty.
 
-    Made at once, so that a place that cannot be written to ends a run before its work.
+    It is made at once, so that a place that cannot be written to ends a run before its work.
     """
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
@@ -34,7 +30,7 @@ def made(folder: Path) -> Iterator[Path]:
 
 
 def keep_figure(figure: "Figure", folder: Path, name: str = "figure") -> None:
-    """As SVG, the same bytes for the same curves, and as PNG."""
+    """Write a figure as PNG and as SVG, with the same bytes for the same curves."""
     from matplotlib import rc_context
 
     with rc_context({"svg.hashsalt": "tellmost"}), written_whole(folder / f"{name}.svg") as path:
@@ -53,41 +49,3 @@ def write_table(path: Path, heading: Sequence[str], rows: Iterable[Sequence[Any]
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(heading)
         writer.writerows(rows)
-
-
-Cells = list[list[str]]
-"""A heading, then a row each."""
-
-
-def in_markdown(cells: Cells) -> str:
-    lines = [f"| {' | '.join(row)} |" for row in cells]
-    return "\n".join([lines[0], "|" + "---|" * len(cells[0]), *lines[1:]])
-
-
-def in_columns(cells: Cells) -> str:
-    """For a terminal: the first column to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    return "\n".join(
-        "  ".join(
-            f"{cell:>{width}}" if i else f"{cell:<{width}}"
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    )
-
-
-def cpu_model() -> str:
-    """The model's name, which ``platform`` does not know on Linux."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
-
-
-def describe_machine(threads: int | None = None) -> str:
-    """``threads`` of each process that did the work; None: as many as torch has in this one."""
-    threads = torch.get_num_threads() if threads is None else threads
-    return (
-        f"{threads} thread{'s' * (threads != 1)} of {os.cpu_count()} cores, {cpu_model()}, other "
-        f"work on the machine not excluded"
-    )

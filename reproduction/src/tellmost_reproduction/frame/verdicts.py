@@ -3,21 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tellmost_reproduction.frame.pages import in_markdown
+
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold"
 OPEN = "cannot be judged"
+
+Fact = bool | None
+"""One thing that a claim says. None means that the runs do not tell."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was claimed, whether it holds, and by how much; all numbers come from the run."""
+    """What was claimed, whether it holds, and by how much. All numbers come from the run."""
 
     claim: str
     holds: str
     finding: str
 
 
-def conclude(facts: Sequence[bool | None]) -> str:
-    """All of them, some of them, none of them; None is a fact that the runs do not tell."""
+def conclude(facts: Sequence[Fact]) -> str:
+    """A claim holds if all facts are so, in part if some are, and not at all if none is."""
     if all(fact is None for fact in facts):
         return OPEN
     if all(facts):
@@ -29,7 +34,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f}%"
 
 
-def tabulate_verdicts(verdicts: Sequence[Verdict]) -> str:
-    """As a table in Markdown."""
-    lines = ["| claim of the paper | verdict | numbers |", "|---|---|---|"]
-    return "\n".join([*lines, *(f"| {v.claim} | **{v.holds}** | {v.finding} |" for v in verdicts)])
+def tabulate_verdicts(verdicts: Sequence[Verdict], what: str = "claim of the paper") -> str:
+    rows = [[v.claim, f"**{v.holds}**", v.finding] for v in verdicts]
+    return in_markdown([[what, "verdict", "numbers"], *rows])
+
+
+def print_verdicts(verdicts: Sequence[Verdict]) -> str:
+    """The same for a terminal."""
+    return "\n".join(f"{v.holds:>14}: {v.claim}\n{'':16}{v.finding}" for v in verdicts)

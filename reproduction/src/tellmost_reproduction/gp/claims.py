@@ -1,12 +1,16 @@
-"""The paper's claims about a setting, each judged by the curves of a run."""
+"""The paper's claims about a setting, each judged by the curves of a run.
 
-from collections.abc import Callable
+Curves are compared by their means over 1 to t observations. "Entropy" in the paper is that of f on
+A, which depends on the tolerance at which the rank of K_AA is cut. That of y on A needs none. What
+is claimed about entropy is judged by both.
+"""
 
-from tellmost.numerics import ALIKE
+from collections.abc import Callable, Sequence
+
+from tellmost_reproduction.frame.comparing import PairedComparison
 from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART, Verdict, conclude, percent
 from tellmost_reproduction.gp.curves import (
     LOOSE_CUT,
-    Comparison,
     Curves,
     compare,
     fall_of,
@@ -15,6 +19,10 @@ from tellmost_reproduction.gp.curves import (
     spread,
 )
 from tellmost_reproduction.gp.measures import ENTROPIES, MEASURES, RISING, irreducible, local_level
+
+ALIKE = 0.05
+"""Methods whose mean curves differ by less than this share perform alike: a twentieth cannot be
+seen in a figure of the paper's size."""
 
 RULE = (
     f"*{HOLDS}*: all that the claim says is so, and what it says about entropy is so for the "
@@ -27,76 +35,108 @@ RULE = (
 )
 """When a claim gets which verdict."""
 
-
 OURS = ("itl", "vtl")
 RIVALS = ("uncertainty", "local-uncertainty", "random")
+MARGINAL = ("mm-itl", "vtl", "ctl")
+DIRECTED = ("itl", "vtl", "ctl", "mm-itl", "local-uncertainty", "truvar")
 MEASURED = ("information", "mean_sd")  # the paper's two
 JUDGED = (*MEASURED, "information_y")
+FIRST = 25  # picks that the paper's figure 2 shows
+
+Judge = Callable[[Curves, Curves], Verdict]
+"""Judges the curves of a setting, with those of figure 3 beside them."""
+
+Pairs = dict[tuple[str, str, str], PairedComparison]
+"""Comparisons by measure and the keys of both methods."""
 
 
-def comparisons(
-    curves: Curves, measures: tuple[str, ...] = JUDGED, rivals: tuple[str, ...] = RIVALS
-) -> list[Comparison]:
-    """ITL and VTL against the others."""
-    return [
-        compare(curves, measure, ours, rival)
+def compare_all(curves: Curves, measures: Sequence[str], rivals: Sequence[str] = RIVALS) -> Pairs:
+    """Compare ITL and VTL with the others."""
+    return {
+        (measure, ours, rival): compare(curves, measure, ours, rival)
         for measure in measures
         for ours in OURS
         for rival in rivals
-    ]
+    }
+
+
+def describe(one: PairedComparison) -> str:
+    return f"{one.one} {one.means[0]:.4g} against {one.other} {one.means[1]:.4g}"
+
+
+def describe_difference(measure: str, one: PairedComparison) -> str:
+    """In nats, or as a share of the other's."""
+    mean, rival = one.means
+    if measure in RISING:
+        return f"{mean - rival:+.1f} nats"
+    return f"{100 * (mean / rival - 1):+.2g}%"
 
 
 def outperform(curves: Curves, figure3: Curves) -> Verdict:
     """In the setting where ITL is local uncertainty sampling, that is no rival."""
     is_same = curves.setting.name == "gp-laplace"
     rivals = tuple(key for key in RIVALS if not (is_same and key == "local-uncertainty"))
-    made, about_y = (comparisons(curves, m, rivals) for m in (MEASURED, ("information_y",)))
+    made, about_y = (compare_all(curves, m, rivals) for m in (MEASURED, ("information_y",)))
     names = ", ".join(curves.label(key) for key in rivals)
     return Verdict(
         f"ITL and VTL beat {names} in entropy and in mean sd",
-        conclude([one.wins for one in (*made, *about_y)]),
+        conclude([one.is_better for one in (*made.values(), *about_y.values())]),
         f"{_count(made)} About y on A: {_count(about_y)}",
     )
 
 
-def _count(made: list[Comparison]) -> str:
-    lost = [f"{one.describe()} ({_in_words(one)})" for one in made if not one.wins]
+def _count(made: Pairs) -> str:
+    lost = [
+        f"{describe(one)} ({_in_words(measure, one)})"
+        for (measure, *_), one in made.items()
+        if not one.is_better
+    ]
     won = f"{len(made) - len(lost)} of {len(made)} comparisons{_narrowest(made)}."
     return f"{won} Not: {'; '.join(lost)}." if lost else won
 
 
-def _narrowest(made: list[Comparison]) -> str:
-    """Of those that were won, the closest on each measure."""
-    closest: dict[str, Comparison] = {}
-    for one in sorted(made, key=lambda one: one.margin, reverse=True):
-        if one.wins:
-            closest[one.measure] = one
-    found = [f"{c.describe()} ({_in_words(c)}, {c.difference})" for c in closest.values()]
+def _narrowest(made: Pairs) -> str:
+    """The closest of those that were won, on each measure."""
+    closest: dict[str, PairedComparison] = {}
+    for (measure, *_), one in sorted(made.items(), key=lambda pair: -_margin(pair[1])):
+        if one.is_better:
+            closest[measure] = one
+    found = [
+        f"{describe(one)} ({_in_words(measure, one)}, {describe_difference(measure, one)})"
+        for measure, one in closest.items()
+    ]
     return f"; most narrowly {', '.join(found)}" if found else ""
 
 
-def _in_words(one: Comparison) -> str:
-    measure = "mean sd" if one.measure == "mean_sd" else "fall of entropy"
-    return measure if one.is_clear else f"{measure}, no clear difference"
+def _margin(one: PairedComparison) -> float:
+    """How far apart they are, as a share of the other's."""
+    mean, rival = one.means
+    return abs(mean / rival - 1) if rival else 0.0
+
+
+def _in_words(measure: str, one: PairedComparison) -> str:
+    words = "mean sd" if measure == "mean_sd" else "fall of entropy"
+    return words if one.sign else f"{words}, no clear difference"
 
 
 def divide_the_work(curves: Curves, figure3: Curves) -> Verdict:
     variance = compare(curves, "mean_variance", "vtl", "itl")
     of_f, of_y = (compare(curves, measure, "itl", "vtl") for measure in ENTROPIES)
     cut = [fall_of(curves, key, LOOSE_CUT) for key in OURS]
-    depends = ". Which of the two is ahead depends on the entropy" * (of_f.wins != of_y.wins)
+    depends = ". Which of the two is ahead depends on the entropy"
     return Verdict(
         "VTL reduces the variance on A faster than ITL, ITL the entropy faster than VTL",
-        conclude([variance.wins, of_f.wins, of_y.wins]),
-        f"mean variance: {variance.describe()} ({variance.difference}); fall of the entropy of f: "
-        f"{of_f.describe()} ({of_f.difference}), with the rank_methods cut at {LOOSE_CUT:.0e} ITL "
-        f"{cut[0]:.4g} against VTL {cut[1]:.4g}; of the entropy of y: {of_y.describe()} "
-        f"({of_y.difference}){depends}",
+        conclude([variance.is_better, of_f.is_better, of_y.is_better]),
+        f"mean variance: {describe(variance)} ({describe_difference('mean_variance', variance)}); "
+        f"fall of the entropy of f: {describe(of_f)} ({describe_difference(ENTROPIES[0], of_f)}), "
+        f"with the rank cut at {LOOSE_CUT:.0e} ITL {cut[0]:.4g} against VTL {cut[1]:.4g}; of the "
+        f"entropy of y: {describe(of_y)} ({describe_difference(ENTROPIES[1], of_y)})"
+        f"{depends * (of_f.is_better != of_y.is_better)}",
     )
 
 
 def lead(curves: Curves, figure3: Curves) -> Verdict:
-    """Of all the paper's methods."""
+    """Compare all the paper's methods."""
     measured = {"mean_variance": "vtl", **dict.fromkeys(ENTROPIES, "itl")}
     found = {measure: rank_methods(curves, measure) for measure in measured}
     firsts = [found[measure][0] == "itl" for measure in ENTROPIES]
@@ -119,36 +159,30 @@ def _podium(curves: Curves, measure: str, keys: list[str]) -> str:
 
 
 def grow(curves: Curves, figure3: Curves) -> Verdict:
-    made = [
-        (
-            compare(figure3, measure, ours, "uncertainty"),
-            compare(curves, measure, ours, "uncertainty"),
+    dense, sparse = (compare_all(c, JUDGED, ("uncertainty",)) for c in (figure3, curves))
+    before, after = (
+        {key: _advantage(key[0], one) for key, one in made.items()} for made in (dense, sparse)
+    )
+
+    def words(measure: str) -> str:
+        unit = " nats" if measure in RISING else " times"
+        return ", ".join(
+            f"{one.one} {before[key]:.3g} -> {after[key]:.3g}{unit}"
+            for key, one in dense.items()
+            if key[0] == measure
         )
-        for measure in JUDGED
-        for ours in OURS
-    ]
-    facts = [_advantage(sparse) > _advantage(dense) for dense, sparse in made]
+
     return Verdict(
         "The advantage over UnSa grows as the target gets sparser",
-        conclude(facts),
-        f"UnSa's mean sd over theirs: {_grown(made, 'mean_sd')}; their fall of entropy less "
-        f"UnSa's: {_grown(made, 'information')}, about y {_grown(made, 'information_y')}. "
-        f"{_patience(curves, figure3)}",
+        conclude([after[key] > before[key] for key in before]),
+        f"UnSa's mean sd over theirs: {words('mean_sd')}; their fall of entropy less UnSa's: "
+        f"{words('information')}, about y {words('information_y')}. {_patience(curves, figure3)}",
     )
 
 
-def _advantage(one: Comparison) -> float:
+def _advantage(measure: str, one: PairedComparison) -> float:
     first, second = one.means
-    return first - second if one.measure in RISING else second / first
-
-
-def _grown(made: list[tuple[Comparison, Comparison]], measure: str) -> str:
-    unit = " nats" if measure in RISING else " times"
-    return ", ".join(
-        f"{dense.one} {_advantage(dense):.3g} -> {_advantage(sparse):.3g}{unit}"
-        for dense, sparse in made
-        if dense.measure == measure
-    )
+    return first - second if measure in RISING else second / first
 
 
 def _patience(curves: Curves, figure3: Curves) -> str:
@@ -163,9 +197,6 @@ def _patience(curves: Curves, figure3: Curves) -> str:
         f"What ITL knows after {tenth} observations (mean sd) UnSa knows after "
         f"{' and '.join(found)}"
     )
-
-
-FIRST = 25  # picks that the paper's figure 2 shows
 
 
 def stay_inside(curves: Curves, figure3: Curves) -> Verdict:
@@ -217,57 +248,39 @@ def avoid_noise(curves: Curves, figure3: Curves) -> Verdict:
     )
 
 
-MARGINAL = ("mm-itl", "vtl", "ctl")
-DIRECTED = ("itl", "vtl", "ctl", "mm-itl", "local-uncertainty", "truvar")
-
-
 def perform_alike(curves: Curves, figure3: Curves) -> Verdict:
-    return Verdict(
-        f"MM-ITL, VTL and CTL perform alike (within {percent(ALIKE)})",
-        judge_likeness(curves, MARGINAL),
-        f"{_differences(curves, MARGINAL)}; {_areas(curves, (*MARGINAL, 'ctl-squared'))}",
-    )
+    shown = (*MARGINAL, "ctl-squared")
+    return judge_likeness(curves, "MM-ITL, VTL and CTL perform alike", MARGINAL, shown)
 
 
 def all_alike(curves: Curves, figure3: Curves) -> Verdict:
     shown = ("itl", "ctl", "ctl-squared", "uncertainty", "random")
-    return Verdict(
-        f"All but UnSa and Random perform alike (within {percent(ALIKE)})",
-        judge_likeness(curves, DIRECTED),
-        f"{_differences(curves, DIRECTED)}; {_areas(curves, shown)}",
-    )
+    return judge_likeness(curves, "All but UnSa and Random perform alike", DIRECTED, shown)
 
 
-def judge_likeness(curves: Curves, keys: tuple[str, ...]) -> str:
-    """As the text has CTL, else as the authors' code has it."""
-    if difference(curves, keys) <= ALIKE:
-        return HOLDS
-    return IN_PART if difference(curves, _squared(keys)) <= ALIKE else FAILS
+def judge_likeness(
+    curves: Curves, claim: str, keys: tuple[str, ...], shown: tuple[str, ...]
+) -> Verdict:
+    """CTL is signed in the paper's text and squared in the authors' code.
 
-
-def difference(curves: Curves, keys: tuple[str, ...]) -> float:
-    """The largest of those in mean standard deviation and in either entropy."""
-    return max(spread(curves, measure, keys) for measure in JUDGED)
-
-
-def _squared(keys: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple("ctl-squared" if key == "ctl" else key for key in keys)
-
-
-def _differences(curves: Curves, keys: tuple[str, ...]) -> str:
+    A claim that is so only with the squared rule in CTL's place holds in part.
+    """
+    squared = tuple("ctl-squared" if key == "ctl" else key for key in keys)
     others = tuple(key for key in keys if key != "ctl")
-    found = [100 * difference(curves, some) for some in (keys, _squared(keys), others)]
-    return (
-        f"they differ by up to {found[0]:.3g}%, with squared CTL in CTL's place by {found[1]:.3g}%"
-        f", without CTL by {found[2]:.3g}%"
+    signed, by_square, without = (
+        max(spread(curves, measure, some) for measure in JUDGED)
+        for some in (keys, squared, others)
     )
-
-
-def _areas(curves: Curves, keys: tuple[str, ...]) -> str:
-    return "; ".join(
+    areas = "; ".join(
         f"{MEASURES[measure]}: "
-        + ", ".join(f"{curves.label(key)} {curves.area(measure, key):.4g}" for key in keys)
+        + ", ".join(f"{curves.label(key)} {curves.area(measure, key):.4g}" for key in shown)
         for measure in MEASURED
+    )
+    return Verdict(
+        f"{claim} (within {percent(ALIKE)})",
+        HOLDS if signed <= ALIKE else IN_PART if by_square <= ALIKE else FAILS,
+        f"they differ by up to {100 * signed:.3g}%, with squared CTL in CTL's place by "
+        f"{100 * by_square:.3g}%, without CTL by {100 * without:.3g}%; {areas}",
     )
 
 
@@ -280,9 +293,6 @@ def equal_local(curves: Curves, figure3: Curves) -> Verdict:
         f"{same} of {len(one)} picks are the same",
     )
 
-
-Judge = Callable[[Curves, Curves], Verdict]
-"""From the curves of a setting, and those of figure 3 beside them."""
 
 ORDER: tuple[Judge, ...] = (outperform, divide_the_work, lead, perform_alike)
 CLAIMS: dict[str, tuple[Judge, ...]] = {

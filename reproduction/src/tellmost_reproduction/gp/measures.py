@@ -1,4 +1,4 @@
-r"""What is known about the targets after each observation, from two Cholesky factors.
+r"""What is known about the targets after each observation, and what stays unknown.
 
 With :math:`Z = (x_1, \dots, x_t)` the observed points, P their noise variances,
 :math:`L L^\top = K_{ZZ} + P` and
@@ -7,19 +7,17 @@ With :math:`Z = (x_1, \dots, x_t)` the observed points, P their noise variances,
 .. math:: I(f_A; y_{1:t}) = \sum_{i \le t} \log \frac{L_{ii}}{M_{ii}},
 
 the fall of the entropy of f_A. :math:`K_{AA}^{+}` is the pseudo-inverse up to
-``numerics.RANK_TOLERANCE`` of the largest eigenvalue, the same as in ITL. Only differences of
-entropies are reported: the entropy itself is the log-determinant of a matrix that is singular up
-to rounding, so that its level says where the rounding lies and nothing about f. Even differences
-depend on the tolerance where K_AA is singular; the fall of the entropy of y_A, noise included,
-does not, and is reported beside it.
+``numerics.RANK_TOLERANCE`` of the largest eigenvalue, as in ITL. Only differences of entropies are
+reported: the entropy itself is the log-determinant of a matrix that is singular up to rounding, so
+its level says nothing about f. Where K_AA is singular even differences depend on the tolerance.
+The fall of the entropy of y_A, noise included, does not, and is reported beside it.
 
-What no number of observations removes: the level that curves fall to.
+What no number of observations removes is the level that curves fall to,
 
-.. math:: \eta_R(a) = \mathrm{Var}[f_a \mid f_R]^{1/2}
+.. math:: \eta_R(a) = \mathrm{Var}[f_a \mid f_R]^{1/2},
 
-for R = S the irreducible standard deviation, for :math:`R = A \cap S` what local uncertainty
-sampling is left with however long it goes on. Eigenvalues of K_RR below
-``numerics.RANK_TOLERANCE`` of the largest explain nothing.
+for R = S the irreducible standard deviation, and for :math:`R = A \cap S` what local uncertainty
+sampling is left with however long it goes on.
 """
 
 from dataclasses import dataclass
@@ -43,16 +41,15 @@ MEASURES = {
     "max_sd": "largest standard deviation on A",
     "rmse": "error of the posterior mean on A (RMSE)",
 }
-"""What is measured, in words."""
 
 ENTROPIES = ("information", "information_y")
 RISING = frozenset(ENTROPIES)
-"""Of these more is better, of the others less."""
+"""More is better for these measures, and less for the others."""
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """After 0, 1, ..., t observations; the error for each seed."""
+    """What is known after 0, 1, ..., t observations. The error is for each seed."""
 
     information: Float[np.ndarray, " steps"]  # about f_A
     information_y: Float[np.ndarray, " steps"]  # about y_A, with the usual noise
@@ -63,7 +60,7 @@ class Knowledge:
 
 
 def measure(setting: Setting, picks: Int[np.ndarray, " t"], seeds: range) -> Knowledge:
-    """What these picks, in their order, tell about the targets."""
+    """Measure what these picks tell about the targets, in their order."""
     points = torch.from_numpy(setting.pool[picks])
     targets = torch.from_numpy(setting.target_points)
     noise = torch.from_numpy(setting.noise_std[picks]).square()
@@ -98,7 +95,7 @@ def information(
     seen_with: float = 0.0,
     tolerance: float = RANK_TOLERANCE,
 ) -> Float[np.ndarray, " steps"]:
-    """About f_A, or about y_A where a noise variance is given with which it is seen."""
+    """Information about f_A, or about y_A if a noise variance is given with which it is seen."""
     covariance = setting.kernel.block(points, points)
     head = whitening(setting, targets, seen_with, tolerance)
     head = head @ setting.kernel.block(targets, points)
@@ -122,7 +119,7 @@ def whitening(
 def information_at(
     setting: Setting, picks: Int[np.ndarray, " t"], tolerance: float
 ) -> Float[np.ndarray, " steps"]:
-    """About f_A had the rank been cut elsewhere: the picks stay as they are."""
+    """Information about f_A if the rank is cut elsewhere; the picks stay."""
     points = torch.from_numpy(setting.pool[picks])
     targets = torch.from_numpy(setting.target_points)
     noise = torch.from_numpy(setting.noise_std[picks]).square()
@@ -130,18 +127,18 @@ def information_at(
 
 
 def rank(setting: Setting) -> int:
-    """Of K_AA at the stated tolerance."""
+    """The rank of K_AA at the stated tolerance."""
     return len(whitening(setting, torch.from_numpy(setting.target_points)))
 
 
 def observe(setting: Setting, picks: Int[np.ndarray, " t"], seed: int) -> Float[np.ndarray, " t"]:
-    """y at the picks. The i-th error is the same for every method, in units of the noise."""
+    """Observe y at the picks. In units of the noise the i-th error is the same for all methods."""
     errors = np.random.default_rng([seed, 1]).standard_normal(len(picks))
     return setting.draw(seed)[setting.samples][picks] + setting.noise_std[picks] * errors
 
 
 def error(setting: Setting, picks: Int[np.ndarray, " t"], seed: int) -> Float[np.ndarray, " t+1"]:
-    """Root mean squared error of the posterior mean on A, after 0, 1, ..., t observations."""
+    """Root mean squared error of the posterior mean on A after 0, 1, ..., t observations."""
     points = torch.from_numpy(setting.pool[picks])
     targets = torch.from_numpy(setting.target_points)
     covariance = setting.kernel.block(points, points)

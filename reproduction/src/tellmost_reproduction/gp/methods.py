@@ -36,7 +36,7 @@ class SquaredCTL:
 
     .. math:: \sum_a w_a\, \mathrm{Cor}[f_x, f_a \mid D]^2
 
-    Not the text's rule, which is signed; the authors' published code squares.
+    The rule of the paper's text is signed, while the authors' published code squares.
     """
 
     name: ClassVar[str] = "ctl-squared"
@@ -56,24 +56,24 @@ class SquaredCTL:
 
 @dataclass(frozen=True)
 class Method:
-    """A rule in an experiment; ``is_extra``: not among the paper's; ``is_own``: the user's."""
+    """A rule in an experiment."""
 
     key: str
     label: str
     rule: Rule
-    is_extra: bool = False
-    is_own: bool = False
+    is_extra: bool = False  # it is not among the paper's
+    is_own: bool = False  # it is the user's
 
     @property
     def is_random(self) -> bool:
-        """Whether it is run with every seed; the picks of all others do not depend on y."""
+        """Whether it is run with every seed. The picks of all others do not depend on y."""
         return is_random(self.rule) or has_seed(self.rule)
 
     def with_seed(self, seed: int) -> Rule:
         return replace(self.rule, seed=seed)  # type: ignore[type-var]
 
     def applies(self, setting: Setting) -> bool:
-        """Rules that need all targets in the pool are left out elsewhere, as in the paper."""
+        """Whether the rule is defined there: some need the targets in the pool."""
         wanted = targets_in_pool(self.rule)
         return (
             wanted is None
@@ -106,7 +106,7 @@ def methods_for(setting: Setting, own: Sequence[Method] = ()) -> list[Method]:
 
 
 def read_methods(names: Sequence[str]) -> list[Method]:
-    """Rules of the user's, each as ``package.module:MyRule``: a class or an instance."""
+    """Find the user's rules, each named as ``package.module:MyRule``: a class or an instance."""
     found = [_read_method(name) for name in names]
     keys = [method.key for method in METHODS]
     for method in found:
@@ -125,7 +125,7 @@ def _read_method(name: str) -> Method:
             f"{name!r}."
         )
     _, found = find_by_name(name, "--rule", "a rule: a class, or an instance of one")
-    made = _made(found, name)
+    made = _make(found, name)
     if not isinstance(made, Rule):
         raise TypeError(
             f"--rule: {name} must be a rule, with the attributes of tellmost.rules.Rule; it is "
@@ -138,32 +138,7 @@ def _read_method(name: str) -> Method:
     return Method(made.name, made.name, made, is_extra=True, is_own=True)
 
 
-def check_promises(rule: Rule) -> None:
-    """What the experiments rely on; ``tellmost.testing.check_rule`` checks every promise."""
-    check_attributes(rule)
-    check_name(rule.name)
-    check_seed(rule)
-    small = next(case for case in cases(rule, 0) if isinstance(case.kernel, Gaussian))
-    check_gains(ExaminedRule(rule, small))
-
-
-def check_name(name: str) -> None:
-    if not name.strip() or "|" in name or not name.isprintable():
-        raise ValueError(
-            f"name must be one line of text without a |, as it heads a row of tables; got "
-            f"{name!r}."
-        )
-
-
-def check_seed(rule: Rule) -> None:
-    if (is_random(rule) or hasattr(rule, "seed")) and not has_seed(rule):
-        raise ValueError(
-            "a rule that draws is run with every seed, so it must be a dataclass with a field "
-            "seed: int = 0; this one has is_random or seed, and no such field."
-        )
-
-
-def _made(found: Any, name: str) -> Any:
+def _make(found: Any, name: str) -> Any:
     if not isinstance(found, type):
         return found
     try:
@@ -173,3 +148,20 @@ def _made(found: Any, name: str) -> Any:
             f"--rule: {name} cannot be made without arguments ({error}). Give them defaults, or "
             f"name an instance."
         ) from error
+
+
+def check_promises(rule: Rule) -> None:
+    """Try a rule on a small problem, and check what the experiments rely on."""
+    check_attributes(rule)
+    if not rule.name.strip() or "|" in rule.name or not rule.name.isprintable():
+        raise ValueError(
+            f"name must be one line of text without a |, as it heads a row of tables; got "
+            f"{rule.name!r}."
+        )
+    if (is_random(rule) or hasattr(rule, "seed")) and not has_seed(rule):
+        raise ValueError(
+            "a rule that draws is run with every seed, so it must be a dataclass with a field "
+            "seed: int = 0; this one has is_random or seed, and no such field."
+        )
+    small = next(case for case in cases(rule, 0) if isinstance(case.kernel, Gaussian))
+    check_gains(ExaminedRule(rule, small))

@@ -1,7 +1,7 @@
 r"""The settings of the experiments: a grid, what may be observed, and what is to be known.
 
 Hübotter et al. 2024, Sec. "Experiments in the Gaussian Process Setting" and App. "Additional GP
-Experiments". f is a draw from a zero-mean prior of variance 1; a measurement may be repeated.
+Experiments". f is a draw from a zero-mean prior of variance 1. A measurement may be repeated.
 The Laplace kernel has lengthscale 10, as in the paper's caption (its prose has 1).
 """
 
@@ -19,7 +19,7 @@ ROUNDS, SEEDS = 500, 10
 SIDE = 50
 
 Box = tuple[float, float, float, float]
-"""From and to in the first coordinate, from and to in the second; ends included."""
+"""From and to in the first coordinate, from and to in the second. The ends are inside."""
 
 SQUARE: Box = (-1.0, 1.0, -1.0, 1.0)
 LOUD_SQUARE: Box = (-0.5, 0.5, -0.5, 0.5)
@@ -74,11 +74,11 @@ class Setting:
 
     @property
     def noise(self) -> "float | Float[np.ndarray, ' n']":
-        """One number where it is the same for all points."""
+        """The noise as ``select`` takes it: one number if it is the same for all points."""
         return float(self.noise_std[0]) if np.ptp(self.noise_std) == 0 else self.noise_std
 
     def draw(self, seed: int) -> Float[np.ndarray, " g"]:
-        """f on the grid, from the prior: the kernels are products over the coordinates."""
+        """Draw f on the grid from the prior. The kernels are products over the coordinates."""
         points = torch.from_numpy(self.axis)[:, None]
         values, U = np.linalg.eigh(self.kernel.block(points, points).numpy())
         root = U * np.sqrt(np.clip(values, 0.0, None))  # singular up to rounding
@@ -140,24 +140,23 @@ COUNTS = {  # points of S, of A, and of both, on the full grid
 
 
 def settings(side: int = SIDE) -> dict[str, Setting]:
-    """All of them by name; those of the paper's size are checked against its counts."""
+    """All settings by name. Those of the paper's size are checked against its counts."""
     made = [
         make("gp-fig3", "Gaussian kernel, A inside S", side),
         make("gp-laplace", "Laplace kernel, A inside S", side, kernel=LAPLACE),
-        make(
-            "gp-extrapolation",
-            "Gaussian kernel, A mostly outside S",
-            side,
-            samples=(CORNER,),
-            targets=ELBOW,
-        ),
-        make(
-            "gp-extrapolation-laplace",
-            "Laplace kernel, A mostly outside S",
-            side,
-            kernel=LAPLACE,
-            samples=(CORNER,),
-            targets=ELBOW,
+        *(
+            make(
+                name,
+                f"{words}, A mostly outside S",
+                side,
+                kernel=k,
+                samples=(CORNER,),
+                targets=ELBOW,
+            )
+            for name, words, k in (
+                ("gp-extrapolation", "Gaussian kernel", None),
+                ("gp-extrapolation-laplace", "Laplace kernel", LAPLACE),
+            )
         ),
         make("gp-heteroscedastic", "Noise sd 1 inside a square", side, loud=(LOUD_SQUARE,)),
         make("gp-sparse", "Gaussian kernel, domain [-10, 10)^2", side, half=10.0),

@@ -8,10 +8,10 @@ import numpy as np
 
 from tellmost.evaluation.statistics import Mean
 from tellmost.shapes import Float
-from tellmost_reproduction.frame.verdicts import Verdict
+from tellmost_reproduction.frame.comparing import PairedComparison
+from tellmost_reproduction.frame.verdicts import Fact, Verdict
 from tellmost_reproduction.networks.configurations import EMBEDDINGS, NOISE_STD, RHOS, rho_cell
 from tellmost_reproduction.networks.curves import (
-    Comparison,
     Curves,
     bars_apart,
     compare,
@@ -23,18 +23,17 @@ from tellmost_reproduction.networks.judging import (
     DIRECTED,
     TITLES,
     Claim,
-    Fact,
     Finding,
     alike,
     better,
     comparable,
+    describe,
     describe_wide,
     in_points,
     listed,
     named_in,
     pairs,
     rising,
-    told,
     winning,
     within,
     worse,
@@ -43,7 +42,7 @@ from tellmost_reproduction.networks.problems import CIFAR, MNIST
 
 BASELINES = ("cosine", "information-density", "badge", "random")
 MIDWAY = 500
-"""Labels at which we compare standard errors; the paper shows a figure alone."""
+"""Labels at which we compare standard errors. The paper shows only a figure."""
 
 
 def about_figure_4(dataset: str) -> tuple[Claim, ...]:
@@ -57,7 +56,7 @@ def about_figure_4(dataset: str) -> tuple[Claim, ...]:
 
 
 def starting_well() -> Claim:
-    """Said of batches larger than one, so not of MNIST."""
+    """The paper says this of batches larger than one, so not of MNIST."""
     cosine, random = f"{CIFAR}/cosine", f"{CIFAR}/random"
 
     def find(curves: Curves) -> Finding:
@@ -65,8 +64,8 @@ def starting_well() -> Claim:
         first, last = (compare(curves, cosine, random, rounds=part) for part in parts)
         midway = compare(curves, cosine, random, at=MIDWAY)
         said = (
-            f"early {first.describe()}; late {last.describe()}; in between, after {MIDWAY} "
-            f"labels, {midway.describe()}"
+            f"early {describe(first)}; late {describe(last)}; in between, after {MIDWAY} "
+            f"labels, {describe(midway)}"
         )
         return [better(first), worse(last)], said
 
@@ -92,7 +91,8 @@ def twice_as_often(dataset: str) -> Claim:
             )
         seeds = sorted(set(curves.seeds(names[0])) & set(curves.seeds(names[2])))
         itl_ends, cosine_ends = (ends_of(curves, name, seeds) for name in (names[0], names[2]))
-        return [told(Mean.of(itl_ends - 2.0 * cosine_ends))], "; ".join(said)
+        sign = Mean.of(itl_ends - 2.0 * cosine_ends).sign
+        return [sign > 0 if sign else None], "; ".join(said)
 
     text = (
         f"{TITLES[dataset]}: ITL draws from the target support at more than twice the rate of "
@@ -102,7 +102,7 @@ def twice_as_often(dataset: str) -> Claim:
 
 
 def ends_of(curves: Curves, name: str, seeds: Sequence[int]) -> Float[np.ndarray, " seeds"]:
-    """The share of picks after the last round, of these seeds."""
+    """The share of picks of these seeds after the last round."""
     last = curves.values("share", name)[:, -1]
     return last[[curves.seeds(name).index(seed) for seed in seeds]]
 
@@ -136,7 +136,7 @@ def vtl_is_like_itl() -> Claim:
         made = compare(curves, *names)
         low, high = made.interval
         fact = True if low >= -ALIKE else False if high < -ALIKE else None
-        return [fact], f"{made.describe()}, 95% {100 * low:+.1f} to {100 * high:+.1f}"
+        return [fact], f"{describe(made)}, 95% {100 * low:+.1f} to {100 * high:+.1f}"
 
     text = f"VTL performs almost as well as ITL (at most {100 * ALIKE:.0f} points worse)"
     return Claim(text, names, find)
@@ -145,13 +145,13 @@ def vtl_is_like_itl() -> Claim:
 SHARES = tuple(
     f"{CIFAR}/{place}itl" for place in ("per-round-1/", "", "per-round-50/", "per-round-100/")
 )
-"""m of 1, 10, 50 and all 100."""
+"""Targets of a round, m: 1, 10, 50 and all 100."""
 
 EARLY = slice(10)
 
 
 def about_shares() -> tuple[Claim, ...]:
-    """The paper has both: more is better in general, and fewer can be after many batches."""
+    """The paper has both: more targets are better in general, and fewer can be later."""
     text = "A larger share m/M of the targets generally leads to better performance"
     return (
         rising(f"{text} (over all rounds)", [SHARES]),
@@ -161,7 +161,7 @@ def about_shares() -> tuple[Claim, ...]:
 
 
 def fewer_can_help() -> Claim:
-    """It says that a smaller share can be better, so one that is better is enough."""
+    """A smaller share "can" be better, so one that is better is enough."""
     *smaller, whole = SHARES
 
     def find(curves: Curves) -> Finding:
@@ -182,7 +182,7 @@ RANDOM = f"{CIFAR}/random"
 
 
 def cells(key: str, kind: str, *, is_conditional: bool = True) -> tuple[str, ...]:
-    """Names along the row; where noise is not seen, one curve stands for all."""
+    """Names along the row. One curve stands for all if the rule does not see the noise."""
     found = (rho_cell(key, kind, rho, is_conditional).name for rho in RHOS)
     if not is_conditional and key == "ctl":
         return (rho_cell(key, kind, 1.0, False).name,) * len(RHOS)
@@ -193,8 +193,8 @@ def row_label(key: str, kind: str, *, is_conditional: bool = True) -> str:
     return f"{EMBEDDINGS[kind][0]}-{key.upper()}{'' if is_conditional else ' (top-b)'}"
 
 
-def all_within(made: Sequence[Comparison]) -> Fact:
-    """None outside the two points, and all of them surely inside."""
+def all_within(made: Sequence[PairedComparison]) -> Fact:
+    """Whether all are surely within the two points; one that is outside decides."""
     facts = [within(one) for one in made]
     return False if False in facts else None if None in facts else True
 
@@ -218,13 +218,13 @@ def little_effect() -> Claim:
 
 
 def none_unstable() -> Claim:
-    """Theirs fall below Random with loss gradients and rho of 0.01 and less."""
+    """The paper's fall below Random with loss gradients and rho of 0.01 and less."""
     watched = [name for key in ("itl", "ctl") for name in cells(key, "loss")[:2]]
 
     def find(curves: Curves) -> Finding:
         made = [compare_ends(curves, name, RANDOM) for name in watched]
         every = [compare_ends(curves, name, RANDOM) for name in distinct_cells()]
-        worse = [one for one in every if one.loses]
+        worse = [one for one in every if one.is_worse]
         others = f"of all {len(every)} cells Random beats {listed(worse) or 'none'}"
         return [better(one) for one in made], f"{listed(made)}; {others}"
 
@@ -275,14 +275,14 @@ def no_improvement() -> Claim:
 
 
 def worse_than_random(dataset: str) -> Claim:
-    """Most of those that are rules of their own; what a stuck one is worth cannot be told."""
+    """Most of the rules that differ must be worse. A stuck one tells nothing."""
     names = pairs(dataset, UNDIRECTED, ("random",))
 
     def find(curves: Curves) -> Finding:
         made, others = comparable(curves, names)
         stuck = sum(curves.is_stuck(one) for one, _ in names)
         lower = sum(one.difference.value < 0 for one in made)
-        clear = sum(one.loses for one in made)
+        clear = sum(one.is_worse for one in made)
         told = [*(worse(one) for one in made), *[None] * stuck]
         said = (
             f"of {len(told)} rules that differ {len(made)} can be compared, {lower} are lower, "
@@ -295,7 +295,7 @@ def worse_than_random(dataset: str) -> Claim:
 
 
 def more_than_other_baselines(dataset: str) -> Claim:
-    """TypiClust as it was when it was run, as it is, or both."""
+    """TypiClust counts as it was when it was run, as it is, or both."""
     ours = ("itl", "vtl")
     return winning(
         f"{TITLES[dataset]}: ITL and VTL beat TypiClust, ProbCover and EIG",
@@ -305,7 +305,7 @@ def more_than_other_baselines(dataset: str) -> Claim:
 
 
 def same_order(dataset: str, kind: str) -> Claim:
-    """Random does not look at the targets, so lopsided ones do not concern it."""
+    """Random does not look at the targets, so lopsided targets do not concern it."""
     random = f"{dataset}/random" if kind == "lopsided" else f"{dataset}/{kind}/random"
     itl, vtl, ctl = (f"{dataset}/{kind}/{key}" for key in DIRECTED)
     names = [(itl, ctl), (ctl, random), (itl, random), (vtl, random)]
@@ -376,17 +376,17 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
     "nn-rho": (little_effect(), none_unstable(), batches_win()),
     "nn-beyond": (),
 }
-"""By experiment; beyond the paper there is nothing to judge, and the page says what was found."""
+"""Claims by experiment. Beyond the paper nothing is claimed, and the page says what was found."""
 
 
 def judge(curves: Curves) -> list[Verdict]:
-    """Those claims for which there are runs."""
+    """Judge the claims for which there are runs."""
     claims = CLAIMS[curves.experiment.name]
     return [claim.judge(curves) for claim in claims if curves.has(*claim.needs)]
 
 
 def unjudged(curves: Curves) -> list[str]:
-    """The others, with what is missing."""
+    """The other claims, with what is missing."""
     return [
         f"{claim.text}: no runs, or one alone, of "
         f"{', '.join(name for name in claim.needs if not curves.has(name))}"

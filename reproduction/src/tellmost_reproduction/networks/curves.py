@@ -1,15 +1,19 @@
-"""Curves of an experiment, and one configuration against another."""
+"""Curves of an experiment: accuracy and share of picks, after every round of every seed.
 
-import math
+Configurations are compared by the seeds that both have. Some rules differ by name and come to the
+same choice, so that evidence of one is no second evidence. Their curves still differ, since
+rounding on a GPU is not the same twice and training amplifies it.
+"""
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
-from tellmost.evaluation.statistics import Mean, t_quantile
+from tellmost.evaluation.statistics import Mean
 from tellmost.shapes import Float, Int
-from tellmost_reproduction.frame.folders import Cells
+from tellmost_reproduction.frame.comparing import PairedComparison, compare_scores
 from tellmost_reproduction.networks.configurations import Configuration
 from tellmost_reproduction.networks.experiments import Experiment
 from tellmost_reproduction.networks.problems import TASKS
@@ -20,7 +24,7 @@ MEASURES = {"accuracy": "accuracy", "share": "share of picks from the task's cla
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """All runs of an experiment that there are; some configurations may have none, or few."""
+    """All runs of an experiment that there are. Some configurations may have few or none."""
 
     experiment: Experiment
     runs: Mapping[RunId, Run]
@@ -40,20 +44,20 @@ class Curves:
         return [run for key, run in sorted(self.runs.items()) if key[0] == name]
 
     def has(self, *names: str) -> bool:
-        """Each with two seeds or more, so that there is an error to speak of."""
+        """Whether each has two seeds or more, so that there is a standard error."""
         return all(len(self.of_name(name)) > 1 for name in names)
 
     def is_stuck(self, name: str) -> bool:
         """Whether no seed bought as many labels of the task as it has classes.
 
-        Such a network knows one class or two and answers nothing else, so that its curve says
-        little about the rule that chose.
+        Such a network knows one class or two and answers nothing else, so its curve says little
+        about the rule that chose.
         """
         least = len(TASKS[self.configuration(name).dataset])
         return all(run.in_task[-1] < least for run in self.of_name(name))
 
     def stuck(self) -> list[str]:
-        """All such configurations that there are runs of."""
+        """The configurations with runs that are stuck."""
         counts = self.counts()
         return [name for name in counts if counts[name] and self.is_stuck(name)]
 
@@ -74,7 +78,7 @@ class Curves:
         return np.array([getattr(run, measure) for run in runs], dtype=np.float64)
 
     def at(self, measure: str, name: str, labels: int) -> Float[np.ndarray, " seeds"]:
-        """After so many labels; a curve that ended before keeps its last value."""
+        """The values after so many labels. A curve that ended before keeps its last value."""
         bought = self.labels(name)
         place = min(int(np.searchsorted(bought, labels)), len(bought) - 1)
         return self.values(measure, name)[:, place]
@@ -90,49 +94,15 @@ class Curves:
         return Mean.of(self.values(measure, name).mean(axis=1))
 
     def seconds(self, name: str, activity: str) -> float:
-        """Of a round, the median over the runs; several of them shared a device."""
+        """The median over the runs, of a round. Several runs shared a device."""
         return float(np.median([run.seconds[activity] for run in self.of_name(name)]))
 
     def counts(self) -> dict[str, int]:
-        """Seeds of each configuration, those without any included."""
+        """How many seeds each configuration has, which may be none."""
         return {one.name: len(self.of_name(one.name)) for one in self.experiment.configurations}
 
 
 ALL_ROUNDS = slice(None)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The mean of both over rounds, and of their difference, seed by seed."""
-
-    one: str
-    other: str
-    measure: str
-    means: tuple[float, float]
-    difference: Mean
-
-    @property
-    def wins(self) -> bool:
-        """Better than the other beyond chance at 95%."""
-        return self.difference.sign == 1
-
-    @property
-    def loses(self) -> bool:
-        return self.difference.sign == -1
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Of the difference, at 95%; without bounds where one seed alone is known."""
-        if self.difference.error is None:
-            return -math.inf, math.inf
-        half = t_quantile(self.difference.count - 1) * self.difference.error
-        return self.difference.value - half, self.difference.value + half
-
-    def describe(self) -> str:
-        return (
-            f"{self.one} {100 * self.means[0]:.1f} against {self.other} {100 * self.means[1]:.1f} "
-            f"({100 * self.difference.value:+.1f} ± {100 * (self.difference.error or 0.0):.1f})"
-        )
 
 
 def compare(
@@ -143,17 +113,15 @@ def compare(
     *,
     at: int | None = None,
     rounds: slice = ALL_ROUNDS,
-) -> Comparison:
-    """Over all rounds or some of them, or after ``at`` labels."""
+) -> PairedComparison:
+    """Compare by the seeds that both have: over all rounds or some, or after ``at`` labels.
+
+    The same seed gives the same targets, except where a configuration has lopsided ones or another
+    number of them. The first weights of the network are the same in any case.
+    """
     both = sorted(set(curves.seeds(one)) & set(curves.seeds(other)))
     first, second = (_by_seed(curves, name, measure, at, rounds, both) for name in (one, other))
-    return Comparison(
-        curves.label(one),
-        curves.label(other),
-        measure,
-        (float(first.mean()), float(second.mean())),
-        Mean.of(first - second),
-    )
+    return compare_scores((curves.label(one), curves.label(other)), first, second, rises=True)
 
 
 def _by_seed(
@@ -164,8 +132,10 @@ def _by_seed(
     return scores[[curves.seeds(name).index(seed) for seed in seeds]]
 
 
-def compare_ends(curves: Curves, one: str, other: str, measure: str = "accuracy") -> Comparison:
-    """After the last round of each, however many labels that is."""
+def compare_ends(
+    curves: Curves, one: str, other: str, measure: str = "accuracy"
+) -> PairedComparison:
+    """Compare after the last round of each, however many labels that is."""
     return compare(curves, one, other, measure, rounds=slice(-1, None))
 
 
@@ -186,12 +156,12 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Equality:
-    """Configurations that are one rule, and why; the first is the one to speak of."""
+    """Configurations that are one rule, and why. The first stands for all."""
 
     names: tuple[str, ...]
     words: str
     reason: str
-    is_drawn: bool = False  # picks are random, so that the same rule makes others
+    is_drawn: bool = False  # picks are random, so the same rule makes others
 
 
 BY_COSINE = (
@@ -236,9 +206,9 @@ def is_same_rule(pair: Pair) -> bool:
 
 
 def repeats(pairs: Sequence[Pair]) -> list[Pair]:
-    """Those of a rule with itself, and those that say what another says.
+    """Find pairs of a rule with itself, and pairs that say what another says.
 
-    Of these the one by the first names counts, or the one that comes first.
+    Of pairs that say the same the one by the first names counts, or else the first of them.
     """
     counted: dict[Pair, Pair] = {}
     for pair in pairs:
@@ -248,7 +218,7 @@ def repeats(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def common_starts(equality: Equality, runs: Mapping[RunId, Run]) -> list[int]:
-    """How many first picks two of them share, for every two and every seed that both have."""
+    """How many first picks two of the names share, for every two and every seed of both."""
     return [
         starts_alike(runs[one, seed].picks, runs[other, seed].picks)
         for one, other in combinations(equality.names, 2)
@@ -260,9 +230,3 @@ def common_starts(equality: Equality, runs: Mapping[RunId, Run]) -> list[int]:
 def starts_alike(picks: Sequence[int], others: Sequence[int]) -> int:
     differ = (i for i, (one, other) in enumerate(zip(picks, others, strict=True)) if one != other)
     return next(differ, len(picks))
-
-
-def tabulate_equalities() -> Cells:
-    """Each in words, once, and why."""
-    reasons = {one.words: one.reason for one in EQUALITIES}
-    return [["the same", "because"], *([words, reason] for words, reason in reasons.items())]

@@ -1,4 +1,7 @@
-"""Figures: accuracy and share of picks against labels, and the table of noise."""
+"""Figures: accuracy and share of picks against labels, and the table of noise.
+
+A row of panels shows a dataset. Where that would be too many curves, each rule has a row.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -9,7 +12,7 @@ from tellmost_reproduction.frame.drawing import label_ends, make_figure
 from tellmost_reproduction.networks.claims import ROWS, cells, row_label
 from tellmost_reproduction.networks.configurations import RHOS, Configuration
 from tellmost_reproduction.networks.curves import Curves
-from tellmost_reproduction.networks.page import PAPER, shown
+from tellmost_reproduction.networks.page import PAPER, datasets, shown
 from tellmost_reproduction.networks.problems import CIFAR, MNIST
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ STYLES: dict[str, Style] = {
     "inside-all": ("#000000", "-", 1.6),
 }
 SEQUENCE = ("#86bbdc", "#4a90c9", "#1c5fa8", "#08224f")
-"""For curves that differ by a number alone: the larger it is, the darker."""
+"""Colours of curves that differ by a number alone: the larger, the darker."""
 
 OTHERS = ("#5b2a86", "#7a3b1d", "#3d5a1f", "#b8860b", "#2f4f4f", "#a0307a", "#4682b4", "#000000")
 DASHES = ("--", ":", "-.")
@@ -48,18 +51,13 @@ NUMBERED: dict[str, tuple[str, Callable[[Configuration], int | None]]] = {
 """Experiments whose curves differ by a number: its letter, and where it is found."""
 
 NETWORKS = {CIFAR: "CIFAR-100 (Lite0)", MNIST: "MNIST"}
-SHORT_LABEL = 26  # characters; longer ones have a wider figure, not narrower panels
+SHORT_LABEL = 26  # characters; longer ones make the figure wider, not the panels narrower
 PANELS = (("accuracy", "Accuracy on the task"), ("share", "Share of picks from the task"))
 
 
 def draw_curves(curves: Curves) -> "Figure":
-    """All configurations that there are runs of; of the noise ratios the default alone."""
-    rows = [
-        (dataset, drawn)
-        for dataset in curves.experiment.datasets
-        if shown(curves, dataset)
-        for drawn in rows_of(curves, dataset)
-    ]
+    """Draw all configurations that there are runs of, but only the default of the noise ratios."""
+    rows = [(dataset, drawn) for dataset in datasets(curves) for drawn in rows_of(curves, dataset)]
     longest = max(len(label_of(curves, one)) for _, drawn in rows for one in drawn)
     width = 11.0 + 0.15 * max(longest - SHORT_LABEL, 0)
     figure = make_figure(width, (4.2 if len(rows) < 3 else 3.4) * len(rows))
@@ -74,7 +72,7 @@ def draw_curves(curves: Curves) -> "Figure":
 
 
 def rows_of(curves: Curves, dataset: str) -> list[list[Configuration]]:
-    """What a row of panels shows."""
+    """Which configurations share a row of panels."""
     drawn = [one for one in shown(curves, dataset) if is_drawn(one)]
     methods = METHOD_ROWS.get(curves.experiment.name)
     if methods is None:
@@ -103,13 +101,13 @@ def draw_measure(axes: "Axes", curves: Curves, drawn: list[Configuration], measu
 
 
 def label_of(curves: Curves, one: Configuration) -> str:
-    """With its seeds: curves of three beside those of ten are not to be read alike."""
+    """The label with the number of seeds, since curves of few seeds say less."""
     stuck = ", stuck" if curves.is_stuck(one.name) else ""
     return f"{words_for(curves, one)} ({len(curves.of_name(one.name))}){stuck}"
 
 
 def words_for(curves: Curves, one: Configuration) -> str:
-    """The usual number is named too where curves differ by it."""
+    """Name the usual number too where curves differ by it."""
     if curves.experiment.name not in NUMBERED or method_of(one) == "random":
         return one.label
     letter, number = NUMBERED[curves.experiment.name]
@@ -117,13 +115,13 @@ def words_for(curves: Curves, one: Configuration) -> str:
 
 
 def is_drawn(one: Configuration) -> bool:
-    """What is reached with the targets alone is a level; other noise ratios are in the tables."""
+    """What the targets alone reach is drawn as a level; other noise ratios are in the tables."""
     is_default = one.name.startswith(f"{one.dataset}/ratio-1/")
     return one.pool != "targets" and (is_default or "/ratio-" not in one.name)
 
 
 def draw_levels(axes: "Axes", curves: Curves, dataset: str, measure: str) -> None:
-    """What is reached with all of the targets: a level, from the labels that they cost."""
+    """Draw what all of the targets reach as a level, from the labels that they cost."""
     for one in shown(curves, dataset):
         if one.pool != "targets" or measure != "accuracy":
             continue
@@ -137,7 +135,7 @@ def draw_levels(axes: "Axes", curves: Curves, dataset: str, measure: str) -> Non
 
 
 def method_of(one: Configuration) -> str:
-    """By which a curve has its colour."""
+    """The method that decides the colour of a curve."""
     last = one.name.rsplit("/", 1)[-1]
     return last if last in STYLES else last.split("-", 1)[0]
 
@@ -160,7 +158,7 @@ def styles_by_number(
 
 
 def styles_by_method(drawn: list[Configuration], *, has_own_row: bool) -> dict[str, Style]:
-    """A method keeps its colour; a variant has dashes, or a colour if no other method is there."""
+    """A method keeps its colour. A variant has dashes, or another colour in a row of its own."""
     made: dict[str, Style] = {}
     others, dashed = 0, dict.fromkeys(STYLES, 0)
     for one in drawn:
@@ -196,20 +194,20 @@ def draw_noise(curves: Curves) -> "Figure":
     return figure
 
 
-def rows() -> list[tuple[str, str, bool]]:
+def noise_rows() -> list[tuple[str, str, bool]]:
     """Rule, embedding, and whether batches are conditional."""
     return [(*row, is_conditional) for is_conditional in (True, False) for row in ROWS]
 
 
 def style_of(key: str, kind: str, is_conditional: bool) -> tuple[str, str]:
-    """Rules by colour, loss gradients paler; the b best are dashed."""
+    """Rules differ by colour. Loss gradients are paler, and the b best dashed."""
     paler = {"itl": "#6fb3dd", "ctl": "#f0c760"}
     return STYLES[key][0] if kind == "last" else paler[key], "-" if is_conditional else "--"
 
 
 def our_lines(curves: Curves) -> list[Line]:
     made = []
-    for key, kind, is_conditional in rows():
+    for key, kind, is_conditional in noise_rows():
         names = cells(key, kind, is_conditional=is_conditional)
         if all(curves.of_name(name) for name in names):
             means = [curves.last("accuracy", name) for name in names]
@@ -224,7 +222,7 @@ def our_lines(curves: Curves) -> list[Line]:
 
 
 def papers_lines() -> list[Line]:
-    named = [(row_label(a, b, is_conditional=c), *style_of(a, b, c)) for a, b, c in rows()]
+    named = [(row_label(a, b, is_conditional=c), *style_of(a, b, c)) for a, b, c in noise_rows()]
     named.append(("Random", STYLES["random"][0], "-"))
     made = []
     for label, color, dashes in named:

@@ -1,16 +1,15 @@
 """What a claim is: a sentence, the curves that it speaks of, and what they say about it.
 
-``RULE`` says when a claim holds, and every judge follows it.
+``RULE`` says when a claim holds, and all claims follow it.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tellmost.evaluation.statistics import Mean
-from tellmost_reproduction.frame.verdicts import Verdict, conclude
+from tellmost_reproduction.frame.comparing import PairedComparison
+from tellmost_reproduction.frame.verdicts import Fact, Verdict, conclude
 from tellmost_reproduction.networks.curves import (
     ALL_ROUNDS,
-    Comparison,
     Curves,
     Pair,
     compare,
@@ -23,8 +22,8 @@ from tellmost_reproduction.networks.problems import CIFAR, MNIST
 DIRECTED = ("itl", "vtl", "ctl")
 TITLES = {CIFAR: "CIFAR-100", MNIST: "MNIST"}
 ALIKE = 0.02
-"""Accuracies that differ by less are called alike: a few of the paper's standard errors of
-0.2 to 0.8 points."""
+"""Accuracies that differ by less are called alike. The paper's standard errors are 0.2 to 0.8
+points, so this is a few of them."""
 
 RULE = (
     "*holds*: all that the claim says is so; *holds in part*: some of it, and the rest is not so "
@@ -38,16 +37,13 @@ RULE = (
     "same choice count once. Accuracies are in per cent, with one standard error."
 )
 
-Fact = bool | None
-"""None: the runs do not tell."""
-
 Finding = tuple[Sequence[Fact], str]
 """The facts that make the verdict, and the numbers."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Judged where every curve that it needs has two seeds or more."""
+    """A claim is judged if every curve that it needs has two seeds or more."""
 
     text: str
     needs: tuple[str, ...]
@@ -73,16 +69,17 @@ def winning(
     where_run: Sequence[Pair] = (),
     with_ends: bool = False,
 ) -> Claim:
-    """That the first of each pair beats the second; of ``where_run``, if there are runs of it.
+    """Claim that the first of each pair beats the second.
 
-    ``with_ends``: say how they compare at the end too, which is not judged.
+    Pairs of ``where_run`` count if there are runs of them. ``with_ends`` also tells how the pairs
+    compare at the end, which is not judged.
     """
 
     def find(curves: Curves) -> Finding:
         there = [pair for pair in where_run if curves.has(*pair)]
         made, others = comparable(curves, [*names, *there])
-        lost = [one for one in made if not one.wins]
-        won = [one for one in made if one.wins]
+        lost = [one for one in made if not one.is_better]
+        won = [one for one in made if one.is_better]
         parts = [f"{len(won)} of {len(made)} are won"]
         parts += [f"not: {listed(lost)}"] if lost else []
         parts += [f"won: {listed(won)}"] if won else []
@@ -97,8 +94,8 @@ def winning(
 
 def comparable(
     curves: Curves, names: Sequence[Pair], rounds: slice = ALL_ROUNDS
-) -> tuple[list[Comparison], list[str]]:
-    """Pairs that are evidence each, none of them stuck; what there is to say about the others."""
+) -> tuple[list[PairedComparison], list[str]]:
+    """Compare the pairs that are evidence, and say why the others are not."""
     stuck = [pair for pair in names if any(map(curves.is_stuck, pair))]
     others = [pair for pair in names if pair not in stuck]
     again = repeats(others)
@@ -120,13 +117,13 @@ def facing(curves: Curves, names: Sequence[Pair]) -> str:
 
 
 def rising(text: str, names: Sequence[Sequence[str]], *, rounds: slice = ALL_ROUNDS) -> Claim:
-    """That each of a row beats the one before."""
+    """Claim that each of a row beats the one before."""
     steps = [pair for row in names for pair in zip(row[1:], row[:-1], strict=True)]
 
     def find(curves: Curves) -> Finding:
         made, stuck = comparable(curves, steps, rounds)
         up = sum(one.difference.value > 0 for one in made)
-        clear = sum(one.wins for one in made)
+        clear = sum(one.is_better for one in made)
         said = f"{up} of {len(made)} steps are up, {clear} beyond chance: {listed(made)}"
         return [better(one) for one in made], "; ".join([said, *stuck])
 
@@ -141,21 +138,16 @@ def alike(text: str, names: Sequence[Pair]) -> Claim:
     return Claim(f"{text} (within {100 * ALIKE:.0f} points)", named_in(names), find)
 
 
-def better(one: Comparison) -> Fact:
+def better(one: PairedComparison) -> Fact:
     """Whether the first beats the second, or is beaten."""
-    return told(one.difference)
+    return one.is_better if one.sign else None
 
 
-def worse(one: Comparison) -> Fact:
-    return True if one.loses else False if one.wins else None
+def worse(one: PairedComparison) -> Fact:
+    return one.is_worse if one.sign else None
 
 
-def told(difference: Mean) -> Fact:
-    """Whether it is above zero or below, beyond chance."""
-    return difference.sign > 0 if difference.sign else None
-
-
-def within(one: Comparison) -> Fact:
+def within(one: PairedComparison) -> Fact:
     """Whether the interval of the difference lies within two points of zero, or beyond them."""
     low, high = one.interval
     if low >= -ALIKE and high <= ALIKE:
@@ -163,19 +155,28 @@ def within(one: Comparison) -> Fact:
     return False if low > ALIKE or high < -ALIKE else None
 
 
-def describe_wide(one: Comparison) -> str:
-    """With the interval, and what it tells."""
+def describe(one: PairedComparison) -> str:
+    mean, rival = one.means
+    difference, error = one.difference.value, one.difference.error or 0.0
+    return (
+        f"{one.one} {100 * mean:.1f} against {one.other} {100 * rival:.1f} "
+        f"({100 * difference:+.1f} ± {100 * error:.1f})"
+    )
+
+
+def describe_wide(one: PairedComparison) -> str:
+    """The same with the interval, and what it tells."""
     words = {True: "within", False: "outside", None: "not told"}
     low, high = one.interval
-    return f"{one.describe()}, 95% {100 * low:+.1f} to {100 * high:+.1f}: {words[within(one)]}"
+    return f"{describe(one)}, 95% {100 * low:+.1f} to {100 * high:+.1f}: {words[within(one)]}"
 
 
-def listed(comparisons: Sequence[Comparison]) -> str:
-    return "; ".join(one.describe() for one in comparisons)
+def listed(comparisons: Sequence[PairedComparison]) -> str:
+    return "; ".join(describe(one) for one in comparisons)
 
 
 def in_points(curves: Curves, name: str, labels: int | None = None) -> str:
-    """Accuracy with its standard error; at the end if no number of labels is given."""
+    """Accuracy with its standard error, at the end if no number of labels is given."""
     mean = (
         curves.last("accuracy", name)
         if labels is None

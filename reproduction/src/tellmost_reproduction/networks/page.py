@@ -1,10 +1,13 @@
-"""The page of a results folder, and the tables on it."""
+"""The folder of an experiment: numbers, tables and page. Every number is from the runs."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from tellmost.evaluation.statistics import Mean
-from tellmost_reproduction.frame.folders import Cells, in_markdown
+from tellmost_reproduction.frame.folders import write_table
+from tellmost_reproduction.frame.numbers import Numbers, Series
+from tellmost_reproduction.frame.pages import Cells, head, in_markdown, in_paragraphs
 from tellmost_reproduction.frame.verdicts import Verdict, tabulate_verdicts
 from tellmost_reproduction.networks.claims import ROWS, cells, row_label, unjudged
 from tellmost_reproduction.networks.configurations import (
@@ -14,6 +17,7 @@ from tellmost_reproduction.networks.configurations import (
     ROUNDS,
     SEEDS,
     STANDARD,
+    Configuration,
 )
 from tellmost_reproduction.networks.curves import (
     EQUALITIES,
@@ -28,201 +32,9 @@ from tellmost_reproduction.networks.judging import RULE, TITLES, in_points, list
 from tellmost_reproduction.networks.problems import CIFAR, MNIST
 from tellmost_reproduction.networks.runs import Run
 
-LOOKED_AT = {CIFAR: (50, 100, 250, 500, 1000)}
-FEW_LOOKED_AT = (5, 10, 25, 50, 100)
+LOOKED_AT = {CIFAR: (50, 100, 250, 500, 1000), MNIST: (5, 10, 25, 50, 100)}
 """Labels after which results are written down: for batches of ten, and of one."""
 
-PAPER = {  # after 100 rounds, mean and standard error over 10 seeds, at each rho
-    "G-ITL": ((78.26, 1.40), (79.12, 1.19), (87.16, 0.29), (87.18, 0.28)),
-    "L-ITL": ((87.52, 0.48), (87.52, 0.41), (87.53, 0.35), (86.47, 0.22)),
-    "G-CTL": ((58.68, 2.11), (81.44, 1.04), (86.52, 0.44), (86.92, 0.56)),
-    "L-CTL": ((86.40, 0.71), (86.38, 0.75), (86.00, 0.69), (84.78, 0.39)),
-    "G-ITL (top-b)": ((85.84, 0.54), (85.92, 0.52), (85.84, 0.54), (85.55, 0.46)),
-    "L-ITL (top-b)": ((85.44, 0.58), (85.46, 0.54), (85.44, 0.59), (85.29, 0.36)),
-    "G-CTL (top-b)": ((82.27, 0.67),) * 4,
-    "L-CTL (top-b)": ((80.73, 0.68),) * 4,
-    "BADGE": ((83.24, 0.60),) * 4,
-    "InformationDensity": ((79.24, 0.51),) * 4,
-    "Random": ((82.49, 0.66),) * 4,
-}
-"""The paper's only table, with EfficientNet-B0; loss gradients with small rho failed there."""
-
-UNSTABLE = {("G-ITL", 0), ("G-ITL", 1), ("G-CTL", 0), ("G-CTL", 1)}
-"""Cells that the paper calls numerically unstable: a row, and the place of rho in it."""
-
-
-def counts_for(curves: Curves, dataset: str) -> list[int]:
-    """Labels after which results are written down; the end is one of them."""
-    ends = [int(curves.labels(one.name)[-1]) for one in shown(curves, dataset)]
-    listed = LOOKED_AT.get(dataset, FEW_LOOKED_AT)
-    end = max(ends)
-    return [count for count in listed if count < end] + [end]
-
-
-def shown(curves: Curves, dataset: str) -> list:
-    return [one for one in curves.experiment.on(dataset) if curves.of_name(one.name)]
-
-
-def table_of(curves: Curves, dataset: str, measure: str) -> Cells:
-    """A row per configuration, a column per number of labels, and the mean over all rounds."""
-    counts = counts_for(curves, dataset)
-    heading = [f"{measure}, %", "seeds", *(f"{count} labels" for count in counts), "mean"]
-    rows = [
-        [
-            one.label,
-            str(len(curves.of_name(one.name))),
-            *(in_percent(curves.mean_at(measure, one.name, count)) for count in counts),
-            in_percent(curves.area(measure, one.name)),
-        ]
-        for one in shown(curves, dataset)
-    ]
-    return [heading, *rows]
-
-
-def in_percent(mean: Mean) -> str:
-    error = "" if mean.error is None else f" ± {100 * mean.error:.1f}"
-    return f"{100 * mean.value:.1f}{error}"
-
-
-def table_of_seconds(curves: Curves, dataset: str) -> Cells:
-    """Milliseconds of a round, medians; runs shared the device, so only sizes mean something."""
-    activities = ("embedding", "selecting", "training")
-    return [
-        ["ms of a round", *activities],
-        *(
-            [one.label, *(f"{1000 * curves.seconds(one.name, a):.1f}" for a in activities)]
-            for one in shown(curves, dataset)
-        ),
-    ]
-
-
-def table_of_noise(curves: Curves) -> Cells:
-    """Accuracy at the end, and in brackets the paper's; unstable ones are in italics."""
-    rows = [
-        (row_label(key, kind, is_conditional=is_conditional), names)
-        for is_conditional in (True, False)
-        for key, kind in ROWS
-        for names in [cells(key, kind, is_conditional=is_conditional)]
-    ]
-    for key, label in (
-        ("badge", "BADGE"),
-        ("information-density", "InformationDensity"),
-        ("random", "Random"),
-    ):
-        rows.append((label, (f"{CIFAR}/{key}",) * len(RHOS)))
-    heading = ["ours (the paper's)", *(f"rho {rho:g}" for rho in RHOS)]
-    return [heading, *([label, *noise_cells(curves, label, names)] for label, names in rows)]
-
-
-def noise_cells(curves: Curves, label: str, names: Sequence[str]) -> list[str]:
-    made = []
-    for place, name in enumerate(names):
-        ours = in_percent(curves.last("accuracy", name)) if curves.of_name(name) else "not run"
-        mean, error = PAPER[label][place]
-        theirs = f"{mean:.1f} ± {error:.1f}"
-        made.append(f"{ours} ({f'*{theirs}*' if (label, place) in UNSTABLE else theirs})")
-    return made
-
-
-SURE = (
-    "A network that was trained on one image is sure of its class everywhere: scores are as good "
-    "as zero, largest for images of the digit 1, and those of G-ITL are zero exactly, so that it "
-    "takes the first candidates, which are random, and gets on. How sure it is depends on which "
-    "of the epochs that tie on validation images is kept (here the last, which is surest), and "
-    "some of these rules get on with the first. They are evidence of nothing; see [Getting stuck "
-    "on MNIST](../../docs/network-experiments.md#getting-stuck-on-mnist)."
-)
-ALL_OF_A = (
-    "**The line.** *all of A* is bought in 10 rounds of 10 images, each training 5 epochs on what "
-    "was bought so far, so that only the last trains on all 100. It was still moving when it "
-    "ended, and is weak evidence of what all of A can teach. It is drawn from 100 labels on, with "
-    "one standard error."
-)
-TYPICLUST = (
-    "**TypiClust.** The runs are of TypiClust as it was when they were made: small clusters, of "
-    "five images or fewer, had a turn before the large ones had a second. Now they wait until the "
-    "large ones are empty, and that has not been run. The two are kept apart."
-)
-
-
-def notes_for(curves: Curves) -> list[str]:
-    name = curves.experiment.name
-    stuck = curves.stuck()
-    return [
-        *([describe_stuck(curves, stuck)] if stuck else []),
-        *(describe_equality(curves, one) for one in EQUALITIES if concerns(curves, one)),
-        *([ALL_OF_A] if name == "nn-inside" else []),
-        *([TYPICLUST] if name == "nn-baselines" else []),
-    ]
-
-
-def describe_stuck(curves: Curves, names: Sequence[str]) -> str:
-    labels = [run.in_task[-1] for name in names for run in curves.of_name(name)]
-    bought = "1 label" if max(labels) == 1 else f"{min(labels)} to {max(labels)} labels"
-    ends = [100 * run.accuracy[-1] for name in names for run in curves.of_name(name)]
-    return (
-        f"**Stuck.** {'; '.join(map(curves.label, names))}: each of {len(labels)} runs bought "
-        f"{bought} of the task, so that the network answers with one class whatever it sees, and "
-        f"ends with {min(ends):.1f} to {max(ends):.1f}% right, about the share of one "
-        f"class. {SURE}"
-    )
-
-
-def concerns(curves: Curves, equality: Equality) -> bool:
-    """Whether a rule is here under a name that is not its first."""
-    return any(curves.of_name(name) for name in equality.names[1:])
-
-
-def describe_equality(curves: Curves, equality: Equality) -> str:
-    """With how far their picks agree, if both are here and nothing is drawn."""
-    starts = [] if equality.is_drawn else common_starts(equality, curves.runs)
-    agreeing = (
-        f" Of two of them the first {min(starts)} to {max(starts)} picks are the same, by seed; "
-        f"where they part, it is by rounding."
-        if starts
-        else ""
-    )
-    return f"**The same rule.** {equality.words}: {equality.reason}. They count once.{agreeing}"
-
-
-QUESTIONS = (
-    (
-        "Choosing from the whole pool instead of 1,000 candidates",
-        "whole",
-        ("itl", "vtl", "cosine"),
-    ),
-    ("Conditioning on what earlier rounds trained on", "across", ("itl", "vtl")),
-    ("The default noise of tm.select, noise ratio 1, instead of rho 1", "ratio-1", ("itl", "vtl")),
-)
-
-
-def findings_beyond(curves: Curves) -> list[str]:
-    """A sentence for each question that there are runs of; no claim of the paper is judged."""
-    said = []
-    for question, place, keys in QUESTIONS:
-        names = [(f"{CIFAR}/{place}/{key}", f"{CIFAR}/{key}") for key in keys]
-        pairs = [pair for pair in names if curves.has(*pair)]
-        made = [compare(curves, *pair) for pair in pairs]
-        ends = [compare_ends(curves, *pair) for pair in pairs]
-        shares = [compare_ends(curves, *pair, "share") for pair in pairs]
-        if pairs:
-            said.append(
-                f"**{question}.** Over all rounds {listed(made)}. At the end {listed(ends)}. "
-                f"Share of picks at the end, in per cent: {listed(shares)}."
-            )
-    ratios = [
-        name
-        for key in ("itl", "vtl")
-        for name in (f"{CIFAR}/{key}", *(f"{CIFAR}/ratio-{r:g}/{key}" for r in RATIOS))
-        if curves.has(name)
-    ]
-    if ratios:
-        numbers = ", ".join(in_points(curves, name) for name in ratios)
-        said.append(f"**The noise ratio as the axis.** Accuracy at the end: {numbers}.")
-    return said
-
-
-SMOKE = "**Smoke size, on 8 x 8 digits: this says that the code runs, nothing about the paper.**"
 NETWORKS = {
     CIFAR: "CIFAR-100: **EfficientNet-Lite0 stands in for EfficientNet-B0** (ImageNet weights of "
     "B0 are not to be had from a package registry), images at 224 pixels, last block, head and a "
@@ -261,58 +73,110 @@ ABOUT = {
 
 SEEN = "Accuracy and share of picks against labels"
 FIGURES = {"nn-rho": "Accuracy at the end against rho, ours and the paper's"}
-"""What is seen, where it is not accuracy and share of picks against labels."""
+"""What is seen in a figure that does not show ``SEEN``."""
+
+SURE = (
+    "A network that was trained on one image is sure of its class everywhere: scores are as good "
+    "as zero, largest for images of the digit 1, and those of G-ITL are zero exactly, so that it "
+    "takes the first candidates, which are random, and gets on. How sure it is depends on which "
+    "of the epochs that tie on validation images is kept (here the last, which is surest), and "
+    "some of these rules get on with the first. They are evidence of nothing; see [Getting stuck "
+    "on MNIST](../../docs/network-experiments.md#getting-stuck-on-mnist)."
+)
+NOTES = {
+    "nn-inside": "**The line.** *all of A* is bought in 10 rounds of 10 images, each training 5 "
+    "epochs on what was bought so far, so that only the last trains on all 100. It was still "
+    "moving when it ended, and is weak evidence of what all of A can teach. It is drawn from 100 "
+    "labels on, with one standard error.",
+    "nn-baselines": "**TypiClust.** The runs are of TypiClust as it was when they were made: "
+    "small clusters, of five images or fewer, had a turn before the large ones had a second. Now "
+    "they wait until the large ones are empty, and that has not been run. The two are kept apart.",
+}
+"""What a reader should know about single curves."""
+
+QUESTIONS = (
+    (
+        "Choosing from the whole pool instead of 1,000 candidates",
+        "whole",
+        ("itl", "vtl", "cosine"),
+    ),
+    ("Conditioning on what earlier rounds trained on", "across", ("itl", "vtl")),
+    ("The default noise of tm.select, noise ratio 1, instead of rho 1", "ratio-1", ("itl", "vtl")),
+)
+"""What is asked beyond the paper, and the configurations that answer."""
+
+PAPER = {  # after 100 rounds, mean and standard error over 10 seeds, at each rho
+    "G-ITL": ((78.26, 1.40), (79.12, 1.19), (87.16, 0.29), (87.18, 0.28)),
+    "L-ITL": ((87.52, 0.48), (87.52, 0.41), (87.53, 0.35), (86.47, 0.22)),
+    "G-CTL": ((58.68, 2.11), (81.44, 1.04), (86.52, 0.44), (86.92, 0.56)),
+    "L-CTL": ((86.40, 0.71), (86.38, 0.75), (86.00, 0.69), (84.78, 0.39)),
+    "G-ITL (top-b)": ((85.84, 0.54), (85.92, 0.52), (85.84, 0.54), (85.55, 0.46)),
+    "L-ITL (top-b)": ((85.44, 0.58), (85.46, 0.54), (85.44, 0.59), (85.29, 0.36)),
+    "G-CTL (top-b)": ((82.27, 0.67),) * 4,
+    "L-CTL (top-b)": ((80.73, 0.68),) * 4,
+    "BADGE": ((83.24, 0.60),) * 4,
+    "InformationDensity": ((79.24, 0.51),) * 4,
+    "Random": ((82.49, 0.66),) * 4,
+}
+"""The paper's only table, with EfficientNet-B0. Loss gradients with small rho failed there."""
+
+UNSTABLE = {("G-ITL", 0), ("G-ITL", 1), ("G-CTL", 0), ("G-CTL", 1)}
+"""Cells that the paper calls numerically unstable: a row, and the place of rho in it."""
 
 
 def write_page(curves: Curves, verdicts: Sequence[Verdict], *, is_smoke: bool = False) -> str:
-    experiment = curves.experiment
+    name, missing = curves.experiment.name, unjudged(curves)
     flags = " --smoke" if is_smoke else " --data folder --device cuda"
-    parts = [
-        f"# {experiment.name}: {experiment.title}",
-        *([SMOKE] if is_smoke else []),
-        f"**Command.** `tellmost reproduce {experiment.name}{flags}`",
-        f"**Set-up.** {describe(curves)}",
-        f"**Runs.** {describe_runs(curves)}",
-        *_verdicts(curves, verdicts),
-        *([] if is_smoke else notes_for(curves)),
-        *(findings_beyond(curves) if experiment.name == "nn-beyond" else []),
-        f"![{FIGURES.get(experiment.name, SEEN)}](figure.svg)",
-        "Bands and bars are one standard error over the seeds.",
-        *([in_markdown(table_of_noise(curves))] if experiment.name == "nn-rho" else []),
-        *_tables(curves),
-        "`seeds.csv`: accuracy and share after every tenth round, for every seed.",
-    ]
-    return "\n\n".join(parts) + "\n"
+    return in_paragraphs(
+        [
+            *head(name, curves.experiment.title, is_smoke=is_smoke),
+            f"**Command.** `tellmost reproduce {name}{flags}`",
+            f"**Set-up.** {describe_set_up(curves)}",
+            f"**Runs.** {describe_runs(curves)}",
+            *([tabulate_verdicts(verdicts), f"**Verdicts.** {RULE}"] if verdicts else []),
+            *([f"**Not judged.** {'; '.join(missing)}."] if missing else []),
+            *([] if is_smoke else notes_for(curves)),
+            *(findings_beyond(curves) if name == "nn-beyond" else []),
+            f"![{FIGURES.get(name, SEEN)}](figure.svg)",
+            "Bands and bars are one standard error over the seeds.",
+            *([in_markdown(table_of_noise(curves))] if name == "nn-rho" else []),
+            *_tables(curves),
+            "`seeds.csv`: accuracy and share after every tenth round, for every seed.",
+        ]
+    )
 
 
-def _verdicts(curves: Curves, verdicts: Sequence[Verdict]) -> list[str]:
-    parts = [tabulate_verdicts(verdicts), f"**Verdicts.** {RULE}"] if verdicts else []
-    missing = unjudged(curves)
-    return [*parts, *([f"**Not judged.** {'; '.join(missing)}."] if missing else [])]
-
-
-def describe(curves: Curves) -> str:
-    """What was trained how, on the datasets that there are runs of."""
-    parts = []
-    datasets = [name for name in curves.experiment.datasets if shown(curves, name)]
-    for dataset in datasets:
-        one = STANDARD[dataset]
-        parts.append(
-            f"{NETWORKS[dataset]}. {pool_words(curves, dataset)} rho {NOISE_STD[dataset]:g}, "
-            f"M = {one.targets} targets, m = "
-            f"{one.targets_per_round} of them a round, k = {one.candidates:,} candidates a round, "
-            f"b = {one.batch}."
+def _tables(curves: Curves) -> list[str]:
+    return [
+        part
+        for dataset in datasets(curves)
+        for part in (
+            f"## {TITLES[dataset]}",
+            *(in_markdown(table_of(curves, dataset, measure)) for measure in MEASURES),
+            "Milliseconds of a round, medians over rounds and runs; several runs shared the "
+            "device, so these are no benchmark.",
+            in_markdown(table_of_seconds(curves, dataset)),
         )
-    about = ABOUT.get(curves.experiment.name)
-    idle = (describe_idle(curves, dataset) for dataset in datasets)
-    return " ".join([*parts, *([about] if about else []), TRAINING, *idle])
+    ]
 
 
-def pool_words(curves: Curves, dataset: str) -> str:
-    """Whether the targets, which are drawn from the same images, can be chosen too."""
-    if curves.experiment.name == "nn-inside":
-        return f"Pool: {POOLS[dataset]}, the targets among them, so that they can be chosen."
-    return f"Pool: {POOLS[dataset]}, without the targets, which are drawn from it."
+def describe_set_up(curves: Curves) -> str:
+    """What was trained and how, on the datasets that there are runs of."""
+    name, parts = curves.experiment.name, []
+    for dataset in datasets(curves):
+        one = STANDARD[dataset]
+        pool = (
+            f"Pool: {POOLS[dataset]}, the targets among them, so that they can be chosen."
+            if name == "nn-inside"
+            else f"Pool: {POOLS[dataset]}, without the targets, which are drawn from it."
+        )
+        parts.append(
+            f"{NETWORKS[dataset]}. {pool} rho {NOISE_STD[dataset]:g}, M = {one.targets} targets, "
+            f"m = {one.targets_per_round} of them a round, k = {one.candidates:,} candidates a "
+            f"round, b = {one.batch}."
+        )
+    idle = (describe_idle(curves, dataset) for dataset in datasets(curves))
+    return " ".join([*parts, *([ABOUT[name]] if name in ABOUT else []), TRAINING, *idle])
 
 
 def describe_idle(curves: Curves, dataset: str) -> str:
@@ -349,16 +213,164 @@ def lengths(runs: Iterable[Run]) -> dict[int, int]:
     return dict(sorted(Counter(len(run.accuracy) for run in runs).items(), reverse=True))
 
 
-def _tables(curves: Curves) -> list[str]:
-    parts = []
-    for dataset in curves.experiment.datasets:
-        if not shown(curves, dataset):
-            continue
-        parts.append(f"## {TITLES[dataset]}")
-        parts += [in_markdown(table_of(curves, dataset, measure)) for measure in MEASURES]
-        parts.append(
-            "Milliseconds of a round, medians over rounds and runs; several runs shared the "
-            "device, so these are no benchmark."
-        )
-        parts.append(in_markdown(table_of_seconds(curves, dataset)))
-    return parts
+def notes_for(curves: Curves) -> list[str]:
+    name, stuck = curves.experiment.name, curves.stuck()
+    here = [one for one in EQUALITIES if any(curves.of_name(other) for other in one.names[1:])]
+    return [
+        *([describe_stuck(curves, stuck)] if stuck else []),
+        *(describe_equality(curves, one) for one in here),
+        *([NOTES[name]] if name in NOTES else []),
+    ]
+
+
+def describe_stuck(curves: Curves, names: Sequence[str]) -> str:
+    labels = [run.in_task[-1] for name in names for run in curves.of_name(name)]
+    bought = "1 label" if max(labels) == 1 else f"{min(labels)} to {max(labels)} labels"
+    ends = [100 * run.accuracy[-1] for name in names for run in curves.of_name(name)]
+    return (
+        f"**Stuck.** {'; '.join(map(curves.label, names))}: each of {len(labels)} runs bought "
+        f"{bought} of the task, so that the network answers with one class whatever it sees, and "
+        f"ends with {min(ends):.1f} to {max(ends):.1f}% right, about the share of one "
+        f"class. {SURE}"
+    )
+
+
+def describe_equality(curves: Curves, equality: Equality) -> str:
+    """Say that rules are the same, and how far their picks agree if nothing is drawn."""
+    starts = [] if equality.is_drawn else common_starts(equality, curves.runs)
+    agreeing = (
+        f" Of two of them the first {min(starts)} to {max(starts)} picks are the same, by seed; "
+        f"where they part, it is by rounding."
+        if starts
+        else ""
+    )
+    return f"**The same rule.** {equality.words}: {equality.reason}. They count once.{agreeing}"
+
+
+def findings_beyond(curves: Curves) -> list[str]:
+    """A sentence for each question that there are runs of. No claim of the paper is judged."""
+    said = []
+    for question, place, keys in QUESTIONS:
+        names = [(f"{CIFAR}/{place}/{key}", f"{CIFAR}/{key}") for key in keys]
+        pairs = [pair for pair in names if curves.has(*pair)]
+        if pairs:
+            made = [compare(curves, *pair) for pair in pairs]
+            ends = [compare_ends(curves, *pair) for pair in pairs]
+            shares = [compare_ends(curves, *pair, "share") for pair in pairs]
+            said.append(
+                f"**{question}.** Over all rounds {listed(made)}. At the end {listed(ends)}. "
+                f"Share of picks at the end, in per cent: {listed(shares)}."
+            )
+    ratios = [
+        name
+        for key in ("itl", "vtl")
+        for name in (f"{CIFAR}/{key}", *(f"{CIFAR}/ratio-{r:g}/{key}" for r in RATIOS))
+        if curves.has(name)
+    ]
+    if ratios:
+        numbers = ", ".join(in_points(curves, name) for name in ratios)
+        said.append(f"**The noise ratio as the axis.** Accuracy at the end: {numbers}.")
+    return said
+
+
+def datasets(curves: Curves) -> list[str]:
+    """The datasets that there are runs of."""
+    return [dataset for dataset in curves.experiment.datasets if shown(curves, dataset)]
+
+
+def shown(curves: Curves, dataset: str) -> list[Configuration]:
+    return [one for one in curves.experiment.on(dataset) if curves.of_name(one.name)]
+
+
+def counts_for(curves: Curves, dataset: str) -> list[int]:
+    """Labels after which results are written down. The end is one of them."""
+    end = max(int(curves.labels(one.name)[-1]) for one in shown(curves, dataset))
+    return [count for count in LOOKED_AT[dataset] if count < end] + [end]
+
+
+def numbers_of(curves: Curves) -> Numbers:
+    """By configuration. Observations are places in the tables, whose labels differ by dataset."""
+    methods = {
+        one.name: {measure: _series(curves, measure, one.name, counts) for measure in MEASURES}
+        for dataset in datasets(curves)
+        for counts in [counts_for(curves, dataset)]
+        for one in shown(curves, dataset)
+    }
+    lengths = {len(series.mean) for measured in methods.values() for series in measured.values()}
+    return Numbers(list(range(1, max(lengths, default=0) + 1)), methods)
+
+
+def _series(curves: Curves, measure: str, name: str, counts: list[int]) -> Series:
+    means = [curves.mean_at(measure, name, count) for count in counts]
+    errors = None if means[0].error is None else [mean.error or 0.0 for mean in means]
+    return Series.of([mean.value for mean in means], errors)
+
+
+def table_of(curves: Curves, dataset: str, measure: str) -> Cells:
+    """A row per configuration, a column per number of labels, and the mean over all rounds."""
+    counts = counts_for(curves, dataset)
+    heading = [f"{measure}, %", "seeds", *(f"{count} labels" for count in counts), "mean"]
+    rows = [
+        [
+            one.label,
+            str(len(curves.of_name(one.name))),
+            *(in_percent(curves.mean_at(measure, one.name, count)) for count in counts),
+            in_percent(curves.area(measure, one.name)),
+        ]
+        for one in shown(curves, dataset)
+    ]
+    return [heading, *rows]
+
+
+def in_percent(mean: Mean) -> str:
+    return mean.text(100.0)
+
+
+def table_of_seconds(curves: Curves, dataset: str) -> Cells:
+    """Milliseconds of a round, medians. Runs shared the device, so only sizes mean something."""
+    activities = ("embedding", "selecting", "training")
+    return [
+        ["ms of a round", *activities],
+        *(
+            [one.label, *(f"{1000 * curves.seconds(one.name, a):.1f}" for a in activities)]
+            for one in shown(curves, dataset)
+        ),
+    ]
+
+
+def table_of_noise(curves: Curves) -> Cells:
+    """Accuracy at the end, and in brackets the paper's. Unstable ones are in italics."""
+    rows = [
+        (row_label(key, kind, is_conditional=given), cells(key, kind, is_conditional=given))
+        for given in (True, False)
+        for key, kind in ROWS
+    ]
+    for key, label in (
+        ("badge", "BADGE"),
+        ("information-density", "InformationDensity"),
+        ("random", "Random"),
+    ):
+        rows.append((label, (f"{CIFAR}/{key}",) * len(RHOS)))
+    heading = ["ours (the paper's)", *(f"rho {rho:g}" for rho in RHOS)]
+    return [heading, *([label, *noise_cells(curves, label, names)] for label, names in rows)]
+
+
+def noise_cells(curves: Curves, label: str, names: Sequence[str]) -> list[str]:
+    made = []
+    for place, name in enumerate(names):
+        ours = in_percent(curves.last("accuracy", name)) if curves.of_name(name) else "not run"
+        mean, error = PAPER[label][place]
+        theirs = f"{mean:.1f} ± {error:.1f}"
+        made.append(f"{ours} ({f'*{theirs}*' if (label, place) in UNSTABLE else theirs})")
+    return made
+
+
+def keep_seeds(curves: Curves, path: Path) -> None:
+    """Write every seed after every tenth round, and after the last."""
+    rows = (
+        [run.configuration, run.seed, (i + 1) * run.batch, run.accuracy[i], f"{run.share[i]:.5f}"]
+        for _, run in sorted(curves.runs.items())
+        for i in range(len(run.accuracy))
+        if (i + 1) % 10 == 0 or i + 1 == len(run.accuracy)
+    )
+    write_table(path, ["configuration", "seed", "labels", *MEASURES], rows)

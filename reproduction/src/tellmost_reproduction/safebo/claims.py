@@ -10,6 +10,7 @@ from tellmost_reproduction.safebo.process import Process
 from tellmost_reproduction.safebo.records import (
     Record,
     compare,
+    describe,
     describe_rounds,
     rank,
     rounds_needed,
@@ -42,7 +43,7 @@ def on_par(record: Record) -> Verdict:
     lost = [one for one in made if one.is_worse]
     won = sum(one.is_better for one in made)
     text = f"Comparisons: {won} won, {len(made) - won - len(lost)} on par, {len(lost)} lost"
-    lost_to = f": {'; '.join(one.describe() for one in lost)}" if lost else ""
+    lost_to = f": {'; '.join(describe(one) for one in lost)}" if lost else ""
     left_out = f". Not compared, as they never leave the start: {', '.join(stuck)}" * bool(stuck)
     best = ", ".join(
         f"{record.label(key)} {record.areas(key).mean():.3g}"
@@ -60,7 +61,7 @@ def vtl_ahead(record: Record) -> Verdict:
     one = compare(record, "vtl", "itl")
     lower = one.means[0] < one.means[1]
     verdict = HOLDS if one.is_better else IN_PART if lower and not one.is_worse else FAILS
-    return Verdict("VTL is slightly better than ITL", verdict, one.describe())
+    return Verdict("VTL is slightly better than ITL", verdict, describe(one))
 
 
 def safeopt_slower(record: Record) -> Verdict:
@@ -72,7 +73,7 @@ def safeopt_slower(record: Record) -> Verdict:
     return Verdict(
         "SafeOpt, even with the oracle constant, is slower than ITL and VTL",
         conclude([one.is_better for one in made]),
-        f"{'; '.join(one.describe() for one in made)}. Below half of the first regret "
+        f"{'; '.join(describe(one) for one in made)}. Below half of the first regret "
         f"for good: {when}",
     )
 
@@ -121,7 +122,7 @@ def ise_worst(record: Record) -> Verdict:
     below = [one for one in made if one.is_better]
     verdict = FAILS if below else conclude([one.is_worse for one in made])
     text = (
-        f"; clearly worse than ISE: {'; '.join(one.describe() for one in below)}" if below else ""
+        f"; clearly worse than ISE: {'; '.join(describe(one) for one in below)}" if below else ""
     )
     return Verdict(
         "ISE is worst, as it does not look at the objective",
@@ -136,7 +137,7 @@ def thompson_better(record: Record) -> Verdict:
     return Verdict(
         "Thompson targets are better than all potential maximizers",
         HOLDS if one.is_better else FAILS,
-        one.describe(),
+        describe(one),
     )
 
 
@@ -145,7 +146,7 @@ def thompson_worse(record: Record) -> Verdict:
     return Verdict(
         "Thompson targets are worse where expansion is hard",
         HOLDS if one.is_worse else FAILS,
-        one.describe(),
+        describe(one),
     )
 
 
@@ -154,7 +155,7 @@ def ise_bo_never_better(record: Record) -> Verdict:
     return Verdict(
         "ISE-BO is not better than ITL or VTL",
         conclude([not one.is_better for one in made]),
-        "; ".join(one.describe() for one in made),
+        "; ".join(describe(one) for one in made),
     )
 
 

@@ -1,4 +1,4 @@
-"""The page of a results folder, and the tables on it."""
+"""The folder of an experiment: numbers, tables, files and page. Every number is from the runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,8 +6,18 @@ from pathlib import Path
 import numpy as np
 
 from tellmost.evaluation.statistics import Mean
-from tellmost.numerics import AGREEING_ERRORS, REPRODUCED
-from tellmost_reproduction.frame.folders import Cells, describe_machine, in_markdown, write_table
+from tellmost_reproduction.frame.folders import write_table
+from tellmost_reproduction.frame.numbers import AGREEING_ERRORS, REPRODUCED, Numbers, Series
+from tellmost_reproduction.frame.pages import (
+    NEEDS,
+    UNCOMPARED,
+    Cells,
+    command_for,
+    describe_machine,
+    head,
+    in_markdown,
+    in_paragraphs,
+)
 from tellmost_reproduction.frame.verdicts import Verdict, tabulate_verdicts
 from tellmost_reproduction.safebo.claims import RULE
 from tellmost_reproduction.safebo.process import HOTTEST, PUREST, Process
@@ -17,99 +27,11 @@ from tellmost_reproduction.safebo.runs import THREADS
 from tellmost_reproduction.safebo.tasks import NOISE_STD, Task
 
 ENDING = ("mean regret", "safe set", "violations", "ms per ask")
-SUMMARY = (
-    "method",
-    "regret after a quarter of the rounds",
-    "after half",
-    "at the end",
-    *ENDING,
-)
-
-
-def table_of(record: Record) -> Cells:
-    """A row per method: regret at fixed rounds, safe set, violations, seconds."""
-    after = [f"regret after {count}" for count in record.counts]
-    heading = ["method", *after, *ENDING]
-    return [heading, *(_row(record, key, record.counts) for key in record.keys)]
-
-
-def summary_of(record: Record) -> Cells:
-    """The same for experiments of any length: after shares of their rounds."""
-    counts = [max(record.rounds // 4, 1), max(record.rounds // 2, 1), record.rounds]
-    return [list(SUMMARY), *(_row(record, key, counts) for key in record.keys)]
-
-
-def _row(record: Record, key: str, counts: Sequence[int]) -> list[str]:
-    regret, safe, violations = (
-        record.curves(measure, key) for measure in ("regret", "safe", "violations")
-    )
-    return [
-        record.label(key),
-        *(write(Mean.of(regret[:, count])) for count in counts),
-        write(Mean.of(record.areas(key))),
-        Mean.of(safe[:, -1]).text(digits=0),
-        Mean.of(violations[:, -1]).text(digits=1) if violations[:, -1].any() else "0",
-        Mean.of(1e3 * record.ask_seconds(key)).text(digits=1),
-    ]
-
-
-def write(one: Mean) -> str:
-    """With three digits behind the point, or none where all seeds agree."""
-    return f"{one.value:.3f}" if not one.error else f"{one.value:.3f} ± {one.error:.3f}"
-
-
-def table_of_refusals(record: Record) -> Cells | None:
-    """Runs that ended early, by method and error."""
-    found = [run for run in record.runs if run.refusal]
-    if not found:
-        return None
-    rows = [
-        [
-            record.label(run.method),
-            str(run.seed),
-            str(len(run.picks)),
-            run.refusal.split(":")[0],
-        ]
-        for run in found
-    ]
-    return [["method", "seed", "rounds made", "refusal"], *rows]
-
-
+SHARES = ("regret after a quarter of the rounds", "after half", "at the end")
 BOX_SEEDS = 5
-"""Of points in a box, which are long to write, those of the first seeds alone."""
-
-
-def keep_picks(record: Record, path: Path) -> None:
-    """A row per run: rows of the domain, or points, in the order measured."""
-    rows = (
-        [run.method, run.seed, " ".join(_words(run.picks))]
-        for run in record.runs
-        if run.picks.ndim == 1 or run.seed < BOX_SEEDS
-    )
-    write_table(path, ["method", "seed", "picks"], rows)
-
-
-def _words(picks: np.ndarray) -> list[str]:
-    if picks.ndim == 1:
-        return [str(row) for row in picks.tolist()]
-    return [",".join(f"{x:.5g}" for x in point) for point in picks.tolist()]
-
-
-def keep_seeds(record: Record, path: Path) -> None:
-    """What each method comes to with each seed, after some observations."""
-    rows = (
-        [run.method, run.seed, count, *(f"{curve[count]:.6g}" for curve in curves), seconds]
-        for run in record.runs
-        for curves in [[curve_of(run, measure) for measure in MEASURES]]
-        for seconds in [f"{np.nanmean(run.seconds):.3g}"]
-        for count in record.counts
-    )
-    heading = ["method", "seed", "observations", *MEASURES, "seconds_per_ask"]
-    write_table(path, heading, rows)
-
+"""Points in a box are long to write, so those of the first seeds alone are kept."""
 
 BARRIERS = "safebo-barriers"
-SMALL = "**Smoke size: this says that the code runs, and nothing about the paper.**"
 ABOUT_NUMBERS = (
     "Means over the seeds ± one standard error (none where all seeds agree). *Mean regret*: over "
     "all rounds. *Safe set*: points known to be safe at the end. *Violations*: measurements of "
@@ -142,52 +64,40 @@ BY_THE_GRID = (
     "nothing (5.514), and *estimated*, from a draw of the prior for each seed; the seed is "
     "declared safe to them, since they grow their sets from there."
 )
-
-
-def write_readme(
-    record: Record, verdicts: Sequence[Verdict], *, seconds: float, is_smoke: bool
-) -> str:
-    name, title = record.experiment.name, record.experiment.title
-    refusals = table_of_refusals(record)
-    parts = [
-        f"# {name}: {title}",
-        *([SMALL] if is_smoke else []),
-        f"**Claim.** Hübotter et al. 2024{_elsewhere(record)}: "
-        + "; ".join(v.claim for v in verdicts)
-        + ".",
-        f"**Command.** `{command_for(name, is_smoke=is_smoke)}`. Needs "
-        f'`pip install "tellmost[cli,plot]"`.',
-        f"**Time.** {record.total_seconds:.0f} s of processor time for all that was asked and "
-        f"told; {seconds:.0f} s for what was not on disk, verdicts and figures: "
-        f"{describe_machine(THREADS)}.",
-        f"**Set-up.** {describe_task(record)} {record.rounds} rounds, {record.seeds} seeds. "
-        f"{ABOUT_METHODS} {describe_slopes(record)}",
-        "**Result.**",
-        tabulate_verdicts(verdicts),
-        f"**Verdicts.** {RULE}",
-        "![Regret and size of the safe set](figure.svg)",
-        *_pictures(name),
-        "## Numbers",
-        ABOUT_NUMBERS,
-        in_markdown(table_of(record)),
-        *([] if refusals is None else ["## Refusals", ABOUT_REFUSALS, in_markdown(refusals)]),
-        _files(record, is_smoke=is_smoke),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _elsewhere(record: Record) -> str:
-    """The paper does not have the process."""
-    return ", about tasks of its own" if isinstance(record.challenge, Process) else ""
-
-
 ABOUT_REFUSALS = (
     "Runs that ended early because the optimizer refused to go on; they keep their last values."
 )
 
 
-def command_for(name: str, *, is_smoke: bool) -> str:
-    return f"tellmost reproduce {name}{' --smoke' * is_smoke}"
+def write_page(
+    record: Record, verdicts: Sequence[Verdict], *, seconds: float, is_smoke: bool
+) -> str:
+    name, refusals = record.experiment.name, table_of_refusals(record)
+    elsewhere = ", about tasks of its own" if isinstance(record.challenge, Process) else ""
+    return in_paragraphs(
+        [
+            *head(name, record.experiment.title, is_smoke=is_smoke),
+            f"**Claim.** Hübotter et al. 2024{elsewhere}: "
+            + "; ".join(v.claim for v in verdicts)
+            + ".",
+            f"**Command.** {command_for(name, is_smoke=is_smoke)}. {NEEDS}",
+            f"**Time.** {record.total_seconds:.0f} s of processor time for all that was asked and "
+            f"told; {seconds:.0f} s for what was not on disk, verdicts and figures: "
+            f"{describe_machine(THREADS)}.",
+            f"**Set-up.** {describe_task(record)} {record.rounds} rounds, {record.seeds} seeds. "
+            f"{ABOUT_METHODS} {describe_slopes(record)}",
+            "**Result.**",
+            tabulate_verdicts(verdicts),
+            f"**Verdicts.** {RULE}",
+            "![Regret and size of the safe set](figure.svg)",
+            *_pictures(name),
+            "## Numbers",
+            ABOUT_NUMBERS,
+            in_markdown(table_of(record)),
+            *(["## Refusals", ABOUT_REFUSALS, in_markdown(refusals)] if refusals else []),
+            _files(record, is_smoke=is_smoke),
+        ]
+    )
 
 
 def describe_slopes(record: Record) -> str:
@@ -260,19 +170,98 @@ def _pictures(name: str) -> list[str]:
 
 
 def _files(record: Record, *, is_smoke: bool) -> str:
-    some = (
-        ""
-        if isinstance(record.challenge, Task | Process)
-        else f" (of the first {BOX_SEEDS} seeds)"
-    )
+    is_finite = isinstance(record.challenge, Task | Process)
+    some = "" if is_finite else f" (of the first {BOX_SEEDS} seeds)"
     expected = (
-        "Nothing is compared with the expected numbers at this size."
-        if is_smoke
-        else "The expected means and standard errors come with the package; a run agrees if every "
-        f"mean is within {AGREEING_ERRORS:.0f} standard errors of them, or within "
+        "The expected means and standard errors come with the package; a run agrees if every mean "
+        f"is within {AGREEING_ERRORS:.0f} standard errors of them, or within "
         f"{100 * REPRODUCED:.1f}%."
     )
     return (
         f"`picks.csv`: a row per run, what was measured in its order{some}. `seeds.csv`: regret, "
-        f"size of the safe set and violations with every seed. {expected}"
+        f"size of the safe set and violations with every seed. "
+        f"{UNCOMPARED if is_smoke else expected}"
     )
+
+
+def numbers_of(record: Record) -> Numbers:
+    counts = record.counts
+    methods = {
+        key: {
+            name: Series.of(record.mean(name, key)[counts], record.error(name, key)[counts])
+            for name in MEASURES
+        }
+        for key in record.keys
+    }
+    return Numbers(counts, methods)
+
+
+def table_of(record: Record) -> Cells:
+    """A row per method: regret at fixed rounds, safe set, violations, seconds."""
+    after = [f"regret after {count}" for count in record.counts]
+    heading = ["method", *after, *ENDING]
+    return [heading, *(_row(record, key, record.counts) for key in record.keys)]
+
+
+def summary_of(record: Record) -> Cells:
+    """The same after shares of the rounds, for a table of experiments of any length."""
+    counts = [max(record.rounds // 4, 1), max(record.rounds // 2, 1), record.rounds]
+    return [["method", *SHARES, *ENDING], *(_row(record, key, counts) for key in record.keys)]
+
+
+def _row(record: Record, key: str, counts: Sequence[int]) -> list[str]:
+    regret, safe, violations = (
+        record.curves(measure, key) for measure in ("regret", "safe", "violations")
+    )
+    return [
+        record.label(key),
+        *(write(Mean.of(regret[:, count])) for count in counts),
+        write(Mean.of(record.areas(key))),
+        Mean.of(safe[:, -1]).text(digits=0),
+        Mean.of(violations[:, -1]).text(digits=1) if violations[:, -1].any() else "0",
+        Mean.of(1e3 * record.ask_seconds(key)).text(digits=1),
+    ]
+
+
+def write(one: Mean) -> str:
+    """Three digits behind the point, and no error if all seeds agree."""
+    return f"{one.value:.3f}" if not one.error else f"{one.value:.3f} ± {one.error:.3f}"
+
+
+def table_of_refusals(record: Record) -> Cells:
+    """Runs that ended early, by method and error. It is empty if there are none."""
+    rows = [
+        [record.label(run.method), str(run.seed), str(len(run.picks)), run.refusal.split(":")[0]]
+        for run in record.runs
+        if run.refusal
+    ]
+    return [["method", "seed", "rounds made", "refusal"], *rows] if rows else []
+
+
+def keep_picks(record: Record, path: Path) -> None:
+    """Write a row per run: rows of the domain, or points, in the order measured."""
+    rows = (
+        [run.method, run.seed, " ".join(_words(run.picks))]
+        for run in record.runs
+        if run.picks.ndim == 1 or run.seed < BOX_SEEDS
+    )
+    write_table(path, ["method", "seed", "picks"], rows)
+
+
+def _words(picks: np.ndarray) -> list[str]:
+    if picks.ndim == 1:
+        return [str(row) for row in picks.tolist()]
+    return [",".join(f"{x:.5g}" for x in point) for point in picks.tolist()]
+
+
+def keep_seeds(record: Record, path: Path) -> None:
+    """Write what each method comes to with each seed, after some observations."""
+    rows = (
+        [run.method, run.seed, count, *(f"{curve[count]:.6g}" for curve in curves), seconds]
+        for run in record.runs
+        for curves in [[curve_of(run, measure) for measure in MEASURES]]
+        for seconds in [f"{np.nanmean(run.seconds):.3g}"]
+        for count in record.counts
+    )
+    heading = ["method", "seed", "observations", *MEASURES, "seconds_per_ask"]
+    write_table(path, heading, rows)

@@ -5,18 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tellmost.evaluation.statistics import Mean
 from tellmost.safebo import SafeOptimizer
 from tellmost.shapes import Float
+from tellmost_reproduction.frame.comparing import PairedComparison, compare_scores
 from tellmost_reproduction.safebo.methods import Method
 from tellmost_reproduction.safebo.runs import Challenge, Job, Run, make_optimizer
 
-MEASURES = {
-    "regret": "simple regret of the recommendation",
-    "safe": "points known to be safe",
-    "violations": "violated measurements so far",
-}
-"""What is followed over the rounds, in words."""
+MEASURES = ("regret", "safe", "violations")
+"""What is followed over the rounds: regret of the recommendation, safe set, violations."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Record:
-    """An experiment that has been run; seeds are the same for all methods, so they are paired."""
+    """An experiment that has been run. All methods have the same seeds, so they are paired."""
 
     experiment: Experiment
     challenge: Challenge
@@ -54,12 +50,12 @@ class Record:
 
     @property
     def counts(self) -> list[int]:
-        """Of observations: those that are looked at, and the last."""
+        """Numbers of observations after which results are written down, the last included."""
         few = [count for count in self.experiment.looked_at if count < self.rounds]
         return [*few, self.rounds]
 
     def curves(self, measure: str, key: str) -> Float[np.ndarray, "s steps"]:
-        """One for each seed."""
+        """A curve for each seed."""
         return np.array([curve_of(run, measure) for run in self.of(key)], dtype=np.float64)
 
     def mean(self, measure: str, key: str) -> Float[np.ndarray, " steps"]:
@@ -75,16 +71,16 @@ class Record:
         return self.curves("regret", key)[:, 1:].mean(axis=1)
 
     def ask_seconds(self, key: str) -> Float[np.ndarray, " s"]:
-        """For an ask and a tell, on average over the rounds, for each seed."""
+        """Seconds of an ask and a tell for each seed, on average over the rounds."""
         return np.array([np.nanmean(run.seconds) for run in self.of(key)])
 
     @property
     def total_seconds(self) -> float:
-        """Of processors, for all that was asked and told."""
+        """Processor time of all that was asked and told."""
         return float(sum(np.nansum(run.seconds) for run in self.runs))
 
     def replay(self, run: Run) -> SafeOptimizer:
-        """The optimizer at the end of a run: told the same again, and not asked."""
+        """Make the optimizer at the end of a run. It is told the same again, and not asked."""
         method = next(one for one in self.experiment.methods if one.key == run.method)
         job = Job(self.challenge, method, run.seed, self.rounds)
         rng = np.random.default_rng(run.seed)
@@ -100,40 +96,18 @@ def curve_of(run: Run, measure: str) -> np.ndarray:
     return np.asarray(getattr(run, measure))
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Regrets of two methods, averaged over all rounds; the difference is paired over seeds."""
-
-    one: str
-    other: str
-    means: tuple[float, float]
-    difference: Mean  # the first less the other: negative is better
-
-    @property
-    def is_better(self) -> bool:
-        """Clearly, at 95%."""
-        return self.difference.sign < 0
-
-    @property
-    def is_worse(self) -> bool:
-        return self.difference.sign > 0
-
-    def describe(self) -> str:
-        clear = "" if self.difference.sign else ", not clear"
-        one, other = self.means
-        return (
-            f"{self.one} {one:.3g} against {self.other} {other:.3g} "
-            f"(difference {self.difference.value:+.2g} ± {self.difference.error or 0:.1g}{clear})"
-        )
+def compare(record: Record, one: str, other: str) -> PairedComparison:
+    """Compare regrets, averaged over all rounds, of which less is better."""
+    labels = record.label(one), record.label(other)
+    return compare_scores(labels, record.areas(one), record.areas(other), rises=False)
 
 
-def compare(record: Record, one: str, other: str) -> Comparison:
-    first, second = record.areas(one), record.areas(other)
-    return Comparison(
-        record.label(one),
-        record.label(other),
-        (float(first.mean()), float(second.mean())),
-        Mean.of(first - second),
+def describe(one: PairedComparison) -> str:
+    clear = "" if one.sign else ", not clear"
+    mean, rival = one.means
+    return (
+        f"{one.one} {mean:.3g} against {one.other} {rival:.3g} "
+        f"(difference {one.difference.value:+.2g} ± {one.difference.error or 0:.1g}{clear})"
     )
 
 
@@ -143,7 +117,7 @@ def rank(record: Record, keys: list[str]) -> list[str]:
 
 
 def rounds_needed(record: Record, key: str, level: float) -> list[int | None]:
-    """Of each seed: observations after which the regret is below a level for good."""
+    """Observations after which the regret is below a level for good, for each seed."""
     found: list[int | None] = []
     for curve in record.curves("regret", key):
         above = np.flatnonzero(curve > level)

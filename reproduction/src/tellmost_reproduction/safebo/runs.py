@@ -209,7 +209,10 @@ def read_run(path: Path) -> Run:
 
 WORKERS = 2
 THREADS = 1
-"""Of each worker; small matrices are not faster with more."""
+"""Threads of each worker. Small matrices are not faster with more."""
+
+Tell = Callable[[Job, int], None]
+"""Is told which job is done, and of how many."""
 
 
 def run_all(
@@ -217,7 +220,7 @@ def run_all(
     *,
     workers: int = WORKERS,
     kept: Path | None = None,
-    tell: Callable[[Job], None] = lambda done: None,
+    tell: Tell = lambda done, most: None,
 ) -> list[Run]:
     """In the order of the jobs. With one worker in this process, else in as many others.
 
@@ -227,14 +230,14 @@ def run_all(
     for number, job in enumerate(jobs):
         if kept is not None and path_of(job, kept).exists():
             found[number] = read_run(path_of(job, kept))
-            tell(job)
+            tell(job, len(jobs))
     left = [number for number in range(len(jobs)) if number not in found]
     runs = _run_here if workers == 1 else _run_beside
     for number, one in runs({number: jobs[number] for number in left}, workers):
         if kept is not None:
             keep_run(one, path_of(jobs[number], kept))
         found[number] = one
-        tell(jobs[number])
+        tell(jobs[number], len(jobs))
     return [found[number] for number in range(len(jobs))]
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tellmost.evaluation.statistics import Mean
-from tellmost.numerics import AGREEING_ERRORS, CALIBRATION_ERROR, REPRODUCED
-from tellmost_reproduction.frame.folders import Cells
-from tellmost_reproduction.frame.numbers import Numbers, Series, shorten
+from tellmost.numerics import CALIBRATION_ERROR
+from tellmost_reproduction.frame.numbers import Numbers, Series
+from tellmost_reproduction.frame.pages import Cells
 from tellmost_reproduction.frame.verdicts import Verdict, conclude
 from tellmost_reproduction.safebo.methods import BY_KEY
 from tellmost_reproduction.safebo.misspecified.study import (
@@ -101,24 +101,19 @@ def numbers_of(groups: Sequence[Group]) -> Numbers:
     """By task, factor and method; all at the end of the runs."""
     methods = {
         f"{one.setting} x{one.factor:g} {one.method}": {
-            measure: _series(one.mean(measure)) for measure in MEASURES
+            measure: series_of(one.mean(measure)) for measure in MEASURES
         }
         for one in groups
     }
     return Numbers([max(setting.rounds for setting in SETTINGS)], methods)
 
 
-def agrees(got: float, expected: float, error: float | None) -> bool:
-    """Runs that differ by a rounding differ in a pick, and in all that follow."""
-    return abs(got - expected) <= AGREEING_ERRORS * (error or 0.0) + REPRODUCED * abs(expected)
+def series_of(mean: Mean) -> Series:
+    return Series.of([mean.value], None if mean.error is None else [mean.error])
 
 
 def factors_of(groups: Sequence[Group]) -> list[float]:
     return [factor for factor in FACTORS if any(one.factor == factor for one in groups)]
-
-
-def _series(mean: Mean) -> Series:
-    return Series([shorten(mean.value)], None if mean.error is None else [shorten(mean.error)])
 
 
 ROUGHER, GIVEN, SMOOTHER = 0.5, 1.0, 2.0

@@ -12,7 +12,7 @@ from tellmost.posterior.gp import GP
 from tellmost.safebo import SafeOptimizer
 from tellmost_reproduction.safebo.methods import BY_KEY, Method
 from tellmost_reproduction.safebo.process import Process, process, small_process
-from tellmost_reproduction.safebo.runs import WORKERS, Job, Run, run_all
+from tellmost_reproduction.safebo.runs import WORKERS, Job, Run, Tell, run_all
 from tellmost_reproduction.safebo.tasks import Task, bumps, island
 
 
@@ -174,7 +174,7 @@ def study(
     *,
     workers: int = WORKERS,
     kept: Path | None = None,
-    tell: Callable[[Job], None] = lambda done: None,
+    tell: Tell = lambda done, most: None,
 ) -> list[Ending]:
     """All runs, in the order of settings, factors, methods and seeds."""
     jobs = make_jobs(SETTINGS, size)

@@ -1,6 +1,5 @@
 """Wrong lengthscales: priors that are stretched, verdicts that can fall both ways, a small run."""
 
-import csv
 from dataclasses import replace
 
 import numpy as np
@@ -9,24 +8,20 @@ import torch
 
 pytest.importorskip("matplotlib")
 
-from tellmost_reproduction.catalogue import CATALOGUE, Request
 from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART
-from tellmost_reproduction.safebo import runs as pooling
 from tellmost_reproduction.safebo.methods import BY_KEY
-from tellmost_reproduction.safebo.misspecified.findings import agrees, group, judge, numbers_of
+from tellmost_reproduction.safebo.misspecified.findings import group, judge, numbers_of
 from tellmost_reproduction.safebo.misspecified.study import (
     FACTORS,
     PRESENT,
     SETTINGS,
-    SMOKE,
     Ending,
     ending_of,
     looks,
-    make_jobs,
     stretch,
 )
 from tellmost_reproduction.safebo.process import small_process
-from tellmost_reproduction.safebo.runs import Job, Run, run
+from tellmost_reproduction.safebo.runs import Job, Run
 from tellmost_reproduction.safebo.tasks import barriers, island
 
 
@@ -149,27 +144,6 @@ def test_runs_that_refuse_at_once_are_not_expected_to_warn():
     assert found.holds == "not tested" and "all refuse before the first round" in found.finding
 
 
-def test_an_interrupted_study_goes_on_where_it_was(tmp_path, monkeypatch):
-    request = Request(tmp_path, is_smoke=True, progress=False)
-    done = []
-
-    def stop(job):
-        done.append(run(job))
-        if len(done) == 3:
-            raise KeyboardInterrupt
-        return done[-1]
-
-    monkeypatch.setattr(pooling, "run", stop)
-    with pytest.raises(KeyboardInterrupt):
-        CATALOGUE["safebo-misspecified"].run(request)
-    kept = tmp_path / "safebo-misspecified" / "runs"
-    assert len(list(kept.iterdir())) == 2  # the third ended with the interruption
-    again = []
-    monkeypatch.setattr(pooling, "run", lambda job: again.append(job) or run(job))
-    CATALOGUE["safebo-misspecified"].run(request)
-    assert len(again) == len(make_jobs(SETTINGS, SMOKE)) - 2 and not kept.exists()
-
-
 def test_what_is_so_on_one_task_alone_holds_in_part():
     some = [
         replace(one, violations=1) if (one.setting, one.factor) == ("2d", 1.0) else one
@@ -184,29 +158,7 @@ def test_what_is_so_on_one_task_alone_holds_in_part():
     assert "2d island: 3 of 3 runs violate" in judge(some)[0].finding
 
 
-def test_the_smoke_size_writes_its_folder_with_every_run(tmp_path):
-    request = Request(tmp_path, is_smoke=True, progress=False)
-    outcome = CATALOGUE["safebo-misspecified"].run(request)
-    (folder,) = outcome.written
-    assert {path.name for path in folder.iterdir()} == {
-        "README.md",
-        "figure.svg",
-        "figure.png",
-        "runs.csv",
-    }
-    page = (folder / "README.md").read_text()
-    assert "Smoke size" in page and "`tellmost reproduce safebo-misspecified --smoke`" in page
-    with (folder / "runs.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    jobs = make_jobs(SETTINGS, SMOKE)
-    assert len(rows) == len(jobs) == 4 * 3 * 2 * 2
-    assert {(row["setting"], row["method"]) for row in rows} == {
-        (setting.key, key) for setting in SETTINGS for key in SMOKE.keys
-    }
-    assert not outcome.differences
-
-
-def test_numbers_agree_within_the_errors_of_their_means():
+def test_numbers_are_the_means_of_the_seeds():
     runs = endings(
         violations=lambda factor: 0,
         regret=lambda factor: 1.0,
@@ -215,6 +167,4 @@ def test_numbers_agree_within_the_errors_of_their_means():
     )
     regret = numbers_of(group(runs)).methods["1d x1 vtl"]["regret"]
     assert regret.mean == pytest.approx([1.01])
-    assert agrees(1.02, regret.mean[0], regret.standard_error[0])
-    assert not agrees(1.1, regret.mean[0], regret.standard_error[0])
-    assert agrees(0.0, 0.0, 0.0) and not agrees(0.1, 0.0, 0.0)
+    assert regret.standard_error == pytest.approx([0.01 / 3**0.5])

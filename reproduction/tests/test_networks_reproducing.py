@@ -6,21 +6,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scripts import load_script
 
 from tellmost.finetune import Targeted
 from tellmost.finetune.baselines import RandomChoice
-from tellmost_reproduction.catalogue import CATALOGUE, Request
+from tellmost_reproduction.catalogue import Request
 from tellmost_reproduction.networks.claims import CLAIMS, judge, unjudged
 from tellmost_reproduction.networks.configurations import chosen, smaller
 from tellmost_reproduction.networks.curves import Curves
 from tellmost_reproduction.networks.experiments import experiments, jobs_in_order
-from tellmost_reproduction.networks.page import PAPER, table_of_noise, write_page
+from tellmost_reproduction.networks.page import PAPER, numbers_of, table_of_noise, write_page
 from tellmost_reproduction.networks.problems import CIFAR, MNIST, read_problem
-from tellmost_reproduction.networks.reproducing import is_near, numbers_of, reproduce
+from tellmost_reproduction.networks.reproducing import is_near, reproduce
 from tellmost_reproduction.networks.runs import Bench, Run, append_run, read_runs, write_runs
 from tellmost_reproduction.networks.scheduling import open_jobs
-from tellmost_reproduction.networks.sticking import count_picks
-from tellmost_reproduction.networks.timing import time_everything
 
 KNOWN = experiments()
 LEVELS = {"itl": 0.88, "vtl": 0.87, "ctl": 0.86, "random": 0.80, "cosine": 0.75}
@@ -56,10 +55,6 @@ def test_an_experiment_runs_at_smoke_size_and_is_written_down(name, tmp_path):
     assert len(rows) == 1 + 2 * len(KNOWN[name].configurations)
     assert outcome.differences == () and KNOWN[name].title in outcome.text
     assert "8 x 8 digits stand in for both" in outcome.text
-
-
-def test_the_catalogue_names_the_experiments():
-    assert {name for name in CATALOGUE if name.startswith("nn-")} == set(KNOWN) == set(CLAIMS)
 
 
 def test_a_name_stands_for_one_configuration():
@@ -166,13 +161,6 @@ def test_means_agree_within_some_standard_errors():
     assert not is_near(0.80, 0.81, 0.0)
 
 
-def test_times_are_of_choosing_embedding_and_training():
-    problem = read_problem(CIFAR, None, torch.device("cpu"), is_smoke=True)
-    timed = time_everything(problem, None, repeats=1, counts=(20,))
-    assert len(timed["selecting"]) == 12 and set(timed["training"]) == {"captured", "eager"}
-    assert all(seconds > 0 for seconds in timed["selecting"].values())
-
-
 def test_strategies_are_those_of_the_paper():
     by_name = {one.name: one.strategy for one in KNOWN["nn-cifar100"].configurations}
     assert by_name["cifar100/itl"] == Targeted("itl-y", noise_std=1.0)
@@ -188,6 +176,6 @@ def test_a_page_says_which_curves_are_stuck_and_how_often_nothing_was_trained():
     page = write_page(curves, judge(curves))
     assert "**Stuck.** InformationDensity: each of 4 runs bought 1 label of the task" in page
     assert "InformationDensity 95%" in page and "Random 0%" in page
-    found = count_picks(runs, np.array([1, 1, 1, 8]))
+    found = load_script("results/nn/sticking.py").count_picks(runs, np.array([1, 1, 1, 8]))
     assert list(found) == ["mnist/information-density"]
     assert found["mnist/information-density"]["share"] == 0.75

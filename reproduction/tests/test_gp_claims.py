@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART, conclude
+from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART
 from tellmost_reproduction.gp.claims import (
     CLAIMS,
     UNCLAIMED,
@@ -33,12 +33,6 @@ def flat(**levels):
         runs.append(Run(method, None, np.arange(4), known, 0.0))
     methods = tuple(run.method for run in runs)
     return Curves(SETTING, Size(10, 4, 1), methods, tuple(runs), 1)
-
-
-def test_a_claim_holds_if_all_of_it_does():
-    assert conclude([True, True]) == HOLDS
-    assert conclude([True, False]) == IN_PART
-    assert conclude([False, False]) == FAILS
 
 
 @pytest.mark.parametrize("claim", [divide_the_work, lead])

@@ -1,5 +1,6 @@
 """The networks of the experiments, their steps and their splits, against slow versions."""
 
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -8,9 +9,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle_networks import inner
 from torch import nn
 
-from tellmost_reproduction.networks.configurations import STANDARD, variant
+import tellmost as tm
+from tellmost.finetune import Inputs, embed
+from tellmost_reproduction.networks.configurations import EMBEDDINGS
 from tellmost_reproduction.networks.convnet import draw_small_head
 from tellmost_reproduction.networks.efficientnet import (
     BLOCK_PARTS,
@@ -26,7 +30,6 @@ from tellmost_reproduction.networks.efficientnet import (
 )
 from tellmost_reproduction.networks.images import read_cifar, read_idx, read_mnist
 from tellmost_reproduction.networks.problems import CIFAR, MNIST, among, read_problem
-from tellmost_reproduction.networks.runs import split
 from tellmost_reproduction.networks.training import Best, Stepper, plan_epochs, training_of
 
 
@@ -166,37 +169,6 @@ def test_labels_count_the_classes_of_the_task():
     assert among(np.array([3, 0, 9, 6, 7]), (3, 6, 9)).tolist() == [0, 3, 2, 1, 3]
 
 
-@pytest.mark.parametrize("name", [CIFAR, MNIST])
-def test_the_pool_is_apart_from_targets_and_validation(name):
-    problem = read_problem(name, None, torch.device("cpu"), is_smoke=True)
-    one = variant(STANDARD[name], "small", targets=20)
-    parts, again = (split(problem, one, 3) for _ in range(2))
-    assert len(parts.targets) == 20 and problem.is_in_task[parts.targets].all()
-    assert not np.intersect1d(parts.pool, parts.targets).size
-    assert not np.intersect1d(parts.pool, problem.validation).size
-    assert len(parts.pool) + 20 + len(problem.validation) == len(problem.labels)
-    assert (parts.targets == again.targets).all()
-    assert (split(problem, one, 4).targets != parts.targets).any()
-    inside = split(problem, variant(one, "inside", pool="inside"), 3)
-    assert np.isin(parts.targets, inside.pool).all()
-
-
-def test_a_scarce_pool_has_a_fifth_of_the_task_and_lopsided_targets_fewer_of_some_classes():
-    problem = read_problem(CIFAR, None, torch.device("cpu"), is_smoke=True)
-    one = variant(STANDARD[CIFAR], "small", targets=100)
-    full = split(problem, one, 0)
-    scarce = split(problem, variant(one, "scarce", pool="scarce"), 0)
-    kept = problem.is_in_task[scarce.pool].sum() / problem.is_in_task[full.pool].sum()
-    assert kept == pytest.approx(0.2, abs=0.01)
-    assert (~problem.is_in_task[scarce.pool]).sum() == (~problem.is_in_task[full.pool]).sum()
-    firsts = [
-        np.mean([(problem.labels[split(problem, c, s).targets] < 2).mean() for s in range(5)])
-        for c in (one, variant(one, "lopsided", is_lopsided=True))
-    ]
-    assert firsts[0] == pytest.approx(1 / 2, abs=0.08)
-    assert firsts[1] == pytest.approx(1 / 3, abs=0.08)
-
-
 def test_idx_files_are_read_and_others_refused(tmp_path):
     pixels = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     content = (2051).to_bytes(4, "big") + np.array([2, 3, 4], ">i4").tobytes() + pixels.tobytes()
@@ -216,3 +188,58 @@ def test_a_folder_without_the_files_is_told_what_is_missing(read, tmp_path):
 def test_without_a_folder_the_full_size_says_what_it_needs():
     with pytest.raises(ValueError, match=r"needs --data.*--smoke"):
         read_problem(MNIST, None, torch.device("cpu"))
+
+
+CANDIDATES, TARGETS, PICKS = 80, 5, 10
+EXAMPLES = 40
+
+
+@cache
+def trained():
+    """The digits' network after a round of training on some images of the task."""
+    problem = read_problem(CIFAR, None, torch.device("cpu"), is_smoke=True)
+    model = problem.draw(0).eval()
+    training = training_of(model, problem, EXAMPLES)
+    training.start(0)
+    rows = np.flatnonzero(problem.is_in_task)[:EXAMPLES]
+    training(model, problem.inputs[rows], torch.from_numpy(problem.labels[rows]), 1)
+    return problem, model
+
+
+def gram_of(kind, classes):
+    """Of residuals and features side by side the gradients' inner product, or of features."""
+
+    def products(one, other):
+        return inner(one[:classes], other[:classes]) * inner(one[classes:], other[classes:])
+
+    return products if kind == "loss" else inner
+
+
+@pytest.mark.parametrize("rho", [0.0001, 0.01])
+@pytest.mark.parametrize("rule", ["itl-y", "ctl"])
+@pytest.mark.parametrize("kind", ["loss", "last"])
+def test_a_batch_of_ten_is_that_of_many_digits_where_noise_is_small(kind, rule, rho):
+    problem, model = trained()
+    inside = np.flatnonzero(problem.is_in_task)[-TARGETS:]
+    others = np.random.default_rng(0).permutation(inside[0])[:CANDIDATES]
+    rows = np.concatenate([inside, others])
+    embedded = embed(model, Inputs(problem.inputs, rows, "pool"), EMBEDDINGS[kind][1])
+    chosen = tm.select(
+        embedded.points[TARGETS:],
+        embedded.points[:TARGETS],
+        PICKS,
+        rule=rule,
+        kernel=embedded.kernel,
+        noise_std=rho,
+        progress=False,
+    )
+    picks, gains = oracle_networks.choose_in_many_digits(
+        embedded.points.tolist(),
+        gram_of(kind, problem.classes),
+        PICKS,
+        rule,
+        rho,
+        targets=TARGETS,
+    )
+    assert chosen.indices.tolist() == picks
+    assert chosen.gains.tolist() == pytest.approx(gains, rel=1e-9)

@@ -7,7 +7,7 @@ none is said; labels of other digits cost as much and are not trained on; the lo
 evenly; the network is trained from its first weights in every round. All that is the paper's.
 Ours: five labels a round, a smaller network, and a fixed number of training steps.
 
-    python -m tellmost_reproduction.digits_network --out digits-network
+    python results/digits-network/run.py --out digits-network
 """
 
 import argparse

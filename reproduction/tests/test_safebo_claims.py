@@ -14,6 +14,7 @@ from tellmost_reproduction.safebo.records import (
     Experiment,
     Record,
     compare,
+    describe,
     describe_rounds,
     rounds_needed,
 )
@@ -114,7 +115,7 @@ def test_a_claim_that_is_true_of_one_of_two_methods_holds_in_part():
 def test_a_difference_that_seeds_explain_is_not_clear():
     record = made({"itl": 0.5, "vtl": 0.5})
     one = compare(record, "vtl", "itl")
-    assert not one.is_better and not one.is_worse and "not clear" in one.describe()
+    assert not one.is_better and not one.is_worse and "not clear" in describe(one)
     assert orders.vtl_ahead(record).holds == FAILS
 
 

@@ -1,6 +1,6 @@
 """What choosing costs beside training, on the CIFAR-100 set-up; run it with the device idle.
 
-    python -m tellmost_reproduction.networks.timing --data data --device cuda --out timing.json
+    python results/nn/timing.py --data data --device cuda --out results/nn/timing.json
 
 Three ways to train in a round, five epochs of batches of 64 each: as the experiments do (features
 of the trunk cached, steps captured), the same without capture, and through the whole network from
@@ -10,7 +10,7 @@ minutes, the last is left out.
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -23,7 +23,8 @@ from torch.nn import functional
 
 from tellmost.finetune import Inputs, embed
 from tellmost.selecting.select import select
-from tellmost_reproduction.frame.folders import cpu_model
+from tellmost_reproduction.frame.folders import keep_text
+from tellmost_reproduction.frame.pages import Cells, cpu_model, fill, in_markdown
 from tellmost_reproduction.networks.configurations import EMBEDDINGS, NOISE_STD, RULES
 from tellmost_reproduction.networks.efficientnet import Trunk, load_trunk, prepare, read_weights
 from tellmost_reproduction.networks.problems import CIFAR, Problem, read_problem
@@ -38,6 +39,9 @@ from tellmost_reproduction.networks.training import (
 EXAMPLES = (100, 500, 1_000)
 CANDIDATES, TARGETS, PICKS = 1_000, 10, 10
 REPEATS = 7
+DOCUMENT = Path(__file__).parents[2] / "docs" / "network-experiments.md"
+MARKS = {"timing.json": "times", "timing-cpu.json": "times on a CPU"}
+"""Marks in the document between which the times of a file are written."""
 
 
 def time_everything(
@@ -155,6 +159,26 @@ def machine_of(device: torch.device) -> str:
     return f"{gpu}{cpu_model()}, torch {torch.__version__}"
 
 
+def tabulate_times(timed: Mapping[str, Any]) -> str:
+    """Choosing, and its share of each way to train, on the machine of the file."""
+    trained = timed["training"]
+    heading = ["choosing", "ms", *(f"of {way}, {n} images" for way, n in _trainings(trained))]
+    rows: Cells = [heading, ["(training, ms)", "", *_milliseconds(trained)]]
+    for name, seconds in timed["selecting"].items():
+        shares = (f"{100 * seconds / trained[way][n]:.1f}%" for way, n in _trainings(trained))
+        rows.append([name, f"{1000 * seconds:.1f}", *shares])
+    embedded = ", ".join(f"{n} in {1000 * s:.1f} ms" for n, s in timed["embedding"].items())
+    return f"{timed['machine']}. Embedding images: {embedded}.\n\n{in_markdown(rows)}"
+
+
+def _trainings(trained: Mapping[str, Mapping[str, float]]) -> list[tuple[str, str]]:
+    return [(way, n) for way, by_count in trained.items() for n in by_count]
+
+
+def _milliseconds(trained: Mapping[str, Mapping[str, float]]) -> list[str]:
+    return [f"{1000 * trained[way][n]:.0f}" for way, n in _trainings(trained)]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path)
@@ -172,7 +196,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     repeats = 2 if given.smoke else given.repeats
     timed = time_everything(problem, trunk, repeats=repeats, counts=given.images)
     given.out.write_text(json.dumps(timed, indent=1) + "\n")
-    print(json.dumps(timed, indent=1))
+    print(tabulate_times(timed))
+    if given.out.name in MARKS:
+        text = DOCUMENT.read_text(encoding="utf-8")
+        keep_text(fill(text, {MARKS[given.out.name]: tabulate_times(timed)}), DOCUMENT)
 
 
 if __name__ == "__main__":

@@ -78,8 +78,8 @@ def test_a_run_on_disk_is_read_and_not_run_again(tmp_path):
     one = replace(run(jobs[0]), refusal="a mark", watched=("a", "b"))
     keep_run(one, path_of(jobs[0], tmp_path))
     told = []
-    found = run_all(jobs, workers=1, kept=tmp_path, tell=told.append)
-    assert told == jobs and [other.seed for other in found] == [0, 1]
+    found = run_all(jobs, workers=1, kept=tmp_path, tell=lambda *told_of: told.append(told_of))
+    assert told == [(job, 2) for job in jobs] and [other.seed for other in found] == [0, 1]
     assert found[0].refusal == "a mark" and found[0].watched == ("a", "b")
     for name in CURVES:
         np.testing.assert_array_equal(getattr(found[0], name), getattr(one, name))
@@ -124,7 +124,7 @@ def test_a_single_flight_that_tumbles_crashes_where_the_tensors_do(quadcopter):
 def test_interrupting_ends_the_processes_that_run(tmp_path):
     jobs = [Job(bumps(), BY_KEY["ucb"], seed, 20_000 if seed else 1) for seed in range(3)]
 
-    def interrupt(job):
+    def interrupt(job, most):
         raise KeyboardInterrupt
 
     before = set(multiprocessing.active_children())

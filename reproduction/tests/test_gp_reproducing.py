@@ -3,8 +3,6 @@
 import csv
 import json
 import re
-from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,22 +10,15 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from tellmost_reproduction.catalogue import CATALOGUE, Request
-from tellmost_reproduction.frame.drawing import push_apart
-from tellmost_reproduction.frame.experiments import fill
-from tellmost_reproduction.frame.folders import made
-from tellmost_reproduction.frame.numbers import Series
+from tellmost_reproduction.frame.numbers import find_differences, read_expected
 from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART
 from tellmost_reproduction.gp.claims import RULE
 from tellmost_reproduction.gp.curves import trace_curves
-from tellmost_reproduction.gp.first_picks import draw_samples
+from tellmost_reproduction.gp.first_picks import make_first_picks
+from tellmost_reproduction.gp.first_picks import numbers_of as numbers_of_first_picks
 from tellmost_reproduction.gp.methods import METHODS
-from tellmost_reproduction.gp.page import (
-    differences,
-    numbers_of,
-    numbers_of_samples,
-    read_numbers,
-)
-from tellmost_reproduction.gp.reproducing import PART_1
+from tellmost_reproduction.gp.page import numbers_of
+from tellmost_reproduction.gp.reproducing import NAMES
 from tellmost_reproduction.gp.settings import FULL, SIDE, Size, settings
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +42,7 @@ def outcome(tmp_path_factory):
         return CATALOGUE["gp"].run(Request(folder, is_smoke=True, rules=rules, progress=False))
 
 
-@pytest.mark.parametrize("name", PART_1)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_experiment_writes_its_folder(outcome, name):
     folder = next(path for path in outcome.written if path.name == name)
     files = {"README.md", "figure.svg", "figure.png", "picks.csv"}
@@ -97,7 +88,7 @@ def test_every_setting_gets_its_verdicts(outcome):
     overview = (outcome.written[-1] / "README.md").read_text()
     assert "`tellmost reproduce gp --smoke --rule rules_for_all:Mine`: 30 rounds" in overview
     rows = [line for line in overview.splitlines() if line.startswith("| [gp-")]
-    assert {re.match(r"\| \[(.*?)\]", row)[1] for row in rows} == set(PART_1)
+    assert {re.match(r"\| \[(.*?)\]", row)[1] for row in rows} == set(NAMES)
     assert all(re.search(rf"\*\*({HOLDS}|{IN_PART}|{FAILS})\*\*", row) for row in rows)
     assert not outcome.differences  # nothing is compared at this size
 
@@ -110,12 +101,12 @@ def read_table(path):
 # ---- what is expected
 
 
-@pytest.mark.parametrize("name", PART_1[1:])
+@pytest.mark.parametrize("name", NAMES[1:])
 def test_the_first_rounds_at_full_size_are_as_expected(name):
     """Every method that no seed changes, until 25 observations."""
     keys = [method.key for method in METHODS if not method.is_random]
     curves = trace_curves(settings(SIDE)[name], Size(SIDE, 25, 1), only=keys)
-    found, expected = numbers_of(curves), read_numbers(name)
+    found, expected = numbers_of(curves), read_expected("gp", name)
     assert found.observations == [10, 25] == expected.observations[:2]
     for key, measured in found.methods.items():
         for measure in ("information", "mean_sd", "max_sd"):
@@ -125,32 +116,19 @@ def test_the_first_rounds_at_full_size_are_as_expected(name):
 
 
 def test_the_first_picks_at_full_size_are_as_expected():
-    found = numbers_of_samples(draw_samples(FULL))
-    assert differences(found, read_numbers("gp-fig2")) == []
+    found = numbers_of_first_picks(make_first_picks(FULL))
+    assert find_differences(found, read_expected("gp", "gp-fig2")) == []
 
 
-@pytest.mark.parametrize("name", PART_1[1:])
+@pytest.mark.parametrize("name", NAMES[1:])
 def test_random_has_standard_errors_and_the_others_none(name):
-    for key, measured in read_numbers(name).methods.items():
+    for key, measured in read_expected("gp", name).methods.items():
         errors = {measure: series.standard_error for measure, series in measured.items()}
         assert errors.pop("rmse") is not None
         assert all((error is None) == (key != "random") for error in errors.values())
 
 
-def test_a_number_that_is_off_is_named():
-    expected = read_numbers("gp-sparse")
-    assert differences(expected, expected) == []
-    series = expected.methods["vtl"]["mean_sd"]
-    off = Series([1.002 * value for value in series.mean], None)
-    methods = expected.methods | {"vtl": expected.methods["vtl"] | {"mean_sd": off}}
-    found = differences(replace(expected, methods=methods), expected)
-    assert len(found) == len(series.mean) and found[0].startswith("vtl, mean_sd after 10")
-    without = {key: value for key, value in expected.methods.items() if key != "vtl"}
-    missing = differences(replace(expected, methods=without), expected)
-    assert "vtl, mean_sd: missing" in missing
-
-
-@pytest.mark.parametrize("name", PART_1)
+@pytest.mark.parametrize("name", NAMES)
 def test_results_are_committed_whole(name):
     folder = ROOT / "results" / name
     assert json.loads((folder / "expected.json").read_text())["methods"]
@@ -168,34 +146,3 @@ def test_the_document_has_the_verdicts_of_the_results():
     assert len(rows) > 30 and RULE in document and RULE in overview
     for row in rows:
         assert row.replace("](../gp", "](../results/gp") in document
-
-
-# ---- small parts
-
-
-def test_an_interrupted_run_leaves_no_empty_folder(tmp_path):
-    (tmp_path / "kept").mkdir()
-    for folder in (tmp_path / "kept", tmp_path / "new" / "gp-fig3"):
-        with pytest.raises(KeyboardInterrupt), made(folder):
-            raise KeyboardInterrupt
-    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
-    (tmp_path / "kept" / "picks.csv").touch()
-    with pytest.raises(KeyboardInterrupt), made(tmp_path / "kept"):
-        raise KeyboardInterrupt
-    assert (tmp_path / "kept" / "picks.csv").exists()
-
-
-def test_labels_keep_their_order_and_their_distance():
-    apart = push_apart([0.5, 0.51, 0.1, 0.5], 0.1)
-    assert sorted(range(4), key=lambda i: apart[i]) == [2, 0, 3, 1]
-    places = sorted(apart)
-    assert all(b - a >= 0.1 - 1e-12 for a, b in pairwise(places))
-    assert min(push_apart([0.0, 0.0], 0.1)) >= 0.0 and max(push_apart([1.0, 1.0], 0.1)) <= 1.0
-
-
-def test_a_document_without_marks_is_not_filled():
-    assert fill("<!-- a -->old<!-- end of a -->", "a", "new") == (
-        "<!-- a -->\nnew\n<!-- end of a -->"
-    )
-    with pytest.raises(ValueError, match="no marks <!-- b -->"):
-        fill("<!-- a -->", "b", "new")

@@ -10,7 +10,9 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from tellmost_reproduction import digits_network
+from scripts import load_script
+
+digits_network = load_script("results/digits-network/run.py")
 
 RESULTS = Path(__file__).parents[2] / "results" / "digits-network" / "summary.json"
 

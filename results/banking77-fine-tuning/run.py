@@ -10,7 +10,7 @@ A strategy compares queries by what the head's last layer sees of them, or by th
 loss there. A probe's last layer sees the rows themselves, so that training changes nothing about
 what is chosen; an MLP's sees its hidden activations. Gradients change with either.
 
-    python -m tellmost_reproduction.banking77_tuning --data banking77 --out fine-tuning
+    python results/banking77-fine-tuning/run.py --data banking77 --out fine-tuning
 """
 
 import argparse

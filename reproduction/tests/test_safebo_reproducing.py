@@ -10,13 +10,16 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from tellmost_reproduction.catalogue import CATALOGUE, Request
-from tellmost_reproduction.frame.numbers import Numbers, Series, find_differences, read_expected
+from tellmost_reproduction.frame.numbers import agrees_within_errors, read_expected
 from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART, OPEN
+from tellmost_reproduction.safebo import runs
 from tellmost_reproduction.safebo.claims import RULE
 from tellmost_reproduction.safebo.experiments import EXPERIMENTS, SMOKE_ROUNDS, SMOKE_SEEDS
 from tellmost_reproduction.safebo.methods import BY_KEY
+from tellmost_reproduction.safebo.misspecified import page as misspecified
+from tellmost_reproduction.safebo.misspecified.study import SETTINGS, SMOKE, make_jobs
+from tellmost_reproduction.safebo.page import numbers_of
 from tellmost_reproduction.safebo.records import Record
-from tellmost_reproduction.safebo.reproducing import PACKAGE, agrees, numbers_of
 from tellmost_reproduction.safebo.runs import Job, run
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +75,7 @@ def test_the_overview_has_every_verdict_and_nothing_is_compared(outcome):
 
 @pytest.mark.parametrize("key", ["vtl", "goose"])
 def test_the_first_rounds_on_the_island_are_as_expected(key):
-    expected = read_expected(PACKAGE, "safebo-2d")
+    expected = read_expected("safebo", "safebo-2d")
     experiment = replace(EXPERIMENTS["safebo-2d"], methods=(BY_KEY[key],), looked_at=(10,))
     task, seeds = experiment.make(), experiment.seeds
     runs = [run(Job(task, BY_KEY[key], seed, 10)) for seed in range(seeds)]
@@ -81,7 +84,9 @@ def test_the_first_rounds_on_the_island_are_as_expected(key):
     for measure, series in found.methods[key].items():
         theirs = expected.methods[key][measure]
         assert theirs.standard_error is not None
-        assert agrees(series.mean[0], theirs.mean[0], theirs.standard_error[0]), measure
+        assert agrees_within_errors(series.mean[0], theirs.mean[0], theirs.standard_error[0]), (
+            measure
+        )
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -94,15 +99,49 @@ def test_safe_results_are_committed_whole(name):
     assert "Smoke size" not in page and page.count("`expected.json`: the expected numbers") == 1
 
 
-def test_the_study_of_wrong_priors_is_run_with_all_and_committed(outcome):
-    folder = folder_of(outcome, "safebo-misspecified")
-    assert "Smoke size" in (folder / "README.md").read_text() and not (folder / "runs").exists()
-    kept = ROOT / "results" / "safebo-misspecified"
+def test_the_study_of_wrong_priors_has_a_row_for_every_run(outcome):
+    folder = folder_of(outcome, misspecified.NAME)
+    files = {"README.md", "figure.svg", "figure.png", "runs.csv"}
+    assert {path.name for path in folder.iterdir()} == files
+    page = (folder / "README.md").read_text()
+    assert "Smoke size" in page and "`tellmost reproduce safebo-misspecified --smoke`" in page
+    with (folder / "runs.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(make_jobs(SETTINGS, SMOKE)) == 4 * 3 * 2 * 2
+    assert {(row["setting"], row["method"]) for row in rows} == {
+        (setting.key, key) for setting in SETTINGS for key in SMOKE.keys
+    }
+
+
+def test_the_study_of_wrong_priors_is_committed_whole():
+    kept = ROOT / "results" / misspecified.NAME
     assert json.loads((kept / "expected.json").read_text())["methods"]
     assert len((kept / "runs.csv").read_text().splitlines()) > 1_000
     document = (ROOT / "docs" / "safebo-experiments.md").read_text()
     rows = [line for line in (kept / "README.md").read_text().splitlines() if "**holds" in line]
     assert len(rows) > 3 and all(row in document for row in rows)
+
+
+def test_an_interrupted_experiment_goes_on_where_it_was(tmp_path, monkeypatch):
+    request = Request(tmp_path, is_smoke=True, progress=False)
+    done = []
+
+    def stop(job):
+        done.append(run(job))
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        return done[-1]
+
+    monkeypatch.setattr(runs, "run", stop)
+    with pytest.raises(KeyboardInterrupt):
+        CATALOGUE["safebo-barriers"].run(request)
+    kept = tmp_path / "safebo-barriers" / "runs"
+    assert len(list(kept.iterdir())) == 2  # the third ended with the interruption
+    again = []
+    monkeypatch.setattr(runs, "run", lambda job: again.append(job) or run(job))
+    CATALOGUE["safebo-barriers"].run(request)
+    experiment = EXPERIMENTS["safebo-barriers"]
+    assert len(again) == SMOKE_SEEDS * len(experiment.methods) - 2 and not kept.exists()
 
 
 def test_the_document_has_the_verdicts_on_safe_optimization():
@@ -112,19 +151,3 @@ def test_the_document_has_the_verdicts_on_safe_optimization():
     assert len(rows) > 20 and RULE in document and RULE in overview
     for row in rows:
         assert row.replace("](../safebo", "](../results/safebo") in document
-
-
-def test_a_mean_agrees_within_three_standard_errors():
-    expected = Numbers([10], {"vtl": {"regret": Series([1.0], [0.1])}})
-
-    def differ(value):
-        got = replace(expected, methods={"vtl": {"regret": Series([value], [0.0])}})
-        return find_differences(got, expected, agrees=agrees)
-
-    assert differ(1.29) == [] and len(differ(1.31)) == 1
-    assert agrees(0.0, 0.0, 0.0) and not agrees(1.0, 0.0, 0.0)
-
-
-def test_a_rule_of_the_users_has_no_place_here(tmp_path):
-    with pytest.raises(ValueError, match="--rule is for the Gaussian-process experiments"):
-        CATALOGUE["safebo-1d"].run(Request(tmp_path, is_smoke=True, rules=("a:B",)))

@@ -8,15 +8,20 @@ import numpy as np
 import pytest
 import torch
 
-from tellmost_reproduction.networks.configurations import smaller
-from tellmost_reproduction.networks.problems import MNIST, read_problem
+from tellmost_reproduction.networks.configurations import STANDARD, variant
+from tellmost_reproduction.networks.problems import CIFAR, MNIST, read_problem
 from tellmost_reproduction.networks.reproducing import count_runs, publish
-from tellmost_reproduction.networks.runs import Run, append_run, check_runs, read_runs, write_runs
+from tellmost_reproduction.networks.runs import (
+    Run,
+    append_run,
+    check_runs,
+    read_runs,
+    split,
+    write_runs,
+)
 from tellmost_reproduction.networks.scheduling import main as schedule
-from tellmost_reproduction.networks.sticking import look_after_one_image
-from tellmost_reproduction.networks.tying import tabulate_ties, try_first_ties
 
-MARKS = ("verdicts", "runs", "equalities", "rho", "ties", "times")
+MARKS = ("verdicts", "runs", "equalities", "rho")
 
 
 def made_up(name, seed, *, rounds=4, level=0.5, **more):
@@ -50,9 +55,9 @@ def test_publishing_merges_runs_and_writes_all_of_it_into_the_repository_given(t
     repository = repository_in(tmp_path)
     names = ("cifar100/inside/itl", "cifar100/inside/random")
     first = [made_up(name, seed) for name in names for seed in range(2)]
-    publish(repository, [runs_in(tmp_path / "first.jsonl", first)], None)
+    publish(repository, [runs_in(tmp_path / "first.jsonl", first)])
     more = [made_up("cifar100/inside/itl", 2), replace(first[0], accuracy=[0.9] * 4)]
-    publish(repository, [runs_in(tmp_path / "more.jsonl", more)], None)
+    publish(repository, [runs_in(tmp_path / "more.jsonl", more)])
     kept = kept_in(repository)
     assert len(kept) == 5 and kept["cifar100/inside/itl", 0].accuracy == [0.9] * 4
     folder = repository / "results" / "nn-inside"
@@ -87,7 +92,7 @@ def test_a_run_that_cannot_stand_beside_the_others_is_refused_before_a_file_is_w
     before = kept.read_bytes()
     new = runs_in(tmp_path / "new.jsonl", [run])
     with pytest.raises(ValueError, match=message):
-        publish(tmp_path, [new], None)
+        publish(tmp_path, [new])
     assert kept.read_bytes() == before
     assert sorted(tmp_path.iterdir()) == [new, tmp_path / "results"]
     assert [*kept.parent.parent.rglob("*")] == [kept.parent, kept]
@@ -96,7 +101,7 @@ def test_a_run_that_cannot_stand_beside_the_others_is_refused_before_a_file_is_w
 def test_a_folder_that_is_no_checkout_is_told_before_a_file_is_written(tmp_path):
     path = runs_in(tmp_path / "runs.jsonl", [made_up("cifar100/itl", 0)])
     with pytest.raises(FileNotFoundError, match="--repository must be a checkout"):
-        publish(tmp_path, [path], None)
+        publish(tmp_path, [path])
     assert [*tmp_path.iterdir()] == [path]
 
 
@@ -147,23 +152,32 @@ def test_old_runs_without_marks_are_read(tmp_path):
     assert not run.is_smoke and run.images is None
 
 
-def test_after_one_image_gaps_and_picks_are_written_down_by_digit():
-    problem = read_problem(MNIST, None, torch.device("cpu"), is_smoke=True)
-    found = look_after_one_image(problem, problem.labels, candidates=100)
-    least, most = found["gap_range"]
-    medians = found["gap_medians"]
-    assert found["digit"] == 0 and set(medians) == {"0", "1", "2", "3"}
-    assert all(least < median < most for median in medians.values())
-    assert set(found["picks"]) == {"G-ITL", "G-VTL", "G-CTL"}
-    assert all(gain >= 0 for gain in found["picks"]["G-VTL"]["gains"])
+@pytest.mark.parametrize("name", [CIFAR, MNIST])
+def test_the_pool_is_apart_from_targets_and_validation(name):
+    problem = read_problem(name, None, torch.device("cpu"), is_smoke=True)
+    one = variant(STANDARD[name], "small", targets=20)
+    parts, again = (split(problem, one, 3) for _ in range(2))
+    assert len(parts.targets) == 20 and problem.is_in_task[parts.targets].all()
+    assert not np.intersect1d(parts.pool, parts.targets).size
+    assert not np.intersect1d(parts.pool, problem.validation).size
+    assert len(parts.pool) + 20 + len(problem.validation) == len(problem.labels)
+    assert (parts.targets == again.targets).all()
+    assert (split(problem, one, 4).targets != parts.targets).any()
+    inside = split(problem, variant(one, "inside", pool="inside"), 3)
+    assert np.isin(parts.targets, inside.pool).all()
 
 
-def test_ties_to_the_first_epoch_are_tried_beside_the_stored_runs():
-    problem = read_problem(MNIST, None, torch.device("cpu"), is_smoke=True)
-    runs = {("mnist/random", 0): made_up("mnist/random", 0)}
-    found = try_first_ties(problem, ["mnist/random"], runs, seeds=2, rounds=3, change=smaller)
-    tried = found["configurations"]["mnist/random"]
-    assert len(tried["first"]["accuracy"]) == 2 and max(tried["first"]["task_labels"]) <= 3
-    assert tried["last"] == {"task_labels": [30], "accuracy": [0.5]}
-    heading, row = tabulate_ties(found)
-    assert heading[0] == "after 3 labels, 2 seeds" and row[0] == "Random" and row[-1] == "50.0"
+def test_a_scarce_pool_has_a_fifth_of_the_task_and_lopsided_targets_fewer_of_some_classes():
+    problem = read_problem(CIFAR, None, torch.device("cpu"), is_smoke=True)
+    one = variant(STANDARD[CIFAR], "small", targets=100)
+    full = split(problem, one, 0)
+    scarce = split(problem, variant(one, "scarce", pool="scarce"), 0)
+    kept = problem.is_in_task[scarce.pool].sum() / problem.is_in_task[full.pool].sum()
+    assert kept == pytest.approx(0.2, abs=0.01)
+    assert (~problem.is_in_task[scarce.pool]).sum() == (~problem.is_in_task[full.pool]).sum()
+    firsts = [
+        np.mean([(problem.labels[split(problem, c, s).targets] < 2).mean() for s in range(5)])
+        for c in (one, variant(one, "lopsided", is_lopsided=True))
+    ]
+    assert firsts[0] == pytest.approx(1 / 2, abs=0.08)
+    assert firsts[1] == pytest.approx(1 / 3, abs=0.08)
