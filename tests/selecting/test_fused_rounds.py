@@ -110,9 +110,9 @@ def test_ties_beyond_the_shortlist_go_to_the_lowest_row(fused, monkeypatch):
     monkeypatch.setattr("tellmost.selecting.fused_rounds.DRAFTED_FROM", 8)
     pool, targets = clustered(30, 6, 4)
     repeated = np.tile(pool, (12, 1))
-    by_kernels = tm.select(repeated, targets, 40)
+    by_kernels = tm.select(repeated, targets, 20)
     monkeypatch.undo()
-    np.testing.assert_array_equal(by_kernels.indices, tm.select(repeated, targets, 40).indices)
+    np.testing.assert_array_equal(by_kernels.indices, tm.select(repeated, targets, 20).indices)
 
 
 def test_a_pool_smaller_than_k_ends_as_the_loop_does(fused, monkeypatch):

@@ -2,10 +2,7 @@
 
 import contextlib
 import dataclasses
-import io
 import json
-import sys
-import time
 import zipfile
 
 import numpy as np
@@ -620,31 +617,6 @@ def test_a_pool_that_is_used_up_is_not_mistaken_for_k(options):
     assert chosen.stop_reason == "no candidate left"
 
 
-# ---- progress
-
-
-def test_progress_goes_to_stderr_only(capfd):
-    tm.select(POOL, TARGETS, k=5, progress=True)
-    out, err = capfd.readouterr()
-    assert out == "" and "picks" in err
-    assert err.endswith("\r")  # the line is cleared
-
-
-@pytest.mark.parametrize("progress", [False, None])
-def test_nothing_is_printed_unless_asked_for_or_on_a_terminal(progress, capfd):
-    tm.select(POOL, TARGETS, k=5, progress=progress)
-    assert capfd.readouterr() == ("", "")
-
-
-def test_progress_without_k_names_no_impossible_number():
-    shown = io.StringIO()
-    with contextlib.redirect_stderr(shown):
-        tm.select(
-            POOL, TARGETS, cost=np.ones(N), budget=3.0, replace=True, noise_std=5.0, progress=True
-        )
-    assert f"{sys.maxsize:,}" not in shown.getvalue()
-
-
 def test_costs_do_not_hide_gains_that_reach_min_gain():
     """A cheap row of little gain ranks first, and must neither end nor open the selection."""
     pool, targets = np.eye(4), np.ones((1, 4))
@@ -717,22 +689,3 @@ def test_a_map_to_more_features_than_points_needs_no_matrix_of_features():
         torch.tanh(torch.from_numpy(pool) @ W), torch.tanh(torch.from_numpy(targets) @ W), 4
     )
     np.testing.assert_array_equal(chosen.indices, as_rows.indices)
-
-
-def test_work_that_cannot_be_counted_shows_its_seconds(monkeypatch, capfd):
-    from tellmost.running import progress
-
-    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.01)
-    with progress.working(True, "checking"):
-        time.sleep(0.1)
-    out, err = capfd.readouterr()
-    assert out == "" and "tellmost: checking, 0 s" in err
-    assert err.endswith("\r")  # the line is cleared
-
-
-def test_work_is_quiet_where_nobody_looks(capfd):
-    from tellmost.running import progress
-
-    with progress.working(None, "checking"):
-        pass
-    assert capfd.readouterr() == ("", "")
