@@ -4,6 +4,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from tellmost.cli.records import check_named, listed
 from tellmost.rows.files import TYPES, File, check_there, choose_name, open_filled
-from tellmost.rows.parquet import OpenedParquet, import_pyarrow, is_vector
+from tellmost.rows.parquet import import_pyarrow, is_vector, opened_parquet
 from tellmost.rows.sources import NamedArray, open_source
 from tellmost.shapes import Int
 
@@ -190,5 +191,5 @@ class ParquetTable:
     def write(self, path: Path, indices: Int[np.ndarray, " k"]) -> None:
         self._arrow.parquet.write_table(self.take(indices), path)
 
-    def _opened(self) -> OpenedParquet:
-        return OpenedParquet(self.file, self._arrow)
+    def _opened(self) -> AbstractContextManager[Any]:
+        return opened_parquet(self.file, self._arrow)

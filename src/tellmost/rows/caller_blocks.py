@@ -14,8 +14,8 @@ from tellmost.rows.streamed import Chunk, cut, empty_rows
 class CallerBlocks:
     """An iterable of (b, d) blocks that gives the same rows each time.
 
-    Goes through it once to count the rows. Later iterations must give blocks of the same sizes
-    with the same first rows: a shuffled iterable would silently number other points.
+    The first iteration counts the rows. Later ones must give blocks of the same sizes with the
+    same first rows: a shuffled iterable would silently give the numbers to other points.
     """
 
     jumps = False
@@ -105,7 +105,7 @@ class CallerBlocks:
 
 
 def _mark(block: Tensor) -> int:
-    """A short name for the first row of a block; 0 where it has none."""
+    """A short name for the first row of a block; 0 if the block is empty."""
     if len(block) == 0:
         return 0
     return hash(block[0].contiguous().view(torch.uint8).cpu().numpy().tobytes())

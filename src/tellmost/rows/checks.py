@@ -1,9 +1,10 @@
 """What is asked of a pool, of other rows, and of numbers and vectors, before they are used."""
 
 import hashlib
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ SMALL_POOL_BYTES = 4 * 2**20
 converted block by block in every pass, which costs less than reading twice the bytes."""
 
 FINGERPRINT_COLUMNS = 16
-"""Columns of a precomputed matrix that identify it, beside its diagonal."""
+"""So many columns of a precomputed matrix identify it, beside its diagonal."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class CheckedPool:
 def check_pool(
     pool: Pool, kernel: Kernel, normalize: str | None, shard: Shard | None
 ) -> CheckedPool:
-    """Ask everything of each row in one pass; a mean to subtract takes one more before it."""
+    """Read each row once for everything; a mean to subtract takes another pass before it."""
     normalization = normalization_of(pool, normalize, shard)
     is_fused = pool.is_fused and is_plain(kernel) and normalization.mean is None
     read = _read_on_gpu if is_fused else _read_blocks
@@ -55,8 +56,11 @@ def check_pool(
 def _read_blocks(
     pool: Pool, kernel: Kernel, normalization: Normalization, first: int
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"] | None, Fingerprint]:
-    """Prior variances, inverse lengths if they are made one, and the fingerprint of the rows here,
-    which are numbered from ``first`` on."""
+    """The prior variances of the rows here, their inverse lengths, and their fingerprint.
+
+    The rows are numbered from ``first`` on. There are inverse lengths only if all lengths are
+    made one.
+    """
     variance = torch.empty(len(pool), dtype=torch.float64, device=pool.device)
     inverse = torch.empty_like(variance) if normalization.to_unit_length else None
     sums = Fingerprint(pool.device)
@@ -80,7 +84,7 @@ def is_plain(kernel: Kernel) -> bool:
 def _read_on_gpu(
     pool: Pool, kernel: Kernel, normalization: Normalization, first: int
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"] | None, Fingerprint]:
-    """The same in one kernel; only where a square is not finite are the rows searched."""
+    """The same in one kernel; the rows are searched only where a square is not finite."""
     from tellmost.gpu.passes import survey_rows
 
     assert pool.held is not None
@@ -100,14 +104,14 @@ def _read_on_gpu(
 def normalization_of(
     pool: Pool, normalize: str | None, shard: Shard | None = None
 ) -> Normalization:
-    """What ``normalize`` means for this pool; its mean is taken over all rows."""
+    """What ``normalize`` means for this pool; the mean is that of all rows."""
     parts = () if normalize is None else normalize.split("+")
     mean = checked_mean(pool, shard) if "center" in parts else None
     return Normalization(mean, to_unit_length="unit" in parts)
 
 
 def checked_mean(pool: Pool, shard: Shard | None) -> Float[Tensor, " d"]:
-    """The mean row of all processes, of rows that are all finite."""
+    """The mean row of all processes; every row must be finite."""
     total = torch.zeros(pool.dimension, dtype=torch.float64, device=pool.device)
     with nullcontext() if shard is None else shard.group.together():
         for start, _, rows in pool.blocks():
@@ -117,7 +121,7 @@ def checked_mean(pool: Pool, shard: Shard | None) -> Float[Tensor, " d"]:
 
 
 def check_finite(start: int, rows: Tensor, source: Source, name: str) -> None:
-    """Row sums find suspects; only those are searched."""
+    """Refuse rows with a NaN or an infinity; only rows whose sum is not finite are searched."""
     if rows.ndim == 1:
         return  # row numbers, of which all is known
     suspects = (~torch.isfinite(rows.sum(dim=1))).nonzero()[:, 0]
@@ -130,7 +134,7 @@ def check_finite(start: int, rows: Tensor, source: Source, name: str) -> None:
 
 
 def matrix_mark(pool: Pool, kernel: Kernel, shard: Shard | None) -> str:
-    """Where rows are numbers of a matrix: what tells it from others. Else nothing."""
+    """What tells a precomputed matrix from others, if the rows are numbers of its rows."""
     if matrix_size(kernel) is None:
         return ""
     rows = pool.rows(torch.arange(len(pool)))
@@ -144,13 +148,14 @@ def matrix_mark(pool: Pool, kernel: Kernel, shard: Shard | None) -> str:
 
 
 def converted_once(pool: Pool) -> Pool:
-    """A pool that is so small that all of it is kept as float64, if it is one."""
+    """The pool, kept as float64 as a whole if it is small enough."""
     is_small = 8 * len(pool) * pool.dimension <= SMALL_POOL_BYTES
     if len(pool.shape) == 1 or pool.is_streamed or not is_small:
         return pool
     return replace(pool, ready=pool.whole(), inverse_length=None)
 
 
+Number = TypeVar("Number", int, float)
 NOT_NUMBERS = (str, bytes, bool, np.bool_)  # although float() and int() take them
 
 
@@ -191,12 +196,12 @@ def check_range(indices: Tensor, count: int, name: str, what: str) -> None:
 
 
 def kind_of(values: Tensor) -> str:
-    """What came, in words."""
+    """The dtype and the shape of the values, in words."""
     return f"{str(values.dtype).removeprefix('torch.')} of shape {tuple(values.shape)}"
 
 
 def check_indices(values: Any, name: str, n: int) -> Int[Tensor, " b"]:
-    """Numbers of pool rows."""
+    """Numbers of pool rows, or an error that says what came instead."""
     indices = as_tensor(values, name)
     if indices.ndim != 1 or indices.is_floating_point() or indices.dtype == torch.bool:
         raise TypeError(
@@ -234,25 +239,26 @@ def check_all_positive(vector: Float[Tensor, " c"], name: str) -> None:
 
 
 def check_positive(value: Any, name: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(f"{name} must be a number; got {type(value).__name__}.") from error
-    if isinstance(value, NOT_NUMBERS):
-        raise TypeError(f"{name} must be a number; got {value!r}.")
+    number = _converted(value, float, name, "a number")
     if not 0 < number < float("inf"):
         raise ValueError(f"{name} must be a positive finite number; got {value}.")
     return number
 
 
 def check_whole(value: Any, name: str) -> int:
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        came = repr(value) if isinstance(value, str | float) else type(value).__name__
-        raise TypeError(f"{name} must be a whole number of at least 1; got {came}.") from error
-    if isinstance(value, NOT_NUMBERS):
-        raise TypeError(f"{name} must be a whole number of at least 1; got {value!r}.")
+    number = _converted(value, int, name, "a whole number of at least 1")
     if number != value or number < 1:
         raise ValueError(f"{name} must be a whole number of at least 1; got {value}.")
+    return number
+
+
+def _converted(value: Any, kind: Callable[[Any], Number], name: str, what: str) -> Number:
+    """The value as a float or an int, if it is a number."""
+    try:
+        number = kind(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        came = repr(value) if isinstance(value, str | float) else type(value).__name__
+        raise TypeError(f"{name} must be {what}; got {came}.") from error
+    if isinstance(value, NOT_NUMBERS):
+        raise TypeError(f"{name} must be {what}; got {value!r}.")
     return number

@@ -21,7 +21,7 @@ from tellmost.rows.sources import NamedArray, Span, as_tensor
 
 @dataclass(frozen=True)
 class File:
-    """A path, the argument it came in, and what the file was when it was opened first."""
+    """A path, the argument it came in, and the state of the file when it was opened first."""
 
     path: Path
     argument: str
@@ -39,7 +39,7 @@ class File:
 
     @contextmanager
     def opened(self) -> Iterator[int]:
-        """A descriptor to read from; an error if the file is gone or another one by now."""
+        """A descriptor to read from; an error if the file is gone or was changed."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         except OSError as error:
@@ -91,7 +91,7 @@ def _read_at(descriptor: int, memory: memoryview, offset: int) -> int:
 
 
 def check_there(path: Path, argument: str, of_folder: str) -> None:
-    """An error unless it is a file; ``of_folder`` is the way out of a folder."""
+    """Refuse what is no file; ``of_folder`` says what to do about a folder."""
     if path.is_dir():
         raise ValueError(f"{argument}: {str(path)!r} is a folder. {of_folder}")
     if not path.is_file():
@@ -99,7 +99,7 @@ def check_there(path: Path, argument: str, of_folder: str) -> None:
 
 
 def open_filled(path: Path, argument: str) -> File:
-    """A file that has something in it."""
+    """The file at this path, which must not be empty."""
     file = File.at(path, argument)
     if file.size == 0:
         raise ValueError(f"{argument}: {path.name} is empty.")
@@ -107,7 +107,7 @@ def open_filled(path: Path, argument: str) -> File:
 
 
 def choose_name(found: list[str], what: str, file: File, wanted: str | None) -> str:
-    """The name that is wanted, or the only one there is."""
+    """The wanted name, or the only one that was found."""
     listing = ", ".join(sorted(found)) or "none"
     if wanted in found:
         return wanted
@@ -123,79 +123,65 @@ def choose_name(found: list[str], what: str, file: File, wanted: str | None) -> 
 
 
 Decode = Callable[[Tensor, tuple[int, ...]], Tensor]
-"""From bytes and a shape to numbers, sharing the memory where that is possible."""
+"""Turns bytes and a shape into numbers, sharing the memory where that is possible."""
 
 
 def bytes_of(memory: Tensor) -> memoryview:
-    """A view that can be read into."""
+    """A view of the memory that a file can be read into."""
     return memory.numpy().data
 
 
 class FlatFile:
-    """Reads blocks into two buffers in turn: one is being filled while the other is used."""
+    """Reads blocks into two buffers in turn: one is being filled while the other is used.
+
+    A file in Fortran order, ``by_column``, takes a read per feature and block.
+    """
 
     jumps = True
     device = torch.device("cpu")
 
     def __init__(
-        self, file: File, offset: int, shape: tuple[int, ...], row_bytes: int, decode: Decode
+        self,
+        file: File,
+        offset: int,
+        shape: tuple[int, ...],
+        item_bytes: int,
+        decode: Decode,
+        *,
+        by_column: bool = False,
     ) -> None:
         self.shape = shape
         self.dtype = decode(torch.empty(0, dtype=torch.uint8), (0, *shape[1:])).dtype
         self.rows_read = 0
         self._file, self._offset, self._decode = file, offset, decode
-        self._row_bytes = row_bytes
+        self._item_bytes, self._by_column = item_bytes, by_column
+        self._row_bytes = math.prod(shape[1:]) * item_bytes
 
     def pieces(self, wanted: Sequence[Span]) -> Iterator[Tensor]:
         size = max((stop - start for start, stop in wanted), default=0) * self._row_bytes
         buffers = [torch.empty(0, dtype=torch.uint8)] * 2
+        read = self._read_columns if self._by_column else self._read
         with self._file.opened() as descriptor:
             for number, (start, stop) in enumerate(wanted):
                 if number < 2:
                     buffers[number] = torch.empty(size, dtype=torch.uint8)
                 memory = buffers[number % 2][: (stop - start) * self._row_bytes]
-                self._read(descriptor, memory, start)
                 self.rows_read += stop - start
-                yield self._decode(memory, (stop - start, *self.shape[1:]))
+                yield read(descriptor, memory, start, stop)
 
-    def _read(self, descriptor: int, memory: Tensor, start: int) -> None:
+    def _read(self, descriptor: int, memory: Tensor, start: int, stop: int) -> Tensor:
         offset = self._offset + start * self._row_bytes
         what = f"the block from row {start:,}"
         self._file.read_into(descriptor, bytes_of(memory), offset, what)
+        return self._decode(memory, (stop - start, *self.shape[1:]))
 
-    def where(self, row: int) -> str:
-        return f"row {row} of {self._file.path.name}"
-
-
-class FlatColumns:
-    """The same of a file in Fortran order, column by column: a read per feature and block."""
-
-    jumps = True
-    device = torch.device("cpu")
-
-    def __init__(
-        self, file: File, offset: int, shape: tuple[int, int], item_bytes: int, decode: Decode
-    ) -> None:
-        self.shape = shape
-        self.dtype = decode(torch.empty(0, dtype=torch.uint8), (0, 0)).dtype
-        self.rows_read = 0
-        self._file, self._offset, self._decode = file, offset, decode
-        self._item_bytes = item_bytes
-
-    def pieces(self, wanted: Sequence[Span]) -> Iterator[Tensor]:
-        with self._file.opened() as descriptor:
-            for start, stop in wanted:
-                self.rows_read += stop - start
-                yield self._read(descriptor, start, stop)
-
-    def _read(self, descriptor: int, start: int, stop: int) -> Tensor:
+    def _read_columns(self, descriptor: int, memory: Tensor, start: int, stop: int) -> Tensor:
         n, d = self.shape
-        memory = torch.empty(d, (stop - start) * self._item_bytes, dtype=torch.uint8)
-        for column, part in enumerate(memory):
+        for column, part in enumerate(memory.view(d, -1)):
             offset = self._offset + (column * n + start) * self._item_bytes
             what = f"feature {column} of the block from row {start:,}"
             self._file.read_into(descriptor, bytes_of(part), offset, what)
-        return self._decode(memory.view(-1), (d, stop - start)).T
+        return self._decode(memory, (d, stop - start)).T
 
     def where(self, row: int) -> str:
         return f"row {row} of {self._file.path.name}"
@@ -204,8 +190,8 @@ class FlatColumns:
 MAGIC = b"\x93NUMPY"
 
 
-def open_npy(file: File) -> FlatFile | FlatColumns:
-    """The array in the file, not read yet; pickled objects are refused, never loaded."""
+def open_npy(file: File) -> FlatFile:
+    """The array in the file, not read yet. Pickled objects are refused and never loaded."""
     shape, is_fortran, dtype, offset = _npy_header(file)
     if dtype.hasobject:
         raise ValueError(
@@ -223,14 +209,12 @@ def open_npy(file: File) -> FlatFile | FlatColumns:
     def decode(memory: Tensor, shape: tuple[int, ...]) -> Tensor:
         return as_tensor(memory.numpy().view(dtype).reshape(shape), file.argument)
 
-    if is_fortran and len(shape) == 2:
-        return FlatColumns(file, offset, (shape[0], shape[1]), dtype.itemsize, decode)
-    row_bytes = math.prod(size[1:]) * dtype.itemsize
-    return FlatFile(file, offset, size, row_bytes, decode)
+    by_column = is_fortran and len(shape) == 2
+    return FlatFile(file, offset, size, dtype.itemsize, decode, by_column=by_column)
 
 
 def _npy_header(file: File) -> tuple[tuple[int, ...], bool, np.dtype, int]:
-    """Shape, whether in Fortran order, dtype, and where the numbers start."""
+    """The shape, whether the order is Fortran's, the dtype, and where the numbers start."""
     readers = {
         (1, 0): np.lib.format.read_array_header_1_0,
         (2, 0): np.lib.format.read_array_header_2_0,
@@ -296,12 +280,11 @@ def open_safetensors(file: File, named: NamedArray) -> FlatFile:
     def decode(memory: Tensor, shape: tuple[int, ...]) -> Tensor:
         return memory.view(element).view(shape)
 
-    row_bytes = math.prod(shape[1:]) * element.itemsize
-    return FlatFile(file, offset + start, shape or (1,), row_bytes, decode)
+    return FlatFile(file, offset + start, shape or (1,), element.itemsize, decode)
 
 
 def _safetensors_header(file: File) -> tuple[dict[str, Any], int]:
-    """What the file says it holds, and where the data starts."""
+    """What the file says that it holds, and where the data starts."""
     with file.path.open("rb") as stream:
         size = int.from_bytes(stream.read(8), "little")
         text = stream.read(size) if 8 + size <= file.size else b""

@@ -78,7 +78,7 @@ def _open_shards(paths: Sequence[Any], argument: str) -> list[Reader]:
 
 
 def _is_iterable_of_blocks(given: Any) -> bool:
-    """Whether it can only be iterated: anything that is an array, or a list of rows, is not."""
+    """Whether it can only be iterated, unlike an array or a list of rows."""
     is_other = isinstance(given, Sequence | Mapping | Set | Tensor | bytes)
     is_array = hasattr(given, "__array__") or hasattr(given, "__array_interface__")
     return isinstance(given, Iterable) and not (is_other or is_array)
@@ -95,7 +95,7 @@ def _repeatable(given: Iterable[Any], argument: str) -> Iterable[Any]:
 
 
 class Shards:
-    """Readers in a row; a span may begin in one and end in another."""
+    """Several readers one after the other; a span may begin in one and end in another."""
 
     def __init__(self, readers: Sequence[Reader], argument: str) -> None:
         for reader in readers:
@@ -134,8 +134,7 @@ class Shards:
     def _by_reader(
         self, wanted: Sequence[Span]
     ) -> Iterator[tuple[Reader, int, list[tuple[int, int, bool]]]]:
-        """Each reader with its first row and its parts of the spans, and whether a part ends
-        its span."""
+        """Each reader with its first row, and its parts (start, stop, whether the span ends)."""
         shares: dict[int, list[tuple[int, int, bool]]] = {}
         for start, stop in wanted:
             while start < stop:

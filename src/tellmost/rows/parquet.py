@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import accumulate
 from typing import Any
 
@@ -14,11 +15,12 @@ from tellmost.rows.sources import NamedArray, Span, as_tensor
 from tellmost.rows.streamed import Chunk, cut, empty_rows
 
 PARQUET_BUFFER_BYTES = 2**20
-"""Read at once of a column in a .parquet file; without, all of a row group's column is."""
+"""So much of a column in a .parquet file is read at once; else it is all of a row group's."""
 
 PARQUET_BATCH_BYTES = 2**18
-"""Decoded at once, in float64: pyarrow takes several times as much while it decodes, and gives it
-back late. A batch of 12 times the size is no faster and takes three times the memory."""
+"""So much is decoded at once, in float64. Pyarrow takes several times as much while it decodes,
+and gives it back late. A batch of 12 times the size is no faster and takes three times the
+memory."""
 
 
 class ParquetFile:
@@ -56,11 +58,11 @@ class ParquetFile:
             ids = opened.read_row_group(group, columns=[self._ids]).column(0)
         return f"{text}, {self._ids} {ids[row - self._starts[group]].as_py()!r},"
 
-    def _opened(self) -> "OpenedParquet":
-        return OpenedParquet(self._file, self._arrow)
+    def _opened(self) -> AbstractContextManager[Any]:
+        return opened_parquet(self._file, self._arrow)
 
     def _features(self, opened: Any, kind: Any) -> int:
-        """How many numbers a row has: its type says, or the first row does."""
+        """How many numbers a row has, as its type or else the first row says."""
         if self._arrow.types.is_fixed_size_list(kind):
             return kind.list_size
         batch = next(opened.iter_batches(1, columns=[self._column])).column(0)
@@ -119,37 +121,33 @@ class ParquetFile:
             )
 
 
-class OpenedParquet:
-    """A parquet file between opening and closing; its errors name it."""
+@contextmanager
+def opened_parquet(file: File, arrow: Any) -> Iterator[Any]:
+    """The file, opened by pyarrow; its errors name it."""
 
-    def __init__(self, file: File, arrow: Any) -> None:
-        self._file, self._arrow = file, arrow
-        self._opened: Any = None
-
-    def __enter__(self) -> Any:
-        with self._file.opened():  # it has to be the same as before
-            pass
-        try:
-            self._opened = self._arrow.parquet.ParquetFile(
-                self._file.path, pre_buffer=False, buffer_size=PARQUET_BUFFER_BYTES
-            )
-        except (self._arrow.ArrowException, OSError) as error:
-            raise self._unreadable(error) from error
-        return self._opened
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        self._opened.close()
-        if isinstance(error, self._arrow.ArrowException | OSError):
-            with self._file.opened():  # where it changed meanwhile, that is the reason
-                raise self._unreadable(error) from error
-
-    def _unreadable(self, error: BaseException) -> ValueError:
+    def unreadable(error: BaseException) -> ValueError:
         message = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        return ValueError(f"{self._file.label} is no readable .parquet file: {message}.")
+        return ValueError(f"{file.label} is no readable .parquet file: {message}.")
+
+    with file.opened():  # it has to be the same as before
+        pass
+    try:
+        opened = arrow.parquet.ParquetFile(
+            file.path, pre_buffer=False, buffer_size=PARQUET_BUFFER_BYTES
+        )
+    except (arrow.ArrowException, OSError) as error:
+        raise unreadable(error) from error
+    try:
+        yield opened
+    except (arrow.ArrowException, OSError) as error:
+        with file.opened():  # if it changed meanwhile, that is the reason
+            raise unreadable(error) from error
+    finally:
+        opened.close()
 
 
 def import_pyarrow(what: str) -> Any:
-    """The package, or an error that says what needs it."""
+    """The pyarrow package, or an error that says what needs it."""
     try:
         import pyarrow
         import pyarrow.parquet

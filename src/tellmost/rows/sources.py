@@ -19,9 +19,8 @@ Piece = tuple[int, int, Tensor]
 """(first row, one past the last, the rows in their own dtype)."""
 
 
-@runtime_checkable
-class Source(Protocol):
-    """Rows in their own dtype, in memory or not."""
+class Stored(Protocol):
+    """Rows in their own dtype, wherever they are."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -33,12 +32,20 @@ class Source(Protocol):
     def device(self) -> torch.device: ...
 
     @property
-    def held(self) -> Tensor | None:
-        """All rows as one tensor; None where they are read whenever they are needed."""
-
-    @property
     def jumps(self) -> bool:
         """Whether some rows can be had without reading those before them."""
+
+    def where(self, row: int) -> str:
+        """The row in words, for error messages."""
+
+
+@runtime_checkable
+class Source(Stored, Protocol):
+    """Rows in memory, or read whenever they are needed."""
+
+    @property
+    def held(self) -> Tensor | None:
+        """All rows as one tensor; None if they are read whenever they are needed."""
 
     @property
     def passes(self) -> float:
@@ -54,45 +61,28 @@ class Source(Protocol):
         """The rows of ascending spans; each piece is good until the next one is asked for."""
 
     def remember(self, indices: Int[Tensor, " b"]) -> None:
-        """Keep these rows, or as many of the first of them as fit, when the next stream passes
-        over them: ``take`` is then free."""
+        """Keep the first of these rows that fit, when the next stream passes over them.
+
+        To ``take`` them is then free.
+        """
 
     def at_hand(self, indices: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
         """Which of these rows can be had without a pass."""
-
-    def where(self, row: int) -> str:
-        """The row in words, for error messages."""
 
     def close(self) -> None:
         """End what works in the background."""
 
 
 @runtime_checkable
-class Reader(Protocol):
+class Reader(Stored, Protocol):
     """Reads rows of one file, of several, or from the caller; ``StreamedRows`` does the rest."""
 
     @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    @property
-    def dtype(self) -> torch.dtype: ...
-
-    @property
-    def device(self) -> torch.device: ...
-
-    @property
-    def jumps(self) -> bool:
-        """Whether some rows can be had without reading those before them."""
-
-    @property
     def rows_read(self) -> int:
-        """So far, with the rows that were only passed over."""
+        """How many rows were read so far, with those that were only passed over."""
 
     def pieces(self, wanted: Sequence[Span]) -> Iterator[Tensor]:
         """The rows of ascending spans; each is good until the next but one is asked for."""
-
-    def where(self, row: int) -> str:
-        """The row in words, for error messages."""
 
 
 def spans(count: int, step: int) -> Iterator[Span]:
@@ -101,16 +91,12 @@ def spans(count: int, step: int) -> Iterator[Span]:
         yield start, min(start + step, count)
 
 
-def plain_name(row: int) -> str:
-    return f"row {row}"
-
-
 @dataclass(frozen=True)
 class HeldRows:
-    """A tensor: the caller's own, or what was read of a file that is small enough."""
+    """The rows of a tensor: the caller's own, or one that was read of a small file."""
 
     held: Tensor
-    where: Callable[[int], str] = plain_name
+    where: Callable[[int], str] = "row {}".format
     passes: float = 0.0  # reading memory is not counted
     jumps: bool = True
 
@@ -137,13 +123,13 @@ class HeldRows:
             yield start, stop, self.held[start:stop]
 
     def remember(self, indices: Int[Tensor, " b"]) -> None:
-        """Nothing to do: all rows are here."""
+        """There is nothing to do, since all rows are here."""
 
     def at_hand(self, indices: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
         return torch.ones_like(indices, dtype=torch.bool)
 
     def close(self) -> None:
-        """Nothing to end."""
+        """There is nothing to end."""
 
 
 def hold(source: Source, device: torch.device, step: int) -> HeldRows:
@@ -159,10 +145,10 @@ def hold(source: Source, device: torch.device, step: int) -> HeldRows:
 
 @dataclass(frozen=True)
 class NamedArray:
-    """One array of a file: a column of vectors of a .parquet file, a tensor of a .safetensors one.
+    """One array of a file, such as a column of vectors in .parquet, a tensor in .safetensors.
 
-    Stands where a path may stand. ``name`` is None for the only one there is; errors name a row by
-    its entry in ``id_column`` too.
+    It stands wherever a path may stand. ``name`` is None for the only array of the file. Errors
+    name a row also by its entry in ``id_column``.
     """
 
     path: Path
@@ -233,10 +219,12 @@ def _from_numpy(array: object, name: str) -> Tensor:
 
 
 class _Shared:
-    """Read-only memory, offered as if it could be written to: torch warns otherwise, and warnings
-    cannot be turned off in one thread alone. Nothing here writes to it."""
+    """Read-only memory, offered as if it could be written to. Nothing here writes to it.
+
+    Otherwise torch warns, and warnings cannot be turned off in one thread alone.
+    """
 
     def __init__(self, array: np.ndarray) -> None:
-        self._array = array  # it has to live as long as its memory is used
+        self._array = array  # the array has to live as long as its memory is used
         address = array.__array_interface__["data"][0]
         self.__array_interface__ = {**array.__array_interface__, "data": (address, False)}

@@ -62,7 +62,7 @@ class StreamedRows:
             yield start, stop, rows
 
     def _pieces(self, wanted: Sequence[Span]) -> Iterator[Tensor]:
-        """The reader's pieces, each read on the thread while the one before it is used."""
+        """The reader's pieces; each is read on the thread while the one before it is used."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "tellmost-read-ahead")
         pieces = self._reader.pieces(wanted)
@@ -96,10 +96,10 @@ def bytes_per_row(reader: Reader) -> int:
 
 
 class RecentRows:
-    """The rows that were asked for last, at most so many, in memory taken once.
+    """The rows that were asked for last, ``most`` at most, in memory that is taken once.
 
-    Not a row at a time: small pieces between large blocks that come and go keep the memory of
-    the blocks from being used again.
+    If it were taken a row at a time, small pieces would lie between the large blocks that come
+    and go, and the memory of these blocks could not be used again.
     """
 
     def __init__(self, most: int, row: tuple[int, ...], dtype: torch.dtype) -> None:
@@ -135,7 +135,7 @@ Chunk = tuple[int, Tensor]
 def cut(chunks: Iterator[Chunk], wanted: Sequence[Span], like: Tensor) -> Iterator[Tensor]:
     """The rows of ascending spans out of ascending chunks, copied into two buffers in turn.
 
-    Copied, because whoever makes the chunks may use the same memory for the next one.
+    They are copied, because the maker of the chunks may use the same memory for the next one.
     ``like`` is an empty tensor with the rows' shape, dtype and device.
     """
     longest = max((stop - start for start, stop in wanted), default=0)
@@ -148,7 +148,7 @@ def cut(chunks: Iterator[Chunk], wanted: Sequence[Span], like: Tensor) -> Iterat
         done = start
         while done < stop:
             while done >= position + len(chunk):
-                position, chunk = next(chunks)  # whoever makes them sees to it that there is one
+                position, chunk = next(chunks)  # the maker sees to it that there is one
             end = min(stop, position + len(chunk))
             piece[done - start : end - start] = chunk[done - position : end - position]
             done = end
