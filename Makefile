@@ -15,6 +15,9 @@ PIP    := $(RUN) -m pip install --quiet --disable-pip-version-check -c constrain
 demo: $(VENV)/.demo
 	$(RUN) -m tellmost demo --out demo
 
+# processes that tests start have small problems, and threads that wait for each other are slow
+test test-all: export OMP_NUM_THREADS := 1
+
 test: lint
 	$(RUN) -m pytest $(TWO) --durations 20
 	$(RUN) -m pytest $(TWO) --shapes

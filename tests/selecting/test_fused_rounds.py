@@ -21,6 +21,7 @@ pytestmark = [
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+ROWS = 160  # three tiles of the kernels, the last one not full: interpreted kernels are slow
 RULES = ["itl", "itl-y", "vtl", "uncertainty", "undirected-itl"]
 
 
@@ -61,7 +62,7 @@ def assert_same(one: tm.Selection, other: tm.Selection) -> None:
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("noise", [0.01, 1.0])
 def test_rounds_pick_what_the_loop_picks(rule, noise, fused, monkeypatch):
-    pool, targets = clustered(300, 20, 6)
+    pool, targets = clustered(ROWS, 20, 6)
     by_kernels, by_loop = both(monkeypatch, pool, targets, 40, rule=rule, noise_ratio=noise)
     assert_same(by_kernels, by_loop)
     assert by_kernels.fingerprint == by_loop.fingerprint
@@ -69,11 +70,11 @@ def test_rounds_pick_what_the_loop_picks(rule, noise, fused, monkeypatch):
 
 
 OPTIONS = {
-    "candidates": {"candidates": np.arange(30, 290, 2)},
+    "candidates": {"candidates": np.arange(30, 150, 2)},
     "unit": {"normalize": "unit"},
     "center+unit": {"normalize": "center+unit"},
-    "noise per point": {"noise_std": np.linspace(0.1, 0.5, 300)},
-    "observed": {"observed": [7, 200, 13]},
+    "noise per point": {"noise_std": np.linspace(0.1, 0.5, ROWS)},
+    "observed": {"observed": [7, 150, 13]},
     "least gain": {"min_gain_share": 0.3},
     "two columns": {"columns_ahead": 2},
     "few": {"k": 3},
@@ -88,31 +89,31 @@ OPTIONS = {
 def test_options_mean_the_same_to_rounds(rule, option, fused, monkeypatch):
     if (rule, option) == ("itl", "weights"):
         pytest.skip("ITL weighs no targets")
-    pool, targets = clustered(300, 20, 6)
-    options = {"k": 25, "rule": rule, **OPTIONS[option]}
+    pool, targets = clustered(ROWS, 20, 6)
+    options = {"k": 15, "rule": rule, **OPTIONS[option]}
     assert_same(*both(monkeypatch, pool, targets, **options))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_rounds_read_other_dtypes(dtype, fused, monkeypatch):
-    pool, targets = (torch.from_numpy(rows).to(dtype) for rows in clustered(200, 20, 6))
+    pool, targets = (torch.from_numpy(rows).to(dtype) for rows in clustered(ROWS, 20, 6))
     assert_same(*both(monkeypatch, pool, targets, 15))
 
 
 @pytest.mark.parametrize("rule", ["uncertainty", "undirected-itl"])
 def test_rounds_need_no_targets(rule, fused, monkeypatch):
-    pool, _ = clustered(300, 20, 6)
+    pool, _ = clustered(ROWS, 20, 6)
     assert_same(*both(monkeypatch, pool, None, 20, rule=rule))
 
 
 def test_ties_beyond_the_shortlist_go_to_the_lowest_row(fused, monkeypatch):
     """Every row twelve times, and a shortlist that holds fewer than that."""
     monkeypatch.setattr("tellmost.selecting.fused_rounds.DRAFTED_FROM", 8)
-    pool, targets = clustered(30, 6, 4)
+    pool, targets = clustered(12, 6, 4)
     repeated = np.tile(pool, (12, 1))
-    by_kernels = tm.select(repeated, targets, 20)
+    by_kernels = tm.select(repeated, targets, 15)
     monkeypatch.undo()
-    np.testing.assert_array_equal(by_kernels.indices, tm.select(repeated, targets, 20).indices)
+    np.testing.assert_array_equal(by_kernels.indices, tm.select(repeated, targets, 15).indices)
 
 
 def test_a_pool_smaller_than_k_ends_as_the_loop_does(fused, monkeypatch):
@@ -132,7 +133,7 @@ def test_a_bad_row_is_named(fused):
 @pytest.mark.parametrize("begun_by", ["kernels", "loop"])
 @pytest.mark.parametrize("rule", ["itl", "vtl", "undirected-itl"])
 def test_rounds_go_on_from_a_checkpoint(rule, begun_by, request, tmp_path, monkeypatch):
-    pool, targets = clustered(300, 20, 6)
+    pool, targets = clustered(ROWS, 20, 6)
     whole = tm.select(pool, targets, 30, rule=rule)
     path = tmp_path / "run.jsonl"
     if begun_by == "kernels":

@@ -91,11 +91,11 @@ def test_the_order_of_observed_does_not_matter(rule, kernel):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kernel", list(KERNELS))
 def test_block_size_and_threads_never_change_the_picks(rule, kernel, monkeypatch):
-    pool, targets = clustered(3_000, 24, 10)
+    pool, targets = clustered(1_000, 24, 10)
     targets = targets_for(rule, pool, targets)
     threads = torch.get_num_threads()
     picks = []
-    for size, count in ((2**23, 2), (2**15, 1), (3 * 2**14, 2)):
+    for size, count in ((2**23, 2), (2**14, 1), (3 * 2**13, 2)):
         monkeypatch.setattr(numerics, "BLOCK_BYTES", size)
         monkeypatch.setattr(numerics, "CHUNK_BYTES", size)
         monkeypatch.setattr("tellmost.rows.checks.SMALL_POOL_BYTES", 0)
