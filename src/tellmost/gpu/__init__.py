@@ -1,7 +1,7 @@
-"""Triton kernels: what a pass over the rows does, fused, with float64 accumulators.
+"""Triton kernels that do all the work of a pass over the rows at once, in float64.
 
-Each function takes tensors and fills tensors; nothing here knows about pools or posteriors. Where
-there is no Triton (it comes with torch's CUDA builds) the same is done in plain torch.
+Each function takes tensors and fills tensors; nothing here knows about pools or posteriors.
+Without Triton, which comes with torch's CUDA builds, plain torch does the same.
 """
 
 import importlib.util

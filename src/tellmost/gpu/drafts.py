@@ -1,4 +1,4 @@
-r"""Greedy selection on a shortlist, in one launch: picks that a pass over all rows then checks.
+r"""Greedy selection on a shortlist in one launch, and the check of its picks against all rows.
 
 With the joint posterior K of the shortlist, a pick's column, scaled by its observation's standard
 deviation, is what the picks before it leave:
@@ -17,15 +17,10 @@ ITL does the same with the posterior that saw the targets first. For VTL the sec
 The vectors whose products with the rows are c and b mix those of the picks in the same way;
 ``mixing`` has the coefficients.
 
-Which drafted picks stand: those that no row outside the shortlist comes near, up to the first
-that one does.
-
-Drafted picks against all rows: is each of them the best of all, and what do rows become?
-
-The columns of all drafted picks are at hand, each scaled by one over the root of its observation's
-variance, so a step subtracts a square (``scores.update``).
-
-What the kernels rank rows by: the gain of a rule, or something that grows with it.
+A drafted pick stands if no row outside the shortlist comes near its gain, and if all picks before
+it stand. ``replay`` looks at all rows for that: the columns of all drafted picks are at hand, each
+divided by the root of its observation's variance, so that a step subtracts a square. ``commit``
+then takes the picks that stand into the rows' values.
 """
 
 from dataclasses import dataclass
@@ -242,7 +237,7 @@ def _replay_kernel(
     columns, seconds, variance, second, noise, noise_stride, scores, best, change, n,
     RULE: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """For each step the best rank outside the shortlist, and the fall of the summed variance."""
+    """Find the best rank outside the shortlist and the fall of the summed variance, per step."""
     program = tl.program_id(0)
     rows = program * ROWS + tl.arange(0, ROWS)
     inside = rows < n

@@ -1,9 +1,8 @@
 """Products of all rows with a few vectors, in float64, at about the speed of reading the rows.
 
 A row is converted in registers. On GPUs with float64 tensor cores (A100, H100, H200) sixteen
-vectors cost no more than the reading; on others float64 arithmetic is the limit.
-
-The first look at all rows: their squared lengths and their checksum, in one read.
+vectors cost no more than the reading; on others float64 arithmetic is the limit. The first pass
+over a pool takes the squared lengths of the rows and their checksum in one read.
 """
 
 import torch
@@ -21,7 +20,7 @@ WIDEST = 64  # vectors of a tile: as many accumulators as fit into the registers
 
 @triton.jit
 def _row_numbers(some, start, n, HAS_SOME: tl.constexpr, ROWS: tl.constexpr):
-    """Where the rows of a tile lie, and which of them there are."""
+    """The numbers of a tile's rows, where they lie, and which of them exist."""
     rows = start * ROWS + tl.arange(0, ROWS)
     inside = rows < n
     if HAS_SOME:
@@ -153,7 +152,7 @@ SURVEYED_ROWS, SURVEYED_FEATURES = 16, 256
 
 @triton.jit
 def _shifted(values, BY: tl.constexpr):
-    """To the right, with zeros from the left."""
+    """The bits moved to the right, with zeros from the left."""
     return (values >> BY) & ((1 << (64 - BY)) - 1)
 
 

@@ -1,10 +1,8 @@
-r"""Inner products of features.
+r"""Kernels that are inner products of features, and a kernel that is given by its matrix.
 
 .. math:: k(x, z) = \phi(x)^\top \Sigma\, \phi(z)
 
-Hübotter et al. 2024, Sec. 4: the embedding of a network with latent covariance Sigma.
-
-A kernel given by its matrix.
+Hübotter et al. 2024, Sec. 4: phi is the embedding of a network, with latent covariance Sigma.
 """
 
 from collections.abc import Callable
@@ -21,8 +19,8 @@ from tellmost.numerics import RANK_TOLERANCE
 from tellmost.shapes import Float
 
 CHECKED_MATRIX = 1_000
-"""Precomputed matrices up to this size are checked for negative eigenvalues; larger ones are taken
-on trust, as the check costs the cube of the size."""
+"""Precomputed matrices up to this size are checked for negative eigenvalues. Larger ones are not,
+because the check costs the cube of the size."""
 
 MATRIX_ROUNDING = 10.0
 """How far below 0 a least eigenvalue may be, in size x precision x largest eigenvalue."""
@@ -30,7 +28,7 @@ MATRIX_ROUNDING = 10.0
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """Inner product of the given features, optionally with a latent covariance."""
+    """The inner product of the given features, optionally with a latent covariance."""
 
     covariance: Float[Tensor, "d d"] | None = None
 
@@ -68,9 +66,9 @@ class Linear:
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """Inner product of ``fn(x)``, for a function from (n, d) rows to (n, D) rows.
+    """The inner product of ``fn(x)``, for a function from (n, d) rows to (n, D) rows.
 
-    The pool's features are computed once and kept, so they must fit into memory. Where x asks for
+    The pool's features are computed once and kept, so they must fit into memory. If x asks for
     a gradient it gets one through ``fn``; the parameters of a network behind ``fn`` never do.
     """
 
@@ -199,7 +197,7 @@ class Precomputed:
 
 
 def check_kernel(kernel: Any) -> Kernel:
-    """The kernel that the caller means: None is the linear one, and gpytorch's are adapted."""
+    """The kernel that the caller means: None is the linear kernel, and gpytorch's are adapted."""
     if kernel is None:
         return Linear()
     if isinstance(kernel, type):

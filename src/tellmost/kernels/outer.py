@@ -21,19 +21,19 @@ from tellmost.kernels.linear import Linear, checked_covariance
 from tellmost.shapes import Float
 
 OUTER_ROUNDING = 1e-16
-"""Singular values below this share of the largest are rounding, where variances of pairs of
+"""Singular values below this share of the largest are rounding, when variances of pairs of
 directions are written as a sum of products."""
 
 OUTER_ERROR = 1e-10
-"""Share of a variance by which such a sum may miss it, for every pair; if it misses one by more,
-as where variances span twelve powers of ten, they are taken as they are."""
+"""Such a sum may miss a variance by this share of it. If it misses one by more, as when variances
+span twelve powers of ten, they are taken as they are."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outer:
-    """Outer products of the first ``split`` entries of a point and the rest of them.
+    """The outer product of the first ``split`` entries of a point and its other entries.
 
-    Each factor may have a covariance of its own; None is the identity.
+    Each factor may have a covariance of its own; None stands for the identity.
     """
 
     split: int
@@ -113,7 +113,7 @@ class Kronecker:
         return total
 
     def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
-        """Turns the point and not the rows: all terms are then two products with the rows."""
+        """All terms are two products with the rows, since the point is turned and not the rows."""
         p, q = (term.to(x) for term in self._terms)
         if len(x) <= p.shape[1]:
             return self.block(x, z.reshape(1, -1))[:, 0]
@@ -153,8 +153,8 @@ def back(columns: Tensor, directions: Tensor | None) -> Tensor:
 def sum_of_products(w: Float[Tensor, "c d"]) -> tuple[Float[Tensor, "c R"], Float[Tensor, "d R"]]:
     """P and Q with w = P Q', entry by entry, of as few columns as that takes.
 
-    By singular values, of rows and columns that are brought to a like size first so that small
-    entries are not lost; where too much is lost all the same, a column for every row of w.
+    Singular values give them. Rows and columns are brought to a like size first, so that small
+    entries are not lost. If too much is lost all the same, there is a column for every row of w.
     """
     rows, columns = size_of(w, 1), size_of(w, 0)
     U, values, V = torch.linalg.svd(w / rows / columns, full_matrices=False)

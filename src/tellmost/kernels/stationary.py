@@ -27,7 +27,7 @@ Lengthscale = float | Sequence[float] | np.ndarray | Tensor
 
 @dataclass(frozen=True, eq=False)
 class Gaussian:
-    """Squared-exponential kernel: very smooth functions."""
+    """The squared-exponential kernel: very smooth functions."""
 
     lengthscale: Lengthscale = 1.0
 
@@ -46,7 +46,7 @@ class Gaussian:
 
 @dataclass(frozen=True, eq=False)
 class Laplace:
-    """Exponential of the L1 distance: rough functions, with information that does not leak."""
+    """The exponential of the L1 distance: rough functions."""
 
     lengthscale: Lengthscale = 1.0
 

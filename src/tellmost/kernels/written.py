@@ -1,10 +1,7 @@
-"""Kernels in words, with their hyper-parameters.
+"""Kernels in writing: described in words, written down with all digits, and read back.
 
-Kernels from the way they are printed, such as ``Matern(nu=2.5, lengthscale=1.0)``.
-
-Whether two kernels are the same function: what is made of one then serves the other too.
-
-Objects from the way they are printed: calls of known names with plain values, not evaluated.
+``Matern(nu=2.5, lengthscale=1.0)`` is read as it is printed: calls of known names with plain
+values, which are never evaluated.
 """
 
 import ast
@@ -19,8 +16,8 @@ from tellmost.kernels.linear import Linear
 from tellmost.kernels.stationary import Gaussian, Laplace, Lengthscale, Matern
 
 PRINTED_VALUES = 8
-"""Values of a hyper-parameter that are printed; of more, such as a network's weights, the number.
-"""
+"""Up to so many values of a hyper-parameter are printed; of more, such as a network's weights,
+it is their number."""
 
 
 @runtime_checkable
@@ -32,7 +29,7 @@ class HasHyperparameters(Protocol):
 
 
 def describe(kernel: Kernel) -> str:
-    """Such as "Matern-5/2 with lengthscale 0.3 times 2.1"; four digits of every number."""
+    """The kernel in words, such as "Matern-5/2 with lengthscale 0.3 times 2.1"; four digits."""
     if isinstance(kernel, Gaussian | Laplace):
         return f"{type(kernel).__name__} {describe_lengthscale(kernel.lengthscale)}"
     if isinstance(kernel, Matern):
@@ -52,7 +49,7 @@ def describe(kernel: Kernel) -> str:
 
 
 def write(kernel: Kernel) -> str:
-    """As it is printed, and the hyper-parameters that it holds but does not print."""
+    """The kernel as it is printed, and the hyper-parameters that it holds but does not print."""
     if not isinstance(kernel, HasHyperparameters):
         return repr(kernel)
     values = (
@@ -89,7 +86,7 @@ KNOWN = (
 
 
 def is_written(kernel: Kernel) -> bool:
-    """Whether what it prints says all of it."""
+    """Whether the kernel prints all that it is made of."""
     try:
         return repr(read_kernel(repr(kernel))) == repr(kernel)
     except ValueError:
@@ -114,9 +111,10 @@ Kinds = Mapping[str, Callable[..., Any]]
 
 
 def read_object(text: str, kinds: Kinds) -> Any:
-    """What prints as ``text``; a TypeError if it is anything but calls of these names.
+    """The object that prints as ``text``.
 
-    A ValueError comes from a kind itself, which explains what is wrong with a value.
+    A TypeError says that the text is anything but calls of these names. A ValueError comes from a
+    kind itself, and says what is wrong with a value.
     """
     try:
         return _make(ast.parse(text.strip(), mode="eval").body, kinds)
@@ -136,7 +134,7 @@ def _make(node: ast.expr, kinds: Kinds) -> Any:
 
 
 def _read_value(node: ast.expr) -> Any:
-    """A number, a word, or a list of such."""
+    """A number, a word, or a list of these."""
     try:
         return ast.literal_eval(node)
     except ValueError as error:

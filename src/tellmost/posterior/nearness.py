@@ -155,7 +155,7 @@ class RunningNearness:
         self._prior = prior  # of the weights; None in function space
 
     def start(self) -> Start | None:
-        """With nothing chosen no row has to be read."""
+        """If nothing is chosen, no row has to be read."""
         return None if len(self._chosen) else Start(NONE_CHOSEN[self.name])
 
     def change(self, steps: Mapping[str, Step]) -> Change:

@@ -155,7 +155,7 @@ class FewRows:
         return cls(*problem.collect(numbers, here))
 
     def some(self, places: list[int]) -> "FewRows":
-        """Those at these places."""
+        """The rows at these places."""
         values = self.points, self.noise_variance, self.prior_variance
         return FewRows(*(each[places] for each in values))
 
@@ -274,7 +274,7 @@ FROM_COVARIANCE = frozenset({"covariance", "squared_covariance", "standardized_c
 
 
 class TargetSummary:
-    """Posterior variance of each target, and its weighted mean: the uncertainty we report."""
+    """The posterior variance of each target, and the weighted mean, which is what we report."""
 
     def __init__(self, problem: Problem, variance: Float[Tensor, " m"] | None) -> None:
         self.state: TargetState | None = None
@@ -294,7 +294,7 @@ class TargetSummary:
         return self.state
 
     def copy_of_variance(self) -> Float[Tensor, " m"]:
-        """As it is now; empty where there are no targets."""
+        """The variances as they are now; empty if there are no targets."""
         return (
             torch.empty(0, dtype=torch.float64)
             if self.state is None
@@ -302,7 +302,7 @@ class TargetSummary:
         )
 
     def uncertainty(self) -> float | None:
-        """Weighted mean variance; None where there are no targets."""
+        """The weighted mean variance; None if there are no targets."""
         return None if self.state is None else float(self.state.weights @ self.state.variance)
 
 

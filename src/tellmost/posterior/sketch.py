@@ -41,8 +41,9 @@ from torch import Tensor
 
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
-from tellmost.numerics import CHUNK_BYTES, PROVEN, RANK_TOLERANCE
+from tellmost.numerics import CHUNK_BYTES, RANK_TOLERANCE
 from tellmost.posterior.function_space import (
+    PROVEN,
     FunctionPosterior,
     has_eigenvalues_above,
     pivoted_cholesky,
@@ -301,7 +302,7 @@ class Given:
         is_target: Bool[Tensor, " n"],
         noise_variance: float,
     ) -> "Given":
-        """For some rows. If all of them are targets, it may suffice to know that f is seen."""
+        """The posterior for some rows; if all are targets, knowing that f is seen may suffice."""
         posterior, points = tracker.posterior, tracker.points
         only_targets = noise_variance == 0.0 and bool(is_target[rows].all())
         if only_targets and posterior.are_independent(points[is_target]):

@@ -84,7 +84,7 @@ def is_plain(kernel: Kernel) -> bool:
 def _read_on_gpu(
     pool: Pool, kernel: Kernel, normalization: Normalization, first: int
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"] | None, Fingerprint]:
-    """The same in one kernel; the rows are searched only where a square is not finite."""
+    """The same as ``_read_blocks``, in one kernel for plain inner products without a mean."""
     from tellmost.gpu.passes import survey_rows
 
     assert pool.held is not None

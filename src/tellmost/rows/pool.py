@@ -283,7 +283,7 @@ class Fingerprint:
         self._sum += total
 
     def name(self, shape: tuple[int, ...], group: Group | None = None) -> str:
-        """With the rows that the other processes have seen; the shape is that of all."""
+        """The name of the rows that all processes have seen; the shape is that of all."""
         total = self._sum if group is None else group.sum(self._sum)
         text = f"{shape} {int(total)}"
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
@@ -303,5 +303,5 @@ def _mixed(values: Tensor) -> Tensor:
 
 
 def _shifted(values: Tensor, by: int) -> Tensor:
-    """To the right, with zeros from the left: torch would repeat the sign."""
+    """The bits moved to the right, with zeros from the left: torch would repeat the sign."""
     return (values >> by) & (2 ** (64 - by) - 1)
