@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -212,3 +213,25 @@ def test_a_reader_can_follow_a_selection():
     assert len(entered) <= MOST_FILES, entered
     elsewhere = ("running/processes", "running/progress", "selecting/checkpoint", "fused_rounds")
     assert not [path for path in entered if any(name in path for name in elsewhere)]
+
+
+def test_nothing_else_lies_loose_at_the_top():
+    loose = {path.name for path in SOURCE.iterdir() if path.is_file()}
+    assert loose == {"__init__.py", "__main__.py", "numerics.py", "py.typed", "shapes.py"}
+    rooms = {path.name for path in SOURCE.iterdir() if path.is_dir()} - {"__pycache__"}
+    assert rooms <= set(LEVEL) and len(LAYERS) <= 12
+
+
+def test_hardly_any_file_name_occurs_twice():
+    """Two files of one name are the same kind of thing in two rooms, and there are few of them."""
+    names = Counter(path.name for path in FILES if path.name != "__init__.py")
+    assert sum(count - 1 for count in names.values()) <= 10, names.most_common(12)
+
+
+def test_public_class_names_occur_once():
+    homes = defaultdict(list)
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(str(path.relative_to(SOURCE)))
+    assert not {name: paths for name, paths in homes.items() if len(paths) > 1}

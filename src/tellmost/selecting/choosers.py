@@ -43,7 +43,7 @@ LeastGain = Callable[[float | None], float]
 
 
 @dataclass(frozen=True)
-class Choice:
+class RowChoice:
     """The best eligible row by its overall number, its gain, and what it was compared with."""
 
     row: int
@@ -57,7 +57,7 @@ class Chooser(Protocol):
 
     first: float | None  # the largest gain at the first step: the scale of all gains
 
-    def best(self, least_of: LeastGain) -> Choice | None:
+    def best(self, least_of: LeastGain) -> RowChoice | None:
         """The best eligible row; None if no gain reaches the least."""
 
 
@@ -94,7 +94,7 @@ class Eager:
     first: float | None = None
     _drift_allowed: float = numerics.DRIFT_TOLERANCE
 
-    def best(self, least_of: LeastGain) -> Choice | None:
+    def best(self, least_of: LeastGain) -> RowChoice | None:
         scores, leaders = self._leaders(least_of)
         if not leaders.rows:
             return None
@@ -103,7 +103,7 @@ class Eager:
             # what a refresh cannot repair is no drift: the next one has to be well above it
             beyond = DRIFT_MARGIN * leaders.drift
             self._drift_allowed = max(self._drift_allowed, beyond)
-        return Choice(*leaders.best(self.first), scores)
+        return RowChoice(*leaders.best(self.first), scores)
 
     def _leaders(self, least_of: LeastGain) -> "tuple[Float[Tensor, ' n'], Leaders]":
         """The scores of all rows, and the best rows by these, measured afresh."""
@@ -118,7 +118,7 @@ class Eager:
 
         return scores, find_leaders(scores, self.first, measure, self.eligibility.shard)
 
-    def expected(self, choice: Choice, left: int | None) -> list[int]:
+    def expected(self, choice: RowChoice, left: int | None) -> list[int]:
         """The row just chosen and those likely to be chosen next, at most ``left`` in all."""
         width = self.tracker.width
         count = width if left is None else min(width, left)
@@ -133,7 +133,7 @@ class Eager:
         agreed = shard.group.gather(torch.tensor(expected + unknown))[0]
         return agreed[agreed >= 0].tolist()
 
-    def _forecast(self, choice: Choice, count: int) -> list[int]:
+    def _forecast(self, choice: RowChoice, count: int) -> list[int]:
         """Greedy selection on the best rows of now; it ignores budget and groups."""
         scores = choice.scores
         assert scores is not None  # the choice is this chooser's own
@@ -217,7 +217,7 @@ class Once:
     first: float | None = None
     _gains: Tensor | None = None
 
-    def best(self, least_of: LeastGain) -> Choice | None:
+    def best(self, least_of: LeastGain) -> RowChoice | None:
         if self._gains is None:
             self._gains = score_all(self.tracker, self.rule)
             self.first = largest_open(self._gains, self.eligibility)
@@ -231,7 +231,7 @@ class Once:
         if not leaders.rows:
             return None
         row, gain = leaders.best(self.first)
-        return Choice(row, self._gain_of(row) if self.marginal else gain)
+        return RowChoice(row, self._gain_of(row) if self.marginal else gain)
 
     def _gain_of(self, row: int) -> float:
         """The gain of a row given the picks so far, from the process that has the row."""
@@ -255,7 +255,7 @@ class Lazy:
     first: float | None = None
     _bounds: Tensor | None = None
 
-    def best(self, least_of: LeastGain) -> Choice | None:
+    def best(self, least_of: LeastGain) -> RowChoice | None:
         if self._bounds is None:
             self._bounds = score_all(self.tracker, self.rule).clone()  # written to below
             self.first = largest_open(self._bounds, self.eligibility)
@@ -269,7 +269,7 @@ class Lazy:
         scores = self.eligibility.score_some(gains, current, least)
         if len(current) == 0 or float(scores.max()) == -torch.inf:
             return None
-        return Choice(*best_of(current.tolist(), gains.tolist(), scores.tolist(), self.first))
+        return RowChoice(*best_of(current.tolist(), gains.tolist(), scores.tolist(), self.first))
 
     def _score_rivals(self, bounds: Tensor, least: float) -> Int[Tensor, " c"] | None:
         """The rows that were scored afresh until no other can reach the best of them.
