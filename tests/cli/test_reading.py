@@ -395,7 +395,7 @@ def test_a_file_that_changed_since_is_not_read_again(tmp_path):
 @pytest.mark.parametrize("write", [write_parquet, write_csv, write_jsonl])
 def test_records_come_in_the_order_asked_for(write, tmp_path):
     path = write(tmp_path, text=TEXTS)
-    own = read_records(path).records(np.array([9, 0, 4]))
+    own = read_records(path).table.take(np.array([9, 0, 4]))
     if path.suffix == ".parquet":
         assert own.column("id").to_pylist() == ["doc-9", "doc-0", "doc-4"]
     else:

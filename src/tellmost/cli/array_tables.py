@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.cli.records import check_named, listed
+from tellmost.cli.records import check_named, only_vectors
 from tellmost.rows.files import TYPES, File, check_there, choose_name, open_filled
 from tellmost.rows.parquet import import_pyarrow, is_vector, opened_parquet
 from tellmost.rows.sources import NamedArray, open_source
@@ -162,14 +162,8 @@ class ParquetTable:
                 f"{self.file.label}: column {wanted!r} must hold lists of numbers; it holds "
                 f"{self._kinds[wanted]}."
             )
-        if len(vectors) == 1:
-            return vectors[0]
-        came = f"{len(vectors)} do: {listed(vectors)}" if vectors else "none does"
-        raise ValueError(
-            f"{self.file.label}: one column must hold lists of numbers, the vectors; {came}, of "
-            f"the columns {listed(self.names)}. Name one with vector_column, or embed a "
-            f"text_field."
-        )
+        what = "column must hold lists of numbers, the vectors"
+        return only_vectors(vectors, self.names, self.file, what)
 
     def column(self, name: str) -> list[Any]:
         with self._opened() as opened:

@@ -85,15 +85,9 @@ def check(given: OptionValues) -> int:
 
         tellmost check pool.npy --labels y.csv
     """
-    from tellmost import evaluation
-    from tellmost.cli.inputs import arguments_for, check_model, read_pool
     from tellmost.cli.output import print_study
 
-    check_model(given)
-    pool = read_pool(given)
-    arguments = arguments_for(evaluation.check, given, pool, None)
-    print_study(evaluation.check(pool.vectors, **arguments), as_json=given.json)
-    return DONE
+    return print_study("check", given)
 
 
 @command(
@@ -108,18 +102,11 @@ def estimate(given: OptionValues) -> int:
 
         tellmost estimate pool.npy --targets val.npy -k 1000
     """
-    from tellmost import evaluation
-    from tellmost.cli.inputs import arguments_for, check_choices, read_points, vectors_of
     from tellmost.cli.output import print_study
 
     if given.k is None:
         raise UsageError("say how many rows: estimate needs -k.")
-    check_choices(given)
-    pool, targets = read_points(given)
-    arguments = arguments_for(evaluation.estimate, given, pool, targets)
-    estimated = evaluation.estimate(pool.vectors, vectors_of(targets), **arguments)
-    print_study(estimated, as_json=given.json)
-    return DONE
+    return print_study("estimate", given)
 
 
 @command(
@@ -154,20 +141,13 @@ def compare(given: OptionValues) -> int:
         tellmost compare pool.npy --targets val.npy -k 200
             --labels y.csv --target-labels t.csv
     """
-    from tellmost import evaluation
-    from tellmost.cli.inputs import arguments_for, check_choices, read_points, vectors_of
     from tellmost.cli.output import print_study
 
     if given.targets is None:
         raise UsageError("compare needs --targets.")
     if (given.labels is None) != (given.target_labels is None):
         raise UsageError("give --labels and --target-labels, or neither.")
-    check_choices(given)
-    pool, targets = read_points(given)
-    arguments = arguments_for(evaluation.compare, given, pool, targets)
-    comparison = evaluation.compare(pool.vectors, vectors_of(targets), **arguments)
-    print_study(comparison, as_json=given.json)
-    return DONE
+    return print_study("compare", given)
 
 
 @command(

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tellmost.evaluation.statistics import Mean
 from tellmost.rules import Random
 from tellmost.selecting.select import select
 from tellmost.selecting.selection import Selection
@@ -131,18 +132,11 @@ def measure_accuracy(split: Digits, indices: Int[np.ndarray, " k"]) -> float:
     return float(classifier.score(split.test, split.test_labels))
 
 
-def mean_and_error(
-    scores: Float[np.ndarray, "... seeds budgets"],
-) -> tuple[np.ndarray, np.ndarray]:
-    """The mean over the seeds and its standard error."""
-    return scores.mean(axis=-2), scores.std(axis=-2, ddof=1) / np.sqrt(scores.shape[-2])
-
-
 def tabulate(title: str, scores: Scores, budgets: Sequence[int]) -> list[str]:
     """A heading, and a line per method."""
     lines = ["", f"{title:34}" + "".join(f"{f'{budget} picks':>16}" for budget in budgets)]
-    for name, mean, error in zip(METHODS.values(), *mean_and_error(scores), strict=True):
-        cells = (f"{m:.3f} ± {e:.3f}" for m, e in zip(mean, error, strict=True))
+    for name, of_method in zip(METHODS.values(), scores, strict=True):
+        cells = (Mean.of(of_seeds).text(digits=3) for of_seeds in of_method.T)
         lines.append(f"  {name:32}" + "".join(f"{cell:>16}" for cell in cells))
     return lines
 
@@ -182,12 +176,12 @@ def summarize(
     """The numbers of all seeds, and the first seed's picks."""
     methods: dict[str, dict[str, Any]] = {method: {} for method in METHODS}
     for name, scores in (("accuracy", accuracy), ("share", share)):
-        means, errors = mean_and_error(scores)
-        for i, about in enumerate(methods.values()):
+        for about, of_method in zip(methods.values(), scores, strict=True):
+            means = [Mean.of(of_seeds) for of_seeds in of_method.T]
             about[name] = {
-                "mean": means[i].tolist(),
-                "standard_error": errors[i].tolist(),
-                "per_seed": scores[i].tolist(),
+                "mean": [mean.value for mean in means],
+                "standard_error": [mean.error for mean in means],
+                "per_seed": of_method.tolist(),
             }
     return {
         "classes": list(CLASSES),

@@ -11,7 +11,7 @@ from functools import reduce
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,37 +23,6 @@ HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 MARKS = ("modules.json", "config.json")  # one of them is in the folder of a model
 HUB_SECONDS = 10.0  # the Hub answers within one or two; without a network nobody should wait long
-
-
-@runtime_checkable
-class Model(Protocol):
-    """A model that makes vectors of texts. It is loaded with the first batch, not before."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def batches_per_call(self) -> int:
-        """How many batches to hand over at once."""
-
-    def identity(self) -> str:
-        """A text that changes when the vectors may."""
-
-    def embed(self, texts: list[str], batch_size: int) -> Float[np.ndarray, "b d"]: ...
-
-
-def find_model(name: str, device: str | None) -> Model:
-    """The model that a name means: a folder, a function, or a model of the Hugging Face Hub."""
-    full_name = SHORT_NAMES.get(name, name)
-    if Path(full_name).is_dir() or HUB_ID.fullmatch(full_name):
-        return SentenceModel(full_name, device)
-    if REFERENCE.fullmatch(name):
-        return FunctionModel(name)
-    raise ValueError(
-        f"embed must be the id of a sentence-transformers model on the Hugging Face Hub, such as "
-        f"'{SHORT_NAMES['all-minilm']}' ('all-minilm' for short), the folder of such a model, or "
-        f"a function as 'package.module:function'; got {name!r}, and there is no such folder."
-    )
 
 
 class FunctionModel:
@@ -208,6 +177,25 @@ class SentenceModel:
                 raise ValueError(
                     f"embed: the model {self.name!r} cannot be loaded: {_first_line(error)}."
                 ) from error
+
+
+Model = FunctionModel | SentenceModel
+"""A model is loaded with the first batch, not before. Its ``identity`` is a text that changes when
+the vectors may."""
+
+
+def find_model(name: str, device: str | None) -> Model:
+    """The model that a name means: a folder, a function, or a model of the Hugging Face Hub."""
+    full_name = SHORT_NAMES.get(name, name)
+    if Path(full_name).is_dir() or HUB_ID.fullmatch(full_name):
+        return SentenceModel(full_name, device)
+    if REFERENCE.fullmatch(name):
+        return FunctionModel(name)
+    raise ValueError(
+        f"embed must be the id of a sentence-transformers model on the Hugging Face Hub, such as "
+        f"'{SHORT_NAMES['all-minilm']}' ('all-minilm' for short), the folder of such a model, or "
+        f"a function as 'package.module:function'; got {name!r}, and there is no such folder."
+    )
 
 
 def find_commit(name: str) -> str | None:

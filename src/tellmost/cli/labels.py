@@ -24,8 +24,8 @@ from tellmost.cli.records import (
     key_of,
     listed,
 )
-from tellmost.cli.text_formats import Delimited, JsonLines
-from tellmost.cli.text_tables import TextTable, read_lines, suffix_of
+from tellmost.cli.text_formats import Delimited, JsonLines, TextTable
+from tellmost.cli.text_tables import read_lines, suffix_of
 from tellmost.rows.checks import check_indices
 from tellmost.rows.files import File, check_there, open_filled
 from tellmost.rows.pool import Pool
@@ -119,18 +119,17 @@ def read_labels(
     has a column of ids that can be the pool's. Otherwise there must be as many, in the same order.
     """
     path = Path(path)
-    check_there(path, argument, "Name one file in it.")
     if path.suffix == ".npy":
         return _check_all(_load_vector(path, argument), path.name, argument, records)
     small = open_small(path, argument, (".npy",))
     ids = _find_ids(small, records)
     values = _find_labels(small, records, column)
-    if ids is not None:
-        values = _ordered(ids, values, small, records)
+    values = values if ids is None else _ordered(ids, values, small, records)
     return _check_all(as_array(values), path.name, argument, records)
 
 
 def _load_vector(path: Path, argument: str) -> np.ndarray:
+    check_there(path, argument, "Name one file in it.")
     file = open_filled(path, argument)
     try:
         values = np.load(path, allow_pickle=False)
@@ -155,9 +154,8 @@ def _find_ids(small: SmallFile, records: Records) -> list[Any] | None:
     if name is None:
         return None
     ids = small.column(name)
-    if records.has_own_ids or set(map(key_of, ids)) == set(map(key_of, records.ids.tolist())):
-        return ids
-    return None
+    is_same = set(map(key_of, ids)) == set(map(key_of, records.ids.tolist()))
+    return ids if records.has_own_ids or is_same else None
 
 
 def _find_labels(small: SmallFile, records: Records, column: str | None) -> list[Any]:

@@ -7,12 +7,20 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from tellmost.cli.ending import UsageError, in_terms_of_options
-from tellmost.cli.inputs import about_usage, input_files, vectors_of
+from tellmost import evaluation
+from tellmost.cli.ending import DONE, UsageError, in_terms_of_options
+from tellmost.cli.inputs import (
+    about_usage,
+    arguments_for,
+    check_choices,
+    check_model,
+    input_files,
+    read_points,
+    vectors_of,
+)
 from tellmost.cli.options import OptionValues
 from tellmost.cli.pick_files import COLUMNS, check_picks_path, pick_rows, write_picks
 from tellmost.cli.records import Records
-from tellmost.evaluation import Comparison, Estimate, Suitability
 from tellmost.integrations.label_studio import write_label_studio
 from tellmost.report.levels import weigh
 from tellmost.running.progress import working
@@ -187,10 +195,16 @@ def _cell(value: Any) -> str:
     return text if len(text) <= 24 else f"{text[:21]}..."
 
 
-def print_study(study: Comparison | Estimate | Suitability, *, as_json: bool) -> None:
-    """Print what was found out, in words or for machines."""
+def print_study(name: str, given: OptionValues) -> int:
+    """Check, estimate or compare, and print what was found out, in words or for machines."""
+    check_model(given) if name == "check" else check_choices(given)
+    pool, targets = read_points(given)
+    function = getattr(evaluation, name)
+    points = () if name == "check" else (vectors_of(targets),)
+    study = function(pool.vectors, *points, **arguments_for(function, given, pool, targets))
     text = in_terms_of_options(study.describe())
-    print(json.dumps(study.to_dict(), ensure_ascii=False) if as_json else text)
+    print(json.dumps(study.to_dict(), ensure_ascii=False) if given.json else text)
+    return DONE
 
 
 def summarize(chosen: Selection, outlet: Outlet) -> dict[str, Any]:

@@ -25,12 +25,8 @@ def check_picks_path(
     argument: str = "output",
 ) -> None:
     """Check before long work that picks can be written there, in the format of the name."""
-    path = Path(path)
-    own = (
-        "".join(records.path.suffixes[-2:])
-        if records.path.suffix == ".gz"
-        else records.path.suffix
-    )
+    path, of = Path(path), records.path
+    own = "".join(of.suffixes[-2:]) if of.suffix == ".gz" else of.suffix
     if as_records and not path.name.endswith(own):
         raise ValueError(
             f"{argument}: the records of {records.path.name} are written in its own format, {own}"
@@ -121,16 +117,13 @@ def _write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
         names[name] = arrow.int64() if is_whole else arrow.string()
     numbers = dict.fromkeys(("gain", "uncertainty", "similarity"), arrow.float64())
     kinds = {"rank": arrow.int64(), "index": arrow.int64(), **names, **numbers}
-    columns = {
-        name: arrow.array([_as_kind(row[name], kinds[name], arrow) for row in rows], kinds[name])
-        for name in COLUMNS
-    }
-    arrow.parquet.write_table(arrow.table(columns), path)
-
-
-def _as_kind(value: Any, kind: Any, arrow: Any) -> Any:
-    """Where one id is no whole number, all ids are text."""
-    return str(value) if kind == arrow.string() and value is not None else value
+    columns = {}
+    for name, kind in kinds.items():
+        values = [row[name] for row in rows]
+        if kind == arrow.string():  # where one id is no whole number, all ids are text
+            values = [None if value is None else str(value) for value in values]
+        columns[name] = arrow.array(values, kind)
+    arrow.parquet.write_table(arrow.table({name: columns[name] for name in COLUMNS}), path)
 
 
 def _plain(value: Any) -> Any:

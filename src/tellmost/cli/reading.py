@@ -11,8 +11,8 @@ import numpy as np
 from tellmost.cli.array_tables import ARRAYS, ParquetTable, open_array
 from tellmost.cli.records import Records, check_ids, check_named, listed, name_place
 from tellmost.cli.text_embeddings import Progress, embed_texts
-from tellmost.cli.text_formats import Delimited, JsonLines
-from tellmost.cli.text_tables import TextFormat, TextTable, read_body, suffix_of
+from tellmost.cli.text_formats import Delimited, JsonLines, TextFormat, TextTable, read_body
+from tellmost.cli.text_tables import suffix_of
 from tellmost.rows.files import File, check_there, open_filled
 from tellmost.rows.sources import NamedArray
 from tellmost.shapes import Shaped
@@ -147,8 +147,7 @@ def _read_text(file: File, wanted: Wanted) -> Records:
         if wanted.embed is not None
         else _find_vectors(lambda: source.vectors(wanted.vector_column, keep), wanted)
     )
-    body = read_body(source, keep, read_vector)
-    lines, kept = body.lines, body.kept
+    lines, kept, vectors = read_body(source, keep, read_vector)
     ids: Shaped[np.ndarray, " n"] = lines
     if id_column is not None:
         ids = check_ids(kept[id_column], id_column, file, lambda row: name_place(row, lines))
@@ -156,9 +155,7 @@ def _read_text(file: File, wanted: Wanted) -> Records:
     records = Records(
         None, ids, table, id_column, wanted.text_field, features, lines=lines, kept=kept
     )
-    if body.vectors is None:
-        return records
-    return replace(records, vectors=body.vectors.joined(records.line))
+    return records if vectors is None else replace(records, vectors=vectors.joined(records.line))
 
 
 def _check_names(wanted: Wanted, names: Sequence[str], file: File) -> str | None:

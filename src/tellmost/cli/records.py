@@ -62,10 +62,6 @@ class Records:
     def has_own_ids(self) -> bool:
         return self.id_column is not None
 
-    @property
-    def columns(self) -> Sequence[str]:
-        return self.table.names
-
     def column(self, name: str) -> Shaped[np.ndarray, " n"]:
         """A column, such as costs or labels: numbers where all values are numbers, else text."""
         return as_array(self.values(name))
@@ -83,17 +79,13 @@ class Records:
 
     def values(self, name: str) -> list[Any]:
         """The values of a column as they stand in the file."""
-        check_named(name, self.columns, self.table.file)
+        check_named(name, self.table.names, self.table.file)
         return self.kept[name] if name in self.kept else self.table.column(name)
 
     def items(self, indices: Int[np.ndarray, " k"] | None = None) -> list[Any]:
         """What to show for these rows, or for all: their texts where there are texts, else ids."""
         shown = self.ids.tolist() if self.text_field is None else self.values(self.text_field)
         return shown if indices is None else [shown[index] for index in indices.tolist()]
-
-    def records(self, indices: Int[np.ndarray, " k"]) -> Any:
-        """The file's own records: lines of text, a pyarrow table, or a tensor of rows."""
-        return self.table.take(indices)
 
     def line(self, index: int) -> str:
         """Say in words which row is meant, for errors."""
@@ -120,6 +112,17 @@ def check_named(name: str, names: Sequence[str], file: File) -> str:
     raise ValueError(f"{file.label} has no column {name!r}; it has {listed(names)}.")
 
 
+def only_vectors(found: Sequence[str], names: Sequence[str], file: File, what: str) -> str:
+    """The one column that holds vectors. The error for none or several says what there is."""
+    if len(found) == 1:
+        return found[0]
+    came = f"{len(found)} do: {listed(found)}" if found else "none does"
+    raise ValueError(
+        f"{file.label}: one {what}; {came}, of the {what.split()[0]}s {listed(names)}. Name one "
+        f"with vector_column, or embed a text_field."
+    )
+
+
 def listed(names: Sequence[str]) -> str:
     shown = ", ".join(names[:SHOWN_NAMES])
     more = len(names) - SHOWN_NAMES
@@ -135,7 +138,8 @@ def as_array(values: Sequence[Any]) -> Shaped[np.ndarray, " n"]:
                 return np.array([convert(value) for value in values])
             except ValueError:  # decimals in texts
                 continue
-    return np.array([_text(value) for value in values], dtype=object)
+    texts = (value if value is None or isinstance(value, str) else str(value) for value in values)
+    return np.array(list(texts), dtype=object)
 
 
 def is_number(value: Any) -> bool:
@@ -149,10 +153,6 @@ def is_number(value: Any) -> bool:
     except (ValueError, OverflowError):
         return False
     return True
-
-
-def _text(value: Any) -> Any:
-    return value if value is None or isinstance(value, str) else str(value)
 
 
 SHOWN_IDS = 5

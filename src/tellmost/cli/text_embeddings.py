@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from tellmost.cli.embedding_models import Model, find_model
+from tellmost.cli.text_tables import Where
 from tellmost.running.writing import written_whole
 from tellmost.shapes import Float
 
 Progress = Callable[[int, int], None]
 """Is told how many texts are done, and how many there are."""
-
-Where = Callable[[int], str]
-"""Says in words which text is meant, for errors."""
 
 
 def embed_texts(
@@ -47,17 +45,20 @@ def embed_texts(
     """
     where = where or (lambda number: f"text {number}")
     check_texts(texts, where)
-    first = first_places(texts)
+    first: dict[str, int] = {}  # each different text with the number of its first place
+    for number, text in enumerate(texts):
+        first.setdefault(text, number)
     chosen = find_model(model, device)
-    path = path_of(Path(beside), key_of(texts, chosen.identity()))
+    key = key_of(texts, chosen.identity())
+    path = beside.with_name(f"{beside.name}.embeddings") / f"{key}.npy"
     vectors = load_kept(path, len(first))
     if vectors is None:
         vectors = _make(list(first), list(first.values()), chosen, batch_size, progress, where)
         _keep(path, vectors)
     if len(first) == len(texts):
         return vectors
-    number = {text: row for row, text in enumerate(first)}
-    return vectors[[number[text] for text in texts]]
+    places = {text: row for row, text in enumerate(first)}
+    return vectors[[places[text] for text in texts]]
 
 
 def check_texts(texts: Sequence[Any], where: Where) -> None:
@@ -82,14 +83,6 @@ def is_whole_text(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def first_places(texts: Sequence[str]) -> dict[str, int]:
-    """Each different text with the number of its first place."""
-    places: dict[str, int] = {}
-    for number, text in enumerate(texts):
-        places.setdefault(text, number)
-    return places
-
-
 def _make(
     texts: list[str],
     places: list[int],
@@ -110,41 +103,23 @@ def _make(
                 f"embed: {model.name} must give vectors of one length; the first had "
                 f"{vectors.shape[1]}, that of {where(places[start])} has {batch.shape[1]}."
             )
-        with np.errstate(over="ignore"):  # `_check_finite` refuses what is too large
-            vectors[start : start + len(batch)] = batch
-        _check_finite(vectors[start : start + len(batch)], places[start:], model, where)
+        rows = vectors[start : start + len(batch)]
+        with np.errstate(over="ignore"):  # what is too large is refused below
+            rows[:] = batch
+        is_bad = ~np.isfinite(rows).all(axis=1)
+        if is_bad.any():
+            place = places[start + int(np.flatnonzero(is_bad)[0])]
+            raise ValueError(
+                f"embed: {model.name} gave a NaN or an infinity for {where(place)}. Repair the "
+                f"model, or drop the text."
+            )
         if progress is not None:
             progress(start + len(batch), len(texts))
     return vectors
 
 
-def _check_finite(rows: np.ndarray, places: list[int], model: Model, where: Where) -> None:
-    is_bad = ~np.isfinite(rows).all(axis=1)
-    if is_bad.any():
-        place = places[int(np.flatnonzero(is_bad)[0])]
-        raise ValueError(
-            f"embed: {model.name} gave a NaN or an infinity for {where(place)}. Repair the model, "
-            f"or drop the text."
-        )
-
-
-def _keep(path: Path, vectors: Float[np.ndarray, "u d"]) -> None:
-    try:
-        save_kept(path, vectors)
-    except OSError as error:
-        warnings.warn(
-            f"the embeddings could not be kept, and will be made again next time: "
-            f"{error.strerror or error}",
-            stacklevel=3,
-        )
-
-
 FORMAT = "1"
 DIGEST_BYTES = 16
-
-
-def path_of(beside: Path, key: str) -> Path:
-    return beside.with_name(f"{beside.name}.embeddings") / f"{key}.npy"
 
 
 def key_of(texts: Sequence[str], identity: str) -> str:
@@ -157,12 +132,19 @@ def key_of(texts: Sequence[str], identity: str) -> str:
     return sums.hexdigest()
 
 
-def save_kept(path: Path, vectors: Float[np.ndarray, "u d"]) -> None:
+def _keep(path: Path, vectors: Float[np.ndarray, "u d"]) -> None:
     """Write an .npy file, with a digest behind the array, where numpy does not look."""
-    path.parent.mkdir(exist_ok=True)
-    with written_whole(path) as unfinished, unfinished.open("wb") as file:
-        np.lib.format.write_array(file, vectors, allow_pickle=False)
-        file.write(_digest(vectors))
+    try:
+        path.parent.mkdir(exist_ok=True)
+        with written_whole(path) as unfinished, unfinished.open("wb") as file:
+            np.lib.format.write_array(file, vectors, allow_pickle=False)
+            file.write(_digest(vectors))
+    except OSError as error:
+        warnings.warn(
+            f"the embeddings could not be kept, and will be made again next time: "
+            f"{error.strerror or error}",
+            stacklevel=3,
+        )
 
 
 def load_kept(path: Path, count: int) -> Float[np.ndarray, "u d"] | None:

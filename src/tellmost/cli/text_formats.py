@@ -4,15 +4,22 @@ Vectors are columns of numbers, or one column of lists of numbers.
 """
 
 import csv
+import gzip
 import json
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
-from tellmost.cli.records import check_named, is_number, listed
-from tellmost.cli.text_tables import read_lines, suffix_of
+import numpy as np
+
+from tellmost.cli.records import check_named, is_number, listed, only_vectors
+from tellmost.cli.text_tables import VectorBlocks, is_gzipped, read_lines, suffix_of
 from tellmost.rows.files import File
+from tellmost.shapes import Int
 
 LEAST_COUNTED = 8  # hardly any point reads 0, 1, 2, ... 7: such a row is a header
 LOOKED_AT = 100  # so many rows show which columns hold numbers
@@ -20,6 +27,9 @@ LONGEST_CELL = 2**30  # in bytes; csv's own limit, 128 KB, is less than a long d
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
 
 Cells = list[str]
+
+ReadVector = Callable[[Any, int], Sequence[Any]]
+"""Takes the vector out of a row with its line. Its entries are not checked yet."""
 
 
 class Delimited:
@@ -41,7 +51,7 @@ class Delimited:
         self._body = cells[self._has_header :]
         self.has_rows = len(self._body) > 0
 
-    def rows(self) -> Iterator[tuple[int, Cells]]:
+    def rows(self) -> Iterator[tuple[int, Any]]:
         """Each row of cells after its first line."""
         for line, cells, _ in islice(self._scan(), self._has_header, None):
             if len(cells) != self.width:
@@ -58,9 +68,7 @@ class Delimited:
     def value(self, row: Cells, name: str, line: int) -> str:
         return row[self._places[name]]
 
-    def vectors(
-        self, wanted: str | None, others: Iterable[str]
-    ) -> tuple[list[str], Callable[[Cells, int], Sequence[Any]]]:
+    def vectors(self, wanted: str | None, others: Iterable[str]) -> tuple[list[str], ReadVector]:
         """The columns that are features, and how to take a vector out of a row."""
         if wanted is not None:
             name = check_named(wanted, self.names, self.file)
@@ -184,7 +192,7 @@ class JsonLines:
         self._first = first
         self.names: Sequence[str] = list(first)
 
-    def rows(self) -> Iterator[tuple[int, Fields]]:
+    def rows(self) -> Iterator[tuple[int, Any]]:
         """Each record after its line. Blank lines are no records."""
         for line, text in read_lines(self.file):
             if text.strip():
@@ -203,9 +211,7 @@ class JsonLines:
                 f"{line} has {listed(list(row)) or 'none'}."
             ) from None
 
-    def vectors(
-        self, wanted: str | None, others: Iterable[str]
-    ) -> tuple[list[str], Callable[[Fields, int], Sequence[Any]]]:
+    def vectors(self, wanted: str | None, others: Iterable[str]) -> tuple[list[str], ReadVector]:
         """The column that holds the vectors, and how to take one out of a record."""
         name = self._vector_name(wanted)
 
@@ -223,14 +229,12 @@ class JsonLines:
     def _vector_name(self, wanted: str | None) -> str:
         if wanted is not None:
             return check_named(wanted, self.names, self.file)
-        lists = [name for name, value in self._first.items() if _is_vector(value)]
-        if len(lists) == 1:
-            return lists[0]
-        came = f"{len(lists)} do: {listed(lists)}" if lists else "none does"
-        raise ValueError(
-            f"{self.file.label}: one field must hold the vectors; {came}, of the fields "
-            f"{listed(self.names)}. Name one with vector_column, or embed a text_field."
-        )
+        lists = [
+            name
+            for name, value in self._first.items()
+            if isinstance(value, list) and value and all(isinstance(x, int | float) for x in value)
+        ]
+        return only_vectors(lists, self.names, self.file, "field must hold the vectors")
 
     def _parsed(self, line: int, text: str) -> Fields:
         try:
@@ -249,11 +253,55 @@ class JsonLines:
         )
 
 
-def _is_vector(value: Any) -> bool:
-    is_list = isinstance(value, list) and len(value) > 0
-    return is_list and all(isinstance(entry, int | float) for entry in value)
-
-
 def _shortened(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+TextFormat = Delimited | JsonLines
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A text file as a table of records."""
+
+    format: TextFormat
+
+    @property
+    def file(self) -> File:
+        return self.format.file
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self.format.names
+
+    def column(self, name: str) -> list[Any]:
+        return [self.format.value(row, name, line) for line, row in self.format.rows()]
+
+    def take(self, indices: Int[np.ndarray, " k"]) -> list[str]:
+        """Rows as they stand in the file, each with an end of line."""
+        wanted = set(indices.tolist())
+        found = {row: text for row, text in enumerate(self.format.raw()) if row in wanted}
+        texts = (found[row] for row in indices.tolist())
+        return [text if text.endswith("\n") else f"{text}\n" for text in texts]
+
+    def write(self, path: Path, indices: Int[np.ndarray, " k"]) -> None:
+        """Write rows as they stand in the file, gzipped where the file is."""
+        text = "".join([self.format.header, *self.take(indices)]).encode()
+        path.write_bytes(gzip.compress(text) if is_gzipped(self.file.path) else text)
+
+
+def read_body(
+    source: TextFormat, keep: Sequence[str], read_vector: ReadVector | None
+) -> tuple[Int[np.ndarray, " n"], dict[str, list[Any]], VectorBlocks | None]:
+    """Read the lines of rows, the columns to keep, and vectors where there is a way to."""
+    lines = array("q")
+    kept: dict[str, list[Any]] = {name: [] for name in keep}
+    vectors = None if read_vector is None else VectorBlocks(source.file)
+    for line, row in source.rows():
+        lines.append(line)
+        for name, values in kept.items():
+            values.append(source.value(row, name, line))
+        if vectors is not None and read_vector is not None:
+            vectors.add(read_vector(row, line), f"line {line}")
+    return np.array(lines, dtype=np.int64), kept, vectors

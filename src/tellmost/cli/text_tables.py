@@ -6,16 +6,14 @@ numbers that an editor shows.
 
 import gzip
 import zlib
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from tellmost.rows.files import File
-from tellmost.shapes import Float, Int
+from tellmost.shapes import Float
 
 MARK = b"\xef\xbb\xbf"  # some programs write it at the beginning of UTF-8 files
 
@@ -78,7 +76,8 @@ class VectorBlocks:
         """Add a row. ``place`` says where it stands, for errors."""
         if not self._first:
             self._first, self._d = place, len(values)
-            self._check_filled(place)
+            if self._d == 0:
+                raise ValueError(f"{self._file.label}: the vector of {place} is empty.")
         if len(values) != self._d:
             raise ValueError(
                 f"{self._file.label}: all vectors must have the same length; that of "
@@ -101,10 +100,6 @@ class VectorBlocks:
         array = blocks[0].copy() if len(blocks) == 1 else np.concatenate(blocks)
         check_finite(array, self._file, where)
         return array
-
-    def _check_filled(self, place: str) -> None:
-        if self._d == 0:
-            raise ValueError(f"{self._file.label}: the vector of {place} is empty.")
 
 
 def check_finite(array: Float[np.ndarray, "n d"], file: File, where: Where) -> None:
@@ -137,85 +132,3 @@ def _float(value: float) -> float:
         return float(value)
     except OverflowError:  # an integer beyond all floats
         return float("inf")
-
-
-ReadVector = Callable[[Any, int], Sequence[Any]]
-"""Takes the vector out of a row with its line. Its entries are not checked yet."""
-
-
-@runtime_checkable
-class TextFormat(Protocol):
-    """The format of a text file: how rows stand in it."""
-
-    file: File
-    names: Sequence[str]
-    header: str
-    has_rows: bool
-
-    def rows(self) -> Iterator[tuple[int, Any]]:
-        """Each row after its line."""
-
-    def raw(self) -> Iterator[str]:
-        """Each row as it stands in the file."""
-
-    def value(self, row: Any, name: str, line: int) -> Any:
-        """The entry of a row in a column."""
-
-    def vectors(self, wanted: str | None, others: Iterable[str]) -> tuple[list[str], ReadVector]:
-        """The columns of the vectors, none of which is in ``others``, and how to read a vector."""
-
-
-@dataclass(frozen=True)
-class TextTable:
-    """A text file as a table of records."""
-
-    format: TextFormat
-
-    @property
-    def file(self) -> File:
-        return self.format.file
-
-    @property
-    def names(self) -> Sequence[str]:
-        return self.format.names
-
-    def column(self, name: str) -> list[Any]:
-        return [self.format.value(row, name, line) for line, row in self.format.rows()]
-
-    def take(self, indices: Int[np.ndarray, " k"]) -> list[str]:
-        """Rows as they stand in the file, each with an end of line."""
-        wanted = set(indices.tolist())
-        found = {row: text for row, text in enumerate(self.format.raw()) if row in wanted}
-        return [_ended(found[row]) for row in indices.tolist()]
-
-    def write(self, path: Path, indices: Int[np.ndarray, " k"]) -> None:
-        """Write rows as they stand in the file, gzipped where the file is."""
-        text = "".join([self.format.header, *self.take(indices)]).encode()
-        path.write_bytes(gzip.compress(text) if is_gzipped(self.file.path) else text)
-
-
-@dataclass(frozen=True)
-class Body:
-    """What one pass over a text file collects."""
-
-    lines: Int[np.ndarray, " n"]
-    kept: dict[str, list[Any]]
-    vectors: VectorBlocks | None
-
-
-def read_body(source: TextFormat, keep: Sequence[str], read_vector: ReadVector | None) -> Body:
-    """Read the columns to keep, and vectors where there is a way to read them."""
-    lines = array("q")
-    kept: dict[str, list[Any]] = {name: [] for name in keep}
-    vectors = None if read_vector is None else VectorBlocks(source.file)
-    for line, row in source.rows():
-        lines.append(line)
-        for name, values in kept.items():
-            values.append(source.value(row, name, line))
-        if vectors is not None and read_vector is not None:
-            vectors.add(read_vector(row, line), f"line {line}")
-    return Body(np.array(lines, dtype=np.int64), kept, vectors)
-
-
-def _ended(text: str) -> str:
-    return text if text.endswith("\n") else f"{text}\n"
