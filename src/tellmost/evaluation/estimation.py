@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import ceil
 from typing import Any
 
@@ -43,9 +43,6 @@ class Range:
     likely: float
     most: float
 
-    def to_dict(self) -> dict[str, float]:
-        return {"least": self.least, "likely": self.likely, "most": self.most}
-
 
 @dataclass(frozen=True)
 class Estimate:
@@ -74,10 +71,7 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """The estimate for machines, ready for JSON."""
-        return dict(vars(self)) | {
-            "passes": self.passes.to_dict(),
-            "seconds": self.seconds.to_dict(),
-        }
+        return asdict(self)
 
 
 def estimate(
@@ -169,7 +163,6 @@ def sum_up(request: Request, trials: list[TimedTrial]) -> Estimate:
     each = at_size(trials, "each_pass", n)
     made = [count - trial.passes_at_start for count in (passes.least, passes.likely, passes.most)]
     least, likely, most = (first + picks + count * each for count in made)
-    margin = TRIAL_MARGIN
     is_held = data.plan.holds_pool or not pool.is_streamed
     sizes = sizes_of(pool.source, data.targets, data.kernel, request.rule, k)
     return Estimate(
@@ -186,7 +179,7 @@ def sum_up(request: Request, trials: list[TimedTrial]) -> Estimate:
         budget=data.plan.budget,
         columns_ahead=trial.width,
         passes=passes,
-        seconds=Range(least / margin, likely, most * margin),
+        seconds=Range(least / TRIAL_MARGIN, likely, most * TRIAL_MARGIN),
         trial_rows=trial.rows,
     )
 
@@ -235,22 +228,12 @@ def facts_about(estimate: Estimate) -> Iterator[tuple[str, str]]:
         f"up to {in_words(estimate.memory)} beyond what you hold; the budget is "
         f"{in_words(estimate.budget)}",
     )
-    passes = estimate.passes
+    least, likely, most = (f"{count:,.0f}" for count in vars(estimate.passes).values())
     together = f"up to {estimate.columns_ahead} picks share a pass"
-    if passes.least == passes.most:
-        yield "passes", f"{passes.least:,.0f}"
-    else:
-        yield (
-            "passes",
-            f"about {passes.likely:,.0f}; at least {passes.least:,.0f}, at most "
-            f"{passes.most:,.0f}; {together}",
-        )
-    seconds = estimate.seconds
-    yield (
-        "time",
-        f"about {in_time(seconds.likely)}; from {in_time(seconds.least)} to "
-        f"{in_time(seconds.most)}",
-    )
+    about = f"about {likely}; at least {least}, at most {most}; {together}"
+    yield "passes", least if estimate.passes.least == estimate.passes.most else about
+    shortest, likely, longest = map(in_time, vars(estimate.seconds).values())
+    yield "time", f"about {likely}; from {shortest} to {longest}"
 
 
 def caveat(estimate: Estimate) -> str:

@@ -95,8 +95,12 @@ def follow_curves(recalled: Recalled) -> Curves:
         return Curves(chosen.uncertainty, None, [], {}, obstacle)
     try:
         own = follow(recalled, chosen.indices[:RETRACED])
-        random = [follow(recalled, picks) for picks in draw_at_random(recalled)]
-        others = {name: follow(recalled, picks) for name, picks in _rivals(recalled)}
+        rows = find_eligible(recalled)
+        k = min(len(chosen), RETRACED, len(rows))
+        draws = (np.random.default_rng(seed) for seed in range(RANDOM_DRAWS))
+        random = [follow(recalled, draw.choice(rows, k, replace=False)) for draw in draws]
+        rivals = [name for name in OTHERS if name != chosen.settings["rule"] and k > 0]
+        others = {name: follow(recalled, pick_again(recalled, name, k)) for name in rivals}
     except LinAlgError:
         reason = "at this noise the covariance of the picks is singular up to rounding"
         return Curves(chosen.uncertainty, None, [], {}, reason)
@@ -105,7 +109,8 @@ def follow_curves(recalled: Recalled) -> Curves:
 
 def follow(recalled: Recalled, indices: Int[np.ndarray, " k"]) -> Course:
     """The variance that these picks leave. The worst target is one that has some weight."""
-    before, weights = recalled.chosen.target_variance[0], _weights_of(recalled.chosen)
+    before, given = recalled.chosen.target_variance[0], recalled.chosen.settings["target_weights"]
+    weights = np.full(len(before), 1.0 / len(before)) if given is None else np.asarray(given)
     mean = np.full(len(indices) + 1, float(weights @ before))
     worst = np.zeros(len(indices) + 1)
     for start, stop, falls in retrace_in_parts(recalled, indices):
@@ -118,11 +123,6 @@ def follow(recalled: Recalled, indices: Int[np.ndarray, " k"]) -> Course:
     return Course(np.maximum(mean, 0.0), worst)
 
 
-def _weights_of(chosen: Selection) -> Float[np.ndarray, " m"]:
-    m, weights = chosen.settings["targets"], chosen.settings["target_weights"]
-    return np.full(m, 1.0 / m) if weights is None else np.asarray(weights)
-
-
 def retrace_in_parts(
     recalled: Recalled, indices: Int[np.ndarray, " k"]
 ) -> Iterator[tuple[int, int, Float[np.ndarray, "k b"]]]:
@@ -132,21 +132,6 @@ def retrace_in_parts(
     for start, stop in spans(len(recalled.targets), step):
         part = replace(recalled, targets=recalled.targets[start:stop])
         yield start, stop, part.reductions(indices)
-
-
-def draw_at_random(recalled: Recalled) -> Iterator[Int[np.ndarray, " k"]]:
-    """Several random choices, with seeds 0, 1, ..., from the rows that could be picked."""
-    rows = find_eligible(recalled)
-    k = min(len(recalled.chosen), RETRACED, len(rows))
-    for seed in range(RANDOM_DRAWS):
-        yield np.random.default_rng(seed).choice(rows, k, replace=False)
-
-
-def _rivals(recalled: Recalled) -> Iterator[tuple[str, Int[np.ndarray, " k"]]]:
-    k = min(len(recalled.chosen), RETRACED, len(find_eligible(recalled)))
-    for name in OTHERS:
-        if name != recalled.chosen.settings["rule"] and k > 0:
-            yield name, pick_again(recalled, name, k)
 
 
 def pick_again(

@@ -68,20 +68,17 @@ def weigh(chosen: Selection, values: Float[np.ndarray, " m"]) -> float:
 def with_levels(recalled: Recalled) -> Selection:
     """The selection with its floor and whole pool, which are computed now if that costs little."""
     chosen = recalled.chosen
-    is_known = chosen.whole_pool is not None or recalled.targets is None
-    if is_known or recalled.obstacle is not None or not _costs_little(recalled):
+    if chosen.whole_pool is not None or recalled.targets is None or recalled.obstacle is not None:
+        return chosen
+    # inner products take one pass; other kernels take a solve, which needs a small pool
+    is_small = chosen.settings["candidates"] <= FLOOR_EXACT_ROWS
+    is_cheap = is_small or feature_form(recalled.kernel) is not None
+    if not is_cheap or len(find_eligible(recalled)) == 0:
         return chosen
     least = recalled.select(Random(), 1, floor=True, progress=False)
     names = ("floor", "floor_is_exact")
     settings = chosen.settings | {name: least.settings[name] for name in names}
     return replace(chosen, floor=least.floor, whole_pool=least.whole_pool, settings=settings)
-
-
-def _costs_little(recalled: Recalled) -> bool:
-    """Inner products take one pass. Other kernels take a solve, which needs a small pool."""
-    is_small = recalled.chosen.settings["candidates"] <= FLOOR_EXACT_ROWS
-    is_cheap = is_small or feature_form(recalled.kernel) is not None
-    return is_cheap and len(find_eligible(recalled)) > 0
 
 
 def find_eligible(recalled: Recalled) -> Int[np.ndarray, " c"]:

@@ -64,10 +64,8 @@ def describe_picks(recalled: Recalled, items: Items, *, with_served: bool) -> li
     chosen = recalled.chosen
     indices = chosen.indices[:SHOWN_PICKS]
     k, texts = len(indices), items.texts(indices, ITEM_LENGTH)
-    columns = [
-        PickColumn("rank", "whole", list(range(1, k + 1))),
-        PickColumn("row", "whole", indices.tolist()),
-    ]
+    columns = [PickColumn("rank", "whole", list(range(1, k + 1)))]
+    columns.append(PickColumn("row", "whole", indices.tolist()))
     if texts is not None:
         columns.append(PickColumn("item", "text", texts))
     columns.append(PickColumn("gain", "number", chosen.gains[:k]))

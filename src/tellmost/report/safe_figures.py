@@ -212,7 +212,8 @@ def _draw_trials(axes: "Axes", snapshot: Snapshot) -> None:
     if not len(snapshot.history):
         return
     places = np.array([trial.x[:2] for trial in snapshot.history])
-    statuses, n = statuses_of(snapshot), len(places)
+    statuses = np.array([trial.status for trial in snapshot.history], dtype=object)
+    n = len(places)
     for status, (marker, color, size) in STATUS.items():
         chosen = statuses == status
         if not chosen.any():
@@ -254,7 +255,12 @@ def _draw_best(axes: "Axes", snapshot: Snapshot) -> None:
 
 def draw_told(axes: "Axes", snapshot: Snapshot, curve: Curve, x: np.ndarray) -> None:
     """Mark each value that was told, each trial that failed at the lower edge, and each limit."""
-    y, statuses = told_values(snapshot, curve), statuses_of(snapshot)
+    told = [  # a function of several names may be told by any of them
+        next((trial.values[name] for name in curve.names if name in trial.values), np.nan)
+        for trial in snapshot.history
+    ]
+    y = np.array(told, dtype=np.float64)
+    statuses = np.array([trial.status for trial in snapshot.history], dtype=object)
     for status, (marker, color, size) in STATUS.items():
         chosen = (statuses == status) & np.isfinite(y)
         if chosen.any():
@@ -289,19 +295,6 @@ def draw_limits(axes: "Axes", curve: Curve) -> None:
         axes.axhline(limit, color=VERMILLION, linestyle="--", linewidth=1.2, label="limit")
         axes.axhspan(limit, beyond, color=VERMILLION, alpha=0.08, linewidth=0, zorder=0)
     axes.set_ylim(low, high)
-
-
-def told_values(snapshot: Snapshot, curve: Curve) -> np.ndarray:
-    """The value of each trial, or NaN. A function of several names may be told by any of them."""
-    told = [
-        next((trial.values[name] for name in curve.names if name in trial.values), np.nan)
-        for trial in snapshot.history
-    ]
-    return np.array(told, dtype=np.float64)
-
-
-def statuses_of(snapshot: Snapshot) -> np.ndarray:
-    return np.array([trial.status for trial in snapshot.history], dtype=object)
 
 
 def add_legend(figure: "Figure") -> None:

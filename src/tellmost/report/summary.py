@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
+from tellmost.evaluation.statistics import count_of
 from tellmost.kernels import Linear
 from tellmost.report.levels import (
     Level,
@@ -44,7 +45,7 @@ MEANING = {
 
 
 def title_of(chosen: Selection) -> str:
-    return f"{_count(len(chosen), 'pick')} by {chosen.settings['rule']}"
+    return f"{count_of(len(chosen), 'pick', 'picks')} by {chosen.settings['rule']}"
 
 
 def write_summary(chosen: Selection, stop: SuggestedStop | None) -> str:
@@ -76,14 +77,10 @@ def write_header(title: str) -> str:
     )
 
 
-def _count(number: int, name: str) -> str:
-    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
-
-
 def _picked(chosen: Selection) -> str:
     used = chosen.settings
     m = used["targets"]
-    aim = f" to learn about {_count(m, 'target')}" if m else ""
+    aim = f" to learn about {count_of(m, 'target', 'targets')}" if m else ""
     return (
         f"Of {used['candidates']:,} candidates {len(chosen):,} were picked by {used['rule']}{aim}."
     )
@@ -138,8 +135,7 @@ def _cards(
 
 def write_settings(chosen: Selection) -> str:
     """Write the settings that have a value."""
-    facts = ((name, str(value)) for name, value in _settings(chosen) if value is not None)
-    table = write_facts(facts)
+    table = write_facts((name, str(v)) for name, v in _settings(chosen) if v is not None)
     return (
         f'\n<section id="settings"><details><summary>Settings</summary>{table}</details></section>'
     )

@@ -43,26 +43,6 @@ class TargetBars:
     items: list[str] | None
     total: int
 
-    @classmethod
-    def of(
-        cls,
-        chosen: Selection,
-        numbers: Int[np.ndarray, " s"],
-        closeness: Float[np.ndarray, " m"] | None,
-        items: Items,
-    ) -> "TargetBars":
-        before, after = chosen.target_variance[:, numbers]
-        whole = chosen.whole_pool
-        return cls(
-            numbers=numbers,
-            before=before,
-            after=after,
-            whole_pool=None if whole is None else whole[numbers],
-            closeness=None if closeness is None else closeness[numbers],
-            items=items.texts(numbers, ITEM_LENGTH),
-            total=chosen.target_variance.shape[1],
-        )
-
     def pack(self) -> dict[str, Any]:
         values = {
             "before": self.before,
@@ -96,10 +76,18 @@ def describe_targets(recalled: Recalled, items: Items) -> tuple[TargetBars, Targ
         closeness = np.full(len(after), np.nan)
         some = recalled.targets[torch.from_numpy(both).to(recalled.targets.device)]
         closeness[both] = find_closeness(recalled.pool, some)
-    return (
-        TargetBars.of(chosen, shown, closeness, items),
-        TargetBars.of(chosen, least, closeness, items),
-    )
+
+    def bars(numbers: Int[np.ndarray, " s"]) -> TargetBars:
+        before, after = chosen.target_variance[:, numbers]
+        whole = chosen.whole_pool
+        near = None if closeness is None else closeness[numbers]
+        left = None if whole is None else whole[numbers]
+        texts = items.texts(numbers, ITEM_LENGTH)
+        return TargetBars(
+            numbers, before, after, left, near, texts, chosen.target_variance.shape[1]
+        )
+
+    return bars(shown), bars(least)
 
 
 def find_closeness(pool: Pool, targets: Tensor) -> Float[np.ndarray, " m"]:
