@@ -52,7 +52,6 @@ class FunctionTracker:
         self.problem = problem
         self.posterior = self._given_observed(FunctionPosterior(problem.kernel, problem.device))
         self._rows = problem.rows
-        self._row_numbers = problem.row_numbers()
         self._step = 0
         self._pending: list[tuple[int, Tensor, float]] = []
         self._prior_columns: dict[int, Tensor] = {}  # of rows that may be observed soon
@@ -408,10 +407,4 @@ class FunctionTracker:
         return {"correlation": prior_correlation(covariance, variance, of_targets)}
 
     def _state(self, rows: Int[Tensor, " b"] | slice, fields: dict[str, Tensor]) -> State:
-        return State(
-            self._row_numbers[rows],
-            self._step,
-            self.problem.noise_variance[rows],
-            fields,
-            self.targets.state,
-        )
+        return self.problem.state(rows, self._step, fields, self.targets.state)

@@ -6,6 +6,7 @@ observations: of the rows what the rule needs, of the targets their variances.
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -111,10 +112,21 @@ class Problem:
     def target_count(self) -> int:
         return 0 if self.targets is None else len(self.targets)
 
+    @cached_property
     def row_numbers(self) -> Int[Tensor, " n"]:
         """The overall number of each row."""
         first = 0 if self.shard is None else self.shard.first
         return torch.arange(first, first + len(self.rows), device=self.device)
+
+    def state(
+        self,
+        rows: Int[Tensor, " b"] | slice,
+        step: int,
+        fields: Mapping[str, Tensor],
+        targets: "TargetState | None",
+    ) -> "State":
+        """The state of some rows of this process, with these fields."""
+        return State(self.row_numbers[rows], step, self.noise_variance[rows], fields, targets)
 
     def reads_rows(self, wide: Set[str], kept: Set[str]) -> bool:
         """Whether some of these wide fields are to be made of the rows themselves."""

@@ -32,7 +32,7 @@ eigenvalues that lie on the one side of it here and on the other side there.
 A kernel of no small rank has no sketch; Dense then makes the same fields of the kernel itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
 
@@ -44,7 +44,6 @@ from tellmost.kernels.kernel import Points
 from tellmost.numerics import CHUNK_BYTES, RANK_TOLERANCE
 from tellmost.posterior.function_space import (
     PROVEN,
-    FunctionPosterior,
     has_eigenvalues_above,
     pivoted_cholesky,
 )
@@ -267,17 +266,17 @@ class Dense:
         target_noise_variance: float,
     ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
         """The same as ``Sketch.fields``."""
-        given = None
+        variance_of = None
         if "variance_given_targets" in needs:
-            given = Given.of(self._tracker, rows, is_target, target_noise_variance)
+            variance_of = self._given_targets(rows, is_target, target_noise_variance)
         size = max(CHUNK_BYTES // (8 * max(len(targets.weights), 1)), 1)
         for start, stop in spans(len(rows), size):
             some = rows[start:stop]
             fields: dict[str, Tensor] = {}
             if needs & FROM_COVARIANCE:
                 fields |= covariance_fields(self._covariance(some, is_target), targets, needs)
-            if given is not None:
-                fields["variance_given_targets"] = given.variance(some)
+            if variance_of is not None:
+                fields["variance_given_targets"] = variance_of(some)
             yield slice(start, stop), fields
 
     def _covariance(self, rows: Int[Tensor, " b"], is_target: Bool[Tensor, " n"]) -> Tensor:
@@ -285,34 +284,22 @@ class Dense:
         prior = tracker.kernel.block(tracker.points[rows], tracker.points[is_target])
         return torch.addmm(prior, F[:, rows].T, F[:, is_target], alpha=-1.0)
 
-
-@dataclass(frozen=True)
-class Given:
-    """The posterior if f (with noise: y) were seen at the targets as well."""
-
-    posterior: FunctionPosterior
-    points: Points  # all rows
-    is_known: Bool[Tensor, " n"]  # f itself: nothing is left to compute there
-
-    @classmethod
-    def of(
-        cls,
-        tracker: FunctionTracker,
-        rows: Int[Tensor, " b"],
-        is_target: Bool[Tensor, " n"],
-        noise_variance: float,
-    ) -> "Given":
-        """The posterior for some rows; if all are targets, knowing that f is seen may suffice."""
-        posterior, points = tracker.posterior, tracker.points
+    def _given_targets(
+        self, rows: Int[Tensor, " b"], is_target: Bool[Tensor, " n"], noise_variance: float
+    ) -> Callable[[Tensor], Tensor]:
+        """The variance of any of these rows if f (with noise: y) were seen at the targets."""
+        posterior, points = self._tracker.posterior, self._tracker.points
         only_targets = noise_variance == 0.0 and bool(is_target[rows].all())
         if only_targets and posterior.are_independent(points[is_target]):
-            return cls(posterior, points, is_target)
-        posterior = posterior.copy()
-        sees_each = posterior.see_targets(points[is_target], noise_variance)
-        return cls(posterior, points, is_target & sees_each)
+            is_known = is_target  # f itself, so that nothing is left to compute
+        else:
+            posterior = posterior.copy()
+            is_known = is_target & posterior.see_targets(points[is_target], noise_variance)
 
-    def variance(self, rows: Int[Tensor, " b"]) -> Float[Tensor, " b"]:
-        is_open = ~self.is_known[rows]
-        variance = torch.zeros(len(rows), dtype=torch.float64)
-        variance[is_open] = self.posterior.variance(self.points[rows[is_open]])
-        return variance
+        def variance_of(some: Tensor) -> Tensor:
+            is_open = ~is_known[some]
+            variance = torch.zeros(len(some), dtype=torch.float64)
+            variance[is_open] = posterior.variance(points[some[is_open]])
+            return variance
+
+        return variance_of

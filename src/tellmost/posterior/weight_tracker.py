@@ -121,7 +121,6 @@ class WeightTracker:
         self.passes = 0
         self.problem = problem
         self._rows = problem.rows
-        self._row_numbers = problem.row_numbers()
         self._at_hand = RowsAtHand(problem)
         self.step = 0
         self._pending: list[Step] = []
@@ -441,13 +440,7 @@ class WeightTracker:
         return {"correlation": correlation}
 
     def _state(self, rows: Int[Tensor, " b"] | slice, fields: dict[str, Tensor]) -> State:
-        return State(
-            self._row_numbers[rows],
-            self.step,
-            self.problem.noise_variance[rows],
-            fields,
-            self.targets.state,
-        )
+        return self.problem.state(rows, self.step, fields, self.targets.state)
 
 
 def is_predictable(run: Running) -> TypeGuard[Predictable]:
