@@ -10,7 +10,7 @@ from tellmost.evaluation.health import examine
 from tellmost.report import curves as curves_of_report
 from tellmost.report.curves import follow, follow_curves
 from tellmost.report.levels import with_levels
-from tellmost.report.markup import Items, write_payload
+from tellmost.report.markup import write_payload
 from tellmost.report.overlap import measure_overlap
 from tellmost.report.picks import find_served
 from tellmost.report.scatter import draw_map
@@ -92,7 +92,7 @@ def test_a_target_is_as_close_as_its_nearest_row():
     np.testing.assert_allclose(
         find_closeness(recalled.pool, recalled.targets), (aims @ rows.T).max(axis=1)
     )
-    bars, _ = describe_targets(recalled, Items(None))
+    bars, _ = describe_targets(recalled, None)
     assert np.all(np.diff(bars.after) <= 0)
     np.testing.assert_allclose(bars.closeness, (aims @ rows.T).max(axis=1)[bars.numbers])
 
@@ -124,7 +124,7 @@ def test_a_rule_that_does_not_see_the_noise_is_not_compared():
 def test_the_map_shows_rows_where_their_principal_components_are():
     pool = POOL * np.array([9.0, 4.0, 1.0, 1.0, 0.5, 0.5])
     chosen = tm.select(pool, TARGETS, 5)
-    map = draw_map(recall(chosen, pool, TARGETS), examine(pool), Items(None), Items(None))
+    map = draw_map(recall(chosen, pool, TARGETS), examine(pool), None, None)
     _, _, axes = np.linalg.svd(pool - pool.mean(axis=0), full_matrices=False)
     expected = np.abs((pool - pool.mean(axis=0)) @ axes[:2].T)
     np.testing.assert_allclose(np.abs(map.pool.places), expected, atol=1e-9)

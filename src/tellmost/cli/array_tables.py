@@ -101,22 +101,19 @@ def load_npz(file: File, name: str | None) -> tuple[str, np.ndarray]:
         with np.load(file.path, allow_pickle=False) as archive:
             found = list(archive.files)
             chosen = choose_name(found, "array", file, name)
-            return chosen, _unpickled(archive, chosen, file)
+            try:
+                return chosen, archive[chosen]
+            except ValueError as error:
+                what = f"{file.label}: the array {chosen!r}"
+                if "pickle" not in str(error):
+                    raise ValueError(f"{what} is damaged.") from error
+                raise ValueError(
+                    f"{what} holds pickled Python objects, which can run code when loaded, and "
+                    f"is refused. Save a numeric array with np.savez."
+                ) from error
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         message = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise ValueError(f"{file.label} is not a complete .npz file: {message}.") from error
-
-
-def _unpickled(archive: Any, name: str, file: File) -> np.ndarray:
-    try:
-        return archive[name]
-    except ValueError as error:
-        if "pickle" not in str(error):
-            raise ValueError(f"{file.label}: the array {name!r} is damaged.") from error
-        raise ValueError(
-            f"{file.label}: the array {name!r} holds pickled Python objects, which can run code "
-            f"when loaded, and is refused. Save a numeric array with np.savez."
-        ) from error
 
 
 def _save_npz(stream: Any, name: str, rows: np.ndarray) -> None:

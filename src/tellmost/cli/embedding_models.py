@@ -88,20 +88,15 @@ def _import(name: str, argument: str) -> Any:
     with _current_folder_importable():
         try:
             return importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                raise _failed(name, argument, error) from error
-            raise ImportError(
-                f"{argument}: there is no module {name!r}, neither in the current folder nor "
-                f"among the installed packages."
-            ) from error
         except Exception as error:
-            raise _failed(name, argument, error) from error
-
-
-def _failed(name: str, argument: str, error: Exception) -> ImportError:
-    kind, message = type(error).__name__, _first_line(error)
-    return ImportError(f"{argument}: importing {name} failed: {kind}: {message}")
+            absent = error.name if isinstance(error, ModuleNotFoundError) else None
+            if absent is not None and f"{name}.".startswith(f"{absent}."):
+                raise ImportError(
+                    f"{argument}: there is no module {name!r}, neither in the current folder nor "
+                    f"among the installed packages."
+                ) from error
+            kind, message = type(error).__name__, _first_line(error)
+            raise ImportError(f"{argument}: importing {name} failed: {kind}: {message}") from error
 
 
 @contextmanager

@@ -123,7 +123,12 @@ def read_labels(
         return _check_all(_load_vector(path, argument), path.name, argument, records)
     small = open_small(path, argument, (".npy",))
     ids = _find_ids(small, records)
-    values = _find_labels(small, records, column)
+    others = [name for name in small.names if name not in (records.id_column, OWN_ID)]
+    names = [LABEL, *(others if len(others) == 1 else [])]
+    if column is not None:
+        values = small.column(column)
+    else:
+        values = small.find(names, "labels", "Name one of them.")
     values = values if ids is None else _ordered(ids, values, small, records)
     return _check_all(as_array(values), path.name, argument, records)
 
@@ -156,14 +161,6 @@ def _find_ids(small: SmallFile, records: Records) -> list[Any] | None:
     ids = small.column(name)
     is_same = set(map(key_of, ids)) == set(map(key_of, records.ids.tolist()))
     return ids if records.has_own_ids or is_same else None
-
-
-def _find_labels(small: SmallFile, records: Records, column: str | None) -> list[Any]:
-    if column is not None:
-        return small.column(column)
-    others = [name for name in small.names if name not in (records.id_column, OWN_ID)]
-    names = [LABEL, *(others if len(others) == 1 else [])]
-    return small.find(names, "labels", "Name one of them.")
 
 
 def _ordered(

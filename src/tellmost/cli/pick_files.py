@@ -80,7 +80,7 @@ def pick_rows(
     cosines: list[Any] = [None] * k
     if nearest is not None:
         numbers, cosines = nearest.targets.tolist(), nearest.cosines.tolist()
-        targets = numbers if target_ids is None else [_plain(target_ids[n]) for n in numbers]
+        targets = numbers if target_ids is None else [target_ids[n] for n in numbers]
     columns = (
         range(1, k + 1),
         chosen.indices.tolist(),
@@ -124,7 +124,3 @@ def _write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
             values = [None if value is None else str(value) for value in values]
         columns[name] = arrow.array(values, kind)
     arrow.parquet.write_table(arrow.table({name: columns[name] for name in COLUMNS}), path)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value

@@ -75,14 +75,7 @@ def read_records(
             f"{argument}: cannot read {path.name}; the formats are {', '.join(FORMATS)}."
         )
     file = open_filled(path, argument)
-    wanted = Wanted(
-        vector_column=vector_column,
-        text_field=text_field,
-        id_column=id_column,
-        columns=columns,
-        embed=embed,
-        lone_vector=lone_vector,
-    )
+    wanted = Wanted(vector_column, text_field, id_column, columns, embed, lone_vector)
     if suffix in ARRAYS:
         return _read_arrays(file, wanted)
     records = _read_parquet(file, wanted) if suffix == ".parquet" else _read_text(file, wanted)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tellmost.cli.records import check_named, is_number, listed, only_vectors
-from tellmost.cli.text_tables import VectorBlocks, is_gzipped, read_lines, suffix_of
+from tellmost.cli.text_tables import VectorRows, is_gzipped, read_lines, suffix_of
 from tellmost.rows.files import File
 from tellmost.shapes import Int
 
@@ -293,11 +293,11 @@ class TextTable:
 
 def read_body(
     source: TextFormat, keep: Sequence[str], read_vector: ReadVector | None
-) -> tuple[Int[np.ndarray, " n"], dict[str, list[Any]], VectorBlocks | None]:
+) -> tuple[Int[np.ndarray, " n"], dict[str, list[Any]], VectorRows | None]:
     """Read the lines of rows, the columns to keep, and vectors where there is a way to."""
     lines = array("q")
     kept: dict[str, list[Any]] = {name: [] for name in keep}
-    vectors = None if read_vector is None else VectorBlocks(source.file)
+    vectors = None if read_vector is None else VectorRows(source.file)
     for line, row in source.rows():
         lines.append(line)
         for name, values in kept.items():

@@ -62,13 +62,12 @@ Where = Callable[[int], str]
 """Says in words which row is meant."""
 
 
-class VectorBlocks:
-    """Collects rows of one length in blocks of float32."""
+class VectorRows:
+    """Collects rows of one length as float32."""
 
     def __init__(self, file: File) -> None:
         self._file = file
-        self._blocks: list[np.ndarray] = []
-        self._count = 0  # rows in the last block
+        self._bytes = bytearray()
         self._first = ""  # where the first row is
         self._d = 0
 
@@ -84,20 +83,14 @@ class VectorBlocks:
                 f"{self._first} has {self._d}, that of {place} has {len(values)}."
             )
         row = _numbers(values, f"{self._file.label}, {place}")
-        if self._count == (len(self._blocks[-1]) if self._blocks else 0):
-            self._blocks.append(np.empty((BLOCK_ROWS, self._d), np.float32))
-            self._count = 0
         with np.errstate(over="ignore"):  # what is too large becomes inf, which `joined` refuses
-            self._blocks[-1][self._count] = row
-        self._count += 1
+            self._bytes += row.astype(np.float32).tobytes()
 
     def joined(self, where: Where) -> Float[np.ndarray, "n d"]:
         """All rows as one array. An error names the first row that is not finite."""
-        if not self._blocks:
+        if not self._bytes:
             raise ValueError(f"{self._file.label} has no rows.")
-        blocks = [*self._blocks[:-1], self._blocks[-1][: self._count]]
-        self._blocks = []
-        array = blocks[0].copy() if len(blocks) == 1 else np.concatenate(blocks)
+        array = np.frombuffer(self._bytes, np.float32).reshape(-1, self._d)
         check_finite(array, self._file, where)
         return array
 

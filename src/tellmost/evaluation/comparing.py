@@ -130,7 +130,9 @@ def choose_and_judge(
     ]
     for done, (seed, rule) in enumerate(runs, 1):
         half = None if judge is None else half_of(n, seed)
-        chosen = choose(rule=seeded(rule, seed), candidates=half, progress=False)
+        anything: Any = rule
+        own = replace(anything, seed=seed) if has_seed(rule) else rule
+        chosen = choose(rule=own, candidates=half, progress=False)
         last[rule.name] = chosen
         variance[rule.name].append(chosen.uncertainty[list(budgets)])
         if judge is not None:
@@ -158,12 +160,6 @@ def half_of(n: int, seed: int) -> Int[np.ndarray, " c"]:
 
 def has_seed(rule: Rule) -> bool:
     return "seed" in getattr(type(rule), "__dataclass_fields__", {})
-
-
-def seeded(rule: Rule, seed: int) -> Rule:
-    """The same rule with another seed, if it has one."""
-    anything: Any = rule
-    return replace(anything, seed=seed) if has_seed(rule) else rule
 
 
 class Judge:

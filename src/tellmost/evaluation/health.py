@@ -217,8 +217,11 @@ def look(data: SelectionData, normalize: str | None, rng: np.random.Generator) -
     pool = replace(data.pool, normalization=Normalization(), ready=None, inverse_length=None)
     n, d = len(pool), pool.dimension
     work = HEALTH_WORK.get(pool.device.type, HEALTH_WORK["cuda"])
-    compared = draw_rows(rng, n, compared_rows(n, d, work, data.plan.kept))
-    counted = draw_rows(rng, n, moment_rows(n, d, work))
+    # as many as the work and the room in memory allow, to compare them with all others
+    most = min(int(work / (n * (2 * d + COSINE_WORK))), data.plan.kept // (8 * d))
+    compared = draw_rows(rng, n, max(most, LEAST_EXAMINED))
+    # as many as the work allows, but enough to see all directions
+    counted = draw_rows(rng, n, max(int(work / (2 * d**2)), 4 * d))
     likeness = Likeness(compared.to(pool.device), normalization.apply(pool.rows(compared)))
     moments = RunningMoments(d, pool.device)
     bits = torch.empty(n, 2, dtype=torch.int64, device=pool.device)
@@ -256,17 +259,6 @@ def within(rows: Tensor, start: int, stop: int) -> Tensor:
     """Those of these ascending rows that lie in a block, counted from its first row."""
     first, last = torch.searchsorted(rows, torch.tensor([start, stop])).tolist()
     return rows[first:last] - start
-
-
-def moment_rows(n: int, d: int, work: float) -> int:
-    """As many rows as the work allows, but enough to see all directions."""
-    return min(n, max(int(work / (2 * d**2)), 4 * d))
-
-
-def compared_rows(n: int, d: int, work: float, room: int) -> int:
-    """As many rows as the work and the room in memory allow, to compare them with all others."""
-    most = min(int(work / (n * (2 * d + COSINE_WORK))), room // (8 * d))
-    return min(n, max(most, LEAST_EXAMINED))
 
 
 def sampled(count: int, n: int) -> str:

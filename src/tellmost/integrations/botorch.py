@@ -65,18 +65,27 @@ class Prospect:
     whitened_targets: Float[Tensor, "t m"]  # F of the targets, for VTL
 
     @classmethod
+    @torch.no_grad()
     def of(
-        cls, rule: ITL | VTL, gp: GP, targets: Points, weights: Float[Tensor, " m"]
+        cls, rule: ITL | VTL, model: Any, targets: Any, weights: Any, noise_std: float | None
     ) -> "Prospect":
-        """The prospect after the prior's data, which leave the targets' rank as it was."""
+        """The prospect after the model's data, which leave the targets' rank as it was."""
+        gp = GP.of(model, noise_std=noise_std)
+        assert gp.data is not None  # a model has some
+        points = read_array(targets, "targets")
+        points = points[None] if points.ndim == 1 and len(points) else points
+        check_rows(points, "targets")
+        points = check_features(points, "targets", gp.data.points).to(gp.data.points)
+        w = check_weights(weights, rule, points, points.device)
+        assert w is not None  # there are targets
         noise = gp.noise_std**2
-        posterior, given_targets = FunctionPosterior(gp.kernel, targets.device), None
+        posterior, given_targets = FunctionPosterior(gp.kernel, points.device), None
         if isinstance(rule, ITL):
             given_targets = posterior.copy()
-            given_targets.see_targets(targets, rule.target_noise_variance(noise))
-        nothing = posterior.whiten(targets)
-        start = cls(rule, noise, targets, weights, gp.kernel, posterior, given_targets, nothing)
-        return start if gp.data is None else start.after(gp.data.points, gp.data.noise_variance)
+            given_targets.see_targets(points, rule.target_noise_variance(noise))
+        nothing = posterior.whiten(points)
+        start = cls(rule, noise, points, w, gp.kernel, posterior, given_targets, nothing)
+        return start.after(gp.data.points, gp.data.noise_variance)
 
     def after(self, points: Points, noise_variance: Float[Tensor, " b"]) -> "Prospect":
         """The prospect if these points had been observed, whatever came out."""
@@ -194,8 +203,7 @@ class qITL(LookAhead):  # noqa: N801 - as BoTorch names what takes batches
         X_pending: Tensor | None = None,
     ) -> None:
         rule = ITL(about=about, target_noise_std=target_noise_std)
-        start = look_ahead(rule, model, targets, None, noise_std)
-        super().__init__(model, start, X_pending)
+        super().__init__(model, Prospect.of(rule, model, targets, None, noise_std), X_pending)
 
 
 class qVTL(LookAhead):  # noqa: N801 - as BoTorch names what takes batches
@@ -221,28 +229,8 @@ class qVTL(LookAhead):  # noqa: N801 - as BoTorch names what takes batches
         noise_std: float | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        start = look_ahead(VTL(), model, targets, target_weights, noise_std)
+        start = Prospect.of(VTL(), model, targets, target_weights, noise_std)
         super().__init__(model, start, X_pending)
-
-
-@torch.no_grad()
-def look_ahead(
-    rule: ITL | VTL, model: Any, targets: Any, weights: Any, noise_std: float | None
-) -> Prospect:
-    """The prospect after the model's data."""
-    gp = GP.of(model, noise_std=noise_std)
-    points = check_targets(targets, gp)
-    w = check_weights(weights, rule, points, points.device)
-    assert w is not None  # there are targets
-    return Prospect.of(rule, gp, points, w)
-
-
-def check_targets(targets: Any, gp: GP) -> Points:
-    data = read_array(targets, "targets")
-    data = data[None] if data.ndim == 1 and len(data) else data
-    check_rows(data, "targets")
-    assert gp.data is not None  # a model has some
-    return check_features(data, "targets", gp.data.points).to(gp.data.points)
 
 
 def check_features(points: Tensor, name: str, like: Tensor) -> Tensor:

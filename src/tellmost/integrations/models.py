@@ -49,7 +49,12 @@ class ModelPrior:
         ours.train().to(ours.train_targets.device, torch.float64)  # raw inputs may lie elsewhere
         points, y = ours.train_inputs[0], ours.train_targets
         noise = read_noise(ours.likelihood, len(y)) * scale**2
-        check_values(y)
+        bad = (~torch.isfinite(y)).nonzero()[:, 0]
+        if len(bad):
+            raise ValueError(
+                f"GP.of takes a model whose training data are finite; value {int(bad[0])} is "
+                f"{float(y[bad[0]]):g}. Fit the model to what was observed."
+            )
         ours.eval()
         check_inputs(ours, points)
         return cls(ours, center, scale, Data(points, center + scale * y, noise))
@@ -185,11 +190,10 @@ def translated(prior: ModelPrior) -> Kernel | None:
     if kernel is None:
         return None
     if prior.scale != 1.0:
-        square = prior.scale**2
-        if isinstance(kernel, Scaled):
-            kernel = Scaled(kernel.kernel, kernel.factor * square)
-        else:
-            kernel = Scaled(kernel, square)
+        inner, factor = (
+            (kernel.kernel, kernel.factor) if isinstance(kernel, Scaled) else (kernel, 1.0)
+        )
+        kernel = Scaled(inner, factor * prior.scale**2)
     return kernel if is_kernel_of(prior, kernel) else None
 
 
@@ -266,15 +270,6 @@ def check_outputs(model: Any, name: str) -> None:
             f"GP.of takes a model of one output and one set of hyper-parameters; {name} has "
             f"training inputs {tuple(model.train_inputs[0].shape)} and targets "
             f"{tuple(model.train_targets.shape)}. Fit a model for each output."
-        )
-
-
-def check_values(y: Float[Tensor, " t"]) -> None:
-    bad = (~torch.isfinite(y)).nonzero()[:, 0]
-    if len(bad):
-        raise ValueError(
-            f"GP.of takes a model whose training data are finite; value {int(bad[0])} is "
-            f"{float(y[bad[0]]):g}. Fit the model to what was observed."
         )
 
 

@@ -15,30 +15,26 @@ DIGITS = 6  # significant digits; a screen shows fewer
 _AS_ESCAPES = {code: f"\\u{code:04x}" for code in (*map(ord, "<>&"), 0x2028, 0x2029)}
 
 
-@dataclass(frozen=True)
-class Items:
-    """What to show for each row or target, such as its text. None shows its number alone."""
+def texts_of(items: Any, numbers: Int[np.ndarray, " b"], length: int) -> list[str] | None:
+    """What to show for these rows or targets, such as their texts, each cut to this length.
 
-    given: Any
-
-    def texts(self, numbers: Int[np.ndarray, " b"], length: int) -> list[str] | None:
-        """The items at these places, each cut to this length. A pandas Series is read by place."""
-        if self.given is None:
-            return None
-        by_place = getattr(self.given, "iloc", self.given)
-        items = [by_place[number] for number in numbers.tolist()]
-        texts = ["" if item is None else str(item) for item in items]
-        return [text if len(text) <= length else text[:length] + " …" for text in texts]
+    None shows their numbers alone. A pandas Series is read by place.
+    """
+    if items is None:
+        return None
+    by_place = getattr(items, "iloc", items)
+    shown = [by_place[number] for number in numbers.tolist()]
+    texts = ["" if item is None else str(item) for item in shown]
+    return [text if len(text) <= length else text[:length] + " …" for text in texts]
 
 
-def check_items(items: Any, n: int, argument: str = "items", of: str = "pool row") -> Items:
+def check_items(items: Any, n: int, argument: str = "items", of: str = "pool row") -> None:
     """Check that there is one entry per row or target, or none at all."""
     if items is not None and len(items) != n:
         raise ValueError(
             f"{argument} must have one entry per {of}, {n}; got {len(items)}. An entry may be "
             f"None."
         )
-    return Items(items)
 
 
 @dataclass(frozen=True)

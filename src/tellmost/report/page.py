@@ -10,7 +10,7 @@ from typing import Any
 from tellmost.evaluation.health import examine
 from tellmost.report.curves import follow_curves, write_curves
 from tellmost.report.levels import suggest_stop, telling_levels, with_levels
-from tellmost.report.markup import Items, check_items, write_payload
+from tellmost.report.markup import check_items, write_payload
 from tellmost.report.overlap import measure_overlap, write_health
 from tellmost.report.picks import describe_picks, write_picks
 from tellmost.report.scatter import draw_map, write_map
@@ -43,10 +43,9 @@ def write_page(
     check_writable(path, "path")
     recalled = recall(chosen, pool, targets)
     with closing(recalled.pool.source):
-        of_rows = check_items(items, len(recalled.pool))
-        m = chosen.settings["targets"]
-        of_targets = check_items(target_items, m, "target_items", "target")
-        text = compose(recalled, of_rows, of_targets, library)
+        check_items(items, len(recalled.pool))
+        check_items(target_items, chosen.settings["targets"], "target_items", "target")
+        text = compose(recalled, items, target_items, library)
     with written_whole(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", errors="replace")
 
@@ -60,7 +59,7 @@ def read_plotly() -> str:
     return get_plotlyjs()
 
 
-def compose(recalled: Recalled, items: Items, target_items: Items, library: str) -> str:
+def compose(recalled: Recalled, items: Any, target_items: Any, library: str) -> str:
     """Compute what each panel shows, with a few passes over the pool, and write it as a page."""
     recalled = replace(recalled, chosen=with_levels(recalled))
     chosen, has_rows = recalled.chosen, len(recalled.pool.shape) == 2

@@ -12,9 +12,9 @@ from tellmost.report.curves import RETRACED, retrace_in_parts
 from tellmost.report.markup import (
     ITEM_LENGTH,
     Column,
-    Items,
     number,
     shorten,
+    texts_of,
     write_paragraph,
     write_section,
     write_small,
@@ -59,11 +59,11 @@ class PickColumn:
         return {"name": self.name, "kind": self.kind, "cells": cells}
 
 
-def describe_picks(recalled: Recalled, items: Items, *, with_served: bool) -> list[PickColumn]:
+def describe_picks(recalled: Recalled, items: Any, *, with_served: bool) -> list[PickColumn]:
     """The table of the first picks. ``with_served`` says whether they can be retraced."""
     chosen = recalled.chosen
     indices = chosen.indices[:SHOWN_PICKS]
-    k, texts = len(indices), items.texts(indices, ITEM_LENGTH)
+    k, texts = len(indices), texts_of(items, indices, ITEM_LENGTH)
     columns = [PickColumn("rank", "whole", list(range(1, k + 1)))]
     columns.append(PickColumn("row", "whole", indices.tolist()))
     if texts is not None:

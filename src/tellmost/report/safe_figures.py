@@ -30,6 +30,9 @@ STATUS = {  # marker, face, size
     "failed": ("|", GREY, 60),
 }
 
+WHITE: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.5}
+EDGE = {"o": WHITE, "^": WHITE, "X": WHITE, "|": {}}  # it keeps marks apart; a stroke has none
+
 SETS = (("targets", ORANGE), ("safe", GREEN), ("may be safe", SKY))
 STATES = ("not safe", "may be safe", "safe")
 STATE_COLORS = ("#e6e6e6", "#bfe0f5", "#4aa3d8")  # lightness alone tells them apart
@@ -218,7 +221,7 @@ def _draw_trials(axes: "Axes", snapshot: Snapshot) -> None:
         chosen = statuses == status
         if not chosen.any():
             continue
-        style: dict[str, Any] = {"c": color, **edge_of(marker)}
+        style: dict[str, Any] = {"c": color, **EDGE[marker]}
         if status == "safe":
             style |= {"c": np.flatnonzero(chosen), "cmap": "Greys", "vmin": -n, "vmax": n}
         label = "trials, safe: later ones darker" if status == "safe" else f"trials, {status}"
@@ -266,7 +269,7 @@ def draw_told(axes: "Axes", snapshot: Snapshot, curve: Curve, x: np.ndarray) -> 
         if chosen.any():
             label = f"told, {status}" if status != "failed" else status
             style: dict[str, Any] = {"s": size, "c": color, "label": label, "zorder": 4}
-            axes.scatter(x[chosen], y[chosen], marker=marker, **style, **edge_of(marker))
+            axes.scatter(x[chosen], y[chosen], marker=marker, **style, **EDGE[marker])
     failed = statuses == "failed"
     if failed.any():
         marker, color, size = STATUS["failed"]
@@ -276,11 +279,6 @@ def draw_told(axes: "Axes", snapshot: Snapshot, curve: Curve, x: np.ndarray) -> 
     draw_limits(axes, curve)
     axes.set_ylabel(curve.label)
     tidy(axes)
-
-
-def edge_of(marker: str) -> dict[str, Any]:
-    """A thin white edge, which keeps marks apart. A stroke has none."""
-    return {} if marker == "|" else {"edgecolors": "white", "linewidths": 0.5}
 
 
 def draw_limits(axes: "Axes", curve: Curve) -> None:

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from tellmost.evaluation.health import Health, draw_rows
 from tellmost.report.markup import (
-    Items,
     percent,
     shorten,
+    texts_of,
     write_chart,
     write_paragraph,
     write_section,
@@ -63,14 +63,14 @@ class Map:
         }
 
 
-def draw_map(recalled: Recalled, health: Health, items: Items, target_items: Items) -> Map:
+def draw_map(recalled: Recalled, health: Health, items: Any, target_items: Any) -> Map:
     """Take some of the pool at random, the first targets and the first picks."""
     pool, targets = recalled.pool, recalled.targets
     some = draw_rows(np.random.default_rng(0), len(pool), MAP_ROWS).numpy()
     picks, total = recalled.chosen.indices[:MAP_PICKS], len(recalled.chosen)
 
-    def dots(numbers: Int[np.ndarray, " b"], rows: Tensor, shown: Items, total: int) -> Dots:
-        return Dots(numbers, health.project(rows), shown.texts(numbers, HOVER_LENGTH), total)
+    def dots(numbers: Int[np.ndarray, " b"], rows: Tensor, shown: Any, total: int) -> Dots:
+        return Dots(numbers, health.project(rows), texts_of(shown, numbers, HOVER_LENGTH), total)
 
     aims = None
     if targets is not None:

@@ -11,10 +11,10 @@ from tellmost import numerics
 from tellmost.report.markup import (
     ITEM_LENGTH,
     Column,
-    Items,
     number,
     percent,
     shorten,
+    texts_of,
     write_chart,
     write_paragraph,
     write_section,
@@ -62,7 +62,7 @@ class TargetBars:
         return [*columns, Column("after", map(number, self.after[order]))]
 
 
-def describe_targets(recalled: Recalled, items: Items) -> tuple[TargetBars, TargetBars] | None:
+def describe_targets(recalled: Recalled, items: Any) -> tuple[TargetBars, TargetBars] | None:
     """The targets that are shown as bars, and those that are helped least."""
     if recalled.targets is None:
         return None
@@ -82,7 +82,7 @@ def describe_targets(recalled: Recalled, items: Items) -> tuple[TargetBars, Targ
         whole = chosen.whole_pool
         near = None if closeness is None else closeness[numbers]
         left = None if whole is None else whole[numbers]
-        texts = items.texts(numbers, ITEM_LENGTH)
+        texts = texts_of(items, numbers, ITEM_LENGTH)
         return TargetBars(
             numbers, before, after, left, near, texts, chosen.target_variance.shape[1]
         )

@@ -70,17 +70,15 @@ def cases(rule: Rule, seed: int) -> Iterator[Case]:
         weights = torch.rand(TARGETS, dtype=torch.float64, generator=generator) + 0.1
         if not rule.weighs_targets:
             weights = torch.ones(TARGETS, dtype=torch.float64)
-        targets = _targets(points, INSIDE[targets_in_pool(rule)])
+        # the first of the targets are rows of the pool, one of which the checks observe
+        inside = INSIDE[targets_in_pool(rule)]
+        among = points[FIRST_INSIDE : FIRST_INSIDE + inside]
+        targets = torch.cat([among, points[ROWS + inside :]])
         for kernel in (Linear(), Gaussian(FEATURES**0.5)):
             name = f"problem {number} with {type(kernel).__name__} kernel"
             yield Case(name, kernel, points[:ROWS], targets, weights / weights.sum())
             if not rule.needs_targets:
                 yield Case(f"{name} and no targets", kernel, points[:ROWS], None, None)
-
-
-def _targets(points: Tensor, inside: int) -> Tensor:
-    """The targets. The first of them are rows of the pool, one of which the checks observe."""
-    return torch.cat([points[FIRST_INSIDE : FIRST_INSIDE + inside], points[ROWS + inside :]])
 
 
 def copy_of(state: State) -> State:
@@ -107,11 +105,6 @@ def tensors_of(state: State) -> list[Tensor]:
     if state.targets is not None:
         tensors += [state.targets.variance, state.targets.prior_variance, state.targets.weights]
     return tensors
-
-
-def same_state(one: State, other: State) -> bool:
-    pairs = zip(tensors_of(one), tensors_of(other), strict=True)
-    return all(torch.equal(a, b) for a, b in pairs)
 
 
 def fail(subject: str, contract: str, found: str, meaning: str) -> NoReturn:
