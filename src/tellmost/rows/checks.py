@@ -239,20 +239,20 @@ def check_all_positive(vector: Float[Tensor, " c"], name: str) -> None:
 
 
 def check_positive(value: Any, name: str) -> float:
-    number = _converted(value, float, name, "a number")
+    number = converted(value, float, name, "a number")
     if not 0 < number < float("inf"):
         raise ValueError(f"{name} must be a positive finite number; got {value}.")
     return number
 
 
 def check_whole(value: Any, name: str) -> int:
-    number = _converted(value, int, name, "a whole number of at least 1")
+    number = converted(value, int, name, "a whole number of at least 1")
     if number != value or number < 1:
         raise ValueError(f"{name} must be a whole number of at least 1; got {value}.")
     return number
 
 
-def _converted(value: Any, kind: Callable[[Any], Number], name: str, what: str) -> Number:
+def converted(value: Any, kind: Callable[[Any], Number], name: str, what: str) -> Number:
     """The value as a float or an int, if it is a number."""
     try:
         number = kind(value)

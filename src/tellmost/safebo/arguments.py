@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tellmost.learner.arguments import check_targets, seeded
 from tellmost.posterior.gp import GP
-from tellmost.rows.checks import NOT_NUMBERS, check_all_positive, check_positive, check_vector
+from tellmost.rows.checks import check_all_positive, check_positive, check_vector, converted
 from tellmost.rules import Rule
 from tellmost.safebo.constraints import Constraint
 from tellmost.safebo.outputs import OBJECTIVE, READABLE, Output
@@ -153,15 +153,6 @@ def _check_noise(noise_std: Any, name: str, space: Space) -> Any:
     return values
 
 
-def _refuse_unnamed(pair: tuple[Any, Any]) -> None:
-    """Refuse values without names: a value must never be taken for a point that is safe."""
-    if all(not isinstance(part, Mapping | Query) and np.ndim(part) > 0 for part in pair):
-        raise TypeError(
-            "safe_seed with values is (points, {'objective': [...], 'height': [...]}), values by "
-            "name; several points alone are a list, [point, point]. Got a pair of arrays."
-        )
-
-
 def read_seeds(safe_seed: Any, space: Space) -> tuple[list[Located], list[dict[str, Any]]]:
     """The declared points, and the values that are told of them."""
     if safe_seed is None:
@@ -170,8 +161,13 @@ def read_seeds(safe_seed: Any, space: Space) -> tuple[list[Located], list[dict[s
     is_pair = isinstance(safe_seed, tuple) and len(safe_seed) == 2
     if is_pair and isinstance(safe_seed[1], Mapping) and set(safe_seed[1]) != set(space.names):
         safe_seed, values = safe_seed
-    elif is_pair:
-        _refuse_unnamed(safe_seed)
+    elif is_pair and not any(
+        isinstance(one, Mapping | Query) or not np.ndim(one) for one in safe_seed
+    ):
+        raise TypeError(  # a value must never be taken for a point that is safe
+            "safe_seed with values is (points, {'objective': [...], 'height': [...]}), values by "
+            "name; several points alone are a list, [point, point]. Got a pair of arrays."
+        )
     space.check_plain(safe_seed, "safe_seed")
     seeds = space.read_points(safe_seed, "safe_seed")
     if not seeds:
@@ -212,16 +208,11 @@ def check_values(
         raise ValueError(
             "tell must be given objective=..., constraints={...}, or failed=True; got nothing."
         )
-    return {name: _check_number(value, name) for name, value in told.items()}
+    return {name: _check_finite(value, name) for name, value in told.items()}
 
 
-def _check_number(value: Any, name: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be a number; got {type(value).__name__}.") from error
-    if isinstance(value, NOT_NUMBERS):
-        raise TypeError(f"{name} must be a number; got {value!r}.")
+def _check_finite(value: Any, name: str) -> float:
+    number = converted(value, float, name, "a number")
     if not isfinite(number):
         raise ValueError(
             f"{name} must be finite; got {number}. A trial without a value is told with "

@@ -26,15 +26,11 @@ from tellmost.kernels.kernel import Points
 from tellmost.posterior.gp import name_of
 from tellmost.rows.checks import NOT_NUMBERS
 from tellmost.safebo.constraints import Lipschitz, Side
-from tellmost.safebo.trials import MiscalibratedModel
 from tellmost.shapes import Bool, Float
 from tellmost.theory import confidence_width
 
 DEFAULT_CONFIDENCE = 0.99
 """Probability, under the model, that a query satisfies all constraints, unless the caller says."""
-
-EMPTY_INTERVAL = 1e-9
-"""A lower bound may exceed an upper one by so many prior standard deviations, through rounding."""
 
 Schedule = Callable[[int], float]
 """A function from the number of observations so far to a beta."""
@@ -186,9 +182,7 @@ def check_confidence(confidence: Any, beta: Any) -> Confidence:
         return beta
     if isinstance(beta, type):
         raise TypeError(f"beta must be an instance, such as {beta.__name__}(norm=1.0).")
-    width = Width(beta)
-    width.betas([Learned(("objective",), 0, 0.0)], 1)
-    return width
+    return Width(beta)
 
 
 @dataclass(frozen=True)
@@ -210,30 +204,19 @@ class ConfidenceBounds:
             torch.maximum(self.lower, other.lower), torch.minimum(self.upper, other.upper)
         )
 
-    def check(
-        self, names: Sequence[tuple[str, ...]], points: Points, *, has_slopes: bool = False
-    ) -> None:
-        """Raise MiscalibratedModel where an interval is empty: it says that the model is wrong."""
-        gap = self.lower - self.upper
-        if not bool((gap > EMPTY_INTERVAL).any()):
-            return
-        output, row = divmod(int(gap.argmax()), gap.shape[1])
-        where, size = points[row].tolist(), float(gap[output, row])
-        raise MiscalibratedModel(names[output][0], where, size, has_slopes=has_slopes)
-
     def at(self, rows: Bool[Tensor, " n"]) -> "ConfidenceBounds":
         return ConfidenceBounds(self.lower[:, rows], self.upper[:, rows])
 
     def extended(
         self,
-        slopes: Sequence[tuple[Side, Lipschitz]],
+        slopes: Mapping[Side, Lipschitz],
         points: Points,
         safe_points: Points,
         there: "ConfidenceBounds",
     ) -> "ConfidenceBounds":
         """The bounds tightened by Lipschitz constants, from the bounds at points that are safe."""
         lower, upper = self.lower.clone(), self.upper.clone()
-        for side, slope in slopes:
+        for side, slope in slopes.items():
             o = side.output
             if side.is_lower:
                 lower[o] = slope.raise_lower(lower[o], points, safe_points, there.lower[o])
@@ -252,11 +235,10 @@ class SafeSets:
 
     @classmethod
     def of(cls, bounds: ConfidenceBounds, sides: Sequence[Side]) -> "SafeSets":
-        n = bounds.lower.shape[1]
-        worst, best = bounds.lower.new_empty(len(sides), n), bounds.lower.new_empty(len(sides), n)
+        worst = bounds.lower.new_empty(len(sides), bounds.lower.shape[1])
+        best = torch.empty_like(worst)
         for i, side in enumerate(sides):
-            o = side.output
-            worst[i], best[i] = side.margins(bounds.lower[o], bounds.upper[o])
+            worst[i], best[i] = side.margins(bounds.lower[side.output], bounds.upper[side.output])
         return cls(worst, best)
 
     def at(self, rows: slice) -> "SafeSets":
@@ -287,8 +269,7 @@ def probability_safe(
         below, above = torch.zeros_like(safe), torch.ones_like(safe)
         for side in (side for side in sides if side.output == output):
             z = (side.limit - mean[output]) / std[output]
-            z = z.nan_to_num(nan=0.0)  # a value that is known to be the limit itself
-            share = torch.special.ndtr(z)
+            share = torch.special.ndtr(z.nan_to_num(nan=0.0))  # NaN: it is the limit itself
             if side.is_lower:
                 below = torch.maximum(below, share)
             else:

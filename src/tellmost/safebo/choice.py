@@ -77,8 +77,7 @@ class SafeRound:
         """
         pending, near = self._rows_of(waiting), self.near_rows()
         seeds, strategy = self.task.seeds, self.state.model.strategy
-        untold = self._seed_rows(seeds.untold(self.trials), near)
-        untold = [row for row in untold if not self._is_among(row, pending)]
+        untold = self._seed_rows(seeds.untold(self.trials), near & ~self._is_any_of(pending))
         standing = self._standing_rows(near)
         is_safe = near & self.state.sets.is_safe
         is_open = is_safe.clone()
@@ -89,7 +88,8 @@ class SafeRound:
         if strategy is not None and not strategy.keeps_safe and bool(near.any()):
             return self._follow(strategy, near, pending)
         if not bool(is_safe.any()) and standing:
-            return self._ask_for(max(standing, key=self._smallest_margin), "seed")
+            worst = self.state.sets.worst.amin(dim=0)
+            return self._ask_for(max(standing, key=lambda row: float(worst[row])), "seed")
         if not bool(is_safe.any()):
             raise self._refusal()
         if strategy is not None:
@@ -100,15 +100,14 @@ class SafeRound:
         self, strategy: QueryStrategy, is_open: Bool[Tensor, " n"], pending: Sequence[int]
     ) -> Query:
         """What a strategy chooses. Pending rows are passed over if others are left."""
-        left = is_open.clone()
-        for row in pending:
-            left &= ~(self.state.points == self.state.points[row]).all(dim=1)
+        left = is_open & ~self._is_any_of(pending)
         left = left if bool(left.any()) else is_open
         view = RoundView(self.state, left.clone(), self.seed)  # the strategy may write to its own
         choice = check_choice(strategy.choose(view), left, strategy)
         if bool(self.state.sets.is_safe[choice.row]):
             return self._ask_for(choice.row, choice.purpose)
-        return self._ask_for(choice.row, "seed" if self._is_seed(choice.row) else "risk")
+        standing = self._seed_rows(self.task.seeds.standing(self.trials), is_open)
+        return self._ask_for(choice.row, "seed" if choice.row in standing else "risk")
 
     def _learn_most(self, is_open: Bool[Tensor, " n"], pending: Sequence[int]) -> Query:
         """The open row of the largest gain, or in a box the point that is climbed to from it."""
@@ -204,9 +203,6 @@ class SafeRound:
             standing, self._rows_within_step()
         )
 
-    def _is_seed(self, row: int) -> bool:
-        return row in self._seed_rows(self.task.seeds.standing(self.trials), self.near_rows())
-
     def _seed_rows(self, numbers: Sequence[int], near: Bool[Tensor, " n"]) -> list[int]:
         rows = [self.state.layout.seeds[number] for number in numbers]
         return [row for row in rows if bool(near[row])]
@@ -227,12 +223,12 @@ class SafeRound:
             rows.append(row if is_row else extra)
         return [row for row in rows if row is not None]
 
-    def _is_among(self, row: int, others: Sequence[int]) -> bool:
-        point = self.state.points[row]
-        return any(bool((self.state.points[other] == point).all()) for other in others)
-
-    def _smallest_margin(self, row: int) -> float:
-        return float(self.state.sets.worst[:, row].amin())
+    def _is_any_of(self, others: Sequence[int]) -> Bool[Tensor, " n"]:
+        """Which rows hold the same points as some other rows."""
+        is_same = torch.zeros_like(self.state.is_candidate)
+        for other in others:
+            is_same |= (self.state.points == self.state.points[other]).all(dim=1)
+        return is_same
 
     def _setting(self, row: int) -> Float[np.ndarray, " d"]:
         return self.state.points[row, : self.task.space.dimension].numpy().copy()

@@ -12,6 +12,7 @@ from tellmost.posterior.gp import GP
 from tellmost.rows.checks import NOT_NUMBERS, check_positive
 from tellmost.rows.sources import spans
 from tellmost.shapes import Float
+from tellmost.theory.setting import check_nonnegative
 
 VIOLATION_Z = 3.0
 """A measured value beyond a limit by so many standard deviations of its noise is a violation: a
@@ -86,10 +87,7 @@ class Constraint:
         self._check_limits()
         if self.lipschitz is not None and not isinstance(self.lipschitz, Lipschitz):
             object.__setattr__(self, "lipschitz", Lipschitz(self.lipschitz))
-        if isinstance(self.violation_z, NOT_NUMBERS) or not 0 <= self.violation_z < float("inf"):
-            raise ValueError(
-                f"Constraint(violation_z) must be a number of at least 0; got {self.violation_z}."
-            )
+        check_nonnegative(self.violation_z, "Constraint(violation_z)")
 
     def _check_limits(self) -> None:
         if self.at_least is None and self.at_most is None:
@@ -146,6 +144,9 @@ class Side:
         self, lower: Float[Tensor, "*n"], upper: Float[Tensor, "*n"]
     ) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
         """How far values between two bounds stay within the limit, at worst and at best."""
-        if self.is_lower:
-            return lower - self.limit, upper - self.limit
-        return self.limit - upper, self.limit - lower
+        worst, best = (lower, upper) if self.is_lower else (upper, lower)
+        return self.margin(worst), self.margin(best)
+
+    def margin(self, values: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
+        """How far values stay within the limit."""
+        return values - self.limit if self.is_lower else self.limit - values

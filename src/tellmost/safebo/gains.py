@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +24,6 @@ that its error chooses neither between them nor between ties."""
 SAFE_BISECTIONS = 20
 """Halvings of the way back from a point that is not safe: to a millionth of its length."""
 
-
 Allowed = Callable[[Points], Bool[Tensor, " b"]]
 """Says which of some points anywhere may be asked for."""
 
@@ -40,8 +38,7 @@ class RoundTargets:
 
     @classmethod
     def of(cls, targets: Targets, known: Known, state: RoundState) -> "RoundTargets":
-        answer: Any = targets.choose(known)
-        mask = torch.as_tensor(np.asarray(answer))
+        mask = torch.as_tensor(np.asarray(targets.choose(known)))
         if mask.dtype != torch.bool or mask.shape != (len(known.points),):
             raise ValueError(
                 f"targets of a SafeOptimizer must be a mask over the points of the round, "
@@ -63,8 +60,7 @@ class RoundTargets:
         rows = is_open.nonzero()[:, 0]
         gains = torch.full((len(is_open),), -torch.inf, dtype=torch.float64)
         if bool((self.state.points[rows] == self.state.points[rows[0]]).all()):
-            gains[rows] = 0.0  # they are a single point, so there is nothing to choose
-            return gains
+            return gains.where(~is_open, 0.0)  # a single point, so there is nothing to choose
         gains[rows] = self._sum_gains(rows, pending)
         if any(self.state.posteriors[number].can_be_confirmed for number in self.outputs):
             leaders = find_leaders(gains)
@@ -90,15 +86,13 @@ class RoundTargets:
         state = self.state
         removed = torch.zeros(int(self.is_target.sum()), dtype=torch.float64)
         for o in self.outputs:
+            posterior = state.posteriors[o]
             if isinstance(where, int):
-                point, noise = (
-                    state.points[[where]],
-                    float(state.posteriors[o].noise_variance[where]),
-                )
+                point, noise = state.points[[where]], float(posterior.noise_variance[where])
             else:
                 point = where
                 noise = float(state.model.noise_at(o, point)) / state.scale(o) ** 2
-            removed += state.posteriors[o].removed(point, noise, self.is_target)
+            removed += posterior.removed(point, noise, self.is_target)
         safely = removed[state.sets.is_safe[self.is_target]].sum()
         return "explore" if 2 * float(safely) >= float(removed.sum()) else "expand"
 

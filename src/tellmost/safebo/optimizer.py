@@ -16,7 +16,7 @@ from tellmost.safebo.bounds import Learned, RKHSBound, Schedule, check_confidenc
 from tellmost.safebo.calibration import Calibration, Refit, calibrate, describe_refit, fit_again
 from tellmost.safebo.choice import SafeTask
 from tellmost.safebo.constraints import Constraint
-from tellmost.safebo.outputs import OBJECTIVE, find_output, gather_outputs, gather_sides
+from tellmost.safebo.outputs import OBJECTIVE, gather_outputs, gather_sides, number_of, told_values
 from tellmost.safebo.round_state import RoundState, SafeModel, describe_betas
 from tellmost.safebo.rounds import SafeRounds
 from tellmost.safebo.saving import (
@@ -133,9 +133,9 @@ class SafeOptimizer:
         self._is_halted = False
         self._log: list[Event] = []
         self._refits: list[Refit] = []
-        self._rounds = SafeRounds(self._task, self._given)
         unlearned = [Learned(output.names, 0, 0.0) for output in outputs]
-        self._given.confidence.betas(unlearned, len(self._given.sides))  # names may not match
+        self._given.confidence.betas(unlearned, len(self._given.sides))  # it may fail
+        self._rounds = SafeRounds(self._task, self._given)
         for (row, point), told in zip(declared, values, strict=False):
             self.tell(point if row is None else row, told.pop(OBJECTIVE, None), told)
 
@@ -162,7 +162,8 @@ class SafeOptimizer:
         now.state.check()
         query = now.choose(waiting)
         if space.box is not None and bool(now.state.safe_rows.any()):
-            self._rounds.recommend(torch.from_numpy(now.recommend().x))
+            best = torch.from_numpy(now.recommend().x)
+            self._rounds.recommended[len(self._rounds.trials)] = best
         return query
 
     @torch.no_grad()
@@ -192,17 +193,14 @@ class SafeOptimizer:
         if context is None and isinstance(x, Query):
             context = x.context
         where = with_context(point[None], space.read_context(context))
-        told, outputs = {}, model.outputs
-        for number, output in enumerate(outputs):
-            value = output.value_in(given)
-            if value is not None:
-                told[number] = value
+        outputs, told = model.outputs, told_values(model.outputs, given)
         values = {name: value for number, value in told.items() for name in outputs[number].names}
         own = arguments.check_told_noise(noise_std, values)
-        noise = {}
-        for number in told:
-            std = arguments.own_noise(outputs[number], own)
-            noise[number] = model.noise_std_at(number, row, where) if std is None else std
+        noise = {
+            number: arguments.own_noise(outputs[number], own)
+            or model.noise_std_at(number, row, where)
+            for number in told
+        }
         status, broken = arguments.judge(outputs, told, noise, model.constraints)
         trial = Trial(
             x=where[0].numpy().copy(),
@@ -273,7 +271,7 @@ class SafeOptimizer:
     @torch.no_grad()
     def bounds(self, name: str = OBJECTIVE) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bound of an output at ``points``, in its unit."""
-        state, number = self._state, find_output(self._model.outputs, name)
+        state, number = self._state, number_of(self._model.outputs, name)
         both = state.bounds.lower[number], state.bounds.upper[number]
         lower, upper = (b[state.is_candidate].numpy() * state.scale(number) for b in both)
         return lower, upper
@@ -284,7 +282,7 @@ class SafeOptimizer:
 
         With contexts, X has them in its last columns.
         """
-        state, number = self._state, find_output(self._model.outputs, name)
+        state, number = self._state, number_of(self._model.outputs, name)
         points = self.points if X is None else X
         mean, variance = state.posteriors[number].belief.at(self._task.space.read_inputs(points))
         scale = state.scale(number)

@@ -63,6 +63,12 @@ class Output:
         return next(iter(values.values()), None)
 
 
+def told_values(outputs: Sequence[Output], told: Mapping[str, float]) -> dict[int, float]:
+    """The value of each output that was told, by its number."""
+    values = {number: output.value_in(told) for number, output in enumerate(outputs)}
+    return {number: value for number, value in values.items() if value is not None}
+
+
 def check_fit(name: str, gp: GP, points: Points) -> None:
     """Refuse a kernel or data that do not suit the points, before they fail less clearly."""
     d = points.shape[1]
@@ -104,7 +110,7 @@ def gather_sides(
     """All limits, in the units of their outputs."""
     sides = []
     for name, constraint in constraints.items():
-        number = find_output(outputs, name)
+        number = number_of(outputs, name)
         limits = (True, constraint.at_least), (False, constraint.at_most)
         sides += [
             Side(name, number, is_lower, limit / outputs[number].scale)
@@ -116,7 +122,7 @@ def gather_sides(
     return tuple(sides)
 
 
-def find_output(outputs: Sequence[Output], name: str) -> int:
+def number_of(outputs: Sequence[Output], name: str) -> int:
     """The number of the output that serves a name."""
     for number, output in enumerate(outputs):
         if name in output.names:
@@ -175,7 +181,8 @@ class OutputPosterior:
             columns_ahead=1,
         )
         y = torch.tensor([one.y for one in values], dtype=torch.float64)
-        self.belief = Belief(FunctionTracker(problem), output.mean_of, y)
+        self._tracker = FunctionTracker(problem)
+        self.belief = Belief(self._tracker, output.mean_of, y)
         self._seen = [(one.row, one.noise_variance) for one in values]
         self._log_noise = sum(log(noise) for _, noise in self._seen)
         self._sketch = None if moments is None else Sketch(moments)
@@ -282,10 +289,6 @@ class OutputPosterior:
             if sketch is not None:
                 sketch.observe(row, noise)
         return tracker, sketch
-
-    @property
-    def _tracker(self) -> FunctionTracker:
-        return self.belief.tracker
 
 
 def noise_of_targets(rule: Rule, output: Output) -> float:

@@ -27,18 +27,18 @@ from torch import Tensor
 from tellmost.numerics import RANK_TOLERANCE
 from tellmost.posterior.function_space import GrowingMatrix
 from tellmost.posterior.problem import nonnegative
-from tellmost.rows.checks import NOT_NUMBERS, check_vector
-from tellmost.safebo.constraints import Lipschitz, Side
+from tellmost.rows.checks import check_vector
 from tellmost.safebo.outputs import OutputPosterior
 from tellmost.safebo.round_state import RoundState
 from tellmost.safebo.trials import NoSafePoint
 from tellmost.shapes import Bool, Float
+from tellmost.theory.setting import check_nonnegative
 
 MOST_REPEATS = 1_000_000
 """Repeats of a measurement that are counted when nothing is safe: more is as good as never."""
 
 Extend = Callable[[Bool[Tensor, " n"]], Bool[Tensor, " n"]]
-"""Says where a limit is kept for sure, after these points too were measured without end."""
+"""Says where all limits are kept for sure, after these points too were measured without end."""
 
 
 def find_reachable(
@@ -49,40 +49,37 @@ def find_reachable(
         raise ValueError(f"by must be 'kernel' or 'lipschitz'; got {by!r}.")
     if by == "lipschitz" and beta is not None:
         raise ValueError("beta has no place in by='lipschitz', which knows no model: drop it.")
-    margins, slack = true_margins(state, truth), _check_slack(epsilon, "epsilon")
+    margins, slack = true_margins(state, truth), check_nonnegative(epsilon, "epsilon")
     if by == "lipschitz":
         return reach(start, extend_by_lipschitz(state, margins, slack))
     if beta is None:
         beta = max((state.betas[side.output] for side in state.model.sides), default=0.0)
-    return reach(start, extend_by_kernel(state, margins, slack, _check_slack(beta, "beta")))
+    return reach(start, extend_by_kernel(state, margins, slack, check_nonnegative(beta, "beta")))
 
 
-def reach(start: Bool[Tensor, " n"], limits: Sequence[Extend]) -> Bool[Tensor, " n"]:
+def reach(start: Bool[Tensor, " n"], extend: Extend) -> Bool[Tensor, " n"]:
     """The closure: extend until nothing new is reached."""
     reached, is_new = start.clone(), start
-    while True:
-        kept = torch.ones_like(reached)
-        for extend in limits:
-            kept &= extend(is_new)
-        is_new = kept & ~reached
-        if not bool(is_new.any()):
-            return reached
+    while bool((is_new := extend(is_new) & ~reached).any()):
         reached |= is_new
+    return reached
 
 
 def extend_by_kernel(
     state: RoundState, margins: Sequence[Float[Tensor, " n"]], epsilon: float, beta: float
-) -> list[Extend]:
+) -> Extend:
     """A limit is kept where its margin exceeds beta times what stays unknown of its model."""
     sides, is_row = state.model.sides, state.is_candidate
     numbers = {side.output for side in sides}
     unknown = {o: IrreducibleDeviation(state.posteriors[o], is_row) for o in numbers}
 
-    def of(side: Side, margin: Float[Tensor, " n"]) -> Extend:
-        return lambda is_new: margin - beta * unknown[side.output].after(is_new) >= 0
+    def extend(is_new: Bool[Tensor, " n"]) -> Bool[Tensor, " n"]:
+        left, kept = {o: one.after(is_new) for o, one in unknown.items()}, torch.ones_like(is_new)
+        for side, margin in zip(sides, margins, strict=True):
+            kept &= margin - beta * epsilon - beta * left[side.output] >= 0
+        return kept
 
-    parts = zip(sides, margins, strict=True)
-    return [of(side, margin - beta * epsilon) for side, margin in parts]
+    return extend
 
 
 class IrreducibleDeviation:
@@ -104,45 +101,37 @@ class IrreducibleDeviation:
         """What is left after f was seen at these points too."""
         self._is_seen |= is_new
         while True:
-            left = self._left.where(self._is_seen, -1.0)
+            left, F = self._left.where(self._is_seen, -1.0), self._rows.rows
             pivot = int(left.argmax())
             if float(left[pivot]) <= self._enough:
                 return self._left.where(self._left > self._enough, 0.0).sqrt()
-            self._add(pivot)
-
-    def _add(self, pivot: int) -> None:
-        F = self._rows.rows
-        column = self._kernel.column(self._points, self._points[pivot : pivot + 1])
-        row = (column - F[:, pivot] @ F) / self._left[pivot].sqrt()
-        nonnegative(self._left.sub_(row.square()))
-        self._left[pivot] = 0.0
-        self._rows.append(row[None])
+            column = self._kernel.column(self._points, self._points[pivot : pivot + 1])
+            row = (column - F[:, pivot] @ F) / left[pivot].sqrt()
+            nonnegative(self._left.sub_(row.square()))
+            self._left[pivot] = 0.0
+            self._rows.append(row[None])
 
 
 def extend_by_lipschitz(
     state: RoundState, margins: Sequence[Float[Tensor, " n"]], epsilon: float
-) -> list[Extend]:
+) -> Extend:
     """A limit is kept within the distance of a safe point that the point's margin allows."""
-    points = state.points[state.is_candidate]
-
-    def of(slope: Lipschitz, margin: Float[Tensor, " n"]) -> Extend:
-        best = torch.full_like(margin, -torch.inf)  # of what seen points leave over, so far
-
-        def extend(is_new: Bool[Tensor, " n"]) -> Bool[Tensor, " n"]:
-            best.copy_(slope.raise_lower(best, points, points[is_new], margin[is_new]))
-            return best >= 0
-
-        return extend
-
-    slopes = dict(state.model.slopes)
+    points, slopes = state.points[state.is_candidate], state.model.slopes
     for side in state.model.sides:
         if side not in slopes:
             raise ValueError(
                 f"by='lipschitz' needs a Lipschitz constant of every constraint; "
                 f"{side.name!r} has none. Give tm.Constraint(..., lipschitz=...)."
             )
-    parts = zip(state.model.sides, margins, strict=True)
-    return [of(slopes[side], margin - epsilon) for side, margin in parts]
+    best = [torch.full_like(margin, -torch.inf) for margin in margins]  # what seen points leave
+
+    def extend(is_new: Bool[Tensor, " n"]) -> Bool[Tensor, " n"]:
+        for i, (side, margin) in enumerate(zip(state.model.sides, margins, strict=True)):
+            there = (margin - epsilon)[is_new]
+            best[i] = slopes[side].raise_lower(best[i], points, points[is_new], there)
+        return torch.stack([torch.ones_like(is_new), *(one >= 0 for one in best)]).all(dim=0)
+
+    return extend
 
 
 # ---- what is given
@@ -153,26 +142,21 @@ def true_margins(state: RoundState, truth: Any) -> list[Float[Tensor, " n"]]:
 
     ``truth`` has values by constraint, in their units. None takes the posterior means.
     """
-    sides, is_row = state.model.sides, state.is_candidate
-    if truth is not None:
-        _check_names(truth, state.model.constraints)
+    names, is_row = list(state.model.constraints), state.is_candidate
+    if truth is not None and (not isinstance(truth, Mapping) or set(truth) != set(names)):
+        came = list(truth) if isinstance(truth, Mapping) else type(truth).__name__
+        raise ValueError(
+            f"truth must have the values of every constraint by name, {names}; got {came}."
+        )
     margins = []
-    for side in sides:
+    for side in state.model.sides:
         if truth is None:
             values = state.mean[side.output, is_row]
         else:
             n, name = int(is_row.sum()), f"truth[{side.name!r}]"
             values = check_vector(truth[side.name], name, n, "point") / state.scale(side.output)
-        margins.append(side.margins(values, values)[0])
+        margins.append(side.margin(values))
     return margins
-
-
-def _check_names(truth: Any, names: Mapping[str, Any]) -> None:
-    if not isinstance(truth, Mapping) or set(truth) != set(names):
-        came = list(truth) if isinstance(truth, Mapping) else type(truth).__name__
-        raise ValueError(
-            f"truth must have the values of every constraint by name, {list(names)}; got {came}."
-        )
 
 
 def check_start(start: Any, n: int) -> Bool[Tensor, " n"]:
@@ -190,12 +174,6 @@ def check_start(start: Any, n: int) -> Bool[Tensor, " n"]:
     return mask
 
 
-def _check_slack(value: Any, name: str) -> float:
-    if isinstance(value, NOT_NUMBERS) or not 0 <= value < float("inf"):
-        raise ValueError(f"{name} must be a number of at least 0; got {value!r}.")
-    return float(value)
-
-
 # ---- what would open the safe set
 
 
@@ -211,8 +189,9 @@ def nothing_safe(
             "no point can be reached from the last one: every one is farther than max_step. Move "
             "the system, then acknowledge(at=...) where it stands."
         )
-    margins, std = expected_margins(state, rows)
-    z = (margins / std).amin(dim=0)
+    sides, mean = state.model.sides, state.mean[:, rows]
+    margins = torch.stack([side.margin(mean[side.output]) for side in sides])
+    z = (margins / state.std[[side.output for side in sides]][:, rows]).amin(dim=0)
     best = int(z.argmax())
     where = ", ".join(f"{x:.4g}" for x in state.points[rows[best]].tolist())
     if float(z[best]) <= 0:
@@ -242,18 +221,6 @@ def rounded_down(beta: float) -> str:
     """A beta in three digits, never rounded up: a larger beta would not open the set."""
     shift = 2 - floor(log10(beta))
     return f"{floor(beta * 10**shift) / 10**shift:.3g}"
-
-
-def expected_margins(
-    state: RoundState, rows: Tensor
-) -> tuple[Float[Tensor, "s b"], Float[Tensor, "s b"]]:
-    """The mean and the standard deviation of the margin of each limit, at some rows."""
-    sides = state.model.sides
-    margins = [
-        (state.mean[side.output, rows] - side.limit) * (1.0 if side.is_lower else -1.0)
-        for side in sides
-    ]
-    return torch.stack(margins), torch.stack([state.std[side.output, rows] for side in sides])
 
 
 def needed_repeats(state: RoundState, row: int, margins: Float[Tensor, " s"]) -> str:

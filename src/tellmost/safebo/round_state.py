@@ -22,6 +22,7 @@ from tellmost.safebo.outputs import (
     gather_sides,
     noise_of_targets,
 )
+from tellmost.safebo.trials import MiscalibratedModel
 from tellmost.shapes import Bool, Float
 from tellmost.targets.box import Box
 
@@ -36,6 +37,9 @@ it must be small beside the noise that is."""
 SEEING_TOLERANCE = 1e-12
 """The same if the rule sees f at the targets. It lies below RANK_TOLERANCE, which decides what is
 seen."""
+
+EMPTY_INTERVAL = 1e-9
+"""A lower bound may exceed an upper one by so many prior standard deviations, through rounding."""
 
 SKETCH_SHARE = 0.25
 """A sketch of more features than this share of the points costs more than it saves."""
@@ -113,14 +117,13 @@ class SafeModel:
         return RoundState(self, layout, posteriors)
 
     @property
-    def slopes(self) -> list[tuple[Side, Lipschitz]]:
-        """Each limit with a known Lipschitz constant, and that constant in units of its output."""
-        found = []
+    def slopes(self) -> dict[Side, Lipschitz]:
+        """The Lipschitz constants that are known, by their limits, in units of the outputs."""
+        found = {}
         for side in self.sides:
             one = self.constraints[side.name].slope
             if one is not None:
-                scale = self.outputs[side.output].scale
-                found.append((side, Lipschitz(one.constant / scale, one.norm)))
+                found[side] = Lipschitz(one.constant / self.outputs[side.output].scale, one.norm)
         return found
 
     def noise_at(self, number: int, points: Points, box: Box | None = None) -> Float[Tensor, " n"]:
@@ -176,16 +179,12 @@ class RoundState:
         self.points, self.is_candidate = layout.points, layout.is_candidate
         self.posteriors = posteriors
         self.track: Track | None = None
-        self._kept: ConfidenceBounds | None = (
-            None  # of all rounds so far, if these are intersected
-        )
+        self._kept: ConfidenceBounds | None = None  # of all rounds so far, if intersected
         self._refresh()
 
     def observe(self, row: int, values: Mapping[int, OutputValue]) -> None:
         """Take in a trial at a row: values of some outputs."""
-        self._betas_after(
-            values
-        )  # a schedule of the caller's may fail, before anything is changed
+        self._betas_after(values)  # a schedule of the caller's may fail: nothing is changed yet
         for number, one in values.items():
             self.posteriors[number].observe(one)
         self._refresh()
@@ -224,9 +223,14 @@ class RoundState:
         return self.model.confidence.betas(learned, len(self.model.sides))
 
     def check(self) -> None:
-        """Raise MiscalibratedModel if the bounds exclude each other."""
-        names = [output.names for output in self.model.outputs]
-        self.bounds.check(names, self.points, has_slopes=bool(self.model.slopes))
+        """Raise MiscalibratedModel where an interval is empty: it says that the model is wrong."""
+        gap = self.bounds.lower - self.bounds.upper
+        if not bool((gap > EMPTY_INTERVAL).any()):
+            return
+        output, row = divmod(int(gap.argmax()), gap.shape[1])
+        name, where = self.model.outputs[output].names[0], self.points[row].tolist()
+        size, has_slopes = float(gap[output, row]), bool(self.model.slopes)
+        raise MiscalibratedModel(name, where, size, has_slopes=has_slopes)
 
     @property
     def safe_rows(self) -> Bool[Tensor, " n"]:
@@ -268,10 +272,7 @@ class RoundState:
             if first not in roots:
                 roots[first] = one.belief.root_of_rows()
             drawn.append(one.belief.sample_rows(count, generator, root=roots[first]))
-        margins = [
-            drawn[side.output] - side.limit if side.is_lower else side.limit - drawn[side.output]
-            for side in self.model.sides
-        ]
+        margins = [side.margin(drawn[side.output]) for side in self.model.sides]
         smallest = torch.stack(margins).amin(dim=0) if margins else None
         return drawn[0] * self.scale(0), smallest
 

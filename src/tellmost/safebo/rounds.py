@@ -10,11 +10,11 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.safebo.choice import SafeRound, SafeTask
-from tellmost.safebo.outputs import OutputValue
+from tellmost.safebo.outputs import OutputValue, told_values
 from tellmost.safebo.round_state import Layout, RoundState, SafeModel
 from tellmost.safebo.spaces import with_context
 from tellmost.safebo.trials import Trial
-from tellmost.shapes import Bool, Float
+from tellmost.shapes import Float
 
 
 class SafeRounds:
@@ -28,7 +28,7 @@ class SafeRounds:
         self.task = task
         self.model = model
         self.trials: list[Trial] = []
-        self.recommended: dict[int, Tensor] = {}  # by the number of trials then
+        self.recommended: dict[int, Tensor] = {}  # by the number of trials then: looked at later
         self.moved_to: Tensor | None = None  # where the system was brought after the last trial
         self.is_kept = task.space.box is None and not task.space.contexts
         self._kept = self._start(torch.empty(0), []) if self.is_kept else None
@@ -57,10 +57,6 @@ class SafeRounds:
             self._kept.observe(trial.index, self._values_in(trial, trial.index))
         self.trials.append(trial)
         self.moved_to = None
-
-    def recommend(self, x: Float[Tensor, " d"]) -> None:
-        """Keep what is the best now, so that later rounds look at it too."""
-        self.recommended[len(self.trials)] = x
 
     def move_to(self, x: Float[Tensor, " d"] | None) -> None:
         """The system was brought to another point, so rounds start from there."""
@@ -106,24 +102,37 @@ class SafeRounds:
         A kept domain has its seeds and trials among its rows. Elsewhere trials come with the
         context that they had, and what they set may be asked for under the present context too.
         """
-        space, seeds, trials, together = self.task.space, self.task.seeds, self.trials, _Rows()
+        space, seeds, trials = self.task.space, self.task.seeds, self.trials
         d, width = space.dimension, space.dimension + len(space.contexts)
-        together.add(with_context(self._searched(), context), True)
-        of_seeds = tuple(seeds.rows)
+        parts: list[Points] = []
+        is_candidate: list[Tensor] = []
+
+        def add(points: Points, may_be_asked: bool) -> tuple[int, ...]:
+            """Put points under the others, and return their row numbers."""
+            first = sum(map(len, parts))
+            parts.append(points)
+            is_candidate.append(torch.full((len(points),), may_be_asked))
+            return tuple(range(first, first + len(points)))
+
+        add(with_context(self._searched(), context), True)
+        of_seeds = tuple(row for row, _ in seeds.declared if row is not None)
         of_trials = tuple(trial.index for trial in trials if trial.index is not None)
         if space.box is not None:
-            of_seeds = together.add(with_context(_stack(seeds.points, d), context), True)
+            of_seeds = add(with_context(_stack(seeds.points, d), context), True)
         if not self.is_kept:
             known = _stack([torch.from_numpy(trial.x) for trial in trials], width)
-            of_trials = together.add(known, not len(context))
+            of_trials = add(known, not len(context))
             if len(context) and space.box is not None:
-                together.add(with_context(known[:, :d], context), True)
+                add(with_context(known[:, :d], context), True)
         extra = [x for time, x in self.recommended.items() if time < len(trials)]
-        together.add(with_context(_stack(extra, d), context), True)
-        of_data = tuple(together.add(points, False) for points in self._data_points())
-        of_pending = together.add(_stack(pending, width), False)
-        points, is_candidate = together.together()
-        return Layout(points, is_candidate, of_seeds, of_trials, of_data, of_pending, self.is_kept)
+        add(with_context(_stack(extra, d), context), True)
+        datas = [output.gp.data for output in self.model.outputs]
+        of_data = tuple(
+            () if one is None else add(one.points.to("cpu", torch.float64), False) for one in datas
+        )
+        of_pending = add(_stack(pending, width), False)
+        rows = torch.cat(parts), torch.cat(is_candidate)
+        return Layout(*rows, of_seeds, of_trials, of_data, of_pending, self.is_kept)
 
     def _searched(self) -> Points:
         """The points that the search names in this round, or all of a finite domain."""
@@ -136,24 +145,17 @@ class SafeRounds:
         generator = np.random.default_rng([self.task.seed, len(self.trials)])
         return self.task.search.points(box, through, self.task.seed, generator)
 
-    def _data_points(self) -> list[Points]:
-        width = self.task.space.dimension + len(self.task.space.contexts)
-        empty = torch.empty(0, width, dtype=torch.float64)
-        datas = [output.gp.data for output in self.model.outputs]
-        return [empty if data is None else data.points.to(empty) for data in datas]
-
     # ---- what was observed there
 
     def _start(self, context: Float[Tensor, " c"], pending: Sequence[Tensor]) -> RoundState:
         """The state of a round: each output knows the data of its prior, then all trials."""
         layout = self._lay_out(context, pending)
-        values: list[list[OutputValue]] = []
-        for output, rows in zip(self.model.outputs, layout.data, strict=True):
-            seen, data, scale = [], output.gp.data, output.scale
+        values: list[list[OutputValue]] = [[] for _ in self.model.outputs]
+        for seen, output, rows in zip(values, self.model.outputs, layout.data, strict=True):
+            data, scale = output.gp.data, output.scale
             if data is not None:
                 parts = zip(rows, data.y / scale, data.noise_variance / scale**2, strict=True)
-                seen = [OutputValue(row, float(y), float(noise)) for row, y, noise in parts]
-            values.append(seen)
+                seen += [OutputValue(row, float(y), float(noise)) for row, y, noise in parts]
         for row, trial in zip(layout.trials, self.trials, strict=True):
             for number, one in self._values_in(trial, row).items():
                 values[number].append(one)
@@ -162,34 +164,12 @@ class SafeRounds:
     def _values_in(self, trial: Trial, row: int) -> dict[int, OutputValue]:
         """What a trial says of each output that was told."""
         values = {}
-        for number, output in enumerate(self.model.outputs):
-            value = output.value_in(trial.values)
-            if value is not None:
-                std = trial.noise_std[output.names[0]] / output.scale
-                values[number] = OutputValue(row, value / output.scale, std**2)
+        for number, value in told_values(self.model.outputs, trial.values).items():
+            output = self.model.outputs[number]
+            std = trial.noise_std[output.names[0]] / output.scale
+            values[number] = OutputValue(row, value / output.scale, std**2)
         return values
 
 
-class _Rows:
-    """Points that are put one under the other."""
-
-    def __init__(self) -> None:
-        self._points: list[Points] = []
-        self._is_candidate: list[Tensor] = []
-        self._count = 0
-
-    def add(self, points: Points, is_candidate: bool) -> tuple[int, ...]:
-        """Their row numbers."""
-        self._points.append(points)
-        self._is_candidate.append(torch.full((len(points),), is_candidate))
-        self._count += len(points)
-        return tuple(range(self._count - len(points), self._count))
-
-    def together(self) -> tuple[Points, Bool[Tensor, " n"]]:
-        return torch.cat(self._points), torch.cat(self._is_candidate)
-
-
 def _stack(points: Sequence[Tensor], width: int) -> Points:
-    if not points:
-        return torch.empty(0, width, dtype=torch.float64)
-    return torch.stack(list(points))
+    return torch.stack(list(points)) if points else torch.empty(0, width, dtype=torch.float64)

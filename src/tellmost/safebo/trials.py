@@ -163,10 +163,6 @@ class Seeds:
     def points(self) -> list[Float[Tensor, " d"]]:
         return [point for _, point in self.declared]
 
-    @property
-    def rows(self) -> list[int]:
-        return [row for row, _ in self.declared if row is not None]
-
     @cached_property
     def _places(self) -> list[tuple[float, ...]]:
         return [tuple(point.tolist()) for point in self.points]

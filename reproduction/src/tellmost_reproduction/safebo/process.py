@@ -40,7 +40,7 @@ from tellmost.kernels import Matern, Scaled
 from tellmost.posterior.gp import GP
 from tellmost.safebo import Constraint, Lipschitz, SafeOptimizer
 from tellmost.safebo.baselines import estimate_lipschitz, steepest_slope
-from tellmost.safebo.baselines.expanding import Slopes
+from tellmost.safebo.baselines.expanding import find_reached
 from tellmost.safebo.strategies import QueryStrategy
 from tellmost.shapes import Bool, Float, Int
 from tellmost.targets.box import Box
@@ -115,13 +115,13 @@ class Process:
         """Safe rows that would prove another row safe, if all were known, by true constants."""
         margins = (HOTTEST - self.values["temperature"], self.values["purity"] - PUREST)
         rows = np.flatnonzero(self.is_safe)
-        slopes = Slopes(tuple(self.slopes["true"][name] for name in ("temperature", "purity")))
+        slopes = [self.slopes["true"][name] for name in ("temperature", "purity")]
         found = np.zeros(len(self.domain), dtype=bool)
         points = torch.from_numpy(self.domain)
         for row in rows.tolist():
             known = torch.tensor([[float(margin[row])] for margin in margins])
             others = torch.cat([points[:row], points[row + 1 :]])
-            found[row] = bool(slopes.reached(points[row : row + 1], known, others).any())
+            found[row] = bool(find_reached(slopes, points[row : row + 1], known, others).any())
         return found
 
     def measure(self, row: int, rng: np.random.Generator) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Methods that grow a safe set on purpose: SafeOpt, Heuristic SafeOpt and GoOSE."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from tellmost.rows.checks import check_positive, check_rows, check_vector, check
 from tellmost.rows.sources import read_array, spans
 from tellmost.safebo.bounds import SafeSets
 from tellmost.safebo.constraints import Lipschitz, Side
-from tellmost.safebo.round_state import RoundState, SafeModel, Track
+from tellmost.safebo.round_state import RoundState, Track
 from tellmost.safebo.strategies import Choice, RoundView
 from tellmost.shapes import Bool, Float, Int
 
@@ -61,7 +61,7 @@ def find_expanders_by_slope(view: RoundView) -> Bool[Tensor, " n"]:
     beyond = state.points[state.is_candidate & ~is_safe]
     where, best = state.points[is_safe], state.sets.best[:, is_safe]
     found = torch.zeros_like(is_safe)
-    found[is_safe] = Slopes.of(state.model).reaching(where, best, beyond)
+    found[is_safe] = find_reaching(state.model.slopes.values(), where, best, beyond)
     return found
 
 
@@ -182,8 +182,8 @@ class GoOSE:
 
     def _optimistic(self, state: RoundState, track: Track) -> Bool[Tensor, " n"]:
         where, best = state.points[track.sources], track.sets.best[:, track.sources]
-        reached = Slopes.of(state.model).reached(where, best - self.epsilon, state.points)
-        return reached & state.is_candidate
+        slopes = state.model.slopes.values()
+        return find_reached(slopes, where, best - self.epsilon, state.points) & state.is_candidate
 
     def _propose(self, state: RoundState, track: Track) -> int | None:
         """What UCB would choose; None if nothing can be hoped to be safe."""
@@ -195,16 +195,16 @@ class GoOSE:
         self, view: RoundView, track: Track, goal: int | None
     ) -> Bool[Tensor, " n"]:
         """Wide safe points that reach the reachable target nearest to the goal."""
-        state, slopes = view.state, Slopes.of(view.state.model)
+        state, slopes = view.state, view.state.model.slopes.values()
         is_wide = view.is_open & view.is_safe & (limit_widths(state) > self.epsilon)
         where, best = state.points[is_wide], state.sets.best[:, is_wide]
         rows = (self._optimistic(state, track) & ~view.is_safe).nonzero()[:, 0]
-        rows = rows[slopes.reached(where, best, state.points[rows])]
+        rows = rows[find_reached(slopes, where, best, state.points[rows])]
         found = torch.zeros_like(is_wide)
         if len(rows) and goal is not None:
             apart = (state.points[rows] - state.points[goal]).abs().sum(dim=1)
             wanted = state.points[rows[apart == apart.min()]]
-            found[is_wide] = slopes.reaching(where, best, wanted)
+            found[is_wide] = find_reaching(slopes, where, best, wanted)
         return found
 
 
@@ -227,48 +227,41 @@ def limit_widths(state: RoundState) -> Float[Tensor, " n"]:
 # ---- what Lipschitz constants say
 
 
-@dataclass(frozen=True)
-class Slopes:
-    r"""The Lipschitz constants of all limits: z reaches x if it keeps every limit at x.
+def find_reached(
+    slopes: Collection[Lipschitz], where: Points, margins: Float[Tensor, "s z"], points: Points
+) -> Bool[Tensor, " n"]:
+    """Which points some z reaches."""
+    found = torch.zeros(len(points), dtype=torch.bool)
+    for _, reaches in _reaches(slopes, where, margins, points):
+        found |= reaches.any(dim=0)
+    return found
+
+
+def find_reaching(
+    slopes: Collection[Lipschitz], where: Points, margins: Float[Tensor, "s z"], points: Points
+) -> Bool[Tensor, " z"]:
+    """Which z reach some point."""
+    found = torch.zeros(len(where), dtype=torch.bool)
+    for rows, reaches in _reaches(slopes, where, margins, points):
+        found[rows] = reaches.any(dim=1)
+    return found
+
+
+def _reaches(
+    slopes: Collection[Lipschitz], where: Points, margins: Float[Tensor, "s z"], points: Points
+) -> Iterator[tuple[slice, Bool[Tensor, "b n"]]]:
+    r"""Which z reach which points, in blocks of z: they keep every limit there.
 
     .. math:: m_i(z) - L_i \|x - z\| \ge 0 \quad \forall i,
 
     where m are margins at z, pessimistic or optimistic.
     """
-
-    each: tuple[Lipschitz, ...]
-
-    @classmethod
-    def of(cls, model: SafeModel) -> "Slopes":
-        return cls(tuple(slope for _, slope in model.slopes))
-
-    def reached(
-        self, where: Points, margins: Float[Tensor, "s z"], points: Points
-    ) -> Bool[Tensor, " n"]:
-        """Which points some z reaches."""
-        found = torch.zeros(len(points), dtype=torch.bool)
-        for _, _, reaches in self._blocks(where, margins, points):
-            found |= reaches.any(dim=0)
-        return found
-
-    def reaching(
-        self, where: Points, margins: Float[Tensor, "s z"], points: Points
-    ) -> Bool[Tensor, " z"]:
-        """Which z reach some point."""
-        found = torch.zeros(len(where), dtype=torch.bool)
-        for start, stop, reaches in self._blocks(where, margins, points):
-            found[start:stop] = reaches.any(dim=1)
-        return found
-
-    def _blocks(
-        self, where: Points, margins: Float[Tensor, "s z"], points: Points
-    ) -> Iterator[tuple[int, int, Bool[Tensor, "b n"]]]:
-        for start, stop in spans(len(where), max(CHUNK_BYTES // (8 * max(len(points), 1)), 1)):
-            reaches = torch.ones(stop - start, len(points), dtype=torch.bool)
-            for margin, slope in zip(margins[:, start:stop], self.each, strict=True):
-                apart = slope.distances(where[start:stop], points)
-                reaches &= margin[:, None] - slope.constant * apart >= 0
-            yield start, stop, reaches
+    for start, stop in spans(len(where), max(CHUNK_BYTES // (8 * max(len(points), 1)), 1)):
+        rows, reaches = slice(start, stop), torch.ones(stop - start, len(points)).bool()
+        for margin, slope in zip(margins[:, rows], slopes, strict=True):
+            apart = slope.distances(where[rows], points)
+            reaches &= margin[:, None] - slope.constant * apart >= 0
+        yield rows, reaches
 
 
 def grow(state: RoundState, before: Track | None) -> Track:
@@ -281,16 +274,16 @@ def grow(state: RoundState, before: Track | None) -> Track:
     point that was safe once counts again as soon as its bounds say so. A state that is made anew
     each round knows no earlier set, so what was measured stands for it.
     """
-    slopes, points = Slopes.of(state.model), state.points
-    worst = state.sets.worst
+    slopes, points, worst = state.model.slopes.values(), state.points, state.sets.worst
     is_start = before is None and is_first(state)
     proven = state.sets.is_safe & state.is_candidate
     sources = _start(state, proven) if before is None else before.sources | before.sets.is_safe
     if not is_start:
-        proven = slopes.reached(points[sources], worst[:, sources], points) & state.is_candidate
+        proven = find_reached(slopes, points[sources], worst[:, sources], points)
+        proven &= state.is_candidate
     raised = [
         slope.raise_lower(margin, points, points[sources], margin[sources])
-        for slope, margin in zip(slopes.each, worst, strict=True)
+        for slope, margin in zip(slopes, worst, strict=True)
     ]
     margins = torch.stack(raised) if raised else worst
     return Track(SafeSets(margins, state.sets.best, proven), sources)

@@ -90,8 +90,7 @@ def find_incumbent(state: RoundState) -> float | None:
     sign = -1.0 if state.model.is_minimized else 1.0
     is_kept = torch.ones_like(state.is_candidate)
     for side in state.model.sides:
-        mean = state.mean[side.output]
-        is_kept &= side.margins(mean, mean)[0] >= 0
+        is_kept &= side.margin(state.mean[side.output]) >= 0
     rows = [row for row in state.posteriors[0].seen_rows if bool(is_kept[row])]
     return float((sign * state.mean[0, rows]).max()) if rows else None
 
