@@ -23,8 +23,12 @@ from tellmost.finetune.baselines.covering import (
     find_balls,
     pure_radius,
 )
-from tellmost.finetune.baselines.eig import expected_information
-from tellmost.finetune.baselines.uncertainty import entropy, lack_of_confidence, lack_of_margin
+from tellmost.finetune.baselines.uncertainty import (
+    entropy,
+    expected_information,
+    lack_of_confidence,
+    lack_of_margin,
+)
 
 EXAMPLES = 12
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -41,6 +41,16 @@ class Embedding(Protocol):
 
     def kernel(self, model: nn.Module, batch: Any) -> Kernel | None:
         """What compares points; None: inner products. The batch tells the sizes."""
+
+
+def check_inner_products(user: str, embedding: Embedding, kernel: Kernel | None) -> None:
+    """The points of the embedding have no kernel of their own, such as [residual, feature]."""
+    if kernel is not None:
+        raise ValueError(
+            f"{user} needs points that are compared by inner products; those of {embedding!r} are "
+            f"compared by {kernel!r}. Write them out or project them: "
+            f"LossGradients(materialize=True), Projected(...)."
+        )
 
 
 def embed(
@@ -151,44 +161,45 @@ WHY_NOT_FINITE = (
 class PointRows:
     """The points of inputs, added batch by batch to a tensor, or to the file ``path``."""
 
-    def __init__(self, inputs: Inputs, dtype: torch.dtype, path: Path | None = None) -> None:
-        self.done = 0
-        self.points: Float[Tensor, "n p"] | Float[np.ndarray, "n p"]
-        self._inputs, self._n = inputs, len(inputs)
-        self._dtype, self._batches = dtype, 0
-        self._path = path
+    def __init__(self, inputs: Inputs, dtype: torch.dtype, path: Path | None) -> None:
+        self.points: Tensor | np.ndarray = torch.empty(0)
+        self.done = self._batches = 0
+        self._inputs, self._dtype, self._path = inputs, dtype, path
 
     def add(self, points: Tensor) -> None:
         """Add the next batch of (b, p) points."""
-        self._batches += 1
-        self._check_shape(points)
-        rounded = points.detach().to(self._dtype)
-        self._check_values(points, rounded)
-        if self._batches == 1:
-            self._make_room(rounded)
-        self._keep(rounded)
-        self.done += len(rounded)
-
-    def check_all_came(self) -> None:
-        if self.done != self._n:
-            raise ValueError(
-                f"an embedding must make a row per input; it made {self.done} for {self._n} "
-                f"inputs."
-            )
-
-    def _check_shape(self, points: Tensor) -> None:
         if not isinstance(points, Tensor) or points.ndim != 2:
             raise ValueError(
                 f"an embedding must make (b, p) points, a row per input; got {in_words(points)}."
             )
-        if self.done + len(points) > self._n:
+        if self.done + len(points) > len(self._inputs):
+            self._refuse_count(f"{self.done + len(points)} or more")
+        rounded = points.detach().to(self._dtype)
+        self._check_values(points, rounded)
+        self._batches += 1
+        if self._batches == 1:
+            self._make_room(rounded)
+        if rounded.shape[1] != self.points.shape[1]:
             raise ValueError(
-                f"an embedding must make a row per input; it made {self.done + len(points)} or "
-                f"more for {self._n} inputs."
+                f"an embedding must make rows of one length; batch {self._batches - 1} has "
+                f"{rounded.shape[1]} columns, those before {self.points.shape[1]}."
             )
+        place = slice(self.done, self.done + len(rounded))
+        self.points[place] = rounded if isinstance(self.points, Tensor) else rounded.cpu().numpy()
+        self.done += len(rounded)
+
+    def check_all_came(self) -> None:
+        if self.done != len(self._inputs):
+            self._refuse_count(str(self.done))
+
+    def _refuse_count(self, made: str) -> NoReturn:
+        raise ValueError(
+            f"an embedding must make a row per input; it made {made} for {len(self._inputs)} "
+            f"inputs."
+        )
 
     def _make_room(self, first: Tensor) -> None:
-        shape = (self._n, first.shape[1])
+        shape = (len(self._inputs), first.shape[1])
         if self._path is None:
             self.points = first.new_empty(shape)
         else:
@@ -197,24 +208,12 @@ class PointRows:
                 self._path, mode="w+", dtype=dtype, shape=shape
             )
 
-    def _keep(self, rounded: Tensor) -> None:
-        if rounded.shape[1] != self.points.shape[1]:
-            raise ValueError(
-                f"an embedding must make rows of one length; batch {self._batches - 1} has "
-                f"{rounded.shape[1]} columns, those before {self.points.shape[1]}."
-            )
-        place = slice(self.done, self.done + len(rounded))
-        if isinstance(self.points, Tensor):
-            self.points[place] = rounded
-        else:
-            self.points[place] = rounded.cpu().numpy()
-
     def _check_values(self, points: Tensor, rounded: Tensor) -> None:
         """Points are finite; the error names the caller's argument and its rows."""
         if bool(torch.isfinite(rounded).all()):
             return
         is_wrong = ~torch.isfinite(rounded).all(dim=1)
-        where = place_of(is_wrong, self._inputs, self._batches - 1, self.done)
+        where = place_of(is_wrong, self._inputs, self._batches, self.done)
         if bool(torch.isfinite(points).all()):
             wider = torch.float32 if self._dtype == torch.float16 else torch.float64
             raise ValueError(

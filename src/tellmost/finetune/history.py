@@ -46,9 +46,6 @@ class FineTuningHistory:
     def __getitem__(self, number: int) -> FineTuningRound:
         return self.rounds[number]
 
-    def followed_by(self, one: FineTuningRound) -> "FineTuningHistory":
-        return FineTuningHistory((*self.rounds, one), self.has_task)
-
     @property
     def rows(self) -> Int[np.ndarray, " t"]:
         """All picks in their order, as rows of the pool."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import TensorDataset, default_collate
+from torch.utils.data import Dataset, TensorDataset, default_collate
 
 from tellmost import numerics
 from tellmost.rows.pool import Fingerprint
@@ -24,7 +24,7 @@ Collate = Callable[[list[Any]], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class Inputs(Dataset[Any]):
     """Some of the inputs that the caller gave: ``data`` itself and the rows that are meant.
 
     An item of a dataset is an input; or a tuple of an input, a label, and perhaps more, which is
@@ -55,17 +55,19 @@ class Inputs:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __getitem__(self, position: int) -> Any:
+        """The input at this position, without its label."""
+        return input_of(self.data[int(self.rows[position])])
+
     def subset(self, rows: Int[np.ndarray, " k"]) -> "Inputs":
         """The inputs at these positions, in this order."""
         return Inputs(self.data, self.rows[rows], self.name, self.collate)
 
     def batch(self, rows: Int[np.ndarray, " k"], device: torch.device) -> Any:
         """What a network is called with for the inputs at these positions, without labels."""
-        numbers = self.rows[rows]
         if isinstance(self.data, Tensor):
-            return self.data[torch.from_numpy(numbers).to(self.data.device)].to(device)
-        items = [input_of(self.data[int(number)]) for number in numbers]
-        return moved(self.collate(items), device)
+            return self.data[torch.from_numpy(self.rows[rows]).to(self.data.device)].to(device)
+        return moved(self.collate([self[position] for position in rows]), device)
 
     def batches(self, size: int, device: torch.device) -> Iterator[Any]:
         """All inputs in their order, batch by batch."""

@@ -37,7 +37,14 @@ from tellmost.finetune.curvatures import (
     check_size,
     likelihood_of,
 )
-from tellmost.finetune.embedding import WHY_NOT_FINITE, Embedded, Embedding, evaluating, place_of
+from tellmost.finetune.embedding import (
+    WHY_NOT_FINITE,
+    Embedded,
+    Embedding,
+    check_inner_products,
+    evaluating,
+    place_of,
+)
 from tellmost.finetune.gradients import LossGradients, OutputGradients
 from tellmost.finetune.inputs import Inputs, device_of
 from tellmost.finetune.layers import Head, LastLayer, at_the_head
@@ -342,12 +349,7 @@ class Weighted:
 
     def kernel(self, model: nn.Module, batch: Any) -> Kernel:
         own = self.embedding.kernel(model, batch)
-        if own is not None:
-            raise ValueError(
-                f"Weighted(embedding) needs points that are compared by inner products; those of "
-                f"{self.embedding!r} are compared by {own!r}. LossGradients have them with "
-                f"materialize=True."
-            )
+        check_inner_products("Weighted(embedding)", self.embedding, own)
         with self.embedding.on(model) as points_of:
             self._linear.weight_covariance(points_of(batch).shape[1])
         return self._linear

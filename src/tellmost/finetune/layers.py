@@ -10,6 +10,7 @@ Hübotter et al. 2024, Sec. 4. ``LastLayer`` is h, ``Outputs`` is f itself (the 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -42,20 +43,30 @@ class Call:
         return self.inputs
 
 
-class Watched:
-    """The calls of the watched layers while the network runs."""
+@contextmanager
+def watching(
+    model: nn.Module, layer: str | None
+) -> Iterator[Callable[[Any], tuple[Call, Tensor]]]:
+    """Gives the function from a batch to the call of the final layer, and the network's outputs.
 
-    def __init__(self) -> None:
-        self._calls: list[Call] = []
+    The final layer is the named one; None: the ``nn.Linear`` that made these outputs or, where
+    none did, the last called.
+    """
+    calls: list[Call] = []
 
-    def run(self, model: nn.Module, batch: Any) -> tuple[Call, Tensor]:
-        """The call of the final layer, and the network's outputs.
+    def see(name: str, module: nn.Module, inputs: tuple[Any, ...], outputs: Any) -> None:
+        is_uncounted = isinstance(outputs, Tensor) and outputs.is_inference()
+        kept = outputs.clone() if is_uncounted else outputs
+        earlier = calls[-1].inputs if calls else None
+        if calls and not (isinstance(earlier, Tensor) and earlier.ndim == 2):
+            calls.pop()  # not the last layer's, such as a single token's: there may be many, large
+        calls.append(Call(name, module, inputs[0] if inputs else None, kept, version_of(outputs)))
 
-        The final layer is the one that made these outputs; where none did, the last called.
-        """
-        self._calls = []
+    def run(batch: Any) -> tuple[Call, Tensor]:
+        calls.clear()
         outputs = call(model, batch)
-        made, self._calls = self._calls, []
+        made = calls.copy()
+        calls.clear()
         if not made:
             raise ValueError(
                 "the model called no nn.Linear (or not the named layer) in its forward pass, so "
@@ -64,34 +75,10 @@ class Watched:
         final = [one for one in made if is_returned(one.outputs, outputs)]
         return (final or made)[-1], outputs
 
-    def hook(self, name: str) -> Callable[[nn.Module, tuple[Any, ...], Any], None]:
-        """What torch calls after the layer of this name."""
-
-        def see(layer: nn.Module, inputs: tuple[Any, ...], outputs: Any) -> None:
-            is_uncounted = isinstance(outputs, Tensor) and outputs.is_inference()
-            kept = outputs.clone() if is_uncounted else outputs
-            first = inputs[0] if inputs else None
-            self.see(Call(name, layer, first, kept, version_of(outputs)))
-
-        return see
-
-    def see(self, seen: Call) -> None:
-        """Keep a call. One before it that cannot be the last layer's, such as that of a single
-        token, is dropped: such calls may be many, and large."""
-        earlier = self._calls[-1].inputs if self._calls else None
-        if self._calls and not (isinstance(earlier, Tensor) and earlier.ndim == 2):
-            self._calls.pop()
-        self._calls.append(seen)
-
-
-@contextmanager
-def watching(model: nn.Module, layer: str | None) -> Iterator[Watched]:
-    """Watches the named layer run; None: every ``nn.Linear``."""
-    watched = Watched()
     layers = watched_layers(model, layer)
-    handles = [module.register_forward_hook(watched.hook(name)) for name, module in layers]
+    handles = [module.register_forward_hook(partial(see, name)) for name, module in layers]
     try:
-        yield watched
+        yield run
     finally:
         for handle in handles:
             handle.remove()
@@ -156,10 +143,10 @@ class Head:
 @contextmanager
 def at_the_head(model: nn.Module, layer: str | None) -> Iterator[Callable[[Any], Head]]:
     """Gives the function from a batch to what its final layer is given and returns."""
-    with watching(model, layer) as watched:
+    with watching(model, layer) as last_call:
 
         def run(batch: Any) -> Head:
-            last, outputs = watched.run(model, batch)
+            last, outputs = last_call(batch)
             h, final = last.features, final_layer(last, outputs)
             if final.bias is not None:
                 h = torch.cat([h, h.new_ones(len(h), 1)], dim=1)
@@ -208,13 +195,8 @@ class LastLayer:
 
     @contextmanager
     def on(self, model: nn.Module) -> Iterator[Callable[[Any], Tensor]]:
-        with watching(model, self.layer) as watched:
-
-            def features(batch: Any) -> Tensor:
-                last, _ = watched.run(model, batch)
-                return last.features
-
-            yield features
+        with watching(model, self.layer) as last_call:
+            yield lambda batch: last_call(batch)[0].features
 
     def kernel(self, model: nn.Module, batch: Any) -> None:
         return None

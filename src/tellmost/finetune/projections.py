@@ -18,7 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from tellmost.finetune.embedding import Embedding
+from tellmost.finetune.embedding import Embedding, check_inner_products
 from tellmost.finetune.gradients import Tile
 from tellmost.shapes import Float, Int
 
@@ -80,12 +80,7 @@ class Projected:
 
     def kernel(self, model: nn.Module, batch: Any) -> None:
         kernel = self.embedding.kernel(model, batch)
-        if kernel is not None:
-            raise ValueError(
-                f"Projected(embedding) needs points that are compared by inner products; those "
-                f"of {self.embedding!r} are compared by {kernel!r}. LossGradients have them with "
-                f"materialize=True."
-            )
+        check_inner_products("Projected(embedding)", self.embedding, kernel)
 
 
 @contextmanager

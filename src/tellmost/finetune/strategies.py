@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tellmost.finetune.embedding import Embedded, Embedding, embed
+from tellmost.finetune.embedding import Embedded, Embedding, check_inner_products, embed
 from tellmost.finetune.inputs import Inputs
 from tellmost.finetune.laplace import LaplaceCovariance, LatentCovariance, Weigh
 from tellmost.finetune.layers import LastLayer
@@ -75,6 +75,16 @@ def check_strategy(strategy: Any) -> Strategy:
             f"choose(inputs, k); got {strategy!r}."
         )
     return strategy
+
+
+def check_count(inputs: RoundInputs, k: int) -> None:
+    """k is a number of candidates that can be chosen."""
+    n = len(inputs.candidates)
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= n:
+        raise ValueError(
+            f"k must be a whole number from 1 to {n}, the number of candidates; got {k!r}. Draw "
+            f"more candidates, or choose fewer."
+        )
 
 
 def check_choice(chosen: Any, n: int, k: int, strategy: Strategy) -> Int[np.ndarray, " k"]:
@@ -153,7 +163,9 @@ class Targeted:
         made = inputs.embed("candidates", self.embedding)
         weigh = self._weigh(inputs)
         candidates = weigh(made)
-        self._check_normalize(candidates)
+        if self.normalize is not None and not isinstance(candidates.kernel, Linear):
+            user = f"Targeted(normalize={self.normalize!r}), which may be left out,"
+            check_inner_products(user, self.embedding, candidates.kernel)
         targets = None
         if rule.needs_targets or inputs.targets is not None:  # ``select`` says so if it needs them
             targets = weigh(inputs.embed("targets", self.embedding))
@@ -177,16 +189,6 @@ class Targeted:
             if "effective rank" not in note:  # activations are nearly of rank one: it always is so
                 warnings.warn(note, UserWarning, stacklevel=2)
         return chosen.indices
-
-    def _check_normalize(self, candidates: Embedded) -> None:
-        """Points with a kernel of their own, such as [residual, feature], cannot be normalised."""
-        if self.normalize is None or isinstance(candidates.kernel, Linear | None):
-            return
-        raise ValueError(
-            f"Targeted(normalize={self.normalize!r}) is for points that are compared by inner "
-            f"products; those of {self.embedding!r} have a kernel of their own. Leave normalize "
-            f"out, or write the points out: LossGradients(materialize=True), Projected(...)."
-        )
 
     def _weigh(self, inputs: RoundInputs) -> Weigh:
         """The function that gives points the kernel of this round."""

@@ -8,30 +8,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset
 
 from tellmost.finetune.embedding import evaluating
 from tellmost.finetune.history import COLUMNS, SECONDS
-from tellmost.finetune.inputs import Inputs, device_of, input_of
+from tellmost.finetune.inputs import Inputs, device_of
 from tellmost.shapes import Int
 
 Trainer = Callable[[nn.Module, Any, Tensor, int], Mapping[str, float] | None]
 """``train(model, inputs, labels, round)``, which may return metrics."""
 
 Evaluation = Callable[[nn.Module], Mapping[str, float]]
-
-
-class Examples(Dataset[Any]):
-    """The inputs of some items of a dataset, without their labels."""
-
-    def __init__(self, inputs: Inputs) -> None:
-        self._inputs = inputs
-
-    def __len__(self) -> int:
-        return len(self._inputs)
-
-    def __getitem__(self, position: int) -> Any:
-        return input_of(self._inputs.data[int(self._inputs.rows[position])])
 
 
 def check_trainer(train: Any) -> Trainer:
@@ -71,7 +57,7 @@ def run_trainer(
     device = device_of(model)
     with seeded(seed, device):
         is_tensor = isinstance(inputs.data, Tensor)
-        examples = inputs.batch(np.arange(len(inputs)), device) if is_tensor else Examples(inputs)
+        examples = inputs.batch(np.arange(len(inputs)), device) if is_tensor else inputs
         return train(model, examples, torch.from_numpy(labels).to(device), number)
 
 

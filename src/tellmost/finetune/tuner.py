@@ -156,7 +156,7 @@ class ActiveFineTuner:
         if self._bought.metrics is None:
             self._bought = self._trained(self._bought)
         done = self._evaluated(self._bought)
-        self._history = self._history.followed_by(done)
+        self._history = replace(self._history, rounds=(*self._history.rounds, done))
         self._bought = None
         return done
 

@@ -8,8 +8,8 @@ has no class here: ``Targeted("cosine")``, ``Targeted("undirected-itl")``, and
 
 from tellmost.finetune.baselines.covering import ProbCover, TypiClust
 from tellmost.finetune.baselines.diverse import BADGE, BAIT, CoreSet, RandomChoice
-from tellmost.finetune.baselines.eig import EIG
 from tellmost.finetune.baselines.uncertainty import (
+    EIG,
     InformationDensity,
     LeastConfidence,
     Margin,

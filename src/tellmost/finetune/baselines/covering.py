@@ -15,10 +15,10 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from tellmost import numerics
-from tellmost.finetune.baselines.reading import check_count, read_directions, read_logits
-from tellmost.finetune.embedding import Embedding
+from tellmost.finetune.baselines.uncertainty import read_logits
+from tellmost.finetune.embedding import Embedding, check_inner_products
 from tellmost.finetune.layers import LastLayer
-from tellmost.finetune.strategies import RoundInputs
+from tellmost.finetune.strategies import RoundInputs, check_count
 from tellmost.posterior.nearness import squared_distance
 from tellmost.posterior.problem import State
 from tellmost.rows.sources import spans
@@ -83,6 +83,20 @@ class ProbCover:
         count = self.clusters or read_logits(inputs, "candidates", "ProbCover").shape[1]
         labels = cluster(points, min(count, len(points)), inputs.seed)
         return pure_radius(points, labels, self.purity)
+
+
+def read_directions(
+    inputs: RoundInputs, embedding: Embedding, name: str
+) -> tuple[Float[Tensor, "n p"], Float[Tensor, "l p"]]:
+    """Candidates and what was labelled, at unit length; points that are zero stay zero."""
+    found: list[Tensor] = []
+    for part in ("candidates", "labelled") if len(inputs.labelled) else ("candidates",):
+        embedded = inputs.embed(part, embedding)
+        check_inner_products(name, embedding, embedded.kernel)
+        rows = torch.as_tensor(embedded.points).to(torch.float64)
+        length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+        found.append(rows / length.where(length > 0, 1.0))
+    return found[0], found[1] if len(found) == 2 else found[0][:0]
 
 
 def pure_radius(points: Float[Tensor, "n d"], labels: Int[Tensor, " n"], purity: float) -> float:
@@ -165,23 +179,14 @@ def choose_typical(
     ``labels`` are those of the points and, behind them, of what was labelled.
     """
     of_points, of_known = labels[: len(points)], labels[len(points) :]
-    large, small = rank_clusters(labels, of_known, int(labels.max()) + 1)
-    picks = take_turns(points, of_points, large, k, most)
-    picks += take_turns(points, of_points, small, k - len(picks), most)
+    sizes = torch.bincount(labels).tolist()
+    known = torch.bincount(of_known, minlength=len(sizes)).tolist()
+    order = sorted(range(len(sizes)), key=lambda c: (known[c], -sizes[c]))
+    picks: list[int] = []
+    for is_small in (False, True):
+        some = [c for c in order if (sizes[c] <= SMALL_CLUSTER) == is_small]
+        picks += take_turns(points, of_points, some, k - len(picks), most)
     return np.array(picks, dtype=np.int64)
-
-
-def rank_clusters(
-    labels: Int[Tensor, " n"], of_known: Int[Tensor, " o"], count: int
-) -> tuple[list[int], list[int]]:
-    """The numbers of large and of small clusters, by labels within, then by size."""
-    sizes = torch.bincount(labels, minlength=count).tolist()
-    known = torch.bincount(of_known, minlength=count).tolist()
-    order = sorted(range(count), key=lambda c: (known[c], -sizes[c]))
-    return (
-        [c for c in order if sizes[c] > SMALL_CLUSTER],
-        [c for c in order if sizes[c] <= SMALL_CLUSTER],
-    )
 
 
 def take_turns(

@@ -5,11 +5,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from tellmost.finetune.baselines.reading import check_count
 from tellmost.finetune.embedding import Embedding
 from tellmost.finetune.gradients import LossGradients
 from tellmost.finetune.layers import LastLayer
-from tellmost.finetune.strategies import RoundInputs, Targeted
+from tellmost.finetune.strategies import RoundInputs, Targeted, check_count
 from tellmost.shapes import Int
 
 

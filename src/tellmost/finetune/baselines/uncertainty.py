@@ -1,5 +1,6 @@
-r"""How unsure a classifier is of its own prediction: MaxEntropy, Margin and LeastConfidence; and
-InformationDensity, which weighs that by the similarity to the targets.
+r"""How unsure a classifier is of its predictions: MaxEntropy, Margin and LeastConfidence.
+InformationDensity weighs that by the similarity to the targets, and EIG is how much surer of the
+targets a step of training makes the classifier.
 
 All read the class probabilities :math:`p(x) = \mathrm{softmax}(f(x))`, with
 :math:`p_{(1)} \ge p_{(2)} \ge \dots` in descending order, and take the k best by themselves, so
@@ -14,12 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.finetune.baselines.reading import check_count, find_largest, read_logits
+from tellmost import numerics
 from tellmost.finetune.embedding import Embedding
-from tellmost.finetune.layers import LastLayer
-from tellmost.finetune.strategies import RoundInputs
+from tellmost.finetune.gradients import LossGradients
+from tellmost.finetune.layers import LastLayer, Outputs
+from tellmost.finetune.strategies import Part, RoundInputs, check_count
 from tellmost.kernels import Linear
 from tellmost.posterior.problem import prior_correlation
+from tellmost.rows.sources import spans
 from tellmost.shapes import Float, Int
 
 
@@ -127,3 +130,120 @@ def lack_of_confidence(logits: Float[Tensor, "n c"]) -> Float[Tensor, " n"]:
 def sorted_probabilities(logits: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
     """The class probabilities, the likeliest first."""
     return logits.softmax(dim=1).sort(dim=1, descending=True).values
+
+
+def read_logits(inputs: RoundInputs, part: Part, name: str) -> Float[Tensor, "n c"]:
+    """The outputs of a classifier; ``name`` is the baseline, for errors."""
+    logits = torch.as_tensor(inputs.embed(part, Outputs()).points).to(torch.float64)
+    if logits.shape[1] < 2:
+        raise ValueError(
+            f"{name} needs a classifier with an output for each of two classes or more; the model "
+            f"has {logits.shape[1]}. Make two outputs, 0 and z, of one output z."
+        )
+    return logits
+
+
+def find_largest(scores: Float[Tensor, " n"], k: int) -> Int[np.ndarray, " k"]:
+    """The positions of the k largest scores, the best first. Of equals the lowest is first."""
+    return scores.sort(descending=True, stable=True).indices[:k].cpu().numpy()
+
+
+@dataclass(frozen=True)
+class EIG:
+    r"""Prefer the candidate whose gradient step makes the classifier surest of the targets.
+
+    .. math::
+        \frac1{|A|} \sum_{a \in A} \Big( H(p(a; \theta))
+        - \sum_y p_y(x; \theta)\, H\big(p(a; \theta_{x, y})\big) \Big), \qquad
+        \theta_{x, y} = \theta - \eta\, \nabla_{\theta'} \ell(f(x; \theta), y)
+
+    Mehta et al. 2022; one gradient step on the last layer's parameters :math:`\theta'` for every
+    label y, as in Hübotter et al. 2024, App. "Baselines". No step is ever taken. The gradient is
+    :math:`(p(x) - e_y)\, \phi(x)^\top`, so that the targets' logits become
+
+    .. math:: f(a) - \eta\, \phi(x)^\top \phi(a)\, (p(x) - e_y),
+
+    in which the label adds a number to a single logit. By the chain rule of entropy, with q the
+    probability of label y before, q' after, and h that of two outcomes,
+
+    .. math:: H' = h(q') + \frac{1 - q'}{1 - q} \big( H - h(q) \big)
+
+    and all labels together cost as much as one.
+    The scores are signed, since a step may also leave
+    the targets less certain. Each candidate is scored by itself, so nothing keeps a batch diverse.
+
+    Args:
+        learning_rate: the rate of a step of plain gradient descent; the default is that of the
+            paper's training.
+        layer: the name of the last layer; None: the one that is detected.
+    """
+
+    learning_rate: float = 1e-3
+    layer: str | None = None
+    name: ClassVar[str] = "eig"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.learning_rate < float("inf"):
+            raise ValueError(
+                f"EIG(learning_rate) must be a positive number; got {self.learning_rate!r}."
+            )
+
+    def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
+        check_count(inputs, k)
+        logits, of_targets = (
+            read_logits(inputs, part, "EIG") for part in ("candidates", "targets")
+        )
+        step = self.learning_rate * (
+            self._features(inputs, "candidates", logits.shape[1])
+            @ self._features(inputs, "targets", logits.shape[1]).T
+        )
+        return find_largest(expected_information(logits.softmax(dim=1), of_targets, step), k)
+
+    def _features(self, inputs: RoundInputs, part: Part, classes: int) -> Float[Tensor, "n d"]:
+        """What the last layer is given, and a 1 for its bias: the other factor of a gradient."""
+        points = inputs.embed(part, LossGradients(self.layer)).points
+        return torch.as_tensor(points)[:, classes:].to(torch.float64)
+
+
+def expected_information(
+    probabilities: Float[Tensor, "n c"],
+    of_targets: Float[Tensor, "m c"],
+    step: Float[Tensor, "n m"],
+) -> Float[Tensor, " n"]:
+    """What each candidate, with these predictions, tells about the targets, in nats per target.
+
+    ``step`` is the learning rate times the inner products of features.
+    """
+    before = entropy(of_targets).mean()
+    found = probabilities.new_empty(len(probabilities))
+    for start, stop in spans(len(found), max(numerics.CHUNK_BYTES // (8 * of_targets.numel()), 1)):
+        p, s = probabilities[start:stop, None, :], step[start:stop, :, None]
+        after = entropy_of_raised(of_targets - s * p, s)
+        found[start:stop] = before - (p * after).sum(dim=2).mean(dim=1)
+    return found
+
+
+def entropy_of_raised(
+    logits: Float[Tensor, "b m c"], rise: Float[Tensor, "b m 1"]
+) -> Float[Tensor, "b m c"]:
+    """For each class, the entropy of the prediction if the logit of that class rose."""
+    log_p, log_others = logits.log_softmax(dim=2), log_complement(logits)
+    p, others = log_p.exp(), log_others.exp()
+    rest = entropy(logits)[..., None] - two_way_entropy(p, others)
+    among_others = torch.where(others > 0, rest / others.where(others > 0, 1.0), 0.0)
+    odds = log_p - log_others + rise
+    raised, left = odds.sigmoid(), (-odds).sigmoid()
+    return two_way_entropy(raised, left) + left * among_others
+
+
+def log_complement(logits: Float[Tensor, "b m c"]) -> Float[Tensor, "b m c"]:
+    """log(1 - p) of each class; where p is near one it is made from the sum of the others."""
+    log_p = logits.log_softmax(dim=2)
+    likeliest = log_p.argmax(dim=2, keepdim=True)
+    of_likeliest = log_p.scatter(2, likeliest, -torch.inf).logsumexp(dim=2, keepdim=True)
+    return torch.log1p(-log_p.exp()).scatter(2, likeliest, of_likeliest)
+
+
+def two_way_entropy(p: Tensor, others: Tensor) -> Tensor:
+    """The entropy of an outcome of probability p against all others."""
+    return torch.special.entr(p) + torch.special.entr(others)
