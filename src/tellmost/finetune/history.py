@@ -186,13 +186,3 @@ def read_bought(one: Mapping[str, Any]) -> Bought:
         raise ValueError(f"{len(rows)} rows need as many labels; there are {len(labels)}")
     metrics = None if one["metrics"] is None else dict(one["metrics"])
     return Bought(rows, labels, dict(one["seconds"]), metrics)
-
-
-def check_same(state: Mapping[str, Any], mine: Mapping[str, Any], what: str) -> None:
-    """A state belongs to a loop or sampler that was made with the same arguments."""
-    for name, value in mine.items():
-        if state.get(name) != value:
-            raise ValueError(
-                f"the state is of another {what}: its {name} is {state.get(name)!r}, that of this "
-                f"one {value!r}. Make the {what} with the arguments it had."
-            )

@@ -7,10 +7,11 @@ import numpy as np
 from torch import nn
 from torch.utils.data import Sampler, default_collate
 
-from tellmost.finetune.history import check_same, read_batches
+from tellmost.finetune.history import read_batches
 from tellmost.finetune.inputs import Collate, check_labels
 from tellmost.finetune.plan import RoundPlan
 from tellmost.finetune.strategies import BY_VTL, Strategy
+from tellmost.learner.record import check_same
 from tellmost.rows.checks import check_whole
 
 FORMAT = "tellmost-sampler-2"

@@ -15,7 +15,6 @@ from tellmost.finetune.history import (
     Bought,
     FineTuningHistory,
     FineTuningRound,
-    check_same,
     read_saved,
     write_round,
 )
@@ -41,6 +40,7 @@ from tellmost.finetune.training import (
     run_evaluation,
     run_trainer,
 )
+from tellmost.learner.record import check_same
 from tellmost.rows.checks import check_distinct, check_indices, check_whole
 from tellmost.running.progress import ProgressLine
 from tellmost.shapes import Int

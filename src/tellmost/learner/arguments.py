@@ -15,10 +15,9 @@ from tellmost.learner.record import OUTSIDE, Noise, Told, single_rows
 from tellmost.numerics import SOBOL_POINTS
 from tellmost.posterior.gp import Data
 from tellmost.rows.checks import (
-    check_all_positive,
     check_indices,
     check_matrix_rows,
-    check_positive,
+    check_positives,
     check_rows,
     check_vector,
     kind_of,
@@ -26,7 +25,7 @@ from tellmost.rows.checks import (
 from tellmost.rows.sources import as_tensor, read_array
 from tellmost.rules import KMeansPlusPlus, Random, Rule
 from tellmost.selecting.arguments import check_candidates, check_points
-from tellmost.shapes import Bool, Float
+from tellmost.shapes import Bool
 from tellmost.targets import Known, NoTargetsLeft, Region, Sampled, Targets
 from tellmost.targets.box import Box
 
@@ -94,7 +93,8 @@ def check_told(
     rows, points = _check_where(where, pool, kernel, is_box)
     values = check_vector(np.atleast_1d(_numbers(y)), "y", len(points), "observation")
     if noise_std is not None:
-        variance = _check_noise(noise_std, len(points))
+        std = check_positives(_numbers(noise_std), "noise_std", len(points), "observation")
+        variance = std.square()
     else:
         variance = noise.at(points) if rows is None else noise.of_rows[rows]
     numbers = _rows_of(points, pool) if rows is None else rows.tolist()
@@ -132,15 +132,6 @@ def _check_where(
         )
     shape = tuple(pool.shape)
     return None, check_points(values, "indices_or_points", shape, kernel).to(pool.device)
-
-
-def _check_noise(noise_std: Any, count: int) -> Float[Tensor, " b"]:
-    given = _numbers(noise_std)
-    if np.ndim(given) == 0:
-        given = np.full(count, check_positive(given, "noise_std"))
-    std = check_vector(given, "noise_std", count, "observation")
-    check_all_positive(std, "noise_std")
-    return std.square()
 
 
 def _numbers(values: Any) -> Any:

@@ -32,6 +32,7 @@ from tellmost.learner.record import (
     Outlook,
     Told,
     as_arrays,
+    check_same,
     read_state,
     read_told,
     single_rows,
@@ -239,25 +240,12 @@ class ActiveLearner:
 
     def state_dict(self) -> dict[str, Any]:
         """What was told, and what tells this learner from others."""
-        return {
-            "format": FORMAT,
-            "pool": Pool.of(self._points).fingerprint(),
-            "rule": repr(self._rule),
-            "kernel": write(self._gp.kernel),
-            "seed": self._seed,
-            **as_arrays(self._told, self._points[:0]),
-        }
+        return {**self._identity(), **as_arrays(self._told, self._points[:0])}
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Become the learner whose state it is, which must be made with the same arguments."""
-        mine = self.state_dict()
-        for name in ("format", "pool", "rule", "kernel", "seed"):
-            if state.get(name) != mine[name]:
-                raise ValueError(
-                    f"the state is of another learner: its {name} is {state.get(name)!r}, that of "
-                    f"this one {mine[name]!r}. Make the learner with the arguments it had."
-                )
+        check_same(state, self._identity(), "learner")
         told = read_told(state, self._points)
         self._start()
         for one in told[len(self._told) :]:  # data of the prior are told already
@@ -280,6 +268,15 @@ class ActiveLearner:
         )
 
     # ---- inside
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "pool": Pool.of(self._points).fingerprint(),
+            "rule": repr(self._rule),
+            "kernel": write(self._gp.kernel),
+            "seed": self._seed,
+        }
 
     def _start(self) -> None:
         """Begin with nothing told but the data of the prior."""

@@ -76,6 +76,16 @@ def read_told(state: Mapping[str, Any], like: Tensor) -> list[Told]:
     return [Told(*one) for one in zip(rows, single_rows(points), y, noise, strict=True)]
 
 
+def check_same(state: Mapping[str, Any], mine: Mapping[str, Any], what: str) -> None:
+    """The state belongs to something of this kind that was made with the same arguments."""
+    for name, value in mine.items():
+        if state.get(name) != value:
+            raise ValueError(
+                f"the state is of another {what}: its {name} is {state.get(name)!r}, that of this "
+                f"one {value!r}. Make the {what} with the arguments it had."
+            )
+
+
 def write_state(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     """Write an .npz file, whole or not at all."""
     about = {name: value for name, value in state.items() if name not in ARRAYS}

@@ -238,6 +238,15 @@ def check_all_positive(vector: Float[Tensor, " c"], name: str) -> None:
         raise ValueError(f"{name} must be positive; row {row} has {float(vector[row]):g}.")
 
 
+def check_positives(values: Any, name: str, count: int, per: str) -> Float[Tensor, " c"]:
+    """A positive number for each of them, or one number for all."""
+    if np.ndim(values) == 0:
+        return torch.full((count,), check_positive(values, name), dtype=torch.float64)
+    vector = check_vector(values, name, count, per)
+    check_all_positive(vector, name)
+    return vector
+
+
 def check_positive(value: Any, name: str) -> float:
     number = converted(value, float, name, "a number")
     if not 0 < number < float("inf"):

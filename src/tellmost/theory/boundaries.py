@@ -63,7 +63,7 @@ def leave_irreducible(setting: Setting) -> IrreducibleVariance:
         noise_variance=setting.noise_variance,
         prior_variance=setting.kernel.diagonal(setting.pool),
         targets=setting.targets,
-        target_weights=torch.full((setting.target_count,), 1.0 / setting.target_count).double(),
+        target_weights=torch.full((len(setting.targets),), 1.0 / len(setting.targets)).double(),
     )
     found = compute_floor(problem, [])
     return IrreducibleVariance(found.floor.numpy(), found.is_exact, found.description)
@@ -112,10 +112,10 @@ def markov_boundary(
     slack, most = check_positive(epsilon, "epsilon"), check_whole(at_most, "at_most")
     if method not in ("directed", "undirected"):
         raise ValueError(f'method must be "directed" or "undirected"; got {method!r}.')
-    if method == "directed" and setting.target_count != 1:
+    if method == "directed" and len(setting.targets) != 1:
         raise ValueError(
             f'method="directed" takes one target, whose boundary it is; got '
-            f'{setting.target_count}. Ask for each, or use method="undirected".'
+            f'{len(setting.targets)}. Ask for each, or use method="undirected".'
         )
     observed = check_picks(given, "given", len(setting.pool))
     own = setting if method == "directed" else setting.about(setting.pool)
@@ -151,14 +151,13 @@ def markov_boundary_size(
 
 
 def _size_bound(setting: Setting, epsilon: float) -> float:
-    rows = spanning_rows(setting)
-    c = conditioning(setting, rows)
+    c, omega = conditioning(setting)
     if c in (0.0, inf):
         return c
-    signal = setting.within(rows).signal_to_noise
+    rank, signal = len(omega.pool), omega.signal_to_noise
 
     def is_enough(k: int) -> bool:
-        return capacity_bound(k, rank=len(rows), signal_to_noise=signal) <= epsilon / c * k
+        return capacity_bound(k, rank=rank, signal_to_noise=signal) <= epsilon / c * k
 
     high = next((2**i for i in range(1_000) if is_enough(2**i)), None)  # to where float64 ends
     if high is None:
@@ -219,19 +218,19 @@ def spanning_rows(setting: Setting) -> Int[Tensor, " r"]:
     return torch.tensor(chosen, dtype=torch.int64)
 
 
-def conditioning(setting: Setting, rows: Int[Tensor, " r"]) -> float:
-    r"""The paper's c: how hard it is to learn f at all samples by learning it at these.
+def conditioning(setting: Setting) -> tuple[float, Setting]:
+    r"""The paper's c, and Omega: how hard it is to learn f at all samples by learning it there.
 
     .. math:: c = 2 |\Omega| \sigma^2 \tilde\sigma^2 / \lambda_{\min}(K_{\Omega\Omega})
     """
-    if len(rows) == 0:
-        return 0.0
-    points = setting.pool[rows]
-    values = torch.linalg.eigvalsh(setting.kernel.block(points, points))
+    omega = setting.within(spanning_rows(setting))
+    if len(omega.pool) == 0:
+        return 0.0, omega
+    values = torch.linalg.eigvalsh(setting.kernel.block(omega.pool, omega.pool))
     if float(values[0]) <= RANK_TOLERANCE * float(values[-1]):
-        return inf
+        return inf, omega
     sigma, noisy = largest_variances(setting)
-    return 2.0 * len(rows) * sigma * noisy / float(values[0])
+    return 2.0 * len(omega.pool) * sigma * noisy / float(values[0]), omega
 
 
 def largest_variances(setting: Setting) -> tuple[float, float]:

@@ -8,7 +8,6 @@ import numpy as np
 
 from tellmost.kernels import FeatureKernel, Gaussian, Kernel, Laplace, Matern, Scaled
 from tellmost.kernels.linear import check_kernel
-from tellmost.numerics import ENUMERATED
 from tellmost.rows.checks import check_positive, check_whole
 from tellmost.shapes import Int
 from tellmost.theory.gains import SubmodularityRatio, choose
@@ -16,10 +15,10 @@ from tellmost.theory.setting import (
     Joint,
     Setting,
     all_multisets,
-    check_enumerable,
     check_setting,
     count_multisets,
     reduce,
+    tries_all,
 )
 
 EXACT = "exact: every choice was tried"
@@ -81,11 +80,7 @@ def find_capacity(
     setting: Setting, n: int, *, method: str = "auto", ratio: SubmodularityRatio | None = None
 ) -> Capacity:
     choices = count_multisets(len(setting.pool), n)
-    if method not in ("auto", "exact", "greedy"):
-        raise ValueError(f'method must be "auto", "exact" or "greedy"; got {method!r}.')
-    if method == "exact":
-        check_enumerable(choices, "choice of n samples", 'Use method="greedy".')
-    if method == "exact" or (method == "auto" and choices <= ENUMERATED):
+    if tries_all(method, "greedy", choices, "choice of n samples"):
         return _enumerated(setting, n)
     return _greedy(setting, n, ratio)
 

@@ -12,12 +12,17 @@ from tellmost.theory.boundaries import (
     conditioning,
     largest_variances,
     leave_irreducible,
-    spanning_rows,
     variance_along,
 )
 from tellmost.theory.capacity import find_capacity
 from tellmost.theory.gains import choose, summed_gains, task_complexity
-from tellmost.theory.setting import Setting, check_nonnegative, check_rule_name, check_setting
+from tellmost.theory.setting import (
+    Setting,
+    are_among,
+    check_nonnegative,
+    check_rule_name,
+    check_setting,
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ def bound_gain(setting: Setting, n: int, rule: str) -> GainBound:
     if rule == "itl":
         capacity = find_capacity(setting, n).upper
     else:
-        each = (setting.about(setting.targets[a : a + 1]) for a in range(setting.target_count))
+        each = (setting.about(setting.targets[a : a + 1]) for a in range(len(setting.targets)))
         capacity = sum(find_capacity(one, n).upper for one in each)
     if rule == "vtl":
         capacity *= 2.0 * float(setting.kernel.diagonal(setting.targets).max())
@@ -165,21 +170,15 @@ def _bound(
     noise = float(setting.noise_variance.max())
     k = isqrt(n)
     per_gain = k * (1.0 if rule == "vtl" else 2.0 * sigma) / ratio
-    beyond = floor + per_gain * gain + _distance_to_samples(setting, k)
+    beyond = floor + per_gain * gain
+    c, omega = conditioning(setting)
+    # c gamma_k / k is the variance above the floor that k observations of the samples leave
+    beyond = beyond + (c if c in (0.0, inf) else c * find_capacity(omega, k).upper / k)
     if rule == "vtl":
         within = variance_bound_within(gain, rule=rule, prior_variance=sigma, noise_variance=noise)
     else:
         within = 2.0 * noisy * gain
-    return np.where(setting.sampled_targets, np.minimum(beyond, within), beyond)
-
-
-def _distance_to_samples(setting: Setting, k: int) -> float:
-    """c gamma_k / k: the variance above the floor that k observations of the samples leave."""
-    rows = spanning_rows(setting)
-    c = conditioning(setting, rows)
-    if c in (0.0, inf):
-        return c
-    return c * find_capacity(setting.within(rows), k).upper / k
+    return np.where(are_among(setting.targets, setting.pool), np.minimum(beyond, within), beyond)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from tellmost.theory.setting import (
     Joint,
     Setting,
     all_multisets,
-    check_enumerable,
     check_picks,
     check_rule_name,
     check_setting,
@@ -28,6 +27,7 @@ from tellmost.theory.setting import (
     reduce,
     reduce_singly,
     rounding_of,
+    tries_all,
 )
 
 
@@ -97,7 +97,7 @@ def choose(setting: Setting, n: int, rule: str, *, given: Sequence[int] = ()) ->
 
 def summed_gains(setting: Setting, chosen: Selection, rule: str) -> Float[np.ndarray, " n"]:
     """The gains in the paper's unit: sums over the targets, where ``select`` has means."""
-    return chosen.gains if rule == "itl" else chosen.gains * setting.target_count
+    return chosen.gains if rule == "itl" else chosen.gains * len(setting.targets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,13 +227,9 @@ def submodularity_ratio(
     setting = check_setting(pool, targets, kernel, noise_std)
     rule, size = check_rule_name(rule), check_whole(n, "n")
     picks = [int(row) for row in choose(setting, size, rule).indices]
-    if method not in ("auto", "exact", "sampled"):
-        raise ValueError(f'method must be "auto", "exact" or "sampled"; got {method!r}.')
     sizes, parts = range(2, size + 1), _parts(picks)
     count = len(parts) * sum(count_multisets(len(setting.pool), s) for s in sizes)
-    if method == "exact":
-        check_enumerable(count, "pair of sets", 'Use method="sampled" for an upper bound.')
-    is_exact = method == "exact" or (method == "auto" and count <= ENUMERATED)
+    is_exact = tries_all(method, "sampled", count, "pair of sets")
     cases: Cases
     if is_exact:
         n_rows = len(setting.pool)

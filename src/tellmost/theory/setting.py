@@ -11,7 +11,7 @@ of samples: a sample that comes again is another observation. Covariances are de
 asks about small sets.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from math import comb
@@ -29,12 +29,10 @@ from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.posterior.problem import nonnegative
 from tellmost.rows.checks import (
     NOT_NUMBERS,
-    check_all_positive,
     check_indices,
     check_matrix_rows,
-    check_positive,
+    check_positives,
     check_rows,
-    check_vector,
 )
 from tellmost.rows.sources import read_array
 from tellmost.selecting.arguments import check_points
@@ -62,18 +60,9 @@ class Setting:
     noise_variance: Float[Tensor, " n"]
 
     @property
-    def target_count(self) -> int:
-        return len(self.targets)
-
-    @property
     def pool_is_targeted(self) -> bool:
         """Whether every sample is a target, digit for digit. Then ITL is submodular."""
-        return bool(_among(self.pool, self.targets).all())
-
-    @property
-    def sampled_targets(self) -> np.ndarray:
-        """Which targets are samples."""
-        return _among(self.targets, self.pool)
+        return bool(are_among(self.pool, self.targets).all())
 
     @property
     def signal_to_noise(self) -> float:
@@ -102,17 +91,9 @@ def check_setting(pool: Any, targets: Any, kernel: Any, noise_std: Any) -> Setti
     points = samples
     if targets is not None:
         points = check_points(targets, "targets", tuple(samples.shape), prior).cpu()
-    return Setting(prior, samples, points, check_noise_variance(noise_std, len(samples)))
-
-
-def check_noise_variance(noise_std: Any, n: int) -> Float[Tensor, " n"]:
-    if np.ndim(noise_std) == 0:
-        std = torch.full((n,), check_positive(noise_std, "noise_std"), dtype=torch.float64)
-    else:
-        std = check_vector(noise_std, "noise_std", n, "pool row").cpu()
-        check_all_positive(std, "noise_std")
+    std = check_positives(noise_std, "noise_std", len(samples), "pool row").cpu()
     check_squares(std)
-    return std.square()
+    return Setting(prior, samples, points, std.square())
 
 
 def check_rule_name(rule: Any) -> str:
@@ -138,7 +119,7 @@ def check_picks(picks: Any, name: str, n: int) -> list[int]:
     return [int(row) for row in check_indices(values, name, n)]
 
 
-def _among(points: Points, others: Points) -> np.ndarray:
+def are_among(points: Points, others: Points) -> np.ndarray:
     """Which points are among the others."""
     rows, there = (x.reshape(len(x), -1).numpy() + 0 for x in (points, others))  # -0.0 is 0.0
     known = {row.tobytes() for row in there}
@@ -185,12 +166,16 @@ def all_multisets(n: int, size: int) -> Int[Tensor, "c s"]:
     return torch.tensor(list(combinations_with_replacement(range(n), size)), dtype=torch.int64)
 
 
-def check_enumerable(count: int, what: str, way_out: str) -> None:
-    if count > ENUMERATED:
+def tries_all(method: str, other: str, count: int, what: str) -> bool:
+    """Whether "exact" asks for every choice to be tried, or "auto" does, as there are few."""
+    if method not in ("auto", "exact", other):
+        raise ValueError(f'method must be "auto", "exact" or "{other}"; got {method!r}.')
+    if method == "exact" and count > ENUMERATED:
         raise ValueError(
             f'method="exact" tries every {what}, at most {ENUMERATED:,} (numerics.ENUMERATED); '
-            f"here are {count:,}. {way_out}"
+            f'here are {count:,}. Use method="{other}".'
         )
+    return method != other and count <= ENUMERATED
 
 
 def uncertainty_reduction(
@@ -223,7 +208,10 @@ def reduce(joint: Joint, subsets: Int[Tensor, "c s"], rule: str) -> Float[Tensor
     """The reduction by each of many multisets of one size; each is a row of row numbers."""
     if subsets.numel() == 0:
         return torch.zeros(len(subsets), dtype=torch.float64)
-    return torch.cat([_REDUCTIONS[rule](joint, some) for some in _portions(subsets, joint)])
+    size = subsets.shape[1]
+    wide = size * max(size, joint.cross.shape[1])
+    portions = torch.split(subsets, max(REDUCED_AT_ONCE // wide, 1))
+    return torch.cat([_REDUCTIONS[rule](joint, some) for some in portions])
 
 
 def reduce_singly(joint: Joint, rule: str) -> Float[Tensor, " n"]:
@@ -243,9 +231,8 @@ def information(
 ) -> Float[Tensor, " c"]:
     r"""I(f_X; y_X) = 1/2 log det(I + P^{-1/2} K_XX P^{-1/2}) of each multiset."""
     values = torch.linalg.eigvalsh(_in_noise_units(K, noise_variance, subsets))
-    return 0.5 * values.clamp_(min=0.0).log1p().sum(
-        dim=1
-    )  # a covariance has no eigenvalue below 0
+    values.clamp_(min=0.0)  # a covariance has no eigenvalue below 0
+    return 0.5 * values.log1p().sum(dim=1)
 
 
 def _itl(joint: Joint, subsets: Tensor) -> Tensor:
@@ -282,9 +269,3 @@ def _in_noise_units(
     scale = noise_variance.rsqrt()[subsets]
     block = K[subsets[:, :, None], subsets[:, None, :]]
     return scale[:, :, None] * block * scale[:, None, :]
-
-
-def _portions(subsets: Int[Tensor, "c s"], joint: Joint) -> Iterator[Int[Tensor, "p s"]]:
-    size = subsets.shape[1]
-    wide = size * max(size, joint.cross.shape[1])
-    return iter(torch.split(subsets, max(REDUCED_AT_ONCE // wide, 1)))
