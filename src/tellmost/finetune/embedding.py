@@ -185,7 +185,10 @@ class PointRows:
                 f"{rounded.shape[1]} columns, those before {self.points.shape[1]}."
             )
         place = slice(self.done, self.done + len(rounded))
-        self.points[place] = rounded if isinstance(self.points, Tensor) else rounded.cpu().numpy()
+        if isinstance(self.points, Tensor):
+            self.points[place] = rounded
+        else:
+            self.points[place] = rounded.cpu().numpy()
         self.done += len(rounded)
 
     def check_all_came(self) -> None:

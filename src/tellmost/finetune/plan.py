@@ -187,7 +187,7 @@ class RoundPlan:
 def read_targets(targets: Any, pool: Inputs, collate: Collate, called: str) -> Inputs:
     """Targets are inputs, or whole numbers: rows of the pool. Their labels are not read."""
     if are_row_numbers(targets):
-        rows = check_indices(as_numbers(targets), called, len(pool)).numpy()
+        rows = check_indices(targets, called, len(pool)).numpy()
         found = replace(pool.subset(rows), name=called)
     else:
         found = Inputs.of(targets, called, collate=collate)
@@ -213,10 +213,6 @@ def are_row_numbers(values: Any) -> bool:
         return values.ndim == 1 and values.dtype.kind in "biu"
     is_list = isinstance(values, list | tuple | range) and len(values) > 0
     return is_list and all(isinstance(value, int | np.integer) for value in values)
-
-
-def as_numbers(values: Any) -> Any:
-    return values if isinstance(values, Tensor) else np.asarray(values)
 
 
 def check_targets_per_round(count: Any, targets: Inputs | None) -> int | None:

@@ -20,13 +20,12 @@ from tellmost.finetune.history import (
 )
 from tellmost.finetune.inputs import (
     Collate,
-    Inputs,
     check_labels,
     check_task,
     device_of,
     is_in_task,
 )
-from tellmost.finetune.plan import RoundPlan, as_numbers
+from tellmost.finetune.plan import RoundPlan
 from tellmost.finetune.strategies import BY_VTL, Strategy
 from tellmost.finetune.training import (
     Evaluation,
@@ -140,7 +139,11 @@ class ActiveFineTuner:
         if train_on not in TRAIN_ON:
             raise ValueError(f"train_on must be one of {', '.join(TRAIN_ON)}; got {train_on!r}.")
         self._train_on = train_on
-        self._observed = check_observed(observed, self._plan.pool)
+        self._observed = NO_ROWS
+        if observed is not None:
+            rows = check_indices(observed, "observed", len(self._plan.pool))
+            check_distinct(rows, "observed", "Name each row once.")
+            self._observed = rows.numpy()
         self._observed_labels = self._labels(self._observed) if len(self._observed) else NO_ROWS
         self._progress = progress
         self._history = FineTuningHistory(has_task=self._task is not None)
@@ -316,11 +319,3 @@ class ActiveFineTuner:
 
     def _check_devices(self, when: str) -> None:
         check_devices(self._model, self._devices, f"{when} round {len(self._history) + 1}")
-
-
-def check_observed(observed: Any, pool: Inputs) -> Int[np.ndarray, " o"]:
-    if observed is None:
-        return NO_ROWS
-    rows = check_indices(as_numbers(observed), "observed", len(pool))
-    check_distinct(rows, "observed", "Name each row once.")
-    return rows.numpy()

@@ -11,7 +11,7 @@ from torch import Tensor
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.linear import matrix_size
-from tellmost.learner.record import OUTSIDE, Noise, Told, single_rows
+from tellmost.learner.record import OUTSIDE, Noise, Told
 from tellmost.numerics import SOBOL_POINTS
 from tellmost.posterior.gp import Data
 from tellmost.rows.checks import (
@@ -26,7 +26,7 @@ from tellmost.rows.sources import as_tensor, read_array
 from tellmost.rules import KMeansPlusPlus, Random, Rule
 from tellmost.selecting.arguments import check_candidates, check_points
 from tellmost.shapes import Bool
-from tellmost.targets import Known, NoTargetsLeft, Region, Sampled, Targets
+from tellmost.targets import Known, NoTargetsLeft, Region, Targets
 from tellmost.targets.box import Box
 
 
@@ -98,7 +98,7 @@ def check_told(
     else:
         variance = noise.at(points) if rows is None else noise.of_rows[rows]
     numbers = _rows_of(points, pool) if rows is None else rows.tolist()
-    parts = zip(numbers, single_rows(points), values.tolist(), variance.tolist(), strict=True)
+    parts = zip(numbers, points[:, None], values.tolist(), variance.tolist(), strict=True)
     return [Told(*one) for one in parts]
 
 
@@ -182,12 +182,6 @@ def points_of(answer: Any, pool: Points, kernel: Kernel) -> Points:
             "mask is False everywhere)."
         )
     return pool[values.to(pool.device)]
-
-
-def reported_points(targets: Targets, chosen: Points, pool: Points, kernel: Kernel) -> Points:
-    """What the uncertainty is about: all that may be drawn, if a few are drawn each round."""
-    whole = targets.all_points if isinstance(targets, Sampled) else None
-    return chosen if whole is None else points_of(whole, pool, kernel)
 
 
 def open_rows(candidates: Any, known: Callable[[], Known], n: int) -> Bool[Tensor, " n"]:

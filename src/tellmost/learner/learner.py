@@ -20,7 +20,6 @@ from tellmost.learner.arguments import (
     check_told,
     open_rows,
     points_of,
-    reported_points,
     seeded,
 )
 from tellmost.learner.climbing import best_in_box
@@ -35,7 +34,6 @@ from tellmost.learner.record import (
     check_same,
     read_state,
     read_told,
-    single_rows,
     write_state,
 )
 from tellmost.posterior.floor import compute_floor
@@ -290,7 +288,7 @@ class ActiveLearner:
             self._aim()  # before anything is observed
         if self._gp.data is not None:
             data = self._gp.data
-            points = single_rows(data.points.to(self._points))
+            points = data.points.to(self._points)[:, None]
             parts = zip(points, data.y.tolist(), data.noise_variance.tolist(), strict=True)
             for point, y, noise_variance in parts:
                 self._take_in(Told(OUTSIDE, point, y, noise_variance))
@@ -402,10 +400,12 @@ class ActiveLearner:
         return None
 
     def _reported(self) -> Points | None:
-        """What uncertainty and floor are about; None: the whole pool."""
-        if self._targets is None or self._aimed is None:
-            return None
-        return reported_points(self._targets, self._aimed, self._points, self._gp.kernel)
+        """What uncertainty and floor are about: the targets, or all that may be drawn as targets.
+
+        None: the whole pool.
+        """
+        whole = self._targets.all_points if isinstance(self._targets, Sampled) else None
+        return self._aimed if whole is None else points_of(whole, self._points, self._gp.kernel)
 
     def _uncertainty_by(self, tracker: FunctionTracker) -> float:
         """The mean variance of what is reported about."""

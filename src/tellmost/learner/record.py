@@ -51,11 +51,6 @@ def as_arrays(told: list[Told], empty: Points) -> dict[str, np.ndarray]:
     }
 
 
-def single_rows(points: Points) -> list[Points]:
-    """The points one by one, each as a single row."""
-    return [points[i : i + 1] for i in range(len(points))]
-
-
 def read_told(state: Mapping[str, Any], like: Tensor) -> list[Told]:
     """The observations of a saved state, with points like those of the pool."""
     missing = [name for name in ARRAYS if name not in state]
@@ -69,11 +64,10 @@ def read_told(state: Mapping[str, Any], like: Tensor) -> list[Told]:
             f"the state has points of shape {tuple(points.shape[1:])}, the pool of "
             f"{tuple(like.shape[1:])}: it belongs to another learner."
         )
-    columns = [np.asarray(state[name]).tolist() for name in ("rows", "y", "noise_variance")]
-    rows, y, noise = columns
+    rows, y, noise = (np.asarray(state[name]).tolist() for name in ("rows", "y", "noise_variance"))
     if not len(points) == len(rows) == len(y) == len(noise):
         raise ValueError("the state is damaged: its arrays differ in length.")
-    return [Told(*one) for one in zip(rows, single_rows(points), y, noise, strict=True)]
+    return [Told(*one) for one in zip(rows, points[:, None], y, noise, strict=True)]
 
 
 def check_same(state: Mapping[str, Any], mine: Mapping[str, Any], what: str) -> None:
