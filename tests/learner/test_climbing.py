@@ -276,11 +276,6 @@ def test_a_gain_that_cannot_be_climbed_is_refused(gain, message):
         refine(gain, box.sobol(4, 0), box)
 
 
-def test_starts_outside_the_box_are_refused():
-    with pytest.raises(ValueError, match=r"starts must lie in Box.*; row 1 is \[2.0\].*box.clip"):
-        refine(lambda x: x[:, 0], tensor([[0.5], [2.0]]), Box(0, 1))
-
-
 # ---- where climbs begin
 
 

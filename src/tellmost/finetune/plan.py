@@ -8,12 +8,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from tellmost.finetune.inputs import Collate, Inputs, device_of, name_of
-from tellmost.finetune.strategies import (
-    RoundInputs,
-    check_choice,
-    check_strategy,
-    describe,
-)
+from tellmost.finetune.strategies import RoundInputs, check_choice, check_strategy, describe
 from tellmost.finetune.training import Stopwatch
 from tellmost.learner.arguments import check_seed
 from tellmost.rows.checks import check_indices, check_whole

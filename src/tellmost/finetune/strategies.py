@@ -205,11 +205,7 @@ class Targeted:
                 # an error of a later fit comes before labels are bought
                 self.covariance.check_network(inputs.model, inputs.candidates, self.embedding)
             return self.covariance.fit(
-                inputs.model,
-                inputs.observed,
-                labels,
-                self.embedding,
-                batch_size=inputs.batch_size,
+                inputs.model, inputs.observed, labels, self.embedding, batch_size=inputs.batch_size
             )
 
 

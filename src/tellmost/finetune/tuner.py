@@ -18,13 +18,7 @@ from tellmost.finetune.history import (
     read_saved,
     write_round,
 )
-from tellmost.finetune.inputs import (
-    Collate,
-    check_labels,
-    check_task,
-    device_of,
-    is_in_task,
-)
+from tellmost.finetune.inputs import Collate, check_labels, check_task, device_of, is_in_task
 from tellmost.finetune.plan import RoundPlan
 from tellmost.finetune.strategies import BY_VTL, Strategy
 from tellmost.finetune.training import (
@@ -227,10 +221,7 @@ class ActiveFineTuner:
         """Go on where the loop with this state stood. Its arguments must have been the same."""
         check_same(state, self._identity(), "loop")
         history, bought = read_saved(
-            state,
-            has_task=self._task is not None,
-            n=len(self._plan.pool),
-            taken=self._observed,
+            state, has_task=self._task is not None, n=len(self._plan.pool), taken=self._observed
         )
         for one in (*history, *([] if bought is None else [bought])):
             self._labels.check_same(one.rows, one.labels)

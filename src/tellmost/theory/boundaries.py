@@ -170,11 +170,7 @@ def _size_bound(setting: Setting, epsilon: float) -> float:
 
 
 def _observe_until(
-    setting: Setting,
-    own: Setting,
-    given: list[int],
-    level: Float[np.ndarray, " m"],
-    at_most: int,
+    setting: Setting, own: Setting, given: list[int], level: Float[np.ndarray, " m"], at_most: int
 ) -> tuple[list[int], Float[np.ndarray, " m"]]:
     """Picks by ITL about the targets of ``own``, until those of ``setting`` are below a level."""
     count = 0
