@@ -11,29 +11,20 @@ number, the same on every device and in any order. The mixing is SplitMix64's
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tellmost.finetune.embedding import Embedding, check_inner_products
-from tellmost.finetune.gradients import Tile
+from tellmost.finetune.gradients import OutputGradients, Tile
 from tellmost.shapes import Float, Int
 
 PROJECTION_BYTES = 64 * 2**20
 """Size of a block of a random projection; making it takes twice as much for its bits. One block is
 kept from batch to batch, and the others are made again."""
-
-
-@runtime_checkable
-class InTiles(Protocol):
-    """An embedding whose points come in parts, since they may be too long to be held."""
-
-    def tiles_on(
-        self, model: nn.Module
-    ) -> AbstractContextManager[Callable[[Any], Iterator[Tile]]]: ...
 
 
 @dataclass(frozen=True)
@@ -86,7 +77,7 @@ class Projected:
 @contextmanager
 def tiles_of(embedding: Embedding, model: nn.Module) -> Iterator[Callable[[Any], Iterator[Tile]]]:
     """Gives the function from a batch to its points in parts, or in one part."""
-    if isinstance(embedding, InTiles):
+    if isinstance(embedding, OutputGradients):  # which may be too long to be held
         with embedding.tiles_on(model) as tiles:
             yield tiles
     else:

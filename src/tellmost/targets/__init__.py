@@ -1,7 +1,6 @@
 """Which points we want to know about: fixed, drawn anew each round, or read off the posterior."""
 
-from tellmost.targets.fixed import Region, Sampled
-from tellmost.targets.known import Known, NoTargetsLeft, Targets
+from tellmost.targets.known import Known, NoTargetsLeft, Region, Sampled, Targets
 from tellmost.targets.potential import (
     LevelSet,
     PotentialExpanders,

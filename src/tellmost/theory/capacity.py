@@ -81,7 +81,11 @@ def find_capacity(
 ) -> Capacity:
     choices = count_multisets(len(setting.pool), n)
     if tries_all(method, "greedy", choices, "choice of n samples"):
-        return _enumerated(setting, n)
+        subsets = all_multisets(len(setting.pool), n)
+        values = reduce(Joint.of(setting), subsets, "itl")
+        best = int(values.argmax())  # a smaller set tells no more
+        value = float(values[best])
+        return Capacity(value, value, subsets[best].numpy(), EXACT, setting.pool_is_targeted)
     return _greedy(setting, n, ratio)
 
 
@@ -99,14 +103,6 @@ def capacity_bound(n: int, *, rank: int, signal_to_noise: float) -> float:
     count, most = check_whole(n, "n"), check_whole(rank, "rank")
     r = min(count, most)
     return 0.5 * r * log1p(count * check_positive(signal_to_noise, "signal_to_noise") / r)
-
-
-def _enumerated(setting: Setting, n: int) -> Capacity:
-    subsets = all_multisets(len(setting.pool), n)
-    values = reduce(Joint.of(setting), subsets, "itl")
-    best = int(values.argmax())  # a smaller set tells no more
-    value = float(values[best])
-    return Capacity(value, value, subsets[best].numpy(), EXACT, setting.pool_is_targeted)
 
 
 def _greedy(setting: Setting, n: int, ratio: SubmodularityRatio | None) -> Capacity:
