@@ -254,6 +254,13 @@ def check_positive(value: Any, name: str) -> float:
     return number
 
 
+def check_nonnegative(value: Any, name: str) -> float:
+    number = _converted(value, float, name, "a number")
+    if not 0 <= number < float("inf"):
+        raise ValueError(f"{name} must be a finite number, 0 or more; got {value}.")
+    return number
+
+
 def check_whole(value: Any, name: str) -> int:
     number = converted(value, int, name, "a whole number of at least 1")
     if number != value or number < 1:

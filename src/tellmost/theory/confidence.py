@@ -31,10 +31,10 @@ from typing import Any
 import numpy as np
 
 from tellmost.posterior.function_space import FunctionPosterior
-from tellmost.rows.checks import check_positive
+from tellmost.rows.checks import check_nonnegative, check_positive
 from tellmost.shapes import Float
 from tellmost.theory.capacity import Capacity
-from tellmost.theory.setting import check_nonnegative, check_setting
+from tellmost.theory.setting import check_setting
 
 
 def confidence_width(

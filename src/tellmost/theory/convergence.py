@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.rows.checks import check_positive, check_whole
+from tellmost.rows.checks import check_nonnegative, check_positive, check_whole
 from tellmost.shapes import Float
 from tellmost.theory.boundaries import (
     conditioning,
@@ -16,13 +16,7 @@ from tellmost.theory.boundaries import (
 )
 from tellmost.theory.capacity import find_capacity
 from tellmost.theory.gains import choose, summed_gains, task_complexity
-from tellmost.theory.setting import (
-    Setting,
-    are_among,
-    check_nonnegative,
-    check_rule_name,
-    check_setting,
-)
+from tellmost.theory.setting import Setting, are_among, check_rule_name, check_setting
 
 
 @dataclass(frozen=True)

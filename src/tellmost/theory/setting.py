@@ -27,13 +27,7 @@ from tellmost.kernels.linear import check_kernel, matrix_size
 from tellmost.numerics import ENUMERATED, SMALLEST_REMAINING, ZERO_VARIANCE
 from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.posterior.problem import nonnegative
-from tellmost.rows.checks import (
-    NOT_NUMBERS,
-    check_indices,
-    check_matrix_rows,
-    check_positives,
-    check_rows,
-)
+from tellmost.rows.checks import check_indices, check_matrix_rows, check_positives, check_rows
 from tellmost.rows.sources import read_array
 from tellmost.selecting.arguments import check_points
 from tellmost.selecting.data import check_squares
@@ -100,15 +94,6 @@ def check_rule_name(rule: Any) -> str:
     if rule not in RULES:
         raise ValueError(f"rule must be one of {', '.join(map(repr, RULES))}; got {rule!r}.")
     return str(rule)
-
-
-def check_nonnegative(value: Any, name: str) -> float:
-    if isinstance(value, NOT_NUMBERS) or np.ndim(value) != 0:
-        raise TypeError(f"{name} must be a number; got {type(value).__name__}.")
-    number = float(value)
-    if not 0 <= number < float("inf"):
-        raise ValueError(f"{name} must be a finite number, 0 or more; got {value}.")
-    return number
 
 
 def check_picks(picks: Any, name: str, n: int) -> list[int]:
