@@ -221,25 +221,26 @@ def _check_finite(value: Any, name: str) -> float:
     return number
 
 
-def check_told_noise(noise_std: Any, told: Mapping[str, float]) -> dict[str, float]:
-    """The noise of told values that have a noise of their own, by name."""
+def check_told_noise(
+    noise_std: Any, outputs: Sequence[Output], told: Mapping[int, float]
+) -> dict[int, float]:
+    """The noise of told values that have a noise of their own, by the number of the output."""
     if noise_std is None:
         return {}
     if not isinstance(noise_std, Mapping):
         return dict.fromkeys(told, check_positive(noise_std, "noise_std"))
-    for name in noise_std:
-        if name not in told:
+    numbers = {name: number for number in told for name in outputs[number].names}
+    own: dict[int, float] = {}
+    for name, given in noise_std.items():
+        if name not in numbers:
             raise ValueError(f"noise_std names {name!r}, but no value was told of it.")
-    return {name: check_positive(std, f"noise_std[{name!r}]") for name, std in noise_std.items()}
-
-
-def own_noise(output: Output, own: Mapping[str, float]) -> float | None:
-    """The noise of a told value that has a noise of its own; None if it has the usual one."""
-    stds = {own[name] for name in output.names if name in own}
-    if len(stds) > 1:
-        names = ", ".join(map(repr, output.names))
-        raise ValueError(f"noise_std differs between {names}, which are one function: tell one.")
-    return next(iter(stds), None)
+        std = check_positive(given, f"noise_std[{name!r}]")
+        if own.setdefault(numbers[name], std) != std:
+            names = ", ".join(map(repr, outputs[numbers[name]].names))
+            raise ValueError(
+                f"noise_std differs between {names}, which are one function: tell one."
+            )
+    return own
 
 
 def judge(

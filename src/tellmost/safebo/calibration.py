@@ -44,12 +44,16 @@ class Alternative:
     """The same prior with one thing changed, by a factor."""
 
     name: str
-    is_wider: bool  # whether its bounds are wider, so that the prior would be overconfident
     lengthscale: float = 1.0
     noise_std: float = 1.0
     prior_std: float = 1.0
     finding: str = ""
     advice: str = ""
+
+    @property
+    def is_wider(self) -> bool:
+        """Whether its bounds are wider, so that the prior would be overconfident."""
+        return self.prior_std * self.noise_std > self.lengthscale
 
     def covariance(
         self, kernel: Kernel, points: Points, noise_variance: Float[Tensor, " t"]
@@ -59,47 +63,41 @@ class Alternative:
         return self.prior_std**2 * K + torch.diag(self.noise_std**2 * noise_variance)
 
 
-AS_GIVEN = Alternative("as given", is_wider=False)
+AS_GIVEN = Alternative("as given")
 
 ALTERNATIVES = (
     Alternative(
         "half the lengthscale",
-        is_wider=True,
         lengthscale=0.5,
         finding="the function changes over shorter distances than its lengthscale says",
         advice="refit(), or give a shorter lengthscale",
     ),
     Alternative(
         "three times the noise",
-        is_wider=True,
         noise_std=3.0,
         finding="values scatter more than noise_std says",
         advice="refit(), or raise noise_std",
     ),
     Alternative(
         "twice the prior deviation",
-        is_wider=True,
         prior_std=2.0,
         finding="values lie farther from the prior mean than its standard deviation says",
         advice="scale the kernel, tm.kernels.Scaled(kernel, 4.0), or correct the mean",
     ),
     Alternative(
         "twice the lengthscale",
-        is_wider=False,
         lengthscale=2.0,
         finding="the function changes over longer distances than its lengthscale says",
         advice="safe, but slow: refit(), or give a longer lengthscale",
     ),
     Alternative(
         "a third of the noise",
-        is_wider=False,
         noise_std=1 / 3,
         finding="values scatter less than noise_std says",
         advice="safe, but slow: lower noise_std, if you trust it; refit() never does",
     ),
     Alternative(
         "half the prior deviation",
-        is_wider=False,
         prior_std=0.5,
         finding="values lie closer to the prior mean than its standard deviation says",
         advice="safe, but slow: scale the kernel, tm.kernels.Scaled(kernel, 0.25)",

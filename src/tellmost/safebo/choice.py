@@ -12,7 +12,7 @@ from tellmost.kernels.kernel import Points
 from tellmost.learner.climbing import best_row
 from tellmost.rules import is_random
 from tellmost.safebo.gains import RoundTargets
-from tellmost.safebo.reaching import check_start, find_reachable, nothing_safe, out_of_reach
+from tellmost.safebo.reaching import find_reachable, nothing_safe, out_of_reach
 from tellmost.safebo.round_state import PointBeliefs, RoundState
 from tellmost.safebo.spaces import Search, Space, with_context
 from tellmost.safebo.strategies import QueryStrategy, RoundView, check_choice
@@ -329,9 +329,6 @@ class SafeRound:
                 "the reachable safe set is that of a finite domain; take points of the box, such "
                 "as box.sobol(1024, seed=0), for the domain."
             )
-        is_candidate = self.state.is_candidate
         if start is None:
-            is_safe = self._safe_or_declared()[is_candidate]
-        else:
-            is_safe = check_start(start, int(is_candidate.sum()))
-        return find_reachable(self.state, is_safe, epsilon, beta, truth, by).numpy()
+            start = self._safe_or_declared()[self.state.is_candidate]
+        return find_reachable(self.state, start, epsilon, beta, truth, by).numpy()

@@ -195,11 +195,9 @@ class SafeOptimizer:
         where = with_context(point[None], space.read_context(context))
         outputs, told = model.outputs, told_values(model.outputs, given)
         values = {name: value for number, value in told.items() for name in outputs[number].names}
-        own = arguments.check_told_noise(noise_std, values)
+        own = arguments.check_told_noise(noise_std, outputs, told)
         noise = {
-            number: arguments.own_noise(outputs[number], own)
-            or model.noise_std_at(number, row, where)
-            for number in told
+            number: own.get(number) or model.noise_std_at(number, row, where) for number in told
         }
         status, broken = arguments.judge(outputs, told, noise, model.constraints)
         trial = Trial(

@@ -42,19 +42,20 @@ Extend = Callable[[Bool[Tensor, " n"]], Bool[Tensor, " n"]]
 
 
 def find_reachable(
-    state: RoundState, start: Bool[Tensor, " n"], epsilon: Any, beta: Any, truth: Any, by: str
+    state: RoundState, start: Any, epsilon: Any, beta: Any, truth: Any, by: str
 ) -> Bool[Tensor, " n"]:
     """The closure over the domain's rows, from a safe set to start with."""
     if by not in ("kernel", "lipschitz"):
         raise ValueError(f"by must be 'kernel' or 'lipschitz'; got {by!r}.")
     if by == "lipschitz" and beta is not None:
         raise ValueError("beta has no place in by='lipschitz', which knows no model: drop it.")
+    is_safe = check_start(start, int(state.is_candidate.sum()))
     margins, slack = true_margins(state, truth), check_nonnegative(epsilon, "epsilon")
     if by == "lipschitz":
-        return reach(start, extend_by_lipschitz(state, margins, slack))
+        return reach(is_safe, extend_by_lipschitz(state, margins, slack))
     if beta is None:
         beta = max((state.betas[side.output] for side in state.model.sides), default=0.0)
-    return reach(start, extend_by_kernel(state, margins, slack, check_nonnegative(beta, "beta")))
+    return reach(is_safe, extend_by_kernel(state, margins, slack, check_nonnegative(beta, "beta")))
 
 
 def reach(start: Bool[Tensor, " n"], extend: Extend) -> Bool[Tensor, " n"]:

@@ -163,8 +163,8 @@ class GoOSE:
 
     def track(self, state: RoundState, before: Track | None) -> Track:
         now = grow(state, before)
-        if not has_begun(state):
-            return now
+        if not seen_rows(state).issuperset(state.layout.seeds):
+            return now  # nothing is chosen before all seeds were told
         goal = None if before is None else before.goal
         if before is None or goal is None or bool(before.sets.is_safe[goal]):  # it was measured
             return replace(now, goal=self._propose(state, now))
@@ -206,11 +206,6 @@ class GoOSE:
             wanted = state.points[rows[apart == apart.min()]]
             found[is_wide] = find_reaching(slopes, where, best, wanted)
         return found
-
-
-def has_begun(state: RoundState) -> bool:
-    """Whether all seeds were told. Before that nothing is chosen."""
-    return seen_rows(state).issuperset(state.layout.seeds)
 
 
 def seen_rows(state: RoundState) -> set[int]:
@@ -257,7 +252,8 @@ def _reaches(
     where m are margins at z, pessimistic or optimistic.
     """
     for start, stop in spans(len(where), max(CHUNK_BYTES // (8 * max(len(points), 1)), 1)):
-        rows, reaches = slice(start, stop), torch.ones(stop - start, len(points)).bool()
+        rows = slice(start, stop)
+        reaches = torch.ones(stop - start, len(points), dtype=torch.bool)
         for margin, slope in zip(margins[:, rows], slopes, strict=True):
             apart = slope.distances(where[rows], points)
             reaches &= margin[:, None] - slope.constant * apart >= 0
@@ -275,10 +271,15 @@ def grow(state: RoundState, before: Track | None) -> Track:
     each round knows no earlier set, so what was measured stands for it.
     """
     slopes, points, worst = state.model.slopes.values(), state.points, state.sets.worst
-    is_start = before is None and is_first(state)
+    is_first = before is None and state.layout.is_kept and not state.layout.trials
     proven = state.sets.is_safe & state.is_candidate
-    sources = _start(state, proven) if before is None else before.sources | before.sets.is_safe
-    if not is_start:
+    if before is not None:
+        sources = before.sources | before.sets.is_safe
+    else:
+        measured = [] if is_first else sorted(seen_rows(state))
+        sources = torch.zeros_like(proven) if measured else proven.clone()
+        sources[[*measured, *state.layout.seeds]] = True
+    if not is_first:
         proven = find_reached(slopes, points[sources], worst[:, sources], points)
         proven &= state.is_candidate
     raised = [
@@ -287,22 +288,6 @@ def grow(state: RoundState, before: Track | None) -> Track:
     ]
     margins = torch.stack(raised) if raised else worst
     return Track(SafeSets(margins, state.sets.best, proven), sources)
-
-
-def is_first(state: RoundState) -> bool:
-    """Whether nothing was told yet, in a state that is kept for all rounds."""
-    return state.layout.is_kept and not state.layout.trials
-
-
-def _start(state: RoundState, proven: Bool[Tensor, " n"]) -> Bool[Tensor, " n"]:
-    """The points from which the first safe set of a state grows."""
-    measured = sorted(seen_rows(state))
-    sources = proven.clone()
-    if measured and not is_first(state):
-        sources = torch.zeros_like(proven)
-        sources[measured] = True
-    sources[list(state.layout.seeds)] = True
-    return sources
 
 
 def steepest_slope(points: Any, values: Any, *, norm: int = 2) -> Lipschitz:
