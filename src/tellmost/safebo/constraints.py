@@ -9,10 +9,9 @@ from torch import Tensor
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import CHUNK_BYTES
 from tellmost.posterior.gp import GP
-from tellmost.rows.checks import NOT_NUMBERS, check_positive
+from tellmost.rows.checks import NOT_NUMBERS, check_nonnegative, check_positive
 from tellmost.rows.sources import spans
 from tellmost.shapes import Float
-from tellmost.theory.setting import check_nonnegative
 
 VIOLATION_Z = 3.0
 """A measured value beyond a limit by so many standard deviations of its noise is a violation: a

@@ -27,12 +27,11 @@ from torch import Tensor
 from tellmost.numerics import RANK_TOLERANCE
 from tellmost.posterior.function_space import GrowingMatrix
 from tellmost.posterior.problem import nonnegative
-from tellmost.rows.checks import check_vector
+from tellmost.rows.checks import check_nonnegative, check_vector
 from tellmost.safebo.outputs import OutputPosterior
 from tellmost.safebo.round_state import RoundState
 from tellmost.safebo.trials import NoSafePoint
 from tellmost.shapes import Bool, Float
-from tellmost.theory.setting import check_nonnegative
 
 MOST_REPEATS = 1_000_000
 """Repeats of a measurement that are counted when nothing is safe: more is as good as never."""
