@@ -255,7 +255,7 @@ def check_positive(value: Any, name: str) -> float:
 
 
 def check_nonnegative(value: Any, name: str) -> float:
-    number = _converted(value, float, name, "a number")
+    number = converted(value, float, name, "a number")
     if not 0 <= number < float("inf"):
         raise ValueError(f"{name} must be a finite number, 0 or more; got {value}.")
     return number
