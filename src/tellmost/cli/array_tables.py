@@ -4,7 +4,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,11 @@ class ArrayTable:
         self, file: File, vectors: Any, name: str = "vectors", *, lone_vector: bool = False
     ) -> None:
         self.file, self.vectors, self._name = file, vectors, name
-        source = open_source(self.vectors, file.argument)
-        self._shape = source.shape
-        if lone_vector and len(self._shape) == 1:
-            self.vectors = source.read(0, *self._shape)[None]
-            self._shape = (1, *self._shape)
-        source.close()
+        with closing(open_source(self.vectors, file.argument)) as source:
+            self._shape = source.shape
+            if lone_vector and len(self._shape) == 1:
+                self.vectors = source.read(0, *self._shape)[None]
+                self._shape = (1, *self._shape)
         if len(self._shape) != 2 or 0 in self._shape:
             raise ValueError(
                 f"{file.label} must hold rows x features, (n, d); got shape {self._shape}."
@@ -51,11 +50,8 @@ class ArrayTable:
 
     def take(self, indices: Int[np.ndarray, " k"]) -> Tensor:
         """Rows in their own dtype. They are a tensor, since numpy has no bfloat16."""
-        source = open_source(self.vectors, self.file.argument)
-        try:
+        with closing(open_source(self.vectors, self.file.argument)) as source:
             return source.take(torch.from_numpy(indices))
-        finally:
-            source.close()
 
     def write(self, path: Path, indices: Int[np.ndarray, " k"]) -> None:
         rows = self.take(indices)

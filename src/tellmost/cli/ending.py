@@ -62,7 +62,9 @@ def _run(app: Callable[..., Any], arguments: list[str]) -> int:
             return _complain("interrupted", INTERRUPTED)
         return code if isinstance(code, int) else DONE
     except usage_error as error:
-        return _complain(describe_usage(error), USAGE)
+        message = " ".join(error.format_message().split())
+        command = getattr(error.ctx, "command_path", "tellmost")
+        return _complain(f"{message} Try '{command} --help'.", USAGE)
     except (KeyboardInterrupt, typer.Abort):
         return _complain("interrupted", INTERRUPTED)
     except (NobodyReadsError, BrokenPipeError):
@@ -77,13 +79,6 @@ def _run(app: Callable[..., Any], arguments: list[str]) -> int:
         if "--debug" in arguments:
             raise
         return _complain(describe_error(error), FAILED)
-
-
-def describe_usage(error: Any) -> str:
-    """Say what is wrong with the command, and where its help is."""
-    message = " ".join(error.format_message().split())
-    command = getattr(error.ctx, "command_path", "tellmost")
-    return f"{message} Try '{command} --help'."
 
 
 def describe_error(error: BaseException) -> str:

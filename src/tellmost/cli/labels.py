@@ -5,6 +5,7 @@ Rows are matched by id where both files have ids, else by order.
 
 import os
 from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -257,12 +258,9 @@ def read_observed(
 
 
 def _rows_of(chosen: Selection, records: Records, argument: str) -> Int[np.ndarray, " k"]:
-    source = open_source(records.vectors, "pool")
-    try:
+    with closing(open_source(records.vectors, "pool")) as source:
         pool = Pool(source, source.device, numerics.BLOCK_BYTES)
         is_same = pool.fingerprint() == chosen.fingerprint.split("+")[0]
-    finally:
-        source.close()
     if not is_same:
         raise ValueError(
             f"{argument} is a Selection from another pool than {records.path.name}: its row "

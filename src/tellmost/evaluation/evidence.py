@@ -25,8 +25,6 @@ makes the errors."""
 LEAST_LEARNED = 16
 """The comparison of variances with errors takes at least so many rows."""
 
-KINDS = ("classes", "numbers")
-
 Folds = list[tuple[Int[Tensor, " a"], Int[Tensor, " b"]]]
 """For each fold the rows that teach, and the rows that are asked."""
 
@@ -57,7 +55,7 @@ def take_labels(
     values = _as_vector(labels, name)
     if values.shape != (count,):
         raise ValueError(f"{name} must have one entry per {per}, ({count},); got {values.shape}.")
-    if kind is not None and kind not in KINDS:
+    if kind not in (None, "classes", "numbers"):
         raise ValueError(f"kind must be None, 'classes' or 'numbers'; got {kind!r}.")
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])

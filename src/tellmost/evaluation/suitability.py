@@ -71,8 +71,34 @@ class Suitability:
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """What the labels showed, as names and texts."""
-        if self.evidence is not None:
-            yield from facts_about(self.evidence, self.health.rows)
+        evidence = self.evidence
+        if evidence is None:
+            return
+        sample = "" if evidence.rows == self.health.rows else f", of {evidence.rows:,} random rows"
+        yield "labels", f"{evidence.kind}, {evidence.labels}{sample}"
+        if evidence.kind == "classes":
+            text = f"{percent(evidence.score.value)} ± {percent(evidence.score.error or 0.0)}"
+            trivial, error = f"the commonest class gives {percent(evidence.baseline)}", ""
+        else:
+            text, trivial = evidence.score.text(digits=3), "the mean gives 0"
+            error = f"; root mean squared error {number(evidence.rmse or 0.0)}"
+        yield (
+            f"held-out {evidence.measure}",
+            f"{text} by a linear probe, {evidence.folds} folds; {trivial}{error}",
+        )
+        yield (
+            "rank correlation",
+            f"{evidence.rank_correlation.text(digits=3)} of predicted variance and squared error, "
+            f"after {evidence.learned_from:,} random rows at a noise ratio of "
+            f"{number(evidence.noise_ratio)}",
+        )
+        edge = " (the end of what was looked at)" if evidence.is_at_edge else ""
+        recipe = ". Of classes, coded as 0 and 1, it is no recipe: see docs/noise.md"
+        yield (
+            "noise ratio",
+            f"{number(evidence.likeliest_noise_ratio)}{edge} by marginal likelihood; the default "
+            f"is {number(numerics.DEFAULT_NOISE_RATIO)}{recipe * (evidence.kind == 'classes')}",
+        )
 
     def describe(self) -> str:
         """The findings as text for a terminal, with the verdict at the end."""
@@ -194,32 +220,4 @@ def reason_of_variance(evidence: Evidence) -> str:
     return (
         f"{text}: do not trust the uncertainty of single rows. A selection may pay all the same; "
         f"compare tells."
-    )
-
-
-def facts_about(evidence: Evidence, n: int) -> Iterator[tuple[str, str]]:
-    sample = "" if evidence.rows == n else f", of {evidence.rows:,} random rows"
-    yield "labels", f"{evidence.kind}, {evidence.labels}{sample}"
-    if evidence.kind == "classes":
-        text = f"{percent(evidence.score.value)} ± {percent(evidence.score.error or 0.0)}"
-        trivial, error = f"the commonest class gives {percent(evidence.baseline)}", ""
-    else:
-        text, trivial = evidence.score.text(digits=3), "the mean gives 0"
-        error = f"; root mean squared error {number(evidence.rmse or 0.0)}"
-    yield (
-        f"held-out {evidence.measure}",
-        f"{text} by a linear probe, {evidence.folds} folds; {trivial}{error}",
-    )
-    yield (
-        "rank correlation",
-        f"{evidence.rank_correlation.text(digits=3)} of predicted variance and squared error, "
-        f"after {evidence.learned_from:,} random rows at a noise ratio of "
-        f"{number(evidence.noise_ratio)}",
-    )
-    edge = " (the end of what was looked at)" if evidence.is_at_edge else ""
-    recipe = ". Of classes, coded as 0 and 1, it is no recipe: see docs/noise.md"
-    yield (
-        "noise ratio",
-        f"{number(evidence.likeliest_noise_ratio)}{edge} by marginal likelihood; the default is "
-        f"{number(numerics.DEFAULT_NOISE_RATIO)}{recipe if evidence.kind == 'classes' else ''}",
     )

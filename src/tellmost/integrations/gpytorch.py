@@ -63,9 +63,6 @@ def hyperparameters_of(module: Any) -> dict[str, list[float]]:
     return found
 
 
-THEIR_NU = (0.5, 1.5, 2.5)
-
-
 class Logarithmic(Positive):  # type: ignore[misc]
     """A positive parameter, whose logarithm is searched for."""
 
@@ -102,7 +99,7 @@ def to_gpytorch(kernel: Kernel) -> Theirs:
         kind = RBFKernel if isinstance(kernel, Gaussian) else L1Kernel
         return _with_lengthscale(kind, kernel.lengthscale)
     if isinstance(kernel, Matern):
-        if kernel.nu not in THEIR_NU:
+        if kernel.nu not in (0.5, 1.5, 2.5):
             raise ValueError(
                 f"GP.fit(kernel): Matern must have nu 0.5, 1.5 or 2.5 to be fitted, as in "
                 f"gpytorch; got {kernel.nu}."
