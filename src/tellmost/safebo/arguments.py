@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tellmost.learner.arguments import check_targets, seeded
 from tellmost.posterior.gp import GP
-from tellmost.rows.checks import check_all_positive, check_positive, check_vector, converted
+from tellmost.rows.checks import check_positive, check_positives, converted
 from tellmost.rules import Rule
 from tellmost.safebo.constraints import Constraint
 from tellmost.safebo.outputs import OBJECTIVE, READABLE, Output
@@ -111,12 +111,7 @@ def check_max_step(max_step: Any, space: Space) -> Float[Tensor, " d"] | None:
         steps = [max_step.get(name, float("inf")) for name in space.names]
         given = [check_positive(s, "max_step") if s != float("inf") else s for s in steps]
         return torch.tensor(given, dtype=torch.float64)
-    if np.ndim(max_step) == 0:
-        step = check_positive(max_step, "max_step")
-        return torch.full((space.dimension,), step, dtype=torch.float64)
-    values = check_vector(max_step, "max_step", space.dimension, "parameter")
-    check_all_positive(values, "max_step")
-    return values
+    return check_positives(max_step, "max_step", space.dimension, "parameter")
 
 
 def check_output_noise(noise_std: Any, outputs: Sequence[Output], space: Space) -> list[Any]:
@@ -148,9 +143,7 @@ def _check_noise(noise_std: Any, name: str, space: Space) -> Any:
         return check_positive(noise_std, f"noise_std[{name!r}]")
     if space.rows is None:
         raise ValueError(f"noise_std[{name!r}] in a Box must be a number or a function of points.")
-    values = check_vector(noise_std, f"noise_std[{name!r}]", len(space.rows), "domain row")
-    check_all_positive(values, f"noise_std[{name!r}]")
-    return values
+    return check_positives(noise_std, f"noise_std[{name!r}]", len(space.rows), "domain row")
 
 
 def read_seeds(safe_seed: Any, space: Space) -> tuple[list[Located], list[dict[str, Any]]]:
