@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from tellmost.learner.arguments import check_seed
+from tellmost.learner.record import check_same
 from tellmost.posterior.gp import GP
 from tellmost.rules import Rule
 from tellmost.safebo import arguments
@@ -20,7 +21,6 @@ from tellmost.safebo.outputs import OBJECTIVE, gather_outputs, gather_sides, num
 from tellmost.safebo.round_state import RoundState, SafeModel, describe_betas
 from tellmost.safebo.rounds import SafeRounds
 from tellmost.safebo.saving import (
-    check_same,
     describe_model,
     describe_task,
     read_state,
@@ -403,7 +403,7 @@ class SafeOptimizer:
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Become the optimizer that the state was taken from. It must have the same arguments."""
-        check_same(state, self._identity())
+        check_same(state, self._identity(), "optimizer")
         try:
             rounds, refits = self._replay(state)
             log, is_halted = [Event(**one) for one in state["log"]], bool(state["is_halted"])

@@ -35,16 +35,6 @@ def read_trial(state: Mapping[str, Any]) -> Trial:
     )
 
 
-def check_same(state: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
-    """Refuse a state of an optimizer that was made with other arguments."""
-    for name, value in mine.items():
-        if state.get(name) != value:
-            raise ValueError(
-                f"the state is of another optimizer: its {name} is {state.get(name)!r}, that of "
-                f"this one {value!r}. Make the optimizer with the arguments it had."
-            )
-
-
 def write_state(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     """Write a JSON file, whole or not at all."""
     with written_whole(Path(path)) as unfinished:
