@@ -172,10 +172,29 @@ def test_torch_is_loaded_only_when_it_is_used():
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
 
 
-def test_every_tolerance_is_named_once():
-    """A second value under the same name would be the one that all use."""
-    names = re.findall(r"^([A-Z_]+)\b.* = ", (SOURCE / "numerics.py").read_text(), re.MULTILINE)
+def test_numerics_holds_what_several_rooms_share():
+    """A tolerance of one room stands beside its use."""
+    text = (SOURCE / "numerics.py").read_text()
+    names = re.findall(r"^([A-Z_0-9]+)\b.* = ", text, re.MULTILINE)
     assert len(names) > 20 and len(set(names)) == len(names)
+    experiments = (SOURCE.parents[1] / "reproduction" / "src").rglob("*.py")
+    words = {path: set(re.findall(r"\w+", path.read_text())) for path in [*FILES, *experiments]}
+    for name in names:
+        users = {path for path in words if name in words[path]} - {SOURCE / "numerics.py"}
+        rooms = {room_of(path) if path in FILES else "reproduction" for path in users}
+        assert len(rooms) > 1, f"{name} is used by {rooms} alone: put it there"
+
+
+QUIET = {"cli/ending.py", "integrations/fitting.py"}
+"""The first turns warnings into lines for the terminal. In the second gpytorch would warn of the
+jitter that it is told not to add."""
+
+
+def test_warnings_are_caught_nowhere_else():
+    catching = {
+        str(path.relative_to(SOURCE)) for path in FILES if "catch_warn" in path.read_text()
+    }
+    assert catching <= QUIET
 
 
 def test_no_file_is_too_long():

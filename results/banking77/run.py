@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tellmost.evaluation.probes import fit_logistic
-from tellmost.numerics import PROBE_C
+from tellmost.evaluation.probes import PROBE_C, fit_logistic
 from tellmost.rules import MMR, Random
 from tellmost.selecting.select import select_quietly
 from tellmost.shapes import Bool, Float, Int

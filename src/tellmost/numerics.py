@@ -43,11 +43,6 @@ LEADERS = 64
 LEADER_BAND = 1e-5
 """Rows whose running gain is within this relative distance of the best are leaders."""
 
-DRIFT_TOLERANCE = 1e-7
-"""The running values are rebuilt when the running and the fresh gains of the leaders differ by
-more than this relative distance. It is a hundredth of LEADER_BAND, so the true best stays a
-leader."""
-
 BLOCK_BYTES = 6 * 2**20
 """The size of a float64 block of rows: it fits into the caches of a CPU, yet hides the calls.
 With a quarter of it a pass over 768 features takes twice as long, with four times as much about
@@ -81,10 +76,6 @@ caches."""
 FLOOR_EXACT_ROWS = 2_000
 """Up to so many candidates the floor is exact for every kernel; the work grows with the cube."""
 
-PROBE_C = 100.0
-"""The inverse penalty of a probe, on features of mean squared length one: that of the noise
-benchmark."""
-
 PROBES = 16
 """The values of a kernel at so many evenly spaced rows and targets tell it from another kernel."""
 
@@ -95,19 +86,3 @@ number of threads rounds them differently, and no such difference changes a pick
 DEFAULT_NOISE_RATIO = 1.0
 """The noise variance over the mean prior variance, if the caller says nothing; see
 docs/noise.md."""
-
-STOP_SHARE = 0.1
-"""A stop is suggested where the picks after it gain, on average, less than this share of what the
-average pick of the selection does: a tenth of the worth for the same price."""
-
-FITTED_LENGTHSCALES = (1e-3, 1e3)
-"""Lengthscales are looked for between these, in ranges of the inputs along their dimension. Below,
-points tell nothing of each other; above, the function does not change along the dimension."""
-
-FITTED_VARIANCES = (1e-6, 1e6)
-"""Variances are looked for between these, in mean squared distances of y from the mean. For the
-noise the lower end keeps covariances positive definite, so that no jitter is needed."""
-
-ENUMERATED = 20_000
-"""Theory tries at most so many sets one by one for an exact maximum or minimum: that takes a
-second."""

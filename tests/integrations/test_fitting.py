@@ -11,7 +11,6 @@ import torch
 import oracle
 import tellmost as tm
 from problems import tensor
-from tellmost import numerics
 from tellmost.kernels import Gaussian, Laplace, Linear, Matern, Precomputed, Product, Scaled, Sum
 
 pytest.importorskip("botorch")
@@ -22,6 +21,8 @@ from gpytorch.constraints import Interval
 from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.mlls import ExactMarginalLogLikelihood
+
+from tellmost.integrations.fitting import FITTED_VARIANCES
 
 ANNOTATIONS_FIRST = pytest.mark.skipif(
     "config.getoption('--shapes', False)",
@@ -99,7 +100,7 @@ def test_no_small_change_of_any_hyper_parameter_is_better(name):
     gp = tm.GP.fit(X, Y, KERNELS[name])
     best = log_likelihood(gp)
     assert best == pytest.approx(log_likelihood(gp), abs=1e-9)
-    least_noise = np.sqrt(numerics.FITTED_VARIANCES[0]) * Y.std() * 1.02
+    least_noise = np.sqrt(FITTED_VARIANCES[0]) * Y.std() * 1.02
     for factor in (0.98, 1.02):
         for kernel in changed(gp.kernel, factor):
             assert log_likelihood(replace(gp, kernel=kernel)) < best + 1e-4

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellmost.numerics import STOP_SHARE
-from tellmost.report.levels import explain_stop, suggest_stop
+from tellmost.report.levels import STOP_SHARE, explain_stop, suggest_stop
 
 falls = st.lists(st.floats(0.0, 1.0), min_size=0, max_size=30)
 

@@ -11,7 +11,8 @@ from tiny_problems import inside, kernels, noise_shares, repeated, seeds, tiny
 
 import oracle_theory
 import tellmost as tm
-from tellmost import numerics, theory
+from tellmost import theory
+from tellmost.theory.setting import ENUMERATED
 
 
 def capacity(case, n, **more):
@@ -102,7 +103,7 @@ def test_many_choices_are_made_greedily_and_refused_if_exactness_is_asked_for():
     x = np.random.default_rng(0).standard_normal((50, 3))
     found = theory.information_capacity(x, x[:3], 8, noise_std=1.0)
     assert not found.is_exact and found.value < found.upper < float("inf")
-    with pytest.raises(ValueError, match=f"at most {numerics.ENUMERATED:,}"):
+    with pytest.raises(ValueError, match=f"at most {ENUMERATED:,}"):
         theory.information_capacity(x, x[:3], 8, noise_std=1.0, method="exact")
 
 

@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost import numerics
 from tellmost.evaluation.comparison import Comparison, Measurement
 from tellmost.evaluation.evidence import KnownLabels, number_classes, take_labels
 from tellmost.evaluation.health import draw_rows
-from tellmost.evaluation.probes import center_and_scale, fit_logistic, predict_numbers
+from tellmost.evaluation.probes import PROBE_C, center_and_scale, fit_logistic, predict_numbers
 from tellmost.kernels.linear import check_kernel, matrix_size
 from tellmost.rows.checks import check_whole
 from tellmost.rules import Rule
@@ -196,7 +195,7 @@ class Judge:
 
     def _score(self, rows: Float[Tensor, "b d"], labels: Tensor) -> Float[Tensor, " m"]:
         if self._spread is None:
-            probe = fit_logistic(rows, labels, self._classes, C=numerics.PROBE_C)
+            probe = fit_logistic(rows, labels, self._classes, C=PROBE_C)
             return (probe.predict(self._targets) == self._wanted).double()
         guessed = predict_numbers(rows, labels[:, None], self._targets)[:, 0]
         return 1.0 - (guessed - self._wanted).square() / self._spread

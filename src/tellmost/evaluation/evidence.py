@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.evaluation.probes import (
+    PROBE_C,
     center_and_scale,
     fit_logistic,
     fit_ridge,
@@ -192,7 +193,7 @@ def _ask_classes(
 ) -> tuple[np.ndarray, np.ndarray]:
     mean, scale = center_and_scale(rows)
     taught, right = outputs.argmax(dim=1), wanted.argmax(dim=1)
-    probe = fit_logistic((rows - mean) / scale, taught, outputs.shape[1], C=numerics.PROBE_C)
+    probe = fit_logistic((rows - mean) / scale, taught, outputs.shape[1], C=PROBE_C)
     guessed = probe.predict((asked - mean) / scale)
     return (guessed != right).double().numpy(), (right != 0).double().numpy()
 

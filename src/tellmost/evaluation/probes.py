@@ -31,6 +31,10 @@ from tellmost import numerics
 from tellmost.posterior.problem import nonnegative
 from tellmost.shapes import Float, Int
 
+PROBE_C = 100.0
+"""The inverse penalty of a probe, on features of mean squared length one: that of the noise
+benchmark."""
+
 PROBE_STEPS = 1_000
 """The most steps of L-BFGS. Probes on embeddings need 20 to 200."""
 

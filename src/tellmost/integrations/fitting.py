@@ -28,7 +28,6 @@ from gpytorch.models import ExactGP
 from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
-from tellmost import numerics
 from tellmost.integrations.gpytorch import GPyTorchKernel, Logarithmic, from_gpytorch, to_gpytorch
 from tellmost.kernels import Matern, Scaled
 from tellmost.kernels.linear import check_kernel, matrix_size
@@ -36,6 +35,14 @@ from tellmost.posterior.gp import GP, Mean, check_noise_std
 from tellmost.rows.checks import check_rows, check_vector
 from tellmost.rows.sources import read_array
 from tellmost.shapes import Float
+
+FITTED_LENGTHSCALES = (1e-3, 1e3)
+"""Lengthscales are looked for between these, in ranges of the inputs along their dimension. Below,
+points tell nothing of each other; above, the function does not change along the dimension."""
+
+FITTED_VARIANCES = (1e-6, 1e6)
+"""Variances are looked for between these, in mean squared distances of y from the mean. For the
+noise the lower end keeps covariances positive definite, so that no jitter is needed."""
 
 LEAST_FITTED = 4
 """The fewest observations from which hyper-parameters are fitted. Three points in one dimension
@@ -170,7 +177,7 @@ def check_spread(deviations: Float[Tensor, " n"]) -> float:
     """Their root mean square, if float64 can hold the variances between which we search."""
     largest = float(deviations.abs().max())
     spread = largest * float((deviations / largest).square().mean().sqrt()) if largest else 0.0
-    least, most = (share * spread * spread for share in numerics.FITTED_VARIANCES)
+    least, most = (share * spread * spread for share in FITTED_VARIANCES)
     if not torch.finfo(torch.float64).tiny < least <= most < torch.inf:
         raise ValueError(
             f"GP.fit: y must have a variance that float64 can hold; it differs from its mean by "
@@ -294,8 +301,8 @@ def bounds_of(mll: ExactMarginalLogLikelihood, observations: Observations) -> Bo
 def limits_of(model: Regression, observations: Observations) -> Iterator[tuple[Tensor, Limits]]:
     """The least and largest noise variance, factors and lengthscales, in the unit of the data."""
     variance = torch.tensor(observations.spread**2, dtype=torch.float64)
-    least, largest = numerics.FITTED_VARIANCES
-    shortest, longest = numerics.FITTED_LENGTHSCALES
+    least, largest = FITTED_VARIANCES
+    shortest, longest = FITTED_LENGTHSCALES
     yield model.likelihood.raw_noise, (least * variance, largest * variance)
     for module in model.covar_module.modules():
         if isinstance(module, ScaleKernel):

@@ -97,10 +97,10 @@ class GP:
 
         Returns hyper-parameters only, in the unit of X and y, without ``data``: then tell the
         data. L-BFGS from fixed starts, in float64, so the same data give the same prior. No
-        jitter is added to any covariance; instead the noise variance stays above
-        ``numerics.FITTED_VARIANCES`` of the variance of y. A lengthscale at the upper end of
-        ``numerics.FITTED_LENGTHSCALES`` says that y does not depend on the dimension. Takes time
-        cubic in the observations.
+        jitter is added to any covariance; instead the noise variance stays above the share of the
+        variance of y that ``FITTED_VARIANCES`` in ``integrations.fitting`` states. A lengthscale
+        at the upper end of ``FITTED_LENGTHSCALES`` there says that y does not depend on the
+        dimension. The time is cubic in the observations.
         """
         try:
             from tellmost.integrations.fitting import fit_prior

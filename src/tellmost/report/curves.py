@@ -7,8 +7,13 @@ from typing import Any
 import numpy as np
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
-from tellmost.numerics import STOP_SHARE
-from tellmost.report.levels import SuggestedStop, find_eligible, find_levels, name_uncertainty
+from tellmost.report.levels import (
+    STOP_SHARE,
+    SuggestedStop,
+    find_eligible,
+    find_levels,
+    name_uncertainty,
+)
 from tellmost.report.markup import (
     number,
     shorten,

@@ -15,12 +15,16 @@ from typing import Literal
 import numpy as np
 
 from tellmost.kernels.linear import feature_form
-from tellmost.numerics import FLOOR_EXACT_ROWS, STOP_SHARE, UNINFORMATIVE
+from tellmost.numerics import FLOOR_EXACT_ROWS, UNINFORMATIVE
 from tellmost.report.markup import round_off
 from tellmost.rules import Random
 from tellmost.selecting.replay import Recalled
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
+
+STOP_SHARE = 0.1
+"""A stop is suggested where the picks after it gain, on average, less than this share of what the
+average pick of the selection does: a tenth of the worth for the same price."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,11 @@ from tellmost.running.processes import Shard
 from tellmost.selecting.limits import Eligibility
 from tellmost.shapes import Bool, Float, Int
 
+DRIFT_TOLERANCE = 1e-7
+"""The running values are rebuilt when the running and the fresh gains of the leaders differ by
+more than this relative distance. It is a hundredth of LEADER_BAND, so the true best stays a
+leader."""
+
 DRIFT_MARGIN = 10.0
 """After a rebuild the drift has to be so many times larger before the next one."""
 
@@ -92,7 +97,7 @@ class Eager:
     eligibility: Eligibility
     shortlist: int  # rows that a forecast looks at
     first: float | None = None
-    _drift_allowed: float = numerics.DRIFT_TOLERANCE
+    _drift_allowed: float = DRIFT_TOLERANCE
 
     def best(self, least_of: LeastGain) -> RowChoice | None:
         scores, leaders = self._leaders(least_of)

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tellmost import numerics
 from tellmost.posterior.weight_tracker import Tracker
 from tellmost.selecting.checkpoint import Checkpoint
-from tellmost.selecting.choosers import NO_NUMBERS, Chooser, Eager
+from tellmost.selecting.choosers import DRIFT_TOLERANCE, NO_NUMBERS, Chooser, Eager
 from tellmost.selecting.data import Pick
 from tellmost.selecting.limits import Eligibility, Stop
 
@@ -109,7 +108,7 @@ def repeat(
     goes_on = stop.picks is None or len(log.made) < stop.picks
     reads = isinstance(chooser, Eager) and goes_on
     for number, pick in enumerate(log.made[: stop.picks]):
-        if pick.gain < least - numerics.DRIFT_TOLERANCE * abs(least):  # chosen by running gains
+        if pick.gain < least - DRIFT_TOLERANCE * abs(least):  # chosen by running gains
             return False
         if eligibility.is_closed(pick.row):
             log.contradict(len(trace.picks) + 1)

@@ -64,7 +64,7 @@ def information_capacity(
     :math:`\gamma_S(n)`, the maximal information gain of Srinivas et al. 2009.
 
     "exact" tries every X, "greedy" picks by ITL, and "auto" is exact up to
-    ``numerics.ENUMERATED`` choices. Greedy reaches :math:`1 - 1/e` of the capacity where every
+    ``ENUMERATED`` choices. Greedy reaches :math:`1 - 1/e` of the capacity where every
     sample is a target (Nemhauser et al. 1978). In general it reaches :math:`1 - e^{-\kappa}` (Das
     and Kempe 2018), if ``ratio`` gives the exact ``submodularity_ratio`` of n picks. ``upper`` is
     the smallest of what follows from that, of :math:`\gamma_{A,S}(n) \le \gamma_S(n)` (data

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.numerics import ENUMERATED
 from tellmost.rows.checks import check_vector, check_whole
 from tellmost.selecting.select import select_quietly
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
 from tellmost.theory.setting import (
+    ENUMERATED,
     Joint,
     Setting,
     all_multisets,
@@ -222,7 +222,7 @@ def submodularity_ratio(
     elements, so X may repeat what is in D.
 
     "exact" tries all sets. "sampled" gives the least of ``draws`` random ratios, an upper bound
-    that guarantees nothing. "auto" is exact up to ``numerics.ENUMERATED`` ratios.
+    that guarantees nothing. "auto" is exact up to ``setting.ENUMERATED`` ratios.
     """
     setting = check_setting(pool, targets, kernel, noise_std)
     rule, size = check_rule_name(rule), check_whole(n, "n")

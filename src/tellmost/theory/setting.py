@@ -24,7 +24,7 @@ from torch import Tensor
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.linear import check_kernel, matrix_size
-from tellmost.numerics import ENUMERATED, SMALLEST_REMAINING, ZERO_VARIANCE
+from tellmost.numerics import SMALLEST_REMAINING, ZERO_VARIANCE
 from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.posterior.problem import nonnegative
 from tellmost.rows.checks import check_indices, check_matrix_rows, check_positives, check_rows
@@ -32,6 +32,10 @@ from tellmost.rows.sources import read_array
 from tellmost.selecting.arguments import check_points
 from tellmost.selecting.data import check_squares
 from tellmost.shapes import Float, Int
+
+ENUMERATED = 20_000
+"""Theory tries at most so many sets one by one for an exact maximum or minimum: that takes a
+second."""
 
 REDUCED_AT_ONCE = 2**20
 """Numbers in a block of covariances of many small sets: 8 MB, and few calls."""
@@ -157,8 +161,8 @@ def tries_all(method: str, other: str, count: int, what: str) -> bool:
         raise ValueError(f'method must be "auto", "exact" or "{other}"; got {method!r}.')
     if method == "exact" and count > ENUMERATED:
         raise ValueError(
-            f'method="exact" tries every {what}, at most {ENUMERATED:,} (numerics.ENUMERATED); '
-            f'here are {count:,}. Use method="{other}".'
+            f'method="exact" tries every {what}, at most {ENUMERATED:,} '
+            f'(theory.setting.ENUMERATED); here are {count:,}. Use method="{other}".'
         )
     return method != other and count <= ENUMERATED
 
