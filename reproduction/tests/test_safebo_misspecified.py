@@ -22,23 +22,26 @@ from tellmost_reproduction.safebo.misspecified.study import (
 )
 from tellmost_reproduction.safebo.process import small_process
 from tellmost_reproduction.safebo.runs import Job, Run
-from tellmost_reproduction.safebo.tasks import barriers, island
+from tellmost_reproduction.safebo.tasks import barriers, bumps, island
 
 
 @pytest.mark.parametrize("factor", FACTORS)
 def test_a_stretched_prior_sees_distances_divided_by_the_factor(factor):
     process = small_process()
     x = torch.from_numpy(process.domain[:5])
-    for name, gp in stretch(process, factor).priors.items():
-        given = process.priors[name]
+    for name, one in stretch(process, factor).constraints.items():
+        gp, given = one.gp, process.constraints[name].gp
         torch.testing.assert_close(
             gp.kernel.block(x, x), given.kernel.block(x / factor, x / factor)
         )
         assert (gp.mean, gp.noise_std) == (given.mean, given.noise_std)
     task = stretch(island(), factor)
     y = torch.from_numpy(task.domain[:5])
-    expected = island().prior.kernel.block(y / factor, y / factor)
-    torch.testing.assert_close(task.prior.kernel.block(y, y), expected)
+    expected = island().objective.kernel.block(y / factor, y / factor)
+    torch.testing.assert_close(task.objective.kernel.block(y, y), expected)
+    shared = stretch(bumps(), factor)
+    assert shared.constraints["g"].gp is shared.objective
+    assert task.constraints["g"].gp is not task.objective
     assert task.name == f"2d-x{factor:g}" and task.beta == island().beta
 
 

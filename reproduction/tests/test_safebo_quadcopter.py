@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from tellmost_reproduction.safebo.methods import BY_KEY
 from tellmost_reproduction.safebo.quadcopter.flight import (
     HOVER,
     INERTIA,
@@ -17,11 +18,11 @@ from tellmost_reproduction.safebo.quadcopter.flight import (
 from tellmost_reproduction.safebo.quadcopter.ilqr import plan_controls
 from tellmost_reproduction.safebo.quadcopter.task import SAFE_SEED, Quadcopter
 from tellmost_reproduction.safebo.quadcopter.tuning import (
-    CODE,
+    CODE_BETA,
     ORACLE,
-    TEXT,
+    TEXT_BETA,
+    Tuning,
     estimate_slopes,
-    make_optimizer,
 )
 
 
@@ -126,44 +127,37 @@ def test_estimated_slopes_are_those_of_the_kernel():
     assert (slopes > 2 * typical).all() and (slopes < 5 * typical).all()
 
 
-def test_a_drawn_disturbance_leaves_the_safe_seed_safe(plan):
-    tasks = [Quadcopter.draw(plan.controls, np.random.default_rng(seed)) for seed in range(5)]
-    assert len({task.disturbance for task in tasks}) == 5
-    assert all(task.evaluate(np.array([SAFE_SEED]))[1][0] >= 0 for task in tasks)
-    assert all(task.regret(np.array(task.disturbance)) == 0 for task in tasks)
-
-
 def test_one_observation_of_the_seed_leaves_nothing_known_to_be_safe_under_the_text(task):
-    once = type(TEXT)("once", beta=TEXT.beta, prior_observations=1)
-    for configuration, is_known in [(once, False), (TEXT, True), (CODE, True)]:
-        rng = np.random.default_rng(0)
-        optimizer = make_optimizer(configuration, 0, task=task, rng=rng)
+    for beta, observations, is_known in [(10.0, 1, False), (10.0, 10, True), (1.0, 10, True)]:
+        tuning = Tuning("", beta, task, observations)
+        optimizer = tuning.optimizer(np.random.default_rng(0))
         assert optimizer.safe_mask.any() == is_known
 
 
 @pytest.mark.parametrize("rule", ["vtl", "itl"])
-@pytest.mark.parametrize("configuration", [TEXT, CODE], ids=lambda one: one.name)
-def test_short_runs_stay_safe(task, configuration, rule):
-    rng = np.random.default_rng(1)
-    optimizer = make_optimizer(configuration, 0, rule, task=task, rng=rng)
+@pytest.mark.parametrize("beta", [TEXT_BETA, CODE_BETA])
+def test_short_runs_stay_safe(task, beta, rule):
+    rng, tuning = np.random.default_rng(1), Tuning("", beta, task)
+    optimizer = tuning.optimizer(rng, BY_KEY[rule])
     asked = []
     for _ in range(5):
         query = optimizer.ask()
         asked.append(query.x)
-        optimizer.tell(query, **task.measure(query.x, rng))
+        optimizer.tell(query, **tuning.measure(query.x, rng))
     assert (task.evaluate(np.array(asked))[1] >= 0).all()
     # beta 10 never leaves the seed, beta 1 does
-    assert (len(np.unique(asked, axis=0)) > 1) == (configuration is CODE)
-    assert task.regret(optimizer.best.x) <= task.regret(np.array(SAFE_SEED))
+    assert (len(np.unique(asked, axis=0)) > 1) == (beta == CODE_BETA)
+    assert tuning.regret(optimizer.best.x) <= tuning.regret(np.array(SAFE_SEED))
+    assert tuning.regret(np.array(task.disturbance)) == 0
 
 
 def test_under_the_text_the_safe_set_cannot_grow_even_if_the_seed_is_known_exactly(task):
-    optimizer = make_optimizer(TEXT, 0, task=task, rng=np.random.default_rng(0))
+    optimizer = Tuning("", TEXT_BETA, task).optimizer(np.random.default_rng(0))
     seed = np.array(SAFE_SEED)
     optimizer.tell(seed, constraints={"g": 0.5}, noise_std=1e-3)
     for axis in range(4):
         near = seed.copy()
         near[axis] += 0.005  # the next point of a line is at least that far away
         mean, std = (float(one[0]) for one in optimizer.predict(near[None], "g"))
-        assert mean - CODE.beta * std > 0 > mean - TEXT.beta * std
+        assert mean - CODE_BETA * std > 0 > mean - TEXT_BETA * std
     assert (optimizer.points[optimizer.safe_mask] == seed).all()

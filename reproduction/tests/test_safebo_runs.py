@@ -9,7 +9,7 @@ import pytest
 from tellmost_reproduction.safebo.methods import BY_KEY
 from tellmost_reproduction.safebo.quadcopter.ilqr import plan_controls
 from tellmost_reproduction.safebo.quadcopter.task import Quadcopter, fly_once
-from tellmost_reproduction.safebo.quadcopter.tuning import CODE, Tuning
+from tellmost_reproduction.safebo.quadcopter.tuning import CODE_BETA, Tuning
 from tellmost_reproduction.safebo.records import Experiment, Record
 from tellmost_reproduction.safebo.runs import Job, keep_run, path_of, read_run, run, run_all
 from tellmost_reproduction.safebo.tasks import barriers, bumps, island
@@ -137,12 +137,11 @@ def test_interrupting_ends_the_processes_that_run(tmp_path):
 def test_expanders_alone_are_picked_where_there_are_any():
     """From an expander some point that is not proven yet may be within reach of its slope."""
     task, rng = barriers(), np.random.default_rng(0)
-    method = BY_KEY["safeopt-expanders"]
-    optimizer = task.optimizer(rng, strategy=method.strategy, lipschitz="true")
+    optimizer = task.optimizer(rng, BY_KEY["safeopt-expanders"])
     x, is_widest = task.domain[:, 0], []
     for _ in range(8):
         (lower, upper), mask = optimizer.bounds("g"), optimizer.safe_mask
-        reach = upper / task.lipschitz[1]
+        reach = upper / task.slopes["true"]["g"].constant
         expands = mask & (np.abs(x[:, None] - x[None, ~mask]).min(axis=1) <= reach)
         row = optimizer.ask().index
         assert expands[row]
@@ -154,7 +153,7 @@ def test_expanders_alone_are_picked_where_there_are_any():
 
 
 def test_the_quadcopter_runs_with_every_kind_of_constant(quadcopter):
-    tuning = Tuning(CODE, quadcopter)
+    tuning = Tuning("quadcopter-code", CODE_BETA, quadcopter)
     slopes = [tuning.constant(which, 0) for which in ("oracle", "estimated", "true")]
     assert slopes == sorted(slopes)
     sizes = []

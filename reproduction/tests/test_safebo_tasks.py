@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tellmost as tm
+from tellmost_reproduction.safebo.methods import BY_KEY
 from tellmost_reproduction.safebo.tasks import barriers, bumps, island, third_bump
 
 
@@ -22,7 +23,7 @@ def test_the_1d_task_has_its_golden_numbers():
     assert valley.min() == pytest.approx(0.121687, abs=5e-7)
     assert x[valley.argmin()] == pytest.approx(2.028, abs=5e-4)
     assert task.regret(int(right.argmax())) == pytest.approx(0.4578, abs=5e-5)
-    assert task.lipschitz[0] == pytest.approx(1.685, abs=5e-4)
+    assert task.slopes["true"]["g"].constant == pytest.approx(1.685, abs=5e-4)
 
 
 def test_the_2d_task_has_its_golden_numbers():
@@ -32,15 +33,16 @@ def test_the_2d_task_has_its_golden_numbers():
     np.testing.assert_allclose(task.domain[task.optimum], [1.32, 1.32])
     assert task.f.max() == pytest.approx(18.358, abs=5e-4)
     # between neighbours of the grid, just below the steepest slopes of the functions themselves
-    assert task.lipschitz == pytest.approx((12.87, 9.65), rel=3e-3)
-    assert all(np.less(task.lipschitz, (12.87, 9.65)))
-    assert all(np.less(task.paper_lipschitz, task.lipschitz))
+    slope = {which: slopes["g"].constant for which, slopes in task.slopes.items()}
+    assert slope["true"] == pytest.approx(9.65, rel=3e-3)
+    assert slope["oracle"] < slope["true"] < 9.65 < slope["estimated"]
 
 
 def test_a_start_is_drawn_where_the_paper_draws_it_and_told_by_name():
     rng = np.random.default_rng(0)
-    assert len(bumps().start(rng)) == 8
-    row = int(island().start(rng)[0])
+    assert len(bumps().optimizer(rng).history) == 8
+    (start,) = island().optimizer(rng).history
+    row = start.index
     assert (np.abs(island().domain[row]) <= 0.5).all()
     assert set(island().measure(row, rng)) == {"objective", "constraints"}
     assert set(bumps().measure(0, rng)) == {"objective"}
@@ -50,7 +52,7 @@ def test_a_start_is_drawn_where_the_paper_draws_it_and_told_by_name():
 @pytest.mark.parametrize(("make", "rounds"), [(bumps, 60), (island, 15)])
 def test_short_runs_find_better_points_without_a_violation(make, rounds, rule):
     task, rng = make(), np.random.default_rng(1)
-    optimizer = task.optimizer(rng, rule=rule)
+    optimizer = task.optimizer(rng, BY_KEY[rule])
     before = optimizer.safe_mask.sum()
     first = task.regret(optimizer.best.index)
     for _ in range(rounds):
@@ -69,7 +71,7 @@ def test_the_true_lipschitz_constants_enlarge_the_safe_set_by_safe_points_alone(
     task, rng = make(), np.random.default_rng(2)
     plain = task.optimizer(rng)
     gp = tm.GP(tm.kernels.Gaussian(1.0), noise_std=0.1)
-    known = tm.safebo.Lipschitz(task.lipschitz[1], norm=1)
+    known = task.slopes["true"]["g"]
     enlarged = tm.SafeOptimizer(
         task.domain,
         objective=gp,
@@ -95,7 +97,7 @@ def test_the_true_lipschitz_constants_enlarge_the_safe_set_by_safe_points_alone(
 def test_long_runs_reach_the_safe_optimum_without_a_violation(make, rule, rounds, regret):
     """In 1d beyond the saddle: whoever does not cross it stays at a regret of 0.458."""
     task, rng = make(), np.random.default_rng(0)
-    optimizer = task.optimizer(rng, rule=rule)
+    optimizer = task.optimizer(rng, BY_KEY[rule])
     for _ in range(rounds):
         query = optimizer.ask()
         assert task.is_safe[query.index]
@@ -125,14 +127,14 @@ def test_three_bumps_are_safe_and_three_regions_of_two_are_known():
 def test_no_slope_is_steeper_than_the_lipschitz_constant():
     task = barriers()
     slopes = np.abs(np.diff(task.f) / np.diff(task.domain[:, 0]))
-    assert task.lipschitz[1] == pytest.approx(slopes.max(), rel=1e-3)
-    assert slopes.max() <= task.lipschitz[1]
+    constant = task.slopes["true"]["g"].constant
+    assert constant == pytest.approx(slopes.max(), rel=1e-3) and slopes.max() <= constant
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_itl_with_expanders_reaches_the_third_bump_safely(seed):
     task, rng = barriers(), np.random.default_rng(seed)
-    optimizer = task.optimizer(rng, rule="itl", targets=tm.targets.PotentialExpanders())
+    optimizer = task.optimizer(rng, BY_KEY["itl-expanders"])
     rows = []
     for _ in range(task.rounds):
         query = optimizer.ask()
@@ -147,12 +149,12 @@ def test_itl_with_expanders_reaches_the_third_bump_safely(seed):
 
 def test_a_lipschitz_constant_never_reaches_it_though_it_be_true():
     task = barriers()
-    prior = task.prior
-    limit = tm.Constraint(prior, at_least=0.0, lipschitz=task.lipschitz[1])
+    prior = task.objective
+    limit = tm.Constraint(prior, at_least=0.0, lipschitz=task.slopes["true"]["g"])
     optimizer = tm.SafeOptimizer(
         task.domain, objective=prior, constraints={"g": limit}, beta=task.beta
     )
-    truth = {"g": task.g}
+    truth = {"g": task.values["g"]}
     by_slope = optimizer.reachable_safe_set(truth=truth, by="lipschitz")
     by_kernel = optimizer.reachable_safe_set(truth=truth, by="kernel")
     assert not (by_slope & third_bump(task)).any()
@@ -161,7 +163,9 @@ def test_a_lipschitz_constant_never_reaches_it_though_it_be_true():
 
 
 def test_a_task_with_two_functions_has_two_priors():
-    task = replace(barriers(), is_shared=False)
+    task = barriers()
+    other = tm.Constraint(replace(task.objective), at_least=0.0)
+    task = replace(task, constraints={"g": other})
     optimizer = task.optimizer(np.random.default_rng(0))
     assert set(task.measure(0, np.random.default_rng(0))) == {"objective", "constraints"}
     optimizer.tell(0, 1.0)  # of the objective alone

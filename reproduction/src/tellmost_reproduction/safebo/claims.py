@@ -6,7 +6,7 @@ import numpy as np
 
 from tellmost.evaluation.statistics import Mean, rank_correlation
 from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART, Verdict, conclude
-from tellmost_reproduction.safebo.process import Process
+from tellmost_reproduction.safebo.process import find_reaching
 from tellmost_reproduction.safebo.records import (
     Record,
     compare,
@@ -105,8 +105,8 @@ def slopes_fail(record: Record) -> Verdict:
     claim = "(ours) SafeOpt and GoOSE, which grow safe sets by slopes, cannot leave the start"
     found = [opens(record, key) for key in by_slope]
     task = record.challenge
-    assert isinstance(task, Process)
-    reaching, safe = int(task.find_reaching().sum()), int(task.is_safe.sum())
+    assert isinstance(task, Task)
+    reaching, safe = int(find_reaching(task).sum()), int(task.is_safe.sum())
     return Verdict(
         claim,
         conclude([not one for one in found]),

@@ -2,20 +2,21 @@
 
 from functools import cache
 
-from tellmost_reproduction.safebo.methods import EXPANDING, METHODS, Method
+from tellmost_reproduction.safebo.methods import EXPANDING, METHODS
 from tellmost_reproduction.safebo.process import process, small_process
 from tellmost_reproduction.safebo.quadcopter.ilqr import plan_controls
 from tellmost_reproduction.safebo.quadcopter.task import Quadcopter
-from tellmost_reproduction.safebo.quadcopter.tuning import CODE, TEXT, Tuning
+from tellmost_reproduction.safebo.quadcopter.tuning import CODE_BETA, TEXT_BETA, Tuning
 from tellmost_reproduction.safebo.records import Experiment
 from tellmost_reproduction.safebo.tasks import barriers, bumps, island
 
-SMOKE_SEEDS = 2
-SMOKE_ROUNDS = 3
-"""Of a run that is to say that the code runs."""
-
+SMOKE_SEEDS, SMOKE_ROUNDS = 2, 3
+OFTEN = (10, 25, 50, 100)
 SAME_CONSTANTS = ("safeopt-oracle", "safeopt-estimated", "goose-oracle", "goose-estimated")
-"""Left out where a task has one Lipschitz constant for all."""
+"""Methods that are left out if a task has one Lipschitz constant for all."""
+
+JUMPING = (*EXPANDING, *(one for one in METHODS if one.key not in SAME_CONSTANTS))
+PROCESSING = tuple(one for one in METHODS if one.lipschitz != "oracle")  # the paper has none here
 
 
 @cache
@@ -24,20 +25,11 @@ def quadcopter() -> Quadcopter:
 
 
 def tune_by_code() -> Tuning:
-    return Tuning(CODE, quadcopter())
+    return Tuning("quadcopter-code", CODE_BETA, quadcopter())
 
 
 def tune_by_text() -> Tuning:
-    return Tuning(TEXT, quadcopter())
-
-
-def processing() -> tuple[Method, ...]:
-    """The paper has no constants for the process to call oracle."""
-    return tuple(one for one in METHODS if one.lipschitz != "oracle")
-
-
-def jumping() -> tuple[Method, ...]:
-    return (*EXPANDING, *(one for one in METHODS if one.key not in SAME_CONSTANTS))
+    return Tuning("quadcopter-text", TEXT_BETA, quadcopter())
 
 
 EXPERIMENTS = {
@@ -57,13 +49,13 @@ EXPERIMENTS = {
             island,
             METHODS,
             seeds=10,
-            looked_at=(10, 25, 50, 100),
+            looked_at=OFTEN,
         ),
         Experiment(
             "safebo-barriers",
             "jumping past local barriers (a reconstruction)",
             barriers,
-            jumping(),
+            JUMPING,
             seeds=10,
             looked_at=(5, 10, 25, 50, 100),
         ),
@@ -73,7 +65,7 @@ EXPERIMENTS = {
             tune_by_code,
             METHODS,
             seeds=25,
-            looked_at=(10, 25, 50, 100),
+            looked_at=OFTEN,
         ),
         Experiment(
             "safebo-quadcopter-text",
@@ -81,15 +73,15 @@ EXPERIMENTS = {
             tune_by_text,
             METHODS,
             seeds=25,
-            looked_at=(10, 25, 50, 100),
+            looked_at=OFTEN,
         ),
         Experiment(
             "safebo-process",
             "beyond the paper: a 6d process with two graded limits",
             process,
-            processing(),
+            PROCESSING,
             seeds=10,
-            looked_at=(10, 25, 50, 100),
+            looked_at=OFTEN,
             make_small=small_process,
         ),
     )

@@ -6,7 +6,6 @@ import numpy as np
 
 from tellmost.shapes import Int
 from tellmost_reproduction.frame.drawing import label_ends, make_figure
-from tellmost_reproduction.safebo.process import Process
 from tellmost_reproduction.safebo.records import Record
 from tellmost_reproduction.safebo.runs import Run
 from tellmost_reproduction.safebo.tasks import Task
@@ -47,11 +46,11 @@ def draw_curves(record: Record) -> "Figure":
     figure = make_figure(12.0, 5.6)
     left, right = figure.subplots(1, 2)
     _draw(left, record, "regret")
-    unit = ", kg/h" if isinstance(record.challenge, Process) else ""
+    unit = ", kg/h" if record.challenge.name == "process" else ""
     left.set_title(f"Simple regret of the recommendation{unit}", loc="left", fontsize=10)
     _draw(right, record, "safe")
     right.set_title("Points known to be safe", loc="left", fontsize=10)
-    if isinstance(record.challenge, Task | Process):
+    if isinstance(record.challenge, Task):
         _draw_level(right, int(record.challenge.is_safe.sum()), "all that are safe")
     for axes in (left, right):
         label_ends(axes)

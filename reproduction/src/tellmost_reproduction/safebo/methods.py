@@ -1,7 +1,7 @@
-"""The methods that are compared, under one interface: they differ in the choice alone."""
+"""The methods that are compared. They differ in the choice alone."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from tellmost.safebo.baselines import (
     EIC,
@@ -18,12 +18,17 @@ from tellmost.safebo.baselines.expanding import find_expanders_by_slope, grow
 from tellmost.safebo.round_state import RoundState, Track
 from tellmost.safebo.strategies import Choice, QueryStrategy, RoundView
 from tellmost.targets import PotentialExpanders, ThompsonMaximizers
-from tellmost_reproduction.safebo.tasks import Constants
+
+Constants = Literal["true", "oracle", "estimated"]
+"""Which Lipschitz constants: correct ones, those that the paper calls oracle, or its estimates."""
 
 
 @dataclass(frozen=True)
 class ExpandersAlone:
-    """The widest of SafeOpt's expanders; where there are none, of all that may be asked for."""
+    """SafeOpt that picks among expanders alone, as where the paper jumps past barriers.
+
+    It takes the widest of them, or of all that may be asked for if there are none.
+    """
 
     keeps_safe: ClassVar[bool] = True
 
@@ -46,7 +51,7 @@ class Method:
     rule: str = "vtl"
     targets: Any = None  # None: potential maximizers
     strategy: QueryStrategy | None = None
-    lipschitz: Constants | None = None  # which constants it is given; None: it needs none
+    lipschitz: Constants | None = None  # None: it needs none
     is_extra: bool = False  # the paper does not have it
 
 
@@ -68,13 +73,13 @@ METHODS = (
     Method("uncertainty", "UnSa inside", strategy=SafeUncertainty(), is_extra=True),
     Method("random", "random safe", strategy=SafeRandom(), is_extra=True),
 )
-"""All of them, ours first."""
+"""The methods that most experiments compare, ours first."""
 
 EXPANDING = (
     Method("itl-expanders", "ITL, expanders", rule="itl", targets=PotentialExpanders()),
     Method("vtl-expanders", "VTL, expanders", rule="vtl", targets=PotentialExpanders()),
     Method("safeopt-expanders", "SafeOpt, expanders", strategy=ExpandersAlone(), lipschitz="true"),
 )
-"""Those that learn about what may be safe, whatever its objective."""
+"""Methods that learn about what may be safe, whatever its objective."""
 
 BY_KEY = {method.key: method for method in (*METHODS, *EXPANDING)}

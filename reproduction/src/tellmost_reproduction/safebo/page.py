@@ -20,7 +20,7 @@ from tellmost_reproduction.frame.pages import (
 )
 from tellmost_reproduction.frame.verdicts import Verdict, tabulate_verdicts
 from tellmost_reproduction.safebo.claims import RULE
-from tellmost_reproduction.safebo.process import HOTTEST, PUREST, Process
+from tellmost_reproduction.safebo.process import HOTTEST, PUREST
 from tellmost_reproduction.safebo.quadcopter.tuning import Tuning
 from tellmost_reproduction.safebo.records import MEASURES, Record, curve_of
 from tellmost_reproduction.safebo.runs import THREADS
@@ -31,7 +31,6 @@ SHARES = ("regret after a quarter of the rounds", "after half", "at the end")
 BOX_SEEDS = 5
 """Points in a box are long to write, so those of the first seeds alone are kept."""
 
-BARRIERS = "safebo-barriers"
 ABOUT_NUMBERS = (
     "Means over the seeds ± one standard error (none where all seeds agree). *Mean regret*: over "
     "all rounds. *Safe set*: points known to be safe at the end. *Violations*: measurements of "
@@ -64,6 +63,14 @@ BY_THE_GRID = (
     "nothing (5.514), and *estimated*, from a draw of the prior for each seed; the seed is "
     "declared safe to them, since they grow their sets from there."
 )
+ABOUT_SLOPES = {
+    "1d": BY_THE_PAPER,
+    "2d": BY_THE_PAPER,
+    "barriers": BY_THE_CURVE,
+    "process": BY_THE_POINTS,
+}
+"""Which Lipschitz constants a task has; the quadcopter has those of the grid."""
+
 ABOUT_REFUSALS = (
     "Runs that ended early because the optimizer refused to go on; they keep their last values."
 )
@@ -73,7 +80,8 @@ def write_page(
     record: Record, verdicts: Sequence[Verdict], *, seconds: float, is_smoke: bool
 ) -> str:
     name, refusals = record.experiment.name, table_of_refusals(record)
-    elsewhere = ", about tasks of its own" if isinstance(record.challenge, Process) else ""
+    challenge = record.challenge.name
+    elsewhere = ", about tasks of its own" if challenge == "process" else ""
     return in_paragraphs(
         [
             *head(name, record.experiment.title, is_smoke=is_smoke),
@@ -85,7 +93,7 @@ def write_page(
             f"told; {seconds:.0f} s for what was not on disk, verdicts and figures: "
             f"{describe_machine(THREADS)}.",
             f"**Set-up.** {describe_task(record)} {record.rounds} rounds, {record.seeds} seeds. "
-            f"{ABOUT_METHODS} {describe_slopes(record)}",
+            f"{ABOUT_METHODS} {ABOUT_SLOPES.get(challenge, BY_THE_GRID)}",
             "**Result.**",
             tabulate_verdicts(verdicts),
             f"**Verdicts.** {RULE}",
@@ -100,42 +108,33 @@ def write_page(
     )
 
 
-def describe_slopes(record: Record) -> str:
-    """Which Lipschitz constants there are; they differ from task to task."""
-    if isinstance(record.challenge, Process):
-        return BY_THE_POINTS
-    if isinstance(record.challenge, Task):
-        return BY_THE_CURVE if record.experiment.name == BARRIERS else BY_THE_PAPER
-    return BY_THE_GRID
-
-
 def describe_task(record: Record) -> str:
     task = record.challenge
-    if isinstance(task, Task):
-        function = "one function is" if task.is_shared else "two functions are"
-        slopes = (
-            f"; Lipschitz constants of the constraint: true {task.lipschitz[1]:.4g}, oracle "
-            f"{task.paper_lipschitz[1]:.4g}, estimated {task.estimated_lipschitz[1]:.4g}"
-        )
-        return (
-            f"{len(task.domain):,} points, {int(task.is_safe.sum())} of them safe; {function} "
-            f"objective and constraint; noise sd {NOISE_STD}, beta {task.beta:g}"
-            f"{'' if record.experiment.name == BARRIERS else slopes}."
-        )
-    if isinstance(task, Process):
-        return describe_process(task)
     if isinstance(task, Tuning):
         return (
             f"Gains in [0, 20]^4, a random line of 2,000 points each round; noise sd {NOISE_STD}, "
-            f"beta {task.configuration.beta:g}, {task.configuration.prior_observations} "
-            f"observations of the safe seed, the published code's disturbance. The constraint "
-            f"falls from 0.5 to -0.5 between neighbours of a line: no constant of practical size "
-            f"bounds it. The safe set is counted among the points of the round."
+            f"beta {task.beta:g}, {task.prior_observations} observations of the safe seed, the "
+            f"published code's disturbance. The constraint falls from 0.5 to -0.5 between "
+            f"neighbours of a line: no constant of practical size bounds it. The safe set is "
+            f"counted among the points of the round."
         )
-    return ""
+    assert isinstance(task, Task)
+    if task.name == "process":
+        return describe_process(task)
+    is_shared = task.constraints["g"].gp is task.objective
+    slope = {which: slopes["g"].constant for which, slopes in task.slopes.items()}
+    slopes = (
+        f"; Lipschitz constants of the constraint: true {slope['true']:.4g}, oracle "
+        f"{slope['oracle']:.4g}, estimated {slope['estimated']:.4g}"
+    )
+    return (
+        f"{len(task.domain):,} points, {int(task.is_safe.sum())} of them safe; "
+        f"{'one function is' if is_shared else 'two functions are'} objective and constraint; "
+        f"noise sd {NOISE_STD}, beta {task.beta:g}{'' if task.name == 'barriers' else slopes}."
+    )
 
 
-def describe_process(task: Process) -> str:
+def describe_process(task: Task) -> str:
     best = {name: values[task.optimum] for name, values in task.values.items()}
     return (
         f"Beyond the paper: its claims about its own tasks are held against this one. The recipe "
@@ -156,7 +155,7 @@ def _pictures(name: str) -> list[str]:
             "unsafe points dark grey, safe ones light grey, those known to be safe at the end "
             "white; the star is the safe optimum.",
         ]
-    if name == BARRIERS:
+    if name == "safebo-barriers":
         return [
             "![The barriers](picks.svg)",
             "The picks with the first seed: dark, what is known to be safe before the start; "
@@ -170,7 +169,7 @@ def _pictures(name: str) -> list[str]:
 
 
 def _files(record: Record, *, is_smoke: bool) -> str:
-    is_finite = isinstance(record.challenge, Task | Process)
+    is_finite = isinstance(record.challenge, Task)
     some = "" if is_finite else f" (of the first {BOX_SEEDS} seeds)"
     expected = (
         "The expected means and standard errors come with the package; a run agrees if every mean "

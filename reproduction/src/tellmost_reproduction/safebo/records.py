@@ -9,7 +9,7 @@ from tellmost.safebo import SafeOptimizer
 from tellmost.shapes import Float
 from tellmost_reproduction.frame.comparing import PairedComparison, compare_scores
 from tellmost_reproduction.safebo.methods import Method
-from tellmost_reproduction.safebo.runs import Challenge, Job, Run, make_optimizer
+from tellmost_reproduction.safebo.runs import Challenge, Run
 
 MEASURES = ("regret", "safe", "violations")
 """What is followed over the rounds: regret of the recommendation, safe set, violations."""
@@ -82,9 +82,8 @@ class Record:
     def replay(self, run: Run) -> SafeOptimizer:
         """Make the optimizer at the end of a run. It is told the same again, and not asked."""
         method = next(one for one in self.experiment.methods if one.key == run.method)
-        job = Job(self.challenge, method, run.seed, self.rounds)
         rng = np.random.default_rng(run.seed)
-        optimizer = make_optimizer(job, rng)
+        optimizer = self.challenge.optimizer(rng, method, seed=run.seed)
         for place in run.picks.tolist():
             optimizer.tell(place, **self.challenge.measure(place, rng))
         return optimizer

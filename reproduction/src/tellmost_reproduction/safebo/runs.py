@@ -14,10 +14,8 @@ import torch
 
 from tellmost.running.writing import written_whole
 from tellmost.safebo import MiscalibratedModel, NoSafePoint, Query, Recommendation, SafeOptimizer
-from tellmost.safebo.strategies import QueryStrategy
 from tellmost.shapes import Bool, Float, Int
 from tellmost_reproduction.safebo.methods import Method
-from tellmost_reproduction.safebo.tasks import Constants
 
 Place = Any
 """Where to measure, as a task takes it: the row of a finite domain, or a point of a box."""
@@ -25,7 +23,7 @@ Place = Any
 
 @runtime_checkable
 class Challenge(Protocol):
-    """A task as a run needs it; the truth is known to it, and not to the optimizer."""
+    """A task as a run needs it. The truth is known to it, and not to the optimizer."""
 
     @property
     def name(self) -> str: ...
@@ -33,34 +31,25 @@ class Challenge(Protocol):
     @property
     def rounds(self) -> int: ...
 
-    def optimizer(
-        self,
-        rng: np.random.Generator,
-        *,
-        rule: Any,
-        targets: Any,
-        strategy: QueryStrategy | None,
-        lipschitz: Constants | None,
-        seed: int,
-    ) -> SafeOptimizer:
-        """Told the first observations."""
+    def optimizer(self, rng: np.random.Generator, method: Method, *, seed: int) -> SafeOptimizer:
+        """Make an optimizer that is told the first observations."""
 
     def measure(self, place: Place, rng: np.random.Generator) -> dict[str, Any]:
-        """Noisy values, as ``tell`` takes them; draws equally often wherever it is."""
+        """Measure with noise, as ``tell`` takes it. It draws equally often wherever it is."""
 
     def regret(self, place: Place) -> float:
-        """Of a recommendation, against the safe optimum."""
+        """The regret of a recommendation against the safe optimum."""
 
     def violates(self, place: Place) -> bool:
         """Whether a constraint is truly violated there."""
 
     def count_safe(self, optimizer: SafeOptimizer) -> tuple[int, int]:
-        """Points that are taken for safe now, and those of them that are not."""
+        """How many points are taken for safe now, and how many of these are not."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run to be made; all of it can be sent to another process."""
+    """A run to be made. All of it can be sent to another process."""
 
     challenge: Challenge
     method: Method
@@ -72,9 +61,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Run:
-    """What came of it. Index t of a curve is after t observations, those before the start aside.
+    """What came of a job. Curves begin before the first round, and have a value after each.
 
-    A run that refuses to go on keeps its last values; its rounds after that have no pick, no
+    A run that refuses to go on keeps its last values. Its rounds after that have no pick, no
     violation and no seconds.
     """
 
@@ -102,7 +91,7 @@ class Notes:
     watched: list[str] = field(default_factory=list)
 
     def look(self, optimizer: SafeOptimizer) -> None:
-        """Where nothing is known to be safe, the last recommendation stands."""
+        """Write down the present state. If nothing is known to be safe, the last best stands."""
         challenge, before = self.job.challenge, self.best
         try:
             self.best = place_of(optimizer.best)
@@ -131,10 +120,10 @@ class Notes:
 
 
 def run(job: Job) -> Run:
-    """Noise is drawn in the order of the rounds: with one seed all methods meet the same."""
+    """Make a run. Noise is drawn in the order of the rounds, so all methods meet the same."""
     challenge, notes, refusal = job.challenge, Notes(job), ""
     rng = np.random.default_rng(job.seed)
-    optimizer = make_optimizer(job, rng)
+    optimizer = challenge.optimizer(rng, job.method, seed=job.seed)
     for _ in range(job.rounds):
         started = process_time()
         try:
@@ -154,33 +143,22 @@ def run(job: Job) -> Run:
     return notes.finish(refusal)
 
 
-def make_optimizer(job: Job, rng: np.random.Generator) -> SafeOptimizer:
-    return job.challenge.optimizer(
-        rng,
-        rule=job.method.rule,
-        targets=job.method.targets,
-        strategy=job.method.strategy,
-        lipschitz=job.method.lipschitz,
-        seed=job.seed,
-    )
-
-
 def place_of(found: Query | Recommendation) -> Place:
     return found.x if found.index is None else found.index
 
 
 def first_place(optimizer: SafeOptimizer) -> Place:
-    """Of what was told; something always is where a task starts with nothing safe."""
+    """The first place that was told. There is one if a task starts with nothing safe."""
     trial = optimizer.history[0]
     return trial.x if trial.index is None else trial.index
 
 
 RUNS = "runs"
-"""The folder where the runs of an experiment wait until all are there."""
+"""The folder in which the runs of an experiment wait until all are there."""
 
 
 def path_of(job: Job, folder: Path) -> Path:
-    """A run of other rounds is another run."""
+    """The file of a run. A run of other rounds is another run."""
     return folder / f"{job.challenge.name}-{job.method.key}-{job.seed}-{job.rounds}.npz"
 
 
@@ -222,9 +200,9 @@ def run_all(
     kept: Path | None = None,
     tell: Tell = lambda done, most: None,
 ) -> list[Run]:
-    """In the order of the jobs. With one worker in this process, else in as many others.
+    """Make the runs, in this process if there is one worker, else in as many others.
 
-    ``kept``: a folder of runs; what is in it is not run again, and what is run is kept in it.
+    ``kept`` is a folder of runs. What is in it is not run again, and what is run is kept in it.
     """
     found: dict[int, Run] = {}
     for number, job in enumerate(jobs):
@@ -246,7 +224,7 @@ def _run_here(jobs: Mapping[int, Job], workers: int) -> Iterator[tuple[int, Run]
 
 
 def _run_beside(jobs: Mapping[int, Job], workers: int) -> Iterator[tuple[int, Run]]:
-    """After Ctrl-C no further run is begun, and those that were are ended."""
+    """Run in other processes. After Ctrl-C none is begun, and those that run are ended."""
     context = get_context("spawn")  # a fork of a process with threads may hang
     executor = ProcessPoolExecutor(workers, context, _be_quiet)
     try:
@@ -262,6 +240,6 @@ def _run_beside(jobs: Mapping[int, Job], workers: int) -> Iterator[tuple[int, Ru
 
 
 def _be_quiet() -> None:
-    """Ctrl-C is for the process that started this one; cores are for the runs."""
+    """Leave Ctrl-C to the process that started this one, and cores to the other runs."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(THREADS)

@@ -1,4 +1,4 @@
-r"""The synthetic tasks: a function in one dimension, and an island in two.
+r"""The synthetic tasks: a function in one dimension, an island in two, and local barriers.
 
 Hübotter et al. 2024, App. "Safe Bayesian Optimization: Experiment Details". With N the normal
 density of a mean and a standard deviation (or covariance),
@@ -12,28 +12,29 @@ which is objective and constraint at once, :math:`f_1 \ge 0`; and
     f_2(x) = 100 N\big((2, 2), (\begin{smallmatrix}1 & .5\\.5 & 1\end{smallmatrix})\big), \qquad
     g_2(x) = 100 N(0, I) - 2.5 \ge 0.
 
-The Lipschitz constants are those of the L1 norm: the steepest slopes between neighbours of the
-grid, so that they hold on it; the paper's own, which it calls oracle, are below them.
+Lipschitz constants are those of the L1 norm. The true ones are the steepest slopes between
+neighbours of the grid, so they hold on it. The paper's own, which it calls oracle, are below them.
 
-A reconstruction: jumping past local barriers.
-
-Hübotter et al. 2024, App. "Jumping Past Local Barriers", prints a linear kernel on a sin
-transform, a prior mean 0.1 x, and that three disjoint regions, of two of the three safe bumps, are
-known to be safe at first. Its code does not have the experiment; domain, noise and beta are ours:
+The barriers are a reconstruction of App. "Jumping Past Local Barriers". The paper prints a linear
+kernel on a sin transform, a prior mean 0.1 x, and that three disjoint regions, of two of the three
+safe bumps, are known to be safe at first. Its code does not have the experiment, so domain, noise
+and beta are ours:
 
 .. math::
     f(x) = \sin x + 0.1 x \ge 0, \quad x \in [-10, 10], \qquad
     f \sim w \sin x + 0.1 x, \quad w \sim N(0, 1).
 
-With beta = 3, known to be safe is where :math:`0.1 x \ge 3 |\sin x|`: around pi, two pi and three
-pi, of which the latter two belong to one bump. The third bump, around -3/2 pi, is safe once
-:math:`w \ge 0.47` is known. No path of safe points leads there, but any other point tells of w,
-and the more the larger :math:`|\sin x|`. So the kernel reaches it, and a Lipschitz constant, which
+With beta = 3 the points with :math:`0.1 x \ge 3 |\sin x|` are known to be safe: around pi, two pi
+and three pi, of which the latter two belong to one bump. The third bump, around -3/2 pi, is safe
+once :math:`w \ge 0.47` is known. No path of safe points leads there, but any other point tells of
+w, and the more the larger :math:`|\sin x|`. So the kernel reaches it. A Lipschitz constant, which
 grows safe sets from where they are, never does; that of f is 1.1.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,9 +43,9 @@ from torch import Tensor
 from tellmost.kernels import FeatureMap, Gaussian
 from tellmost.posterior.gp import GP
 from tellmost.safebo import Constraint, Lipschitz, SafeOptimizer
-from tellmost.safebo.strategies import QueryStrategy
 from tellmost.shapes import Bool, Float, Int
 from tellmost_reproduction.gp.settings import axis_of, grid
+from tellmost_reproduction.safebo.methods import BY_KEY, Constants, Method
 
 NOISE_STD = 0.1
 MIXTURE = ((5.0, 0.4, 0.85), (1.45, 2.5, 0.9), (1.8, 3.2, 0.55), (4.5, 5.5, 0.93))
@@ -54,33 +55,38 @@ STARTS = (4.8136, 4.9138, 5.0741, 5.1944, 5.2545, 5.3146, 5.4148, 5.8958)
 """Where the 1d task is observed beforehand, up to the digits that were printed."""
 
 SMOOTH = GP(Gaussian(1.0), noise_std=NOISE_STD)
-"""What the paper believes about both functions of its synthetic tasks."""
+"""What the paper believes about the functions of its synthetic tasks."""
 
-Constants = Literal["true", "oracle", "estimated"]
-"""Which Lipschitz constants: correct ones, those that the paper calls oracle, or its estimates."""
+DRIFT = 0.1  # the slope of the barriers' prior mean
+STEEPEST = 1.0 + DRIFT
+
+Values = Mapping[str, Float[np.ndarray, " n"]]
+"""Values without noise on the domain, of the objective and of each constraint by its name."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be optimized on a grid, known to us and not to a method."""
+    """What is to be optimized on a finite domain. The values are known to us, not to a method."""
 
     name: str
     domain: Float[np.ndarray, "n d"]
-    f: Float[np.ndarray, " n"]  # the objective, to be large
-    g: Float[np.ndarray, " n"]  # the constraint, to be at least 0
-    is_shared: bool  # whether both are one function
+    values: Values
+    objective: GP  # the prior
+    constraints: Mapping[str, Constraint]  # the priors and limits; the objective's GP may be one
     starts: Int[np.ndarray, " s"]  # rows that may be observed beforehand
-    draws_start: bool  # one of them at random, or all
+    slopes: Mapping[Constants, Mapping[str, Lipschitz]]  # of the constraints
     beta: float
     rounds: int
-    lipschitz: tuple[float, float]  # of f and g, in the L1 norm
-    paper_lipschitz: tuple[float, float]  # the constants that the paper calls oracle
-    estimated_lipschitz: tuple[float, float]  # those that it estimates from draws of the prior
-    prior: GP = SMOOTH  # of f, and of g
+    draws_start: bool = False  # whether one start is drawn at random, or all are observed
+    is_intersected: bool = True  # whether bounds are kept over time, or those of now alone count
+
+    @property
+    def f(self) -> Float[np.ndarray, " n"]:
+        return self.values["objective"]
 
     @property
     def is_safe(self) -> Bool[np.ndarray, " n"]:
-        return self.g >= 0
+        return keeps(self.constraints, self.values)
 
     @property
     def optimum(self) -> int:
@@ -90,18 +96,6 @@ class Task:
     def regret(self, row: int) -> float:
         return float(self.f[self.optimum] - self.f[row])
 
-    def measure(self, row: int, rng: np.random.Generator) -> dict[str, Any]:
-        """Noisy values of a row, as the optimizer is told them."""
-        noise = NOISE_STD * rng.standard_normal(1 if self.is_shared else 2)
-        told: dict[str, Any] = {"objective": float(self.f[row] + noise[0])}
-        if not self.is_shared:
-            told["constraints"] = {"g": float(self.g[row] + noise[1])}
-        return told
-
-    def start(self, rng: np.random.Generator) -> Int[np.ndarray, " s"]:
-        """The rows that are observed beforehand."""
-        return rng.choice(self.starts, size=1) if self.draws_start else self.starts
-
     def violates(self, row: int) -> bool:
         return not bool(self.is_safe[row])
 
@@ -110,43 +104,69 @@ class Task:
         mask = optimizer.safe_mask
         return int(mask.sum()), int((mask & ~self.is_safe).sum())
 
-    def constants(self, which: Constants) -> tuple[float, float]:
-        known = {"oracle": self.paper_lipschitz, "estimated": self.estimated_lipschitz}
-        return known.get(which, self.lipschitz)
+    def measure(self, row: int, rng: np.random.Generator) -> dict[str, Any]:
+        """Measure a row with noise. A function that is also the objective is measured once."""
+        told: dict[str, Any] = {"objective": self._observe("objective", self.objective, row, rng)}
+        others = {n: c.gp for n, c in self.constraints.items() if c.gp is not self.objective}
+        if others:
+            told["constraints"] = {n: self._observe(n, gp, row, rng) for n, gp in others.items()}
+        return told
+
+    def _observe(self, name: str, gp: GP, row: int, rng: np.random.Generator) -> float:
+        return float(self.values[name][row] + gp.noise_std * rng.standard_normal())
 
     def optimizer(
-        self,
-        rng: np.random.Generator,
-        *,
-        rule: Any = "vtl",
-        targets: Any = None,
-        strategy: QueryStrategy | None = None,
-        lipschitz: Constants | None = None,
-        seed: int = 0,
+        self, rng: np.random.Generator, method: Method = BY_KEY["vtl"], *, seed: int = 0
     ) -> SafeOptimizer:
-        """With the task's prior and beta, told the first observations.
+        """Make the method's optimizer, and tell it the first observations.
 
-        Methods that grow a safe set by Lipschitz constants grow it from these: where constants are
-        given, the rows are declared safe.
+        Methods that grow a safe set by Lipschitz constants grow it from these rows, so they are
+        declared safe to them.
         """
-        other = self.prior if self.is_shared else replace(self.prior)  # one GP: one function
-        slope = None if lipschitz is None else Lipschitz(self.constants(lipschitz)[1], norm=1)
-        rows = self.start(rng).tolist()
+        slopes = {} if method.lipschitz is None else self.slopes[method.lipschitz]
+        limits = {n: replace(c, lipschitz=slopes.get(n)) for n, c in self.constraints.items()}
+        rows = (rng.choice(self.starts, size=1) if self.draws_start else self.starts).tolist()
+        confidence = 1 - len(limits) * NormalDist().cdf(-self.beta)  # of one-sided bounds
         optimizer = SafeOptimizer(
             self.domain,
-            objective=self.prior,
-            constraints={"g": Constraint(other, at_least=0.0, lipschitz=slope)},
-            safe_seed=rows if rows and lipschitz is not None else None,
-            beta=self.beta,
-            rule=rule,
-            targets=targets,
-            strategy=strategy,
+            objective=self.objective,
+            constraints=limits,
+            safe_seed=rows if rows and slopes else None,
+            beta=self.beta if self.is_intersected else None,
+            confidence=None if self.is_intersected else confidence,
+            rule=method.rule,
+            targets=method.targets,
+            strategy=method.strategy,
             on_violation="continue",
             seed=seed,
         )
         for row in rows:
             optimizer.tell(row, **self.measure(row, rng))
         return optimizer
+
+
+def keeps(constraints: Mapping[str, Constraint], values: Values) -> Bool[np.ndarray, " n"]:
+    """Which points keep every constraint."""
+    kept = [
+        (values[name] >= (-np.inf if one.at_least is None else one.at_least))
+        & (values[name] <= (np.inf if one.at_most is None else one.at_most))
+        for name, one in constraints.items()
+    ]
+    return np.all(kept, axis=0)
+
+
+def one_function(f: Float[np.ndarray, " n"], prior: GP) -> dict[str, Any]:
+    """Fields of a task whose objective is also its constraint."""
+    return {
+        "values": {"objective": f, "g": f},
+        "objective": prior,
+        "constraints": {"g": Constraint(prior, at_least=0.0)},
+    }
+
+
+def slopes_of_g(true: float, oracle: float, estimated: float) -> dict[Constants, dict]:
+    constants: dict[Constants, float] = {"true": true, "oracle": oracle, "estimated": estimated}
+    return {which: {"g": Lipschitz(value, norm=1)} for which, value in constants.items()}
 
 
 def bumps() -> Task:
@@ -158,16 +178,11 @@ def bumps() -> Task:
     return Task(
         name="1d",
         domain=x[:, None],
-        f=f,
-        g=f,
-        is_shared=True,
+        **one_function(f, SMOOTH),
         starts=np.array([np.abs(x - start).argmin() for start in STARTS]),
-        draws_start=False,
+        slopes=slopes_of_g(slope, oracle=1.54725186, estimated=2.50495534),
         beta=5.0,
         rounds=1_000,
-        lipschitz=(slope, slope),
-        paper_lipschitz=(1.54725186, 1.54725186),
-        estimated_lipschitz=(2.50495534, 2.50495534),
     )
 
 
@@ -180,16 +195,14 @@ def island() -> Task:
     return Task(
         name="2d",
         domain=points,
-        f=f,
-        g=g,
-        is_shared=False,
+        values={"objective": f, "g": g},
+        objective=SMOOTH,
+        constraints={"g": Constraint(replace(SMOOTH), at_least=0.0)},  # another function
         starts=np.flatnonzero((np.abs(points) <= 0.5).all(axis=1)),
-        draws_start=True,
+        slopes=slopes_of_g(steepest(g, axis), oracle=7.8560165, estimated=80.97604292),
         beta=15.0,
         rounds=100,
-        lipschitz=(steepest(f, axis), steepest(g, axis)),
-        paper_lipschitz=(11.66914771, 7.8560165),
-        estimated_lipschitz=(63.15282346, 80.97604292),
+        draws_start=True,
     )
 
 
@@ -212,35 +225,24 @@ def steepest(values: Float[np.ndarray, " n"], axis: Float[np.ndarray, " s"]) -> 
     return float(max(np.abs(np.diff(table, axis=i)).max() for i in (0, 1)) / step)
 
 
-BETA = 3.0
-SLOPE = 0.1  # of the prior mean
-STEEPEST = 1.0 + SLOPE
-
-
 def barriers() -> Task:
-    """One function is objective and constraint; nothing is observed beforehand."""
+    """The task with barriers. Nothing is observed beforehand."""
     x = np.linspace(-10.0, 10.0, 500)
-    f = np.sin(x) + SLOPE * x
+    f = np.sin(x) + DRIFT * x
     return Task(
         name="barriers",
         domain=x[:, None],
-        f=f,
-        g=f,
-        is_shared=True,
+        **one_function(f, GP(FeatureMap(torch.sin), mean=drift, noise_std=NOISE_STD)),
         starts=np.array([], dtype=np.int64),
-        draws_start=False,
-        beta=BETA,
+        slopes=slopes_of_g(STEEPEST, STEEPEST, STEEPEST),  # the paper prints none
+        beta=3.0,
         rounds=100,
-        lipschitz=(STEEPEST, STEEPEST),
-        paper_lipschitz=(STEEPEST, STEEPEST),  # the paper prints none
-        estimated_lipschitz=(STEEPEST, STEEPEST),
-        prior=GP(FeatureMap(torch.sin), mean=drift, noise_std=NOISE_STD),
     )
 
 
 def drift(points: Float[Tensor, "n 1"]) -> Float[Tensor, " n"]:
     """The prior mean."""
-    return SLOPE * points[:, 0]
+    return DRIFT * points[:, 0]
 
 
 def third_bump(task: Task) -> Bool[np.ndarray, " n"]:

@@ -9,7 +9,7 @@ from tellmost.evaluation.statistics import Mean
 from tellmost.numerics import CALIBRATION_ERROR
 from tellmost_reproduction.frame.numbers import Numbers, Series
 from tellmost_reproduction.frame.pages import Cells
-from tellmost_reproduction.frame.verdicts import Verdict, conclude
+from tellmost_reproduction.frame.verdicts import Fact, Verdict, conclude
 from tellmost_reproduction.safebo.methods import BY_KEY
 from tellmost_reproduction.safebo.misspecified.study import (
     FACTORS,
@@ -27,7 +27,7 @@ MEASURES: dict[str, Callable[[Ending], float]] = {
     "refused": lambda one: one.refused_after is not None,
     "warned": lambda one: one.warned_after is not None,
 }
-"""Of one run; shares are means of what is true or not."""
+"""The measures of one run. Shares are means of what is true or not."""
 
 HEADING = (
     "method",
@@ -85,7 +85,7 @@ class Group:
 
 
 def group(endings: Sequence[Ending]) -> list[Group]:
-    """In the order in which they were run."""
+    """Group the runs, in the order in which they were made."""
     found: dict[tuple[str, float, str], list[Ending]] = {}
     for one in endings:
         found.setdefault((one.setting, one.factor, one.method), []).append(one)
@@ -98,7 +98,7 @@ def table_of(groups: Sequence[Group], setting: str, factor: float) -> Cells:
 
 
 def numbers_of(groups: Sequence[Group]) -> Numbers:
-    """By task, factor and method; all at the end of the runs."""
+    """The numbers at the end of the runs, by task, factor and method."""
     methods = {
         f"{one.setting} x{one.factor:g} {one.method}": {
             measure: series_of(one.mean(measure)) for measure in MEASURES
@@ -117,8 +117,9 @@ def factors_of(groups: Sequence[Group]) -> list[float]:
 
 
 ROUGHER, GIVEN, SMOOTHER = 0.5, 1.0, 2.0
-NOTHING = "not counted: it warns with lengthscales as given too"
-REFUSED = "not counted: all refuse before the first round"
+NOTHING = " (not counted: it warns with lengthscales as given too)"
+REFUSED = " (not counted: all refuse before the first round)"
+UNTESTED = "not tested"
 
 RULE = (
     "*holds*: it is so on every task; *holds in part*: on some; *does not hold*: on none. Methods "
@@ -128,120 +129,104 @@ RULE = (
 )
 
 
+Found = tuple[Fact, str]
+"""Whether it is so on a task, or None if that does not count; and the numbers."""
+
+Look = Callable[[Sequence[Ending], Setting, list[Ending]], Found | None]
+"""From all runs, a task, and its runs with the factor that are of methods that keep safe."""
+
+
+def violates_nothing(endings: Sequence[Ending], setting: Setting, some: list[Ending]) -> Found:
+    violating = count(some, "violations")
+    return violating == 0, f"{violating} of {len(some)} runs violate"
+
+
+def costs_progress(endings: Sequence[Ending], setting: Setting, some: list[Ending]) -> Found:
+    rough, given = (regrets(endings, setting, factor) for factor in (ROUGHER, GIVEN))
+    words = f"regret {rough.mean():.2f} against {given.mean():.2f}"
+    return Mean.of(rough - given).sign > 0, words
+
+
+def breaks_safety(endings: Sequence[Ending], setting: Setting, some: list[Ending]) -> Found:
+    violating = count(some, "violations")
+    wrong = Mean.of(np.array([one.wrong for one in some])).value
+    return violating > 0, (
+        f"{violating} of {len(some)} runs violate, and {wrong:.0f} points are wrongly taken for "
+        f"safe at the end"
+    )
+
+
+def is_refused(endings: Sequence[Ending], setting: Setting, some: list[Ending]) -> Found | None:
+    """Only bounds that are intersected over time can come out empty."""
+    if setting.key == PRESENT:
+        return None
+    rounds = [one.refused_after for one in some if one.refused_after is not None]
+    return len(rounds) == len(some), f"{len(rounds)} of {len(some)} runs{median_of(rounds)}"
+
+
+def is_warned(endings: Sequence[Ending], setting: Setting, some: list[Ending]) -> Found:
+    """Runs that made no round do not count, nor do warnings that are there without cause."""
+    made = [one for one in some if one.refused_after != 0]
+    rounds = [one.warned_after for one in made if one.warned_after is not None]
+    words = f"{len(rounds)} of {len(made)} runs{median_of(rounds)}"
+    if not made or warns_always(endings, setting):
+        return None, words + (NOTHING if made else REFUSED)
+    return len(rounds) == len(made), words
+
+
+def is_warned_in_time(endings: Sequence[Ending], setting: Setting, some: list[Ending]) -> Found:
+    violating = [one for one in some if one.violations]
+    warned = sum(one.is_warned_in_time for one in violating)
+    words = f"{warned} of {len(violating)} violating runs"
+    if warns_always(endings, setting):
+        return None, words + NOTHING
+    return warned == len(violating) if violating else None, words
+
+
+def is_no_false_alarm(endings: Sequence[Ending], setting: Setting, some: list[Ending]) -> Found:
+    """A right prior may be called wrong at the stated rate. These need not be right."""
+    warned = count(some, "warned")
+    return warned <= CALIBRATION_ERROR * len(some), f"{warned} of {len(some)} runs"
+
+
+KEEPS_SAFE = "no method that keeps safe violates a constraint"
+TWICE = "with twice the lengthscales"
+RATE = f"{100 * CALIBRATION_ERROR:g}%"
+EXPECTED: tuple[tuple[str, float, Look], ...] = (
+    (f"with lengthscales as given {KEEPS_SAFE}", GIVEN, violates_nothing),
+    (f"with half the lengthscales {KEEPS_SAFE}", ROUGHER, violates_nothing),
+    ("half the lengthscales leave a larger regret at the end", ROUGHER, costs_progress),
+    (f"{TWICE} methods that keep safe do violate constraints", SMOOTHER, breaks_safety),
+    (f"{TWICE} intersected bounds exclude each other, and end every run", SMOOTHER, is_refused),
+    (f"{TWICE} calibration() calls a prior overconfident in every run", SMOOTHER, is_warned),
+    (f"{TWICE} it does so before the first violation", SMOOTHER, is_warned_in_time),
+    (
+        f"with lengthscales as given it calls a prior overconfident in at most {RATE} of runs",
+        GIVEN,
+        is_no_false_alarm,
+    ),
+)
+"""What is expected, with the factor of the lengthscales whose runs are looked at."""
+
+
 def judge(endings: Sequence[Ending]) -> list[Verdict]:
-    """Every expectation, by the runs that there are."""
-    return [
-        never_violates(endings, GIVEN, "with lengthscales as given no method that keeps safe"),
-        never_violates(endings, ROUGHER, "with half the lengthscales no method that keeps safe"),
-        costs_progress(endings),
-        breaks_safety(endings),
-        is_refused(endings),
-        is_warned(endings),
-        is_warned_in_time(endings),
-        is_no_false_alarm(endings),
-    ]
+    """Judge every expectation by the runs that there are. Each task is a fact."""
+    verdicts = []
+    for claim, factor, look in EXPECTED:
+        facts, words = [], []
+        for setting in SETTINGS:
+            found = look(endings, setting, runs_of(endings, setting, factor))
+            if found is not None:
+                facts += [] if found[0] is None else [found[0]]
+                words.append(f"{setting.label}: {found[1]}")
+        verdicts.append(Verdict(claim, conclude(facts) if facts else UNTESTED, "; ".join(words)))
+    return verdicts
 
 
-def never_violates(endings: Sequence[Ending], factor: float, who: str) -> Verdict:
-    facts, words = [], []
-    for setting, some in _by_setting(endings, factor):
-        violating = [one for one in some if one.violations]
-        facts.append(not violating)
-        words.append(f"{setting.label}: {len(violating)} of {len(some)} runs violate")
-    return Verdict(f"{who} violates a constraint", conclude(facts), "; ".join(words))
-
-
-def costs_progress(endings: Sequence[Ending]) -> Verdict:
-    """By VTL, which is run everywhere."""
-    facts, words = [], []
-    for setting in SETTINGS:
-        rough, given = (_regrets(endings, setting, factor) for factor in (ROUGHER, GIVEN))
-        facts.append(Mean.of(rough - given).sign > 0)
-        words.append(f"{setting.label}: regret {rough.mean():.2f} against {given.mean():.2f}")
-    claim = "half the lengthscales leave a larger regret at the end"
-    return Verdict(claim, conclude(facts), "; ".join(words))
-
-
-def breaks_safety(endings: Sequence[Ending]) -> Verdict:
-    facts, words = [], []
-    for setting, some in _by_setting(endings, SMOOTHER):
-        violating = [one for one in some if one.violations]
-        wrong = Mean.of(np.array([one.wrong for one in some])).value
-        facts.append(bool(violating))
-        words.append(
-            f"{setting.label}: {len(violating)} of {len(some)} runs violate, and {wrong:.0f} "
-            f"points are wrongly taken for safe at the end"
-        )
-    claim = "with twice the lengthscales methods that keep safe do violate constraints"
-    return Verdict(claim, conclude(facts), "; ".join(words))
-
-
-def is_refused(endings: Sequence[Ending]) -> Verdict:
-    """Where bounds are intersected over time: elsewhere nothing can come out empty."""
-    facts, words = [], []
-    for setting, some in _by_setting(endings, SMOOTHER):
-        if setting.key == PRESENT:
-            continue
-        refused = [one.refused_after for one in some if one.refused_after is not None]
-        after = f", after {np.median(refused):g} rounds (median)" if refused else ""
-        facts.append(len(refused) == len(some))
-        words.append(f"{setting.label}: {len(refused)} of {len(some)} runs{after}")
-    claim = "with twice the lengthscales intersected bounds exclude each other, and end every run"
-    return Verdict(claim, conclude(facts), "; ".join(words))
-
-
-def is_warned(endings: Sequence[Ending]) -> Verdict:
-    """Of the runs that made a round; a warning that is there without cause says nothing."""
-    facts, words = [], []
-    for setting, some in _by_setting(endings, SMOOTHER):
-        made = [one for one in some if one.refused_after != 0]
-        warned = [one.warned_after for one in made if one.warned_after is not None]
-        after = f", after {np.median(warned):g} rounds (median)" if warned else ""
-        is_telling = bool(made) and not warns_always(endings, setting)
-        if is_telling:
-            facts.append(len(warned) == len(made))
-        why = "" if is_telling else f" ({NOTHING if made else REFUSED})"
-        words.append(f"{setting.label}: {len(warned)} of {len(made)} runs{after}{why}")
-    claim = "with twice the lengthscales calibration() calls a prior overconfident in every run"
-    return Verdict(claim, conclude(facts) if facts else "not tested", "; ".join(words))
-
-
-def warns_always(endings: Sequence[Ending], setting: Setting) -> bool:
-    """Whether it warns of priors as they are given, more often than its error rate allows."""
-    some = next(some for one, some in _by_setting(endings, GIVEN) if one == setting)
-    return sum(one.warned_after is not None for one in some) > CALIBRATION_ERROR * len(some)
-
-
-def is_warned_in_time(endings: Sequence[Ending]) -> Verdict:
-    facts, words = [], []
-    for setting, some in _by_setting(endings, SMOOTHER):
-        violating = [one for one in some if one.violations]
-        warned = sum(one.is_warned_in_time for one in violating)
-        is_telling = not warns_always(endings, setting)
-        if violating and is_telling:
-            facts.append(warned == len(violating))
-        why = "" if is_telling else f" ({NOTHING})"
-        words.append(f"{setting.label}: {warned} of {len(violating)} violating runs{why}")
-    claim = "with twice the lengthscales it does so before the first violation"
-    return Verdict(claim, conclude(facts) if facts else "not tested", "; ".join(words))
-
-
-def is_no_false_alarm(endings: Sequence[Ending]) -> Verdict:
-    """A right prior is called wrong at the stated rate at most; these need not be right."""
-    facts, words = [], []
-    for setting, some in _by_setting(endings, GIVEN):
-        warned = sum(one.warned_after is not None for one in some)
-        facts.append(warned <= CALIBRATION_ERROR * len(some))
-        words.append(f"{setting.label}: {warned} of {len(some)} runs")
-    rate = f"{100 * CALIBRATION_ERROR:g}%"
-    claim = f"with lengthscales as given it calls a prior overconfident in at most {rate} of runs"
-    return Verdict(claim, conclude(facts), "; ".join(words))
-
-
-def _by_setting(endings: Sequence[Ending], factor: float) -> list[tuple[Setting, list[Ending]]]:
-    """Runs of methods that keep safe."""
-    safe = [one for one in endings if one.factor == factor and keeps_safe(one.method)]
-    return [(s, [one for one in safe if one.setting == s.key]) for s in SETTINGS]
+def runs_of(endings: Sequence[Ending], setting: Setting, factor: float) -> list[Ending]:
+    place = (setting.key, factor)
+    safe = [one for one in endings if (one.setting, one.factor) == place]
+    return [one for one in safe if keeps_safe(one.method)]
 
 
 def keeps_safe(key: str) -> bool:
@@ -249,8 +234,22 @@ def keeps_safe(key: str) -> bool:
     return strategy is None or strategy.keeps_safe
 
 
-def _regrets(endings: Sequence[Ending], setting: Setting, factor: float) -> np.ndarray:
-    found: list[Group] = group(endings)
-    wanted = (setting.key, factor, "vtl")
-    one = next(g for g in found if (g.setting, g.factor, g.method) == wanted)
-    return one.values("regret")
+def warns_always(endings: Sequence[Ending], setting: Setting) -> bool:
+    """Whether it warns of priors as they are given, more often than its error rate allows."""
+    some = runs_of(endings, setting, GIVEN)
+    return count(some, "warned") > CALIBRATION_ERROR * len(some)
+
+
+def regrets(endings: Sequence[Ending], setting: Setting, factor: float) -> np.ndarray:
+    """The regrets of VTL, which is run everywhere, by seed."""
+    some = runs_of(endings, setting, factor)
+    return np.array([one.regret for one in some if one.method == "vtl"])
+
+
+def count(some: Sequence[Ending], measure: str) -> int:
+    """How many runs have any of it."""
+    return sum(MEASURES[measure](one) > 0 for one in some)
+
+
+def median_of(rounds: Sequence[int]) -> str:
+    return f", after {np.median(rounds):g} rounds (median)" if rounds else ""

@@ -12,19 +12,18 @@ feedback adds to them. Objective and constraint are
 .. math:: f(x) = -\tanh((J - 100) / 100), \qquad g(x) = \min_t \max(0, z_t) - 0.5 \ge 0.
 
 A flight that ends in what is no number is on the ground, and f is -1. Flights start a metre up, so
-g is 0.5 at most; nearly all have 0.5 or -0.5, so this constraint is in effect binary.
+g is 0.5 at most. Nearly all have 0.5 or -0.5, so this constraint is in effect binary. With gains
+equal to the disturbance f is best, up to 5e-10, since feedback is not counted.
 
-One flight in plain numbers: tensors of a single row take ten times as long.
-
-Equations and signs are those of ``dynamics``, ``costs`` and ``task``; a flight that leaves the
-numbers is handed to these. Flights that tumble amplify the last digits: the least height of one in
-a hundred points of [0, 2]^4 differs from theirs, by up to 0.3; whether they crash does not.
+``fly_once`` computes one flight in plain numbers, since tensors of a single row take ten times as
+long. A flight that leaves the numbers is handed to the tensors. Flights that tumble amplify the
+last digits: the least height of one in a hundred points of [0, 2]^4 differs from the tensors' by
+up to 0.3; whether they crash does not.
 """
 
 from dataclasses import dataclass
 from functools import lru_cache
 from math import cos, isfinite, sin, sqrt, tanh
-from typing import Any
 
 import numpy as np
 import torch
@@ -47,11 +46,10 @@ from tellmost_reproduction.safebo.quadcopter.flight import (
     fly,
     total_cost,
 )
-from tellmost_reproduction.safebo.tasks import NOISE_STD
 
 SAFE_SEED = (0.0, 0.0, 0.0, 10.0)
 DISTURBANCE = (0.0065396, 0.1491868, 0.1411171, 2.7854750)
-"""That of the published code, which has one for all seeds."""
+"""The disturbance of the published code, which has one for all seeds."""
 
 ERRORS = [2, 6, 7, 8]  # of the states: what feedback reacts to
 ERROR_RATES = [5, 9, 10, 11]
@@ -63,14 +61,6 @@ class Quadcopter:
 
     controls: Float[Tensor, "s 4"]
     disturbance: tuple[float, ...] = DISTURBANCE
-
-    @staticmethod
-    def draw(controls: Float[Tensor, "s 4"], rng: np.random.Generator) -> "Quadcopter":
-        """With a disturbance from chi-squared(1), drawn until the safe seed is safe."""
-        while True:
-            task = Quadcopter(controls, tuple(rng.chisquare(1.0, size=4).tolist()))
-            if task.evaluate(np.array([SAFE_SEED]))[1][0] >= 0:
-                return task
 
     @torch.no_grad()
     def evaluate(
@@ -94,20 +84,6 @@ class Quadcopter:
 
         return fly(policy, len(x))[0]
 
-    def measure(self, x: Float[np.ndarray, "4"], rng: np.random.Generator) -> dict[str, Any]:
-        """Noisy values of a point, as the optimizer is told them."""
-        f, g = self.evaluate(np.asarray(x)[None])
-        noise = NOISE_STD * rng.standard_normal(2)
-        return {"objective": float(f[0] + noise[0]), "constraints": {"g": float(g[0] + noise[1])}}
-
-    def regret(self, x: Float[np.ndarray, "4"]) -> float:
-        """Against gains equal to the disturbance, which cancel it.
-
-        Since feedback is not counted, these have a slope: near them f is larger by up to 5e-10.
-        """
-        f, _ = self.evaluate(np.array([self.disturbance, np.asarray(x)]))
-        return float(f[0] - f[1])
-
 
 State = list[float]
 
@@ -119,7 +95,7 @@ GOAL_STATE, WEIGHTS = GOAL.tolist(), STATE_WEIGHTS.tolist()
 
 @lru_cache(maxsize=4_096)
 def fly_once(task: Quadcopter, x: tuple[float, ...]) -> tuple[float, float]:
-    """f and g, as ``task.evaluate`` has them; most points are asked about several times."""
+    """f and g, as ``task.evaluate`` has them. Most points are asked about several times."""
     cost, lowest = total(task, x)
     if not isfinite(cost):
         f, g = task.evaluate(np.array([x]))
@@ -128,7 +104,7 @@ def fly_once(task: Quadcopter, x: tuple[float, ...]) -> tuple[float, float]:
 
 
 def total(task: Quadcopter, x: tuple[float, ...]) -> tuple[float, float]:
-    """J, and the least height above ground; J is not finite where a state is not."""
+    """J and the least height above ground. J is not finite if a state is not."""
     parts = list(zip(x, task.disturbance, strict=True))
     gains = [ideal - own for own, ideal in parts]
     damping = [2 * (sqrt(ideal) - sqrt(own)) for own, ideal in parts]

@@ -1,25 +1,19 @@
-"""The two ways in which the paper tunes the quadcopter: that of its text, that of its code.
+"""The quadcopter as a run needs it: its priors, its Lipschitz constants, and what is observed.
 
-They differ in beta alone here. The text observes the safe seed once beforehand, after which no
-point is known to be safe: 0.5 less ten standard deviations of 0.1 is negative. Ten observations,
-as in the code, are the default of both; so are the code's disturbance and its weights.
+The paper tunes it in two ways, that of its text (beta 10) and that of its code (beta 1). They
+differ in beta alone here. The text observes the safe seed once beforehand, after which no point is
+known to be safe: 0.5 less ten standard deviations of 0.1 is negative. So both observe it ten
+times, as in the code, and both have the code's disturbance and weights.
 
 Under the text's beta of 10 the safe set of all who go by bounds stays the seed for ever. With a
 lengthscale of 0.1 the next point of a line, at least 0.005 away, keeps a standard deviation of
 0.064 however often the seed is observed, and 0.5 less ten of these is negative too. Sets that grow
-by slopes do open, if the slopes are as small as the paper's, which do not hold.
-
-Lipschitz constants for methods that need them.
+by slopes do open if the slopes are as small as the paper's, which do not hold.
 
 The paper's oracle constants are printed numbers. Its estimates come from one draw of the prior on
-the segment from the origin to the safe seed; f and g have the same kernel, and constant means,
-so each is estimated from a draw of its own.
-
-
-The quadcopter as a run needs it: in one of its configurations, with Lipschitz constants.
+the segment from the origin to the safe seed.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,78 +23,26 @@ import torch
 from tellmost.kernels import Matern
 from tellmost.posterior.gp import GP
 from tellmost.safebo import Constraint, CoordinateLines, Lipschitz, SafeOptimizer
-from tellmost.safebo.strategies import QueryStrategy
 from tellmost.shapes import Float
 from tellmost.targets.box import Box
+from tellmost_reproduction.safebo.methods import BY_KEY, Constants, Method
 from tellmost_reproduction.safebo.quadcopter.task import SAFE_SEED, Quadcopter, fly_once
-from tellmost_reproduction.safebo.tasks import NOISE_STD, Constants
+from tellmost_reproduction.safebo.tasks import NOISE_STD
 
+TEXT_BETA, CODE_BETA = 10.0, 1.0
 LENGTHSCALE = 0.1  # in raw units, for gains from 0 to 20
 LINE_POINTS = 2_000
-ROUNDS = 100
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """How confident the bounds are, and what is known beforehand."""
-
-    name: str
-    beta: float
-    prior_observations: int = 10  # of the safe seed
-
-
-TEXT = Configuration("text", beta=10.0)
-CODE = Configuration("code", beta=1.0)
-BY_NAME: Mapping[str, Configuration] = {one.name: one for one in (TEXT, CODE)}
-
-
-def make_optimizer(
-    configuration: Configuration,
-    seed: int,
-    rule: Any = "vtl",
-    *,
-    task: Quadcopter,
-    rng: np.random.Generator,
-    targets: Any = None,
-    strategy: QueryStrategy | None = None,
-    lipschitz: float | None = None,
-) -> SafeOptimizer:
-    """With the paper's priors on lines through a box, told the safe seed's observations.
-
-    ``lipschitz`` of the constraint, in the L1 norm: with it the seed is declared safe, from which
-    methods that need the constant grow their safe set.
-    """
-    kernel = Matern(2.5, LENGTHSCALE)
-    slope = None if lipschitz is None else Lipschitz(lipschitz, norm=1)
-    height = GP(kernel, mean=-0.5, noise_std=NOISE_STD)
-    optimizer = SafeOptimizer(
-        Box(4 * [0.0], 20.0),
-        objective=GP(kernel, noise_std=NOISE_STD),
-        constraints={"g": Constraint(height, at_least=0.0, lipschitz=slope)},
-        safe_seed=None if lipschitz is None else np.array([SAFE_SEED]),
-        beta=configuration.beta,
-        rule=rule,
-        targets=targets,
-        strategy=strategy,
-        search=CoordinateLines(LINE_POINTS),
-        on_violation="continue",
-        seed=seed,
-    )
-    for _ in range(configuration.prior_observations):
-        optimizer.tell(np.array(SAFE_SEED), **task.measure(np.array(SAFE_SEED), rng))
-    return optimizer
-
 
 ORACLE = (5.877, 5.514)
-"""Of f and g, in the L1 norm, as the paper has them. They are no bounds: on the lines of a round g
+"""The paper's constants of f and g in the L1 norm. They are no bounds: on the lines of a round g
 falls from 0.5 to -0.5 between two neighbours, 0.01 apart, and f has slopes above 100."""
 
 SEGMENT_POINTS = 1_000
-"""A tenth of a lengthscale apart, which is about as fine as the lines of a round."""
+"""Points a tenth of a lengthscale apart, which is about as fine as the lines of a round."""
 
 
 def estimate_slopes(rng: np.random.Generator) -> tuple[float, float]:
-    """The steepest slopes of a drawn f and a drawn g on the segment."""
+    """The steepest slopes on the segment of a drawn f and g, which have the same kernel."""
     shares = torch.linspace(0.0, 1.0, SEGMENT_POINTS, dtype=torch.float64)
     points = shares[:, None] * torch.tensor(SAFE_SEED, dtype=torch.float64)
     kernel = Matern(2.5, LENGTHSCALE)
@@ -120,38 +62,42 @@ other than half a step, which is how far the seed's 10 is from its neighbours.""
 class Tuning:
     """Gains in [0, 20]^4, searched line by line."""
 
-    configuration: Configuration
+    name: str
+    beta: float
     task: Quadcopter
-    rounds: int = ROUNDS
-
-    @property
-    def name(self) -> str:
-        return f"quadcopter-{self.configuration.name}"
+    prior_observations: int = 10  # of the safe seed
+    rounds: int = 100
 
     def optimizer(
-        self,
-        rng: np.random.Generator,
-        *,
-        rule: Any = "vtl",
-        targets: Any = None,
-        strategy: QueryStrategy | None = None,
-        lipschitz: Constants | None = None,
-        seed: int = 0,
+        self, rng: np.random.Generator, method: Method = BY_KEY["vtl"], *, seed: int = 0
     ) -> SafeOptimizer:
-        slope = None if lipschitz is None else self.constant(lipschitz, seed)
-        return make_optimizer(
-            self.configuration,
-            seed,
-            rule,
-            task=self.task,
-            rng=rng,
-            targets=targets,
-            strategy=strategy,
-            lipschitz=slope,
+        """Make the method's optimizer with the paper's priors, and tell it the observations.
+
+        Methods that grow a safe set by Lipschitz constants grow it from the seed, so it is
+        declared safe to them.
+        """
+        kernel, which = Matern(2.5, LENGTHSCALE), method.lipschitz
+        slope = None if which is None else Lipschitz(self.constant(which, seed), norm=1)
+        height = GP(kernel, mean=-0.5, noise_std=NOISE_STD)
+        optimizer = SafeOptimizer(
+            Box(4 * [0.0], 20.0),
+            objective=GP(kernel, noise_std=NOISE_STD),
+            constraints={"g": Constraint(height, at_least=0.0, lipschitz=slope)},
+            safe_seed=None if slope is None else np.array([SAFE_SEED]),
+            beta=self.beta,
+            rule=method.rule,
+            targets=method.targets,
+            strategy=method.strategy,
+            search=CoordinateLines(LINE_POINTS),
+            on_violation="continue",
+            seed=seed,
         )
+        for _ in range(self.prior_observations):
+            optimizer.tell(np.array(SAFE_SEED), **self.measure(np.array(SAFE_SEED), rng))
+        return optimizer
 
     def constant(self, which: Constants, seed: int) -> float:
-        """Of g; the estimate is that of one draw of the prior, for each seed its own."""
+        """The constant of g. Each seed has an estimate of its own, from one draw of the prior."""
         if which == "estimated":
             return estimate_slopes(np.random.default_rng([seed, 1]))[1]
         return ORACLE[1] if which == "oracle" else FALL
@@ -169,5 +115,5 @@ class Tuning:
         return fly_once(self.task, tuple(x.tolist()))[1] < 0
 
     def count_safe(self, optimizer: SafeOptimizer) -> tuple[int, int]:
-        """Of the points of the round, which are other ones each time; the truth is not flown."""
+        """Count among the points of the round, which change. The truth is not flown."""
         return len(np.unique(optimizer.points[optimizer.safe_mask], axis=0)), 0
