@@ -6,12 +6,11 @@ import pytest
 from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART, OPEN
 from tellmost_reproduction.networks.claims import CLAIMS
 from tellmost_reproduction.networks.curves import EQUALITIES, Curves, repeats
-from tellmost_reproduction.networks.experiments import experiments
+from tellmost_reproduction.networks.experiments import EXPERIMENTS
 from tellmost_reproduction.networks.page import notes_for
 from tellmost_reproduction.networks.problems import TASKS
 from tellmost_reproduction.networks.runs import Run
 
-KNOWN = experiments()
 ROUNDS, SEEDS = 20, 4
 RULES = ("itl", "vtl", "ctl")
 
@@ -23,7 +22,7 @@ def judged(experiment, part, levels, *, spread=0.001, share=(), stuck=()):
     their dataset; what is not named is at a half.
     """
     runs = {}
-    for one in KNOWN[experiment].configurations:
+    for one in EXPERIMENTS[experiment].configurations:
         name = one.name.split("/", 1)[1]
         first, last = np.broadcast_to(levels.get(name, 0.5), 2)
         accuracy = np.repeat([first, last], ROUNDS // 2)
@@ -35,7 +34,7 @@ def judged(experiment, part, levels, *, spread=0.001, share=(), stuck=()):
             run = Run(one.name, seed, 10, shifted.tolist(), in_task, [0] * 10 * ROUNDS, {}, "CPU")
             runs[one.name, seed] = run
     claim = next(claim for claim in CLAIMS[experiment] if part in claim.text)
-    return claim.judge(Curves.of(KNOWN[experiment], runs)).holds
+    return claim.judge(Curves.of(EXPERIMENTS[experiment], runs)).holds
 
 
 CASES = [
@@ -142,13 +141,13 @@ def test_rules_that_are_the_same_are_named_and_their_first_picks_agree():
         for name in names
         for seed in range(2)
     }
-    curves = Curves.of(KNOWN["nn-mnist"], runs)
+    curves = Curves.of(EXPERIMENTS["nn-mnist"], runs)
     of_cosine, of_badge = notes_for(curves)
     assert (
         "CTL and CosineSimilarity, on MNIST" in of_cosine and "first 2 to 2 picks are" in of_cosine
     )
     assert "Random and BADGE" in of_badge and "Of two" not in of_badge
-    every = {one.name for experiment in KNOWN.values() for one in experiment.configurations}
+    every = {one.name for experiment in EXPERIMENTS.values() for one in experiment.configurations}
     assert all(name in every for equality in EQUALITIES for name in equality.names)
 
 
@@ -165,10 +164,10 @@ def test_pairs_of_a_rule_with_itself_and_pairs_seen_before_are_repeats():
 
 
 def test_rounds_without_an_image_of_the_task_are_counted():
-    one = KNOWN["nn-mnist"].configurations[0]
+    one = EXPERIMENTS["nn-mnist"].configurations[0]
     runs = {
         (one.name, seed): Run(one.name, seed, 1, [0.3] * 4, in_task, [0] * 4, {}, "CPU")
         for seed, in_task in enumerate(([0, 1, 1, 2], [1, 2, 3, 4]))
     }
-    curves = Curves.of(KNOWN["nn-mnist"], runs)
+    curves = Curves.of(EXPERIMENTS["nn-mnist"], runs)
     assert curves.idle(one.name) == 0.25 and not curves.is_stuck(one.name)

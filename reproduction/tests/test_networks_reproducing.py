@@ -14,14 +14,13 @@ from tellmost_reproduction.catalogue import Request
 from tellmost_reproduction.networks.claims import CLAIMS, judge, unjudged
 from tellmost_reproduction.networks.configurations import chosen, smaller
 from tellmost_reproduction.networks.curves import Curves
-from tellmost_reproduction.networks.experiments import experiments, jobs_in_order
+from tellmost_reproduction.networks.experiments import EXPERIMENTS, jobs_in_order
 from tellmost_reproduction.networks.page import PAPER, numbers_of, table_of_noise, write_page
 from tellmost_reproduction.networks.problems import CIFAR, MNIST, read_problem
 from tellmost_reproduction.networks.reproducing import is_near, reproduce
 from tellmost_reproduction.networks.runs import Bench, Run, append_run, read_runs, write_runs
 from tellmost_reproduction.networks.scheduling import open_jobs
 
-KNOWN = experiments()
 LEVELS = {"itl": 0.88, "vtl": 0.87, "ctl": 0.86, "random": 0.80, "cosine": 0.75}
 
 
@@ -52,14 +51,14 @@ def test_an_experiment_runs_at_smoke_size_and_is_written_down(name, tmp_path):
     assert "Smoke size" in page and "| verdict |" in page and "not run" not in page
     assert (tmp_path / name / "figure.png").stat().st_size > 10_000
     rows = (tmp_path / name / "seeds.csv").read_text().splitlines()
-    assert len(rows) == 1 + 2 * len(KNOWN[name].configurations)
-    assert outcome.differences == () and KNOWN[name].title in outcome.text
+    assert len(rows) == 1 + 2 * len(EXPERIMENTS[name].configurations)
+    assert outcome.differences == () and EXPERIMENTS[name].title in outcome.text
     assert "8 x 8 digits stand in for both" in outcome.text
 
 
 def test_a_name_stands_for_one_configuration():
     by_name = {}
-    for one in (one for experiment in KNOWN.values() for one in experiment.configurations):
+    for one in (one for experiment in EXPERIMENTS.values() for one in experiment.configurations):
         assert by_name.setdefault(one.name, one).strategy == one.strategy
         assert replace(by_name[one.name], label=one.label) == one
     assert len([one for one in by_name.values() if not one.is_past]) == 111
@@ -70,12 +69,12 @@ def test_a_name_stands_for_one_configuration():
 
 
 def test_jobs_come_by_urgency_and_then_seed_by_seed():
-    jobs = jobs_in_order(list(KNOWN.values()), 10)
+    jobs = jobs_in_order(list(EXPERIMENTS.values()), 10)
     names = [(one.name, seed) for one, seed in jobs]
     assert len(set(names)) == len(names) == 1110
-    assert names[:7] == [(one.name, 0) for one in KNOWN["nn-cifar100"].configurations]
+    assert names[:7] == [(one.name, 0) for one in EXPERIMENTS["nn-cifar100"].configurations]
     first_of_mnist = next(i for i, (name, _) in enumerate(names) if name.startswith("mnist"))
-    rho = {one.name for one in KNOWN["nn-rho"].configurations}
+    rho = {one.name for one in EXPERIMENTS["nn-rho"].configurations}
     assert {name for name, _ in names[:first_of_mnist]} == rho | {n for n, _ in names[:7]}
     seeds = [seed for name, seed in names[first_of_mnist:] if name == "mnist/itl"]
     assert seeds == list(range(10))
@@ -85,7 +84,7 @@ def test_jobs_come_by_urgency_and_then_seed_by_seed():
 @pytest.mark.parametrize("dataset", [CIFAR, MNIST])
 def test_a_run_repeats_itself_and_a_bench_forgets_the_one_before(dataset):
     problem = read_problem(dataset, None, torch.device("cpu"), is_smoke=True)
-    itl, random = (smaller(one) for one in chosen(dataset, ("itl", "random")))
+    itl, random = (smaller(one) for one in chosen(dataset, "itl", "random"))
     bench = Bench(problem, capacity=30)
     first, _, again = (bench.run(one, 1, 3) for one in (itl, random, itl))
     assert again.picks == first.picks and again.accuracy == first.accuracy
@@ -97,14 +96,14 @@ def test_a_run_repeats_itself_and_a_bench_forgets_the_one_before(dataset):
 
 def test_the_targets_alone_end_when_all_of_them_are_chosen():
     problem = read_problem(CIFAR, None, torch.device("cpu"), is_smoke=True)
-    line = next(one for one in KNOWN["nn-inside"].configurations if one.pool == "targets")
+    line = next(one for one in EXPERIMENTS["nn-inside"].configurations if one.pool == "targets")
     run = Bench(problem, capacity=100).run(smaller(line), 0, 100)
     assert len(run.accuracy) == 2 and run.in_task == [10, 20] and len(set(run.picks)) == 20
 
 
 def test_runs_are_kept_and_none_is_started_twice(tmp_path):
     path = tmp_path / "runs.jsonl"
-    experiment = KNOWN["nn-cifar100"]
+    experiment = EXPERIMENTS["nn-cifar100"]
     for name, seed in (("cifar100/itl", 0), ("cifar100/vtl", 1)):
         append_run(made_up(name, seed), path)
     left = {(one.name, seed) for one, seed in open_jobs([experiment], 2, [path], 20)}
@@ -123,18 +122,18 @@ def test_a_file_with_half_a_run_is_refused_by_its_line(tmp_path):
         read_runs([path])
 
 
-@pytest.mark.parametrize("name", sorted(KNOWN))
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
 def test_claims_are_judged_by_the_curves_alone(name):
-    curves = Curves.of(KNOWN[name], made_up_runs(KNOWN[name]))
+    curves = Curves.of(EXPERIMENTS[name], made_up_runs(EXPERIMENTS[name]))
     assert len(judge(curves)) == len(CLAIMS[name]) and unjudged(curves) == []
     numbers = numbers_of(curves)
-    assert set(numbers.methods) == {one.name for one in KNOWN[name].configurations}
-    none = Curves.of(KNOWN[name], {})
+    assert set(numbers.methods) == {one.name for one in EXPERIMENTS[name].configurations}
+    none = Curves.of(EXPERIMENTS[name], {})
     assert judge(none) == [] and len(unjudged(none)) == len(CLAIMS[name])
 
 
 def test_verdicts_follow_the_levels_of_made_up_curves():
-    curves = Curves.of(KNOWN["nn-cifar100"], made_up_runs(KNOWN["nn-cifar100"]))
+    curves = Curves.of(EXPERIMENTS["nn-cifar100"], made_up_runs(EXPERIMENTS["nn-cifar100"]))
     said = {verdict.claim: verdict for verdict in judge(curves)}
     beats = next(v for claim, v in said.items() if "every baseline" in claim)
     twice = next(v for claim, v in said.items() if "twice the rate" in claim)
@@ -143,10 +142,10 @@ def test_verdicts_follow_the_levels_of_made_up_curves():
 
 
 def test_the_table_of_noise_has_the_papers_numbers_beside_ours():
-    runs = made_up_runs(KNOWN["nn-rho"])
+    runs = made_up_runs(EXPERIMENTS["nn-rho"])
     missing = ("cifar100/itl-loss-0.01", 0)
     some = {key: run for key, run in runs.items() if key[0] != missing[0]}
-    curves = Curves.of(KNOWN["nn-rho"], some)
+    curves = Curves.of(EXPERIMENTS["nn-rho"], some)
     cells = table_of_noise(curves)
     assert [row[0] for row in cells[1:]] == list(PAPER)
     rows = {row[0]: row[1:] for row in cells}
@@ -162,17 +161,17 @@ def test_means_agree_within_some_standard_errors():
 
 
 def test_strategies_are_those_of_the_paper():
-    by_name = {one.name: one.strategy for one in KNOWN["nn-cifar100"].configurations}
+    by_name = {one.name: one.strategy for one in EXPERIMENTS["nn-cifar100"].configurations}
     assert by_name["cifar100/itl"] == Targeted("itl-y", noise_std=1.0)
     assert by_name["cifar100/random"] == RandomChoice()
 
 
 def test_a_page_says_which_curves_are_stuck_and_how_often_nothing_was_trained():
-    runs = made_up_runs(KNOWN["nn-mnist"])
+    runs = made_up_runs(EXPERIMENTS["nn-mnist"])
     for seed in range(4):
         key = ("mnist/information-density", seed)
         runs[key] = replace(runs[key], in_task=[1] * 20, picks=[seed] * 200)
-    curves = Curves.of(KNOWN["nn-mnist"], runs)
+    curves = Curves.of(EXPERIMENTS["nn-mnist"], runs)
     page = write_page(curves, judge(curves))
     assert "**Stuck.** InformationDensity: each of 4 runs bought 1 label of the task" in page
     assert "InformationDensity 95%" in page and "Random 0%" in page

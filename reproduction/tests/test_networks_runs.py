@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tellmost_reproduction.networks.configurations import STANDARD, variant
+from tellmost_reproduction.networks.configurations import STANDARD
 from tellmost_reproduction.networks.problems import CIFAR, MNIST, read_problem
 from tellmost_reproduction.networks.reproducing import count_runs, publish
 from tellmost_reproduction.networks.runs import (
@@ -155,7 +155,7 @@ def test_old_runs_without_marks_are_read(tmp_path):
 @pytest.mark.parametrize("name", [CIFAR, MNIST])
 def test_the_pool_is_apart_from_targets_and_validation(name):
     problem = read_problem(name, None, torch.device("cpu"), is_smoke=True)
-    one = variant(STANDARD[name], "small", targets=20)
+    one = replace(STANDARD[name], targets=20)
     parts, again = (split(problem, one, 3) for _ in range(2))
     assert len(parts.targets) == 20 and problem.is_in_task[parts.targets].all()
     assert not np.intersect1d(parts.pool, parts.targets).size
@@ -163,21 +163,21 @@ def test_the_pool_is_apart_from_targets_and_validation(name):
     assert len(parts.pool) + 20 + len(problem.validation) == len(problem.labels)
     assert (parts.targets == again.targets).all()
     assert (split(problem, one, 4).targets != parts.targets).any()
-    inside = split(problem, variant(one, "inside", pool="inside"), 3)
+    inside = split(problem, replace(one, pool="inside"), 3)
     assert np.isin(parts.targets, inside.pool).all()
 
 
 def test_a_scarce_pool_has_a_fifth_of_the_task_and_lopsided_targets_fewer_of_some_classes():
     problem = read_problem(CIFAR, None, torch.device("cpu"), is_smoke=True)
-    one = variant(STANDARD[CIFAR], "small", targets=100)
+    one = replace(STANDARD[CIFAR], targets=100)
     full = split(problem, one, 0)
-    scarce = split(problem, variant(one, "scarce", pool="scarce"), 0)
+    scarce = split(problem, replace(one, pool="scarce"), 0)
     kept = problem.is_in_task[scarce.pool].sum() / problem.is_in_task[full.pool].sum()
     assert kept == pytest.approx(0.2, abs=0.01)
     assert (~problem.is_in_task[scarce.pool]).sum() == (~problem.is_in_task[full.pool]).sum()
     firsts = [
         np.mean([(problem.labels[split(problem, c, s).targets] < 2).mean() for s in range(5)])
-        for c in (one, variant(one, "lopsided", is_lopsided=True))
+        for c in (one, replace(one, is_lopsided=True))
     ]
     assert firsts[0] == pytest.approx(1 / 2, abs=0.08)
     assert firsts[1] == pytest.approx(1 / 3, abs=0.08)

@@ -31,7 +31,7 @@ from tellmost_reproduction.networks.configurations import (
     Configuration,
 )
 from tellmost_reproduction.networks.curves import Curves
-from tellmost_reproduction.networks.experiments import experiments
+from tellmost_reproduction.networks.experiments import EXPERIMENTS
 from tellmost_reproduction.networks.images import read_mnist
 from tellmost_reproduction.networks.problems import MNIST, Problem, read_problem
 from tellmost_reproduction.networks.runs import Bench, Run, RunId, read_runs
@@ -51,7 +51,7 @@ def count_picks(
 ) -> dict[str, dict[str, Any]]:
     """Of those that are stuck: labels of the task by seed, and the digit picked most."""
     found: dict[str, dict[str, Any]] = {}
-    for experiment in experiments().values():
+    for experiment in EXPERIMENTS.values():
         curves = Curves.of(experiment, runs)
         for name in curves.stuck():
             picked = np.concatenate([digits[run.picks] for run in curves.of_name(name)])
@@ -135,7 +135,7 @@ def try_first_ties(
 
     ``change``: of every configuration before it is run, for smaller problems.
     """
-    by_name = {one.name: one for e in experiments().values() for one in e.configurations}
+    by_name = {one.name: one for e in EXPERIMENTS.values() for one in e.configurations}
     bench = Bench(
         problem, capacity=rounds * max(by_name[name].batch for name in names), ties="first"
     )
@@ -163,7 +163,7 @@ def after(runs: Sequence[Run], rounds: int) -> dict[str, list[float]]:
 
 def tabulate_ties(trial: Mapping[str, Any]) -> Cells:
     """What ``try_first_ties`` found, a row per configuration, seeds side by side."""
-    labels = {one.name: one.label for e in experiments().values() for one in e.configurations}
+    labels = {one.name: one.label for e in EXPERIMENTS.values() for one in e.configurations}
     heading = [
         f"after {trial['rounds']} labels, {trial['seeds']} seeds",
         "labels of the task, first epoch",

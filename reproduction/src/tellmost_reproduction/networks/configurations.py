@@ -1,4 +1,7 @@
-"""Every configuration that is run, by its name."""
+"""Every configuration that is run, by its name: figure 4, the variants of the appendix, and ours.
+
+Constants are those of Hübotter et al. 2024, App. H; see ``docs/network-experiments.md``.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -43,10 +46,6 @@ class Configuration:
     is_lopsided: bool = False  # half the images of the first classes cannot be targets
     is_past: bool = False  # its runs are of earlier code, and kept; nothing runs it again
 
-    def change(self, name: str, label: str) -> "Configuration":
-        """Under another name; what differs is up to ``dataclasses.replace``."""
-        return replace(self, name=f"{self.dataset}/{name}", label=label)
-
 
 NOISE_STD = {CIFAR: 1.0, MNIST: 0.01}
 STANDARD = {
@@ -59,15 +58,32 @@ EMBEDDINGS: dict[str, tuple[str, Embedding]] = {
     "loss": ("G", LossGradients()),
 }
 RHOS = (0.0001, 0.01, 1.0, 100.0)
-RATIOS = (0.01, 1.0, 100.0)
+RATIOS = (0.01, 1.0, 100.0)  # 1 is the default of tm.select
+
+
+def make(dataset: str, name: str, label: str, strategy: Strategy) -> Configuration:
+    return replace(STANDARD[dataset], name=f"{dataset}/{name}", label=label, strategy=strategy)
+
+
+def under(one: Configuration, name: str, more: str = "") -> Configuration:
+    """The same configuration as a variant of this name, with more words in its label."""
+    method = one.name.removeprefix(f"{one.dataset}/")
+    return replace(one, name=f"{one.dataset}/{name}/{method}", label=one.label + more)
+
+
+def smaller(one: Configuration) -> Configuration:
+    """At smoke size the digits have enough images for this."""
+    targets = min(one.targets, 20)
+    return replace(
+        one,
+        targets=targets,
+        targets_per_round=min(one.targets_per_round, targets),
+        candidates=None if one.candidates is None else min(one.candidates, 100),
+    )
 
 
 def targeted(dataset: str, key: str) -> Targeted:
     return Targeted(RULES[key][1], noise_std=NOISE_STD[dataset])
-
-
-def make(dataset: str, name: str, label: str, strategy: Strategy) -> Configuration:
-    return replace(STANDARD[dataset].change(name, label), strategy=strategy)
 
 
 def by_rules(dataset: str, keys: Iterable[str] = tuple(RULES)) -> list[Configuration]:
@@ -75,7 +91,7 @@ def by_rules(dataset: str, keys: Iterable[str] = tuple(RULES)) -> list[Configura
 
 
 def main_methods(dataset: str) -> list[Configuration]:
-    """Figure 4."""
+    """The curves of figure 4."""
     return [
         *by_rules(dataset),
         make(dataset, "cosine", "CosineSimilarity", Targeted("cosine")),
@@ -85,8 +101,14 @@ def main_methods(dataset: str) -> list[Configuration]:
     ]
 
 
+def chosen(dataset: str, *keys: str) -> list[Configuration]:
+    """Some of the curves of figure 4."""
+    wanted = {f"{dataset}/{key}" for key in keys}
+    return [one for one in main_methods(dataset) if one.name in wanted]
+
+
 def rho_cells() -> list[Configuration]:
-    """The table of noise; a rule that takes the b best by correlation sees no noise at all."""
+    """The table of noise. A rule that takes the b best by correlation sees no noise at all."""
     return [
         rho_cell(key, kind, rho, is_conditional)
         for key in ("itl", "ctl")
@@ -97,7 +119,7 @@ def rho_cells() -> list[Configuration]:
 
 
 def rho_cell(key: str, kind: str, rho: float, is_conditional: bool) -> Configuration:
-    """The cell of the paper's constants is the curve of figure 4 itself."""
+    """A cell of the table. That of the paper's constants is the curve of figure 4 itself."""
     letter, embedding = EMBEDDINGS[kind]
     label, rule = RULES[key]
     strategy = Targeted(rule, embedding=embedding, noise_std=rho, conditional=is_conditional)
@@ -110,84 +132,36 @@ def rho_cell(key: str, kind: str, rho: float, is_conditional: bool) -> Configura
     return make(CIFAR, name, words, strategy)
 
 
-def variant(
-    one: Configuration,
-    name: str,
-    *,
-    pool: Pool | None = None,
-    is_lopsided: bool = False,
-    candidates: int | None = 0,
-    targets: int = 0,
-    targets_per_round: int = 0,
-    strategy: Strategy | None = None,
-    label: str = "",
-) -> Configuration:
-    """What is not given stays as it is."""
-    method = one.name.removeprefix(f"{one.dataset}/")
-    return replace(
-        one,
-        name=f"{one.dataset}/{name}/{method}",
-        label=label or one.label,
-        pool=pool or one.pool,
-        is_lopsided=is_lopsided,
-        candidates=one.candidates if candidates == 0 else candidates,
-        targets=targets or one.targets,
-        targets_per_round=targets_per_round or one.targets_per_round,
-        strategy=strategy or one.strategy,
-    )
-
-
-def smaller(one: Configuration) -> Configuration:
-    """For smoke size: what the digits have enough of."""
-    targets = min(one.targets, 20)
-    return replace(
-        one,
-        targets=targets,
-        targets_per_round=min(one.targets_per_round, targets),
-        candidates=None if one.candidates is None else min(one.candidates, 100),
-    )
-
-
-def chosen(dataset: str, keys: Iterable[str]) -> list[Configuration]:
-    """Of figure 4."""
-    wanted = {f"{dataset}/{key}" for key in keys}
-    return [one for one in main_methods(dataset) if one.name in wanted]
-
-
 def inside() -> list[Configuration]:
     """The targets can be chosen too; and the line of the network that has seen them all."""
     methods = [one for one in main_methods(CIFAR) if one.name != f"{CIFAR}/information-density"]
-    all_of_them = replace(
-        STANDARD[CIFAR].change("inside-all", "all of A"), strategy=RandomChoice(), pool="targets"
-    )
-    return [*(variant(one, "inside", pool="inside") for one in methods), all_of_them]
-
-
-def by_loss_gradients(dataset: str) -> list[Configuration]:
-    """Those of the table at the paper's noise, and VTL."""
+    line = make(CIFAR, "inside-all", "all of A", RandomChoice())
     return [
+        *(replace(under(one, "inside"), pool="inside") for one in methods),
+        replace(line, pool="targets"),
+    ]
+
+
+def by_loss_gradients(
+    dataset: str, keys: Iterable[str] = tuple(RULES), *, by_laplace: bool = False
+) -> list[Configuration]:
+    """The rules at the paper's noise.
+
+    ``by_laplace``: the covariance of the final layer's weights is Kronecker-factored and fitted
+    every round.
+    """
+    noise = NOISE_STD[dataset]
+    covariance = LaplaceCovariance("kronecker") if by_laplace else None
+    made = [
         make(
             dataset,
-            f"{key}-loss-{NOISE_STD[dataset]:g}",
-            f"G-{label}",
-            replace(targeted(dataset, key), embedding=LossGradients()),
+            f"{key}-loss-{noise:g}",
+            f"G-{RULES[key][0]}",
+            replace(targeted(dataset, key), embedding=LossGradients(), covariance=covariance),
         )
-        for key, (label, _) in RULES.items()
+        for key in keys
     ]
-
-
-def by_laplace() -> list[Configuration]:
-    """The covariance of the final layer's weights, Kronecker-factored, fitted every round."""
-    return [
-        variant(one, "laplace", strategy=with_laplace(one.strategy), label=f"{one.label}, Laplace")
-        for one in by_loss_gradients(MNIST)[:2]
-    ]
-
-
-def with_laplace(strategy: Strategy) -> Strategy:
-    if not isinstance(strategy, Targeted):
-        raise TypeError(f"a covariance is for Targeted alone; got {strategy!r}.")
-    return replace(strategy, covariance=LaplaceCovariance("kronecker"))
+    return [under(one, "laplace", ", Laplace") for one in made] if by_laplace else made
 
 
 def top_b() -> list[Configuration]:
@@ -203,50 +177,42 @@ def top_b() -> list[Configuration]:
 
 
 def more_baselines(dataset: str) -> list[Configuration]:
+    """The past TypiClust gave small clusters a turn before large ones had a second."""
+    label = "TypiClust (small clusters in turn)"
     return [
         make(dataset, "typiclust", "TypiClust", TypiClust()),
-        typiclust_in_turn(dataset),
+        replace(make(dataset, "typiclust-in-turn", label, TypiClust()), is_past=True),
         make(dataset, "probcover", "ProbCover", ProbCover()),
         make(dataset, "eig", "EIG", EIG()),
     ]
 
 
-def typiclust_in_turn(dataset: str) -> Configuration:
-    """As it was when it was run: small clusters had a turn before large ones had a second."""
-    label = "TypiClust (small clusters in turn)"
-    return replace(make(dataset, "typiclust-in-turn", label, TypiClust()), is_past=True)
-
-
 def undirected(dataset: str) -> list[Configuration]:
     noise = NOISE_STD[dataset]
-    return [
-        make(dataset, "max-entropy", "MaxEntropy", MaxEntropy()),
-        make(dataset, "margin", "MaxMargin", Margin()),
-        make(dataset, "least-confidence", "LeastConfidence", LeastConfidence()),
-        make(dataset, "max-dist", "MaxDist", CoreSet(observed=False)),
-        make(
-            dataset,
-            "undirected-itl",
-            "Undirected ITL",
-            Targeted("undirected-itl", noise_std=noise),
-        ),
-        make(dataset, "uncertainty", "UnSa", Targeted("uncertainty", conditional=False)),
-        make(dataset, "bait", "BAIT", BAIT(noise_std=noise)),
-    ]
+    strategies: dict[tuple[str, str], Strategy] = {
+        ("max-entropy", "MaxEntropy"): MaxEntropy(),
+        ("margin", "MaxMargin"): Margin(),
+        ("least-confidence", "LeastConfidence"): LeastConfidence(),
+        ("max-dist", "MaxDist"): CoreSet(observed=False),
+        ("undirected-itl", "Undirected ITL"): Targeted("undirected-itl", noise_std=noise),
+        ("uncertainty", "UnSa"): Targeted("uncertainty", conditional=False),
+        ("bait", "BAIT"): BAIT(noise_std=noise),
+    }
+    return [make(dataset, *names, strategy) for names, strategy in strategies.items()]
 
 
 def scarce(dataset: str) -> list[Configuration]:
-    kept = ("itl", "vtl", "ctl", "cosine", "random")
-    return [variant(one, "scarce", pool="scarce") for one in chosen(dataset, kept)]
+    kept = chosen(dataset, "itl", "vtl", "ctl", "cosine", "random")
+    return [replace(under(one, "scarce"), pool="scarce") for one in kept]
 
 
 def lopsided(dataset: str) -> list[Configuration]:
-    return [variant(one, "lopsided", is_lopsided=True) for one in by_rules(dataset)]
+    return [replace(under(one, "lopsided"), is_lopsided=True) for one in by_rules(dataset)]
 
 
 def candidate_counts() -> list[Configuration]:
     return [
-        variant(one, f"candidates-{k}", candidates=k, label=f"{one.label}, k = {k:,}")
+        replace(under(one, f"candidates-{k}", f", k = {k:,}"), candidates=k)
         for k in (100, 5_000)
         for one in by_rules(CIFAR)
     ]
@@ -255,7 +221,7 @@ def candidate_counts() -> list[Configuration]:
 def target_shares() -> list[Configuration]:
     (itl,) = by_rules(CIFAR, ("itl",))
     return [
-        variant(itl, f"per-round-{m}", targets_per_round=m, label=f"ITL, m = {m}")
+        replace(under(itl, f"per-round-{m}", f", m = {m}"), targets_per_round=m)
         for m in (1, 50, 100)
     ]
 
@@ -263,39 +229,32 @@ def target_shares() -> list[Configuration]:
 def target_counts() -> list[Configuration]:
     (itl,) = by_rules(CIFAR, ("itl",))
     return [
-        variant(itl, f"targets-{count}", targets=count, label=f"ITL, M = {count}")
+        replace(under(itl, f"targets-{count}", f", M = {count}"), targets=count)
         for count in (10, 30, 300)
     ]
 
 
-def whole_pool() -> list[Configuration]:
+def beyond() -> list[Configuration]:
+    """The whole pool, what is known from earlier rounds, and the noise ratio as the axis."""
+    rules = dict(zip(("itl", "vtl"), by_rules(CIFAR, ("itl", "vtl")), strict=True))
     return [
-        variant(one, "whole", candidates=None, label=f"{one.label}, whole pool")
-        for one in chosen(CIFAR, ("itl", "vtl", "cosine"))
-    ]
-
-
-def across_rounds() -> list[Configuration]:
-    return [
-        variant(
-            one,
-            "across",
-            strategy=replace(targeted(CIFAR, key), observed=True),
-            label=f"{one.label}, given earlier rounds",
-        )
-        for key, one in zip(("itl", "vtl"), by_rules(CIFAR, ("itl", "vtl")), strict=True)
-    ]
-
-
-def noise_ratios() -> list[Configuration]:
-    """1 is the default of ``tm.select``."""
-    return [
-        variant(
-            one,
-            f"ratio-{ratio:g}",
-            strategy=Targeted(RULES[key][1], noise_ratio=ratio),
-            label=f"{one.label}, noise ratio {ratio:g}",
-        )
-        for ratio in RATIOS
-        for key, one in zip(("itl", "vtl"), by_rules(CIFAR, ("itl", "vtl")), strict=True)
+        *(
+            replace(under(one, "whole", ", whole pool"), candidates=None)
+            for one in chosen(CIFAR, "itl", "vtl", "cosine")
+        ),
+        *(
+            replace(
+                under(one, "across", ", given earlier rounds"),
+                strategy=replace(targeted(CIFAR, key), observed=True),
+            )
+            for key, one in rules.items()
+        ),
+        *(
+            replace(
+                under(one, f"ratio-{ratio:g}", f", noise ratio {ratio:g}"),
+                strategy=Targeted(RULES[key][1], noise_ratio=ratio),
+            )
+            for ratio in RATIOS
+            for key, one in rules.items()
+        ),
     ]

@@ -1,6 +1,6 @@
 """Which configurations an experiment compares, and in which order all of them are run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tellmost_reproduction.networks import configurations as made
@@ -21,133 +21,124 @@ class Experiment:
     def datasets(self) -> list[str]:
         return list(dict.fromkeys(one.dataset for one in self.configurations))
 
-    @property
-    def runnable(self) -> list[Configuration]:
-        return [one for one in self.configurations if not one.is_past]
-
     def on(self, dataset: str) -> list[Configuration]:
         return [one for one in self.configurations if one.dataset == dataset]
 
 
-def experiments() -> dict[str, Experiment]:
-    """All by name, in the order of the paper."""
-    both = (CIFAR, MNIST)
-    random = {dataset: made.chosen(dataset, ("random",)) for dataset in both}
-    listed = [
-        Experiment(
-            "nn-mnist", "digits 3, 6 and 9, from scratch", _all(made.main_methods(MNIST)), 3
-        ),
-        Experiment(
+def _all(*parts: Iterable[Configuration]) -> tuple[Configuration, ...]:
+    """Each configuration once, by its name."""
+    return tuple({one.name: one for part in parts for one in part}.values())
+
+
+RANDOM = {dataset: made.chosen(dataset, "random") for dataset in (CIFAR, MNIST)}
+FIRST = {"nn-cifar100": 1, "nn-rho": 2, "nn-mnist": 3}
+EXPERIMENTS = {
+    name: Experiment(name, title, _all(*parts), FIRST.get(name, 4))
+    for name, title, parts in (
+        ("nn-mnist", "digits 3, 6 and 9, from scratch", [made.main_methods(MNIST)]),
+        (
             "nn-cifar100",
             "classes 0 to 9, fine-tuned (EfficientNet-Lite0 for B0)",
-            _all(made.main_methods(CIFAR)),
-            1,
+            [made.main_methods(CIFAR)],
         ),
-        Experiment("nn-inside", "the targets can be chosen too", _all(made.inside()), 4),
-        Experiment(
+        ("nn-inside", "the targets can be chosen too", [made.inside()]),
+        (
             "nn-embeddings",
             "loss gradients (G) and last layer (L)",
-            _all(*([*made.by_rules(d), *made.by_loss_gradients(d), *random[d]] for d in both)),
-            4,
+            [
+                part
+                for dataset, random in RANDOM.items()
+                for part in (made.by_rules(dataset), made.by_loss_gradients(dataset), random)
+            ],
         ),
-        Experiment(
+        (
             "nn-laplace",
             "a Laplace approximation of the weights' covariance",
-            _all(
-                made.by_loss_gradients(MNIST)[:2],
-                made.by_laplace(),
-                made.chosen(MNIST, ("random",)),
-            ),
-            4,
+            [
+                made.by_loss_gradients(MNIST, ("itl", "vtl")),
+                made.by_loss_gradients(MNIST, ("itl", "vtl"), by_laplace=True),
+                RANDOM[MNIST],
+            ],
         ),
-        Experiment(
+        (
             "nn-batches",
             "conditional batches and the b best",
-            _all(made.by_rules(CIFAR), made.top_b(), random[CIFAR]),
-            4,
+            [made.by_rules(CIFAR), made.top_b(), RANDOM[CIFAR]],
         ),
-        Experiment(
+        (
             "nn-baselines",
             "TypiClust, ProbCover and EIG",
-            _all(*([*made.by_rules(d), *made.more_baselines(d), *random[d]] for d in both)),
-            4,
+            [
+                part
+                for dataset, random in RANDOM.items()
+                for part in (made.by_rules(dataset), made.more_baselines(dataset), random)
+            ],
         ),
-        Experiment(
+        (
             "nn-undirected",
             "rules that do not look at the targets",
-            _all(
-                *([*made.undirected(d), *made.chosen(d, ("itl", "badge", "random"))] for d in both)
-            ),
-            4,
+            [
+                part
+                for dataset in RANDOM
+                for part in (
+                    made.undirected(dataset),
+                    made.chosen(dataset, "itl", "badge", "random"),
+                )
+            ],
         ),
-        Experiment("nn-scarce", "80% of the task's images gone", _all(*map(made.scarce, both)), 4),
-        Experiment(
+        ("nn-scarce", "80% of the task's images gone", map(made.scarce, RANDOM)),
+        (
             "nn-lopsided",
             "half the targets of some classes gone",
-            _all(*([*made.lopsided(d), *random[d]] for d in both)),
-            4,
+            [
+                part
+                for dataset, random in RANDOM.items()
+                for part in (made.lopsided(dataset), random)
+            ],
         ),
-        Experiment(
+        (
             "nn-candidates",
             "VTL, and how many candidates a round has",
-            _all(made.by_rules(CIFAR), made.candidate_counts(), random[CIFAR]),
-            4,
+            [made.by_rules(CIFAR), made.candidate_counts(), RANDOM[CIFAR]],
         ),
-        Experiment(
+        (
             "nn-per-round",
             "how many of the targets a round looks at",
-            _all(made.chosen(CIFAR, ("itl", "random")), made.target_shares()),
-            4,
+            [made.chosen(CIFAR, "itl", "random"), made.target_shares()],
         ),
-        Experiment(
+        (
             "nn-targets",
             "how many targets there are",
-            _all(made.chosen(CIFAR, ("itl", "random")), made.target_counts()),
-            4,
+            [made.chosen(CIFAR, "itl", "random"), made.target_counts()],
         ),
-        Experiment(
+        (
             "nn-rho",
             "the table of noise",
-            _all(
-                made.rho_cells(),
-                made.chosen(CIFAR, ("badge", "information-density", "random")),
-            ),
-            2,
+            [made.rho_cells(), made.chosen(CIFAR, "badge", "information-density", "random")],
         ),
-        Experiment(
+        (
             "nn-beyond",
             "the whole pool, earlier rounds, and noise ratios",
-            _all(
-                made.chosen(CIFAR, ("itl", "vtl", "cosine", "random")),
-                made.whole_pool(),
-                made.across_rounds(),
-                made.noise_ratios(),
-            ),
-            4,
+            [made.chosen(CIFAR, "itl", "vtl", "cosine", "random"), made.beyond()],
         ),
-    ]
-    return {one.name: one for one in listed}
-
-
-def _all(*parts: Sequence[Configuration]) -> tuple[Configuration, ...]:
-    """Each once, by its name."""
-    by_name = {one.name: one for part in parts for one in part}
-    return tuple(by_name.values())
-
+    )
+}
+"""All by name, in the order of the paper."""
 
 SEED_BLOCKS = ((0, 1, 2), (3, 4, 5), (6, 7, 8, 9))
-"""All configurations of an urgency get the seeds of a block before any gets those of the next."""
+"""All configurations of an urgency get the seeds of a block before any gets the next."""
 
 Job = tuple[Configuration, int]
 
 
 def jobs_in_order(chosen: Sequence[Experiment], seeds: int) -> list[Job]:
-    """Every configuration with every seed, once; a run that is cut off leaves balanced results."""
+    """Every configuration with every seed, so that runs that are cut off are balanced."""
     jobs: dict[tuple[str, int], Job] = {}
     for urgency in sorted({one.urgency for one in chosen}):
-        group = [one for one in chosen if one.urgency == urgency]
+        group = _all(*(one.configurations for one in chosen if one.urgency == urgency))
+        runnable = [one for one in group if not one.is_past]
         for block in SEED_BLOCKS:
             for seed in (seed for seed in block if seed < seeds):
-                for configuration in _all(*(one.runnable for one in group)):
+                for configuration in runnable:
                     jobs.setdefault((configuration.name, seed), (configuration, seed))
     return list(jobs.values())

@@ -13,7 +13,7 @@ from tellmost_reproduction.frame.pages import fill, in_columns, in_markdown
 from tellmost_reproduction.networks.claims import judge
 from tellmost_reproduction.networks.configurations import SEEDS
 from tellmost_reproduction.networks.curves import EQUALITIES, MEASURES, Curves
-from tellmost_reproduction.networks.experiments import Experiment, experiments, jobs_in_order
+from tellmost_reproduction.networks.experiments import EXPERIMENTS, Experiment, jobs_in_order
 from tellmost_reproduction.networks.figures import draw_curves, draw_noise
 from tellmost_reproduction.networks.page import (
     datasets,
@@ -51,7 +51,6 @@ ON_DIGITS = (
     "Smoke size: 8 x 8 digits stand in for both datasets, so that these numbers and verdicts say "
     "that the code runs, and nothing about the paper."
 )
-KNOWN = experiments()
 
 
 def is_near(got: float, expected: float, error: float | None) -> bool:
@@ -60,7 +59,7 @@ def is_near(got: float, expected: float, error: float | None) -> bool:
 
 
 def run_all(names: Sequence[str], request: Request) -> list[Done]:
-    chosen = [KNOWN[name] for name in names]
+    chosen = [EXPERIMENTS[name] for name in names]
     runs = run_smoke(chosen) if request.is_smoke else run_rest(chosen, request)
     return [
         write_experiment(Curves.of(one, runs), request.out, is_smoke=request.is_smoke)
@@ -110,10 +109,10 @@ def write_experiment(curves: Curves, out: Path, *, is_smoke: bool = False) -> Do
 NETWORKS = Subject(
     folder="networks",
     everything="nn",
-    names=tuple(KNOWN),
+    names=tuple(EXPERIMENTS),
     run=run_all,
     agrees=is_near,
-    uncompared={one.name for e in KNOWN.values() for one in e.configurations if one.is_past},
+    uncompared={one.name for e in EXPERIMENTS.values() for one in e.configurations if one.is_past},
 )
 reproduce = NETWORKS.reproduce
 
@@ -130,7 +129,7 @@ def publish(repository: Path, files: Sequence[Path]) -> None:
             )
     kept.parent.mkdir(parents=True, exist_ok=True)
     write_runs(runs.values(), kept)
-    curves = [Curves.of(experiment, runs) for experiment in KNOWN.values()]
+    curves = [Curves.of(experiment, runs) for experiment in EXPERIMENTS.values()]
     done = [write_experiment(one, results) for one in curves if one.runs]
     NETWORKS.publish(done, repository)
     tables = {
@@ -140,7 +139,7 @@ def publish(repository: Path, files: Sequence[Path]) -> None:
             [["the same", "because"], *map(list, {e.words: e.reason for e in EQUALITIES}.items())]
         ),
     }
-    noise = Curves.of(KNOWN["nn-rho"], runs)
+    noise = Curves.of(EXPERIMENTS["nn-rho"], runs)
     if noise.runs:
         tables["rho"] = in_markdown(table_of_noise(noise))
     page = repository / DOCUMENT
@@ -159,7 +158,7 @@ def read_checked(files: Sequence[Path]) -> dict[RunId, Run]:
 
 def count_runs(runs: Mapping[RunId, Run]) -> str:
     """How many runs there are, how long they are, and how many of what is to be run that is."""
-    jobs = {(one.name, seed) for one, seed in jobs_in_order([*KNOWN.values()], SEEDS)}
+    jobs = {(one.name, seed) for one, seed in jobs_in_order([*EXPERIMENTS.values()], SEEDS)}
     by_length = ", ".join(
         f"{count} of {rounds} rounds" for rounds, count in lengths(runs.values()).items()
     )

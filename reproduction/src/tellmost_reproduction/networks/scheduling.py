@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from tellmost_reproduction.networks.configurations import ROUNDS, SEEDS, smaller
-from tellmost_reproduction.networks.experiments import Experiment, Job, experiments, jobs_in_order
+from tellmost_reproduction.networks.experiments import EXPERIMENTS, Experiment, Job, jobs_in_order
 from tellmost_reproduction.networks.problems import read_problem
 from tellmost_reproduction.networks.runs import Bench, Run, append_run, read_runs
 
@@ -67,9 +67,7 @@ class Worker:
             device = torch.device(here.device)
             problem = read_problem(dataset, here.data, device, is_smoke=here.is_smoke)
             most = max(
-                one.batch
-                for experiment in experiments().values()
-                for one in experiment.on(dataset)
+                one.batch for experiment in EXPERIMENTS.values() for one in experiment.on(dataset)
             )
             self._benches[dataset] = Bench(problem, capacity=rounds * most)
         return self._benches[dataset]
@@ -175,11 +173,12 @@ def open_jobs(
 
 
 def named(names: Sequence[str]) -> list[Experiment]:
-    known = experiments()
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ValueError(f"--only must name experiments, {', '.join(known)}; got {unknown[0]!r}.")
-    return [known[name] for name in names] if names else list(known.values())
+    unEXPERIMENTS = [name for name in names if name not in EXPERIMENTS]
+    if unEXPERIMENTS:
+        raise ValueError(
+            f"--only must name experiments, {', '.join(EXPERIMENTS)}; got {unEXPERIMENTS[0]!r}."
+        )
+    return [EXPERIMENTS[name] for name in names] if names else list(EXPERIMENTS.values())
 
 
 def check(workers: int, device: str) -> None:
