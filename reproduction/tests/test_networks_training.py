@@ -30,7 +30,7 @@ from tellmost_reproduction.networks.efficientnet import (
 )
 from tellmost_reproduction.networks.images import read_cifar, read_idx, read_mnist
 from tellmost_reproduction.networks.problems import CIFAR, MNIST, among, read_problem
-from tellmost_reproduction.networks.training import Best, Stepper, plan_epochs, training_of
+from tellmost_reproduction.networks.training import Best, Stepper, Training, plan_epochs
 
 
 def published_weights(seed=0):
@@ -100,8 +100,7 @@ def test_steps_are_those_of_a_plain_weighted_loop():
     fast, slow = draw_small_head(0, 3).double(), draw_small_head(0, 3).double()
     stepper = Stepper(fast, inputs[0], capacity=20, steps=12, batch=4)
     plan = plan_epochs(labels, 2, np.random.default_rng(1), batch=4)
-    stepper.load(inputs, torch.from_numpy(labels))
-    stepper.follow(plan)
+    stepper.load(inputs, torch.from_numpy(labels), plan)
     stepper.step(len(plan.rows))
     orders = [plan.rows[3 * epoch : 3 * epoch + 3].ravel()[:11] for epoch in range(2)]
     oracle_networks.train(slow, inputs, labels, orders, batch=4)
@@ -121,8 +120,8 @@ def test_making_a_stepper_leaves_the_network_as_it_is_and_forgetting_starts_agai
     for _ in range(2):
         model.load_state_dict(before)
         stepper.forget()
-        stepper.load(inputs, labels)
-        stepper.follow(plan_epochs(labels.numpy(), 3, np.random.default_rng(0)))
+        plan = plan_epochs(labels.numpy(), 3, np.random.default_rng(0))
+        stepper.load(inputs, labels, plan)
         stepper.step(3)
         made.append(model.final.weight.detach().clone())
     assert torch.equal(*made)
@@ -153,7 +152,7 @@ def test_pixels_become_what_the_published_weights_were_trained_on():
 def test_a_round_that_brings_no_image_of_the_task_trains_nothing(name):
     problem = read_problem(name, None, torch.device("cpu"), is_smoke=True)
     model = problem.draw(0).eval()
-    training = training_of(model, problem, 10)
+    training = Training(model, problem, 10)
     training.start(0)
     rows = np.flatnonzero(problem.is_in_task)[:5]
     inputs, labels = problem.inputs[rows], torch.from_numpy(problem.labels[rows])
@@ -199,7 +198,7 @@ def trained():
     """The digits' network after a round of training on some images of the task."""
     problem = read_problem(CIFAR, None, torch.device("cpu"), is_smoke=True)
     model = problem.draw(0).eval()
-    training = training_of(model, problem, EXAMPLES)
+    training = Training(model, problem, EXAMPLES)
     training.start(0)
     rows = np.flatnonzero(problem.is_in_task)[:EXAMPLES]
     training(model, problem.inputs[rows], torch.from_numpy(problem.labels[rows]), 1)

@@ -35,7 +35,7 @@ from tellmost_reproduction.networks.experiments import EXPERIMENTS
 from tellmost_reproduction.networks.images import read_mnist
 from tellmost_reproduction.networks.problems import MNIST, Problem, read_problem
 from tellmost_reproduction.networks.runs import Bench, Run, RunId, read_runs
-from tellmost_reproduction.networks.training import training_of
+from tellmost_reproduction.networks.training import Training
 
 FOLDER = Path(__file__).parent
 DOCUMENT = FOLDER.parents[1] / "docs" / "network-experiments.md"
@@ -70,7 +70,7 @@ def look_after_one_image(
 ) -> dict[str, Any]:
     """Train on one image of the first class; gaps of the logits by digit, and the gains."""
     model = problem.draw(0).eval()
-    training = training_of(model, problem, 10)
+    training = Training(model, problem, 10)
     training.start(0)
     inside = np.flatnonzero(problem.is_in_task)
     first = inside[problem.labels[inside] == 0][0]

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import torch
-
 from tellmost.running.progress import ProgressLine
 from tellmost_reproduction.catalogue import Request
 from tellmost_reproduction.frame.experiments import PACKAGE, Done, Subject, tabulate_all
@@ -33,7 +31,7 @@ from tellmost_reproduction.networks.runs import (
     read_runs,
     write_runs,
 )
-from tellmost_reproduction.networks.scheduling import Conditions, Worker, open_jobs, set_up
+from tellmost_reproduction.networks.scheduling import Conditions, open_jobs, run_job
 
 AGREEING_TRAININGS = 4.0
 """Standard errors within which a mean over the seeds of a network experiment is the expected one:
@@ -68,8 +66,8 @@ def run_all(names: Sequence[str], request: Request) -> list[Done]:
 
 
 def run_smoke(chosen: Sequence[Experiment]) -> dict[RunId, Run]:
-    worker = Worker(Conditions(None, "cpu", SMOKE_ROUNDS, is_smoke=True))
-    runs = [worker.run(job) for job in jobs_in_order(chosen, SMOKE_SEEDS)]
+    conditions = Conditions(None, "cpu", SMOKE_ROUNDS, is_smoke=True)
+    runs = [run_job(conditions, job) for job in jobs_in_order(chosen, SMOKE_SEEDS)]
     return {(run.configuration, run.seed): run for run in runs}
 
 
@@ -77,14 +75,12 @@ def run_rest(chosen: Sequence[Experiment], request: Request) -> Mapping[RunId, R
     """Run one after the other. Runs that the folder has count, also from compressed files."""
     with made(request.out / "nn") as folder:
         files = [folder / RUNS, folder / f"{RUNS}.gz"]
-        conditions = Conditions(request.data, request.device, threads=torch.get_num_threads())
-        set_up(conditions)
+        conditions = Conditions(request.data, request.device)
         jobs = open_jobs(chosen, SEEDS, files, conditions.rounds)
-        worker = Worker(conditions)
         with ProgressLine(request.progress, "runs", done_before=0) as line:
             for number, job in enumerate(jobs):
                 line(number, len(jobs))
-                append_run(worker.run(job), folder / RUNS)
+                append_run(run_job(conditions, job), folder / RUNS)
         runs = read_runs(path for path in files if path.exists())
         check_runs(runs.values())
         return runs

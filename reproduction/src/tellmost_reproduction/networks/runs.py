@@ -16,25 +16,25 @@ from tellmost.finetune.history import SECONDS, FineTuningHistory
 from tellmost.shapes import Int
 from tellmost_reproduction.networks.configurations import Configuration
 from tellmost_reproduction.networks.problems import Problem
-from tellmost_reproduction.networks.training import Ties, training_of
+from tellmost_reproduction.networks.training import Ties, Training
 
 KEPT_IF_SCARCE = 0.2
-"""Of the task's images in an imbalanced pool; the paper removes 80%."""
+"""The share of the task's images in an imbalanced pool. The paper removes 80%."""
 
 KEPT_IF_LOPSIDED = 0.5
-"""Of the images of the first classes of the task, when targets are drawn."""
+"""The share of the images of the first classes of the task when targets are drawn."""
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows of the problem."""
+    """Rows of the problem that may be chosen, and rows that are targets."""
 
     pool: Int[np.ndarray, " n"]
     targets: Int[np.ndarray, " m"]
 
 
 def split(problem: Problem, configuration: Configuration, seed: int) -> Split:
-    """The same seed gives the same targets, whoever chooses."""
+    """Draw the targets. The same seed gives the same, whoever chooses."""
     generator = np.random.default_rng([seed, *b"targets"])
     rows = np.setdiff1d(np.arange(len(problem.labels)), problem.validation)
     drawn_from = rows[problem.is_in_task[rows]]
@@ -73,7 +73,7 @@ def thin(
     *,
     kept: float = KEPT_IF_LOPSIDED,
 ) -> Int[np.ndarray, " s"]:
-    """Without a part of those that are marked."""
+    """Take away a part of the marked rows."""
     marked = generator.permutation(rows[is_thinned])
     left = marked[: round(kept * len(marked))]
     return np.sort(np.concatenate([rows[~is_thinned], left]))
@@ -84,7 +84,7 @@ AT_ONCE = 1024  # inputs in one call of the network, when embedding
 
 @dataclass(frozen=True)
 class Run:
-    """After each round: accuracy on the test images, and picks from the task's classes so far."""
+    """Accuracy on the test images and picks from the task's classes, after each round."""
 
     configuration: str
     seed: int
@@ -102,7 +102,7 @@ class Run:
 
     @property
     def share(self) -> np.ndarray:
-        """Of all picks so far, those from the task's classes."""
+        """The share of all picks so far that are from the task's classes."""
         counts = self.batch * np.arange(1, len(self.in_task) + 1)
         return np.array(self.in_task) / np.minimum(counts, max(len(self.picks), 1))
 
@@ -111,13 +111,13 @@ class Bench:
     """A problem with its network on the device, for any number of runs one after the other."""
 
     def __init__(self, problem: Problem, *, capacity: int, ties: Ties = "last") -> None:
-        """``capacity``: labels that a run buys at most."""
+        """``capacity`` is the number of labels that a run buys at most."""
         self.problem = problem
         self.model: nn.Module = problem.draw(0).to(problem.inputs.device).eval()
-        self._training = training_of(self.model, problem, capacity, ties=ties)
+        self._training = Training(self.model, problem, capacity, ties=ties)
 
     def run(self, configuration: Configuration, seed: int, rounds: int) -> Run:
-        """So many rounds, or as many as the pool has images for."""
+        """Run so many rounds, or as many as the pool has images for."""
         problem, parts = self.problem, split(self.problem, configuration, seed)
         self._training.start(seed)
         tuner = ActiveFineTuner(
@@ -181,7 +181,7 @@ def append_run(run: Run, path: Path) -> None:
 
 
 def read_runs(paths: Iterable[Path]) -> dict[RunId, Run]:
-    """Of several files, which may be compressed; the longest of each, the first if equal."""
+    """Read several files, which may be compressed. The longest run of each counts."""
     found: dict[RunId, Run] = {}
     for path in paths:
         for run in _lines(path):
@@ -192,14 +192,27 @@ def read_runs(paths: Iterable[Path]) -> dict[RunId, Run]:
 
 
 def check_runs(runs: Iterable[Run]) -> None:
-    """Refuses what cannot be put beside the others: smoke runs, other datasets, other lengths."""
+    """Refuse runs that cannot stand beside the others: smoke runs, other lengths or datasets."""
     longest: dict[str, Run] = {}
     sized: dict[str, Run] = {}
     for run in sorted(runs, key=lambda run: -len(run.accuracy)):
         check_real(run)
-        check_length(run, longest.setdefault(run.configuration, run))
-        if run.images is not None:
-            check_images(run, sized.setdefault(run.configuration.split("/")[0], run))
+        other = longest.setdefault(run.configuration, run)
+        if len(run.accuracy) != len(other.accuracy):
+            raise ValueError(
+                f"runs of a configuration must be equally long; {named(run)} has "
+                f"{len(run.accuracy)} rounds and {named(other)} {len(other.accuracy)}. Run it "
+                f"again with as many, or leave it out."
+            )
+        if run.images is None:
+            continue
+        other = sized.setdefault(run.configuration.split("/")[0], run)
+        if run.images != other.images:
+            raise ValueError(
+                f"runs of a dataset must be of equally many training images; {named(run)} is of "
+                f"{run.images:,} and {named(other)} of {other.images:,}. Keep them in files of "
+                f"their own."
+            )
 
 
 def check_real(run: Run) -> None:
@@ -207,24 +220,6 @@ def check_real(run: Run) -> None:
         raise ValueError(
             f"runs to be kept must be of the datasets themselves; {named(run)} is a smoke run, on "
             f"digits. Leave its file out, or take such lines away."
-        )
-
-
-def check_length(run: Run, other: Run) -> None:
-    if len(run.accuracy) != len(other.accuracy):
-        raise ValueError(
-            f"runs of a configuration must be equally long; {named(run)} has "
-            f"{len(run.accuracy)} rounds and {named(other)} {len(other.accuracy)}. Run it again "
-            f"with as many, or leave it out."
-        )
-
-
-def check_images(run: Run, other: Run) -> None:
-    if run.images != other.images:
-        raise ValueError(
-            f"runs of a dataset must be of equally many training images; {named(run)} is of "
-            f"{run.images:,} and {named(other)} of {other.images:,}. Keep them in files of their "
-            f"own."
         )
 
 
@@ -246,7 +241,7 @@ def _lines(path: Path) -> Iterator[Run]:
 
 
 def write_runs(runs: Iterable[Run], path: Path) -> None:
-    """Compressed, the same bytes for the same runs; in the order of names and seeds."""
+    """Write runs compressed, with the same bytes for the same runs."""
     ordered = sorted(runs, key=lambda run: (run.configuration, run.seed))
     lines = "".join(json.dumps(run.to_dict()) + "\n" for run in ordered)
     path.write_bytes(gzip.compress(lines.encode(), mtime=0))

@@ -3,24 +3,22 @@
     python -m tellmost_reproduction.networks.scheduling --data data --device cuda \
         --out runs.jsonl --minutes 9 --workers 8
 
-Every finished run is a line of ``--out`` at once. Call it again and it goes on; runs of other
-files (``--have``) count as done. Nothing is started after ``--minutes``.
+Every finished run is a line of ``--out`` at once. Called again, it goes on. Runs of other files
+(``--have``) count as done. Nothing is started after ``--minutes``.
 """
 
 import argparse
 import sys
 import time
 import traceback
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
-from multiprocessing.queues import Queue
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from tellmost_reproduction.frame.pool import run_beside
 from tellmost_reproduction.networks.configurations import ROUNDS, SEEDS, smaller
 from tellmost_reproduction.networks.experiments import EXPERIMENTS, Experiment, Job, jobs_in_order
 from tellmost_reproduction.networks.problems import read_problem
@@ -38,106 +36,57 @@ class Conditions:
     device: str
     rounds: int = ROUNDS
     is_smoke: bool = False
-    threads: int = 1
 
 
-@dataclass(frozen=True)
-class Failure:
-    job: str
-    message: str
+@cache
+def bench_of(conditions: Conditions, dataset: str) -> Bench:
+    """What a dataset needs is set up once in a process, when it is first met."""
+    allow_tf32()
+    device = torch.device(conditions.device)
+    problem = read_problem(dataset, conditions.data, device, is_smoke=conditions.is_smoke)
+    most = max(one.batch for each in EXPERIMENTS.values() for one in each.on(dataset))
+    return Bench(problem, capacity=conditions.rounds * most)
 
 
-class Worker:
-    """Runs jobs one after the other; what a dataset needs is set up when it is first met."""
-
-    def __init__(self, conditions: Conditions) -> None:
-        self._conditions = conditions
-        self._benches: dict[str, Bench] = {}
-
-    def run(self, job: Job) -> Run:
-        configuration, seed = job
-        if self._conditions.is_smoke:
-            configuration = smaller(configuration)
-        rounds = self._conditions.rounds
-        return self._bench(configuration.dataset, rounds).run(configuration, seed, rounds)
-
-    def _bench(self, dataset: str, rounds: int) -> Bench:
-        if dataset not in self._benches:
-            here = self._conditions
-            device = torch.device(here.device)
-            problem = read_problem(dataset, here.data, device, is_smoke=here.is_smoke)
-            most = max(
-                one.batch for experiment in EXPERIMENTS.values() for one in experiment.on(dataset)
-            )
-            self._benches[dataset] = Bench(problem, capacity=rounds * most)
-        return self._benches[dataset]
+def run_job(conditions: Conditions, job: Job) -> Run:
+    configuration, seed = job
+    if conditions.is_smoke:
+        configuration = smaller(configuration)
+    bench = bench_of(conditions, configuration.dataset)
+    return bench.run(configuration, seed, conditions.rounds)
 
 
-def set_up(conditions: Conditions) -> None:
-    """Of this process: threads, and products in TF32, which is how networks are trained."""
-    torch.set_num_threads(conditions.threads)
+def allow_tf32() -> None:
+    """Allow products in TF32, which is how networks are trained."""
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.backends.cudnn.allow_tf32 = True
-    warnings.filterwarnings("ignore", message=".*exceed the effective rank.*")
 
 
-def work(
-    conditions: Conditions, jobs: "Queue[Job | None]", done: "Queue[Any]", deadline: float
-) -> None:
-    """In a process of its own: until no job is left, or the time is over."""
-    set_up(conditions)
-    worker = Worker(conditions)
-    while time.time() < deadline and (job := jobs.get()) is not None:
-        try:
-            done.put(worker.run(job))
-        except Exception:
-            done.put(Failure(f"{job[0].name}, seed {job[1]}", traceback.format_exc()))
-    done.put(None)
+def run_before(deadline: float, conditions: Conditions, job: Job) -> Run | None:
+    """None means that the time was over."""
+    return run_job(conditions, job) if time.time() < deadline else None
 
 
 def run_jobs(
     jobs: Sequence[Job], conditions: Conditions, *, workers: int, deadline: float, out: Path
-) -> list[Failure]:
-    """Append every finished run to ``out``; what failed."""
-    context = get_context("spawn")
-    waiting, done = context.Queue(), context.Queue()
-    for job in (*jobs, *[None] * workers):
-        waiting.put(job)
-    processes = [
-        context.Process(target=work, args=(conditions, waiting, done, deadline), daemon=True)
-        for _ in range(workers)
-    ]
-    for process in processes:
-        process.start()
-    try:
-        return collect(done, processes, deadline, len(jobs), out)
-    finally:
-        waiting.cancel_join_thread()
-        for process in processes:
-            process.terminate()
-
-
-def collect(
-    done: "Queue[Any]", processes: Sequence[Any], deadline: float, count: int, out: Path
-) -> list[Failure]:
-    failures: list[Failure] = []
-    started = time.time()
-    finished, left = 0, len(processes)
-    while left and time.time() < deadline + GRACE and any(p.is_alive() for p in processes):
-        if done.empty():
-            time.sleep(0.05)
+) -> int:
+    """Append every finished run to ``out``, and return how many failed."""
+    started, finished, failed = time.time(), 0, 0
+    work: Callable[[Job], Run | None] = partial(run_before, deadline, conditions)
+    by_name = {f"{one.name}, seed {seed}": (one, seed) for one, seed in jobs}
+    until = deadline + GRACE
+    for name, future in run_beside(work, by_name, workers=workers, threads=1, until=until):
+        try:
+            run = future.result()
+        except Exception:
+            failed += 1
+            print(f"failed: {name}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
             continue
-        result = done.get()
-        if result is None:
-            left -= 1
-        elif isinstance(result, Failure):
-            failures.append(result)
-            print(f"failed: {result.job}\n{result.message}", file=sys.stderr, flush=True)
-        else:
+        if run is not None:
             finished += 1
-            append_run(result, out)
-            report(result, finished, count, time.time() - started)
-    return failures
+            append_run(run, out)
+            report(run, finished, len(jobs), time.time() - started)
+    return failed
 
 
 def report(run: Run, finished: int, count: int, seconds: float) -> None:
@@ -158,9 +107,9 @@ def open_jobs(
     *,
     is_smoke: bool = False,
 ) -> list[Job]:
-    """Those that no file has with as many rounds; short pools end earlier.
+    """The jobs that no file has with as many rounds, except that short pools end earlier.
 
-    Runs of the datasets are none of the digits, and the other way round.
+    Runs of the digits do not count for the datasets, and the other way round.
     """
     read = read_runs(path for path in have if path.exists())
     known = {key: run for key, run in read.items() if run.is_smoke == is_smoke}
@@ -172,16 +121,11 @@ def open_jobs(
     ]
 
 
-def named(names: Sequence[str]) -> list[Experiment]:
-    unEXPERIMENTS = [name for name in names if name not in EXPERIMENTS]
-    if unEXPERIMENTS:
-        raise ValueError(
-            f"--only must name experiments, {', '.join(EXPERIMENTS)}; got {unEXPERIMENTS[0]!r}."
-        )
-    return [EXPERIMENTS[name] for name in names] if names else list(EXPERIMENTS.values())
-
-
-def check(workers: int, device: str) -> None:
+def check(only: Sequence[str], workers: int, device: str) -> None:
+    unknown = [name for name in only if name not in EXPERIMENTS]
+    if unknown:
+        names = ", ".join(EXPERIMENTS)
+        raise ValueError(f"--only must name experiments, {names}; got {unknown[0]!r}.")
     if workers < 1:
         raise ValueError(f"--workers must be 1 or more, processes that run jobs; got {workers}.")
     if torch.device(device).type == "cuda" and not torch.cuda.is_available():
@@ -205,11 +149,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--smoke", action="store_true")
     given = parser.parse_args(arguments)
-    check(given.workers, given.device)
+    check(given.only, given.workers, given.device)
     deadline = time.time() + 60.0 * given.minutes
     conditions = Conditions(given.data, given.device, given.rounds, given.smoke)
     files = [given.out, *given.have]
-    chosen = named(given.only)
+    chosen = [EXPERIMENTS[name] for name in given.only or EXPERIMENTS]
     jobs = open_jobs(chosen, given.seeds, files, given.rounds, is_smoke=given.smoke)
     jobs = [job for job in jobs if given.dataset in (None, job[0].dataset)]
     if not jobs:
@@ -218,10 +162,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.smoke:
         print("smoke size: 8 x 8 digits stand in for both datasets", file=sys.stderr)
     for dataset in {job[0].dataset for job in jobs}:  # features are made once, by this process
-        set_up(conditions)
+        allow_tf32()
         read_problem(dataset, given.data, torch.device(given.device), is_smoke=given.smoke)
-    failures = run_jobs(jobs, conditions, workers=given.workers, deadline=deadline, out=given.out)
-    return 1 if failures else 0
+    failed = run_jobs(jobs, conditions, workers=given.workers, deadline=deadline, out=given.out)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

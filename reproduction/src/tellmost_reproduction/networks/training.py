@@ -1,4 +1,12 @@
-"""How the networks are trained in a round."""
+"""How the networks are trained in a round.
+
+Losses are cross entropies, reweighted by class; Adam has learning rate 1e-3 and batches of 64.
+Batch norm stays as the pre-trained network has it, as in the authors' code.
+
+A step is one launch on a GPU, and the same mathematics on a CPU. Batches are rows of a buffer that
+never moves, so a step can be captured as a CUDA graph. The last batch of an epoch is padded with
+examples of weight 0, which is exact since batch norm is frozen.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +29,7 @@ WARM_UPS = 3  # before a capture: libraries choose their kernels and allocate
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What each step is made of: examples, and what their losses weigh; weights sum to 1."""
+    """The examples of each step, and what their losses weigh. Weights sum to 1."""
 
     rows: Int[np.ndarray, "steps b"]
     weights: Float[np.ndarray, "steps b"]
@@ -34,7 +42,7 @@ def plan_epochs(
     *,
     batch: int = BATCH,
 ) -> Plan:
-    """Every example once an epoch, in a new order; each class weighs the same over all examples.
+    """Plan each epoch with every example once, in a new order. Classes weigh the same.
 
     An example of class c weighs n / n_c, and the loss of a batch is the weighted mean, as
     ``torch.nn.CrossEntropyLoss(weight)`` has it.
@@ -51,7 +59,7 @@ def plan_epochs(
 
 
 def captured(work: Callable[[], None], device: torch.device) -> Callable[[], None]:
-    """The same work as one launch; on a CPU the work itself. It is done a few times meanwhile."""
+    """The same work as one launch, or on a CPU the work itself. It is done a few times here."""
     if device.type != "cuda":
         work()
         return work
@@ -69,7 +77,7 @@ def captured(work: Callable[[], None], device: torch.device) -> Callable[[], Non
 
 @contextmanager
 def trying_all_kernels() -> Iterator[None]:
-    """Convolutions are timed, and the fastest is taken: worth it where one shape comes often."""
+    """Time convolutions and take the fastest, which pays where one shape comes often."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = True
     try:
@@ -91,7 +99,7 @@ class Stepper:
         batch: int = BATCH,
         learning_rate: float = LEARNING_RATE,
     ) -> None:
-        """``example``: one input, for shape and dtype; ``capacity``: of them at most."""
+        """``example`` is one input, for shape and dtype; ``capacity`` is the most of them."""
         device = device_of(model)
         self._model = model
         self._inputs = torch.zeros((capacity, *example.shape), dtype=example.dtype, device=device)
@@ -121,13 +129,10 @@ class Stepper:
         self._optimizer.step()
         self._turn.add_(1).remainder_(len(self._rows))
 
-    def load(self, inputs: Tensor, labels: Int[Tensor, " n"]) -> None:
-        """What is trained on from now."""
+    def load(self, inputs: Tensor, labels: Int[Tensor, " n"], plan: Plan) -> None:
+        """Take in what is trained on from now, and the steps that are next."""
         self._inputs[: len(inputs)].copy_(inputs)
         self._labels[: len(labels)].copy_(labels)
-
-    def follow(self, plan: Plan) -> None:
-        """The steps that are next."""
         steps = len(plan.rows)
         self._rows[:steps].copy_(torch.from_numpy(plan.rows))
         self._weights[:steps].copy_(torch.from_numpy(plan.weights))
@@ -138,21 +143,21 @@ class Stepper:
             self._step()
 
     def forget(self) -> None:
-        """Adam's moments and count, as if no step had been made."""
+        """Reset Adam's moments and count, as if no step had been made."""
         for state in self._optimizer.state.values():
             for value in state.values():
                 value.zero_()
 
 
 Ties = Literal["first", "last"]
-"""Which of the epochs that did equally well is kept; published runs have the last."""
+"""Which of the epochs that did equally well is kept. The published runs keep the last."""
 
 
 class Best:
-    """Compares the model, as it is, with the best so far.
+    """Keeps the weights that did best on validation images, without asking the GPU.
 
     A network that knows one class does equally well from its first epoch on. Of such epochs the
-    last is the surest of itself, so that ``ties`` decides what a rule sees then.
+    last is the surest of itself, so ``ties`` decides what a rule sees then.
     """
 
     def __init__(
@@ -186,7 +191,7 @@ class Best:
 
     @torch.no_grad()
     def restore(self) -> float:
-        """The best weights, into the model; their share of right answers."""
+        """Put the best weights into the model, and return their share of right answers."""
         for kept, one in zip(self._kept, self._model.parameters(), strict=True):
             one.copy_(kept)
         return float(self._score)
@@ -195,60 +200,42 @@ class Best:
 EPOCHS = 5
 SCRATCH_EPOCHS = 20
 """The paper trains until an epoch lowers the accuracy on validation images. With a step or two
-an epoch that may be the second one, so we take the best of so many; falls came by the tenth."""
+an epoch that may be the second one, so we take the best of so many. Falls came by the tenth."""
 
 
 @runtime_checkable
-class Training(Protocol):
-    """A trainer that can start again."""
+class Way(Protocol):
+    """A way to train in a round."""
 
     def start(self, seed: int) -> None:
-        """The network as before the first round of a run."""
+        """Set the network to what it is before the first round of a run."""
 
-    def __call__(
-        self, model: nn.Module, inputs: Tensor, labels: Int[Tensor, " n"], number: int
-    ) -> None: ...
+    def train(self, inputs: Tensor, labels: Int[Tensor, " n"], number: int) -> None:
+        """Train in the round of this number."""
 
 
 class FewEpochs:
-    """Five epochs from where the network stands; Adam's moments stay from round to round.
-
-    A round that brought nothing new trains nothing.
-    """
+    """Five epochs from where the network stands. Adam's moments stay from round to round."""
 
     def __init__(self, model: nn.Module, problem: Problem, capacity: int) -> None:
         self._model, self._problem = model, problem
         self._stepper = stepper_for(model, problem, capacity, EPOCHS)
-        self._seed = self._known = 0
+        self._seed = 0
 
     def start(self, seed: int) -> None:
-        self._seed, self._known = seed, 0
+        self._seed = seed
         self._model.load_state_dict(self._problem.draw(seed).state_dict())
         self._stepper.forget()
 
-    def __call__(
-        self, model: nn.Module, inputs: Tensor, labels: Int[Tensor, " n"], number: int
-    ) -> None:
-        if len(labels) == self._known:
-            return
-        self._known = len(labels)
-        self.train(inputs, labels, number)
-        wait_for(model)
-
     def train(self, inputs: Tensor, labels: Int[Tensor, " n"], number: int) -> None:
-        """The epochs of a round, whatever the round brought."""
         generator = np.random.default_rng([self._seed, number])
         plan = plan_epochs(labels.cpu().numpy(), EPOCHS, generator)
-        self._stepper.load(inputs, labels)
-        self._stepper.follow(plan)
+        self._stepper.load(inputs, labels, plan)
         self._stepper.step(len(plan.rows))
 
 
 class FromScratch:
-    """New weights every round; those of the epoch that did best on the validation images stay.
-
-    A round that brought nothing new trains nothing.
-    """
+    """New weights every round. Those of the epoch stay that did best on the validation images."""
 
     def __init__(
         self, model: nn.Module, problem: Problem, capacity: int, *, ties: Ties = "last"
@@ -258,36 +245,27 @@ class FromScratch:
         rows = torch.from_numpy(problem.validation).to(problem.inputs.device)
         answers = torch.from_numpy(problem.labels[problem.validation]).to(rows.device)
         self._best = Best(model, problem.inputs[rows], answers, ties=ties)
-        self._seed = self._known = 0
+        self._seed = 0
 
     def start(self, seed: int) -> None:
-        self._seed, self._known = seed, 0
+        self._seed = seed
         self._renew(0)
 
     def _renew(self, number: int) -> None:
-        drawn = self._problem.draw(
-            int(np.random.default_rng([self._seed, number]).integers(2**62))
-        )
-        self._model.load_state_dict(drawn.state_dict())
+        seed = int(np.random.default_rng([self._seed, number]).integers(2**62))
+        self._model.load_state_dict(self._problem.draw(seed).state_dict())
         self._stepper.forget()
         self._best.clear()
 
-    def __call__(
-        self, model: nn.Module, inputs: Tensor, labels: Int[Tensor, " n"], number: int
-    ) -> None:
-        if len(labels) == self._known:
-            return
-        self._known = len(labels)
+    def train(self, inputs: Tensor, labels: Int[Tensor, " n"], number: int) -> None:
         self._renew(number)
         generator = np.random.default_rng([self._seed, number, 1])
         plan = plan_epochs(labels.cpu().numpy(), SCRATCH_EPOCHS, generator)
-        self._stepper.load(inputs, labels)
-        self._stepper.follow(plan)
+        self._stepper.load(inputs, labels, plan)
         for _ in range(SCRATCH_EPOCHS):
             self._stepper.step(len(plan.rows) // SCRATCH_EPOCHS)
             self._best.look()
         self._best.restore()
-        wait_for(model)
 
 
 def stepper_for(model: nn.Module, problem: Problem, capacity: int, epochs: int) -> Stepper:
@@ -295,19 +273,37 @@ def stepper_for(model: nn.Module, problem: Problem, capacity: int, epochs: int) 
     return Stepper(model, problem.inputs[0], capacity=capacity, steps=steps)
 
 
-def training_of(
-    model: nn.Module, problem: Problem, capacity: int, *, ties: Ties = "last"
-) -> Training:
-    """As the paper trains on this problem; ``capacity``: examples at most.
+class Training:
+    """A trainer of an ``ActiveFineTuner``. A round that brought nothing new trains nothing."""
 
-    ``ties`` is about the best epoch, so about training from scratch alone.
-    """
-    if problem.name == CIFAR:
-        return FewEpochs(model, problem, capacity)
-    return FromScratch(model, problem, capacity, ties=ties)
+    def __init__(
+        self, model: nn.Module, problem: Problem, capacity: int, *, ties: Ties = "last"
+    ) -> None:
+        """Train as the paper does on this problem, on ``capacity`` examples at most.
+
+        ``ties`` is about the best epoch, so about training from scratch alone.
+        """
+        self._way: Way = (
+            FewEpochs(model, problem, capacity)
+            if problem.name == CIFAR
+            else FromScratch(model, problem, capacity, ties=ties)
+        )
+        self._known = 0
+
+    def start(self, seed: int) -> None:
+        self._known = 0
+        self._way.start(seed)
+
+    def __call__(
+        self, model: nn.Module, inputs: Tensor, labels: Int[Tensor, " n"], number: int
+    ) -> None:
+        if len(labels) > self._known:
+            self._known = len(labels)
+            self._way.train(inputs, labels, number)
+            wait_for(model)
 
 
 def wait_for(model: nn.Module) -> None:
-    """Until a GPU has done its work, so that the seconds of a round are its own."""
+    """Wait until a GPU has done its work, so that the seconds of a round are its own."""
     if device_of(model).type == "cuda":
         torch.cuda.synchronize(device_of(model))

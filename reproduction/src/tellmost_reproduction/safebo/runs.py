@@ -1,20 +1,17 @@
 """One run: a method on a task with a seed. Many of them, side by side, kept on disk."""
 
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, fields
-from multiprocessing import get_context
 from pathlib import Path
 from time import process_time
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import torch
 
 from tellmost.running.writing import written_whole
 from tellmost.safebo import MiscalibratedModel, NoSafePoint, Query, Recommendation, SafeOptimizer
 from tellmost.shapes import Bool, Float, Int
+from tellmost_reproduction.frame.pool import run_beside
 from tellmost_reproduction.safebo.methods import Method
 
 Place = Any
@@ -209,9 +206,8 @@ def run_all(
         if kept is not None and path_of(job, kept).exists():
             found[number] = read_run(path_of(job, kept))
             tell(job, len(jobs))
-    left = [number for number in range(len(jobs)) if number not in found]
-    runs = _run_here if workers == 1 else _run_beside
-    for number, one in runs({number: jobs[number] for number in left}, workers):
+    left = {number: job for number, job in enumerate(jobs) if number not in found}
+    for number, one in _run_here(left) if workers == 1 else _run_beside(left, workers):
         if kept is not None:
             keep_run(one, path_of(jobs[number], kept))
         found[number] = one
@@ -219,27 +215,10 @@ def run_all(
     return [found[number] for number in range(len(jobs))]
 
 
-def _run_here(jobs: Mapping[int, Job], workers: int) -> Iterator[tuple[int, Run]]:
+def _run_here(jobs: Mapping[int, Job]) -> Iterator[tuple[int, Run]]:
     return ((number, run(job)) for number, job in jobs.items())
 
 
 def _run_beside(jobs: Mapping[int, Job], workers: int) -> Iterator[tuple[int, Run]]:
-    """Run in other processes. After Ctrl-C none is begun, and those that run are ended."""
-    context = get_context("spawn")  # a fork of a process with threads may hang
-    executor = ProcessPoolExecutor(workers, context, _be_quiet)
-    try:
-        numbers = {executor.submit(run, job): number for number, job in jobs.items()}
-        for future in as_completed(numbers):
-            yield numbers[future], future.result()
-    except BaseException:
-        for process in list(executor._processes.values()):
-            process.terminate()
-        raise
-    finally:
-        executor.shutdown(wait=True, cancel_futures=True)
-
-
-def _be_quiet() -> None:
-    """Leave Ctrl-C to the process that started this one, and cores to the other runs."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(THREADS)
+    for number, future in run_beside(run, jobs, workers=workers, threads=THREADS):
+        yield number, future.result()
