@@ -77,7 +77,7 @@ def run_jobs(
     until = deadline + GRACE
     for name, future in run_beside(work, by_name, workers=workers, threads=1, until=until):
         try:
-            run = future.result()
+            run: Run | None = future.result()
         except Exception:
             failed += 1
             print(f"failed: {name}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
