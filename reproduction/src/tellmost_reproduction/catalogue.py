@@ -11,10 +11,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Request:
-    """What is wanted of an experiment."""
+    """What the caller wants of an experiment."""
 
     out: Path  # each experiment writes into a folder of its name in it
-    is_smoke: bool = False  # a tiny size, to see that it runs
+    is_smoke: bool = False  # at a tiny size, to see that it runs
     rules: tuple[str, ...] = ()  # the user's, each as package.module:MyRule
     progress: bool | None = None
     data: Path | None = None  # a folder with the files that an experiment reads
@@ -32,12 +32,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Entry:
-    """An experiment by its name, what it shows, and the module that runs it."""
+    """An experiment: its name, what it shows, and the module that runs it."""
 
     name: str
     title: str
     module: str
-    needs_data: bool = False  # but for smoke size
+    needs_data: bool = False  # except at smoke size
 
     def run(self, request: Request) -> Outcome:
         reproduce: Callable[[str, Request], Outcome] = import_module(self.module).reproduce
@@ -93,11 +93,11 @@ CATALOGUE = {
         ),
     )
 }
-"""All of them by name, in the order of the paper."""
+"""All experiments by name, in the order of the paper."""
 
 
 def check_rules(names: list[str]) -> None:
-    """Check that the caller's rules can be found and made; torch is loaded only for a rule."""
+    """Check that the caller's rules can be found and made. Torch is loaded only for a rule."""
     if names:
         from tellmost_reproduction.gp.methods import read_methods
 

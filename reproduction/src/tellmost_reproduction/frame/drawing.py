@@ -1,5 +1,6 @@
-"""What figures have in common: how they are made, and names beside the ends of curves."""
+"""What figures share: curves with bands, levels, and names beside the ends of the curves."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+GREY = "#555555"
 LABEL_GAP = 0.058  # of an axis, between two labels
+
+
+Style = tuple[str, str, float]
+"""Colour, dashes, width."""
 
 
 def make_figure(width: float, height: float) -> "Figure":
@@ -20,8 +26,45 @@ def make_figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def draw_curve(
+    axes: "Axes",
+    x: Sequence[float] | np.ndarray,
+    mean: np.ndarray,
+    error: np.ndarray | None,
+    style: Style,
+    label: str,
+    *,
+    alpha: float = 0.25,
+) -> None:
+    """Draw a mean with a band of its standard error."""
+    color, dashes, width = style
+    axes.plot(x, mean, dashes, color=color, linewidth=width, label=label)
+    if error is not None:
+        axes.fill_between(x, mean - error, mean + error, color=color, alpha=alpha, linewidth=0)
+
+
+def tidy(axes: "Axes") -> None:
+    """Leave out what frames the panel, and draw a faint grid."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.25, linewidth=0.6)
+
+
+def draw_level(axes: "Axes", level: float, text: str, *, at: float, below: bool) -> None:
+    """Draw a dashed level with words beside it, at a share of the axis."""
+    axes.axhline(level, color=GREY, linewidth=1.0, linestyle=(0, (6, 3)))
+    axes.annotate(
+        text,
+        (at, level),
+        xycoords=axes.get_yaxis_transform(),
+        xytext=(0, -10 if below else 3),
+        textcoords="offset points",
+        fontsize=8,
+        color=GREY,
+    )
+
+
 def label_ends(axes: "Axes") -> None:
-    """Names beside the ends of the curves, pushed apart, each with a line to its curve."""
+    """Write names beside the ends of the curves, pushed apart, each with a line to its curve."""
     lines = [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
     axes.autoscale_view()
     to_axes = axes.transData + axes.transAxes.inverted()
@@ -49,7 +92,7 @@ def label_ends(axes: "Axes") -> None:
 
 
 def push_apart(places: list[float], gap: float) -> list[float]:
-    """The nearest places between 0 and 1, in the same order, so far from each other at least."""
+    """The nearest places between 0 and 1 that keep their order and this distance."""
     order = np.argsort(places, kind="stable")
     ladder = gap * np.arange(len(places))
     apart = np.empty(len(places))
@@ -59,7 +102,7 @@ def push_apart(places: list[float], gap: float) -> list[float]:
 
 
 def _nondecreasing(values: np.ndarray) -> np.ndarray:
-    """Least squares under order: neighbours that are out of it share their mean."""
+    """Least squares under order: neighbours that are out of order share their mean."""
     blocks: list[list[float]] = []
     for value in values:
         blocks.append([float(value)])

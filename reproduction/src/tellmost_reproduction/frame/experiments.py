@@ -71,7 +71,7 @@ class Subject:
         return Outcome(text, tuple(d for some in found for d in some or ()), tuple(folders))
 
     def differences(self, done: Done) -> list[str]:
-        """Where the numbers are not the expected ones."""
+        """Say where the numbers are not the expected ones."""
         expected = read_expected(self.folder, done.name)
         found = find_differences(
             done.numbers, expected, uncompared=self.uncompared, agrees=self.agrees

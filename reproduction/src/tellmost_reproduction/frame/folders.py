@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def made(folder: Path) -> Iterator[Path]:
-    """Make a folder to write into; after an error, Ctrl-C too, take away what is still empty.
+    """Make a folder to write into. After an error or Ctrl-C take it away if it is empty.
 
     It is made at once, so that a place that cannot be written to ends a run before its work.
     """
@@ -35,6 +35,7 @@ def keep_figure(figure: "Figure", folder: Path, name: str = "figure") -> None:
 
     with rc_context({"svg.hashsalt": "tellmost"}), written_whole(folder / f"{name}.svg") as path:
         figure.savefig(path, format="svg", metadata={"Date": None})
+    figure.set_layout_engine("none")  # the layout is found, and finding it takes most of the time
     with written_whole(folder / f"{name}.png") as path:
         figure.savefig(path, format="png", dpi=110)
 

@@ -69,7 +69,7 @@ def cpu_model() -> str:
 
 
 def describe_machine(threads: int | None = None) -> str:
-    """The machine in words. ``threads``: of each process; None: those of torch in this one."""
+    """Describe the machine. ``threads`` are those of each process; None takes those of torch."""
     threads = torch.get_num_threads() if threads is None else threads
     return (
         f"{threads} thread{'s' * (threads != 1)} of {os.cpu_count()} cores, {cpu_model()}, other "

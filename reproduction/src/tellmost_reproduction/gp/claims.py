@@ -65,7 +65,7 @@ def describe(one: PairedComparison) -> str:
 
 
 def describe_difference(measure: str, one: PairedComparison) -> str:
-    """In nats, or as a share of the other's."""
+    """The difference in nats, or as a share of the other's."""
     mean, rival = one.means
     if measure in RISING:
         return f"{mean - rival:+.1f} nats"
@@ -73,7 +73,7 @@ def describe_difference(measure: str, one: PairedComparison) -> str:
 
 
 def outperform(curves: Curves, figure3: Curves) -> Verdict:
-    """In the setting where ITL is local uncertainty sampling, that is no rival."""
+    """Local uncertainty sampling is no rival where ITL equals it."""
     is_same = curves.setting.name == "gp-laplace"
     rivals = tuple(key for key in RIVALS if not (is_same and key == "local-uncertainty"))
     made, about_y = (compare_all(curves, m, rivals) for m in (MEASURED, ("information_y",)))

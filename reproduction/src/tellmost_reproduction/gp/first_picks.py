@@ -10,7 +10,7 @@ import numpy as np
 
 from tellmost.numerics import RANK_TOLERANCE
 from tellmost.shapes import Int
-from tellmost_reproduction.frame.drawing import make_figure
+from tellmost_reproduction.frame.drawing import GREY, make_figure
 from tellmost_reproduction.frame.folders import write_table
 from tellmost_reproduction.frame.numbers import Numbers, Series
 from tellmost_reproduction.frame.pages import in_paragraphs
@@ -19,7 +19,7 @@ from tellmost_reproduction.gp.claims import FIRST
 from tellmost_reproduction.gp.curves import pick_by
 from tellmost_reproduction.gp.measures import measure
 from tellmost_reproduction.gp.methods import METHODS, Method
-from tellmost_reproduction.gp.page import GREY, about_expected, begin, joined
+from tellmost_reproduction.gp.page import about_expected, begin, joined
 from tellmost_reproduction.gp.settings import NOISE_STD, Setting, Size, settings
 
 if TYPE_CHECKING:

@@ -12,7 +12,14 @@ import numpy as np
 from tellmost.kernels import Laplace
 from tellmost.numerics import RANK_TOLERANCE
 from tellmost.shapes import Int
-from tellmost_reproduction.frame.drawing import label_ends, make_figure
+from tellmost_reproduction.frame.drawing import (
+    Style,
+    draw_curve,
+    draw_level,
+    label_ends,
+    make_figure,
+    tidy,
+)
 from tellmost_reproduction.frame.folders import write_table
 from tellmost_reproduction.frame.numbers import REPRODUCED, Numbers, Series
 from tellmost_reproduction.frame.pages import (
@@ -45,7 +52,7 @@ LOOKED_AT = (10, 25, 50, 100, 200, 300, 400, 500)
 """Numbers of observations after which results are written down."""
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; dashes where curves meet
-STYLES: dict[str, tuple[str, str, float]] = {
+STYLES: dict[str, Style] = {
     "itl": ("#0072B2", "-", 2.2),
     "vtl": ("#D55E00", "-", 2.2),
     "ctl": ("#E69F00", "-", 1.3),
@@ -56,7 +63,6 @@ STYLES: dict[str, tuple[str, str, float]] = {
     "random": ("#8a8a8a", "-", 1.3),
 }
 OWN = ("#7a3b1d", "#5b2a86", "#3d5a1f")  # of the user's rules
-GREY = "#555555"
 
 ABOUT_SEEDS = (
     "Variances do not depend on y, and ties go to the lowest index, so every seed gives the same "
@@ -261,19 +267,15 @@ def draw_curves(curves: Curves) -> "Figure":
 
 def _draw_measure(axes: "Axes", curves: Curves, measure: str, sign: float) -> None:
     steps = np.arange(curves.size.rounds + 1)
-    for key, (color, dashes, width) in styles_for(curves).items():
+    for key, style in styles_for(curves).items():
         mean, error = sign * curves.mean(measure, key), curves.error(measure, key)
-        axes.plot(steps, mean, dashes, color=color, linewidth=width, label=curves.label(key))
-        if error is not None:
-            low, high = mean - error, mean + error
-            axes.fill_between(steps, low, high, color=color, alpha=0.25, linewidth=0)
+        draw_curve(axes, steps, mean, error, style, curves.label(key))
     axes.set_xlabel("observations")
     axes.set_xlim(0, curves.size.rounds)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", alpha=0.25, linewidth=0.6)
+    tidy(axes)
 
 
-def styles_for(curves: Curves) -> dict[str, tuple[str, str, float]]:
+def styles_for(curves: Curves) -> dict[str, Style]:
     """The styles of the paper's methods, then of the user's."""
     drawn = {m.key: STYLES[m.key] for m in curves.methods if m.key in STYLES}
     own = [m.key for m in curves.methods if m.is_own]
@@ -294,13 +296,4 @@ def _scale(axes: "Axes", curves: Curves) -> None:
     tenth = curves.size.rounds // 10
     top = max(curves.mean("mean_sd", key)[tenth] for key in styles_for(curves))
     axes.set_ylim(level - 0.1 * (top - level), top)
-    axes.axhline(level, color=GREY, linewidth=1.0, linestyle=(0, (6, 3)))
-    axes.annotate(
-        f"irreducible: {level:.3f}",
-        (0.3, level),
-        xycoords=axes.get_yaxis_transform(),
-        xytext=(0, -10),
-        textcoords="offset points",
-        fontsize=8,
-        color=GREY,
-    )
+    draw_level(axes, level, f"irreducible: {level:.3f}", at=0.3, below=True)

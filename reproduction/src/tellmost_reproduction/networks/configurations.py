@@ -133,7 +133,7 @@ def rho_cell(key: str, kind: str, rho: float, is_conditional: bool) -> Configura
 
 
 def inside() -> list[Configuration]:
-    """The targets can be chosen too; and the line of the network that has seen them all."""
+    """Targets that can be chosen too, and the line of the network that has seen them all."""
     methods = [one for one in main_methods(CIFAR) if one.name != f"{CIFAR}/information-density"]
     line = make(CIFAR, "inside-all", "all of A", RandomChoice())
     return [

@@ -48,13 +48,13 @@ class ConvNet(nn.Module):
 
 
 def draw_convnet(seed: int, classes: int) -> ConvNet:
-    """The paper's for MNIST, with weights as torch draws them; a function of the seed alone."""
+    """The paper's network for MNIST. Torch draws its weights, as a function of the seed alone."""
     with seeded(seed):
         return ConvNet(28, classes)
 
 
 def draw_small_convnet(seed: int, classes: int) -> ConvNet:
-    """The same for 8 x 8 images, and narrower."""
+    """The same network for 8 x 8 images, and narrower."""
     with seeded(seed):
         return ConvNet(8, classes, widths=(8, 16, 16), hidden=32)
 
@@ -76,14 +76,14 @@ def draw_small_trunk(seed: int) -> SmallTrunk:
 
 
 def draw_small_head(seed: int, classes: int) -> ConvNet:
-    """What is trained on the features of a ``SmallTrunk`` of 8 x 8 images."""
+    """The network that is trained on what a ``SmallTrunk`` makes of 8 x 8 images."""
     with seeded(seed):
         return ConvNet(4, classes, channels=16, widths=(32,), hidden=32)
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """What torch draws on the CPU within is a function of the seed; then all is as it was."""
+    """Let torch draw on the CPU by this seed, and then leave its state as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield

@@ -28,7 +28,7 @@ NORM_EPSILON = 1e-3  # a constant of the published network, not a tolerance
 
 @dataclass(frozen=True)
 class Stage:
-    """Blocks of one width, as the paper tabulates them; only the first has the stride."""
+    """Blocks of one width, as the paper tabulates them. Only the first has the stride."""
 
     blocks: int
     kernel: int
@@ -73,12 +73,12 @@ class Convolution(nn.Module):
 
 
 def missing_pixels(size: int, kernel: int, stride: int) -> int:
-    """By how many an image must be padded for ceil(size / stride) outputs."""
+    """The pixels that an image lacks for ceil(size / stride) outputs."""
     return max((math.ceil(size / stride) - 1) * stride + kernel - size, 0)
 
 
 class Block(nn.Module):
-    """An inverted bottleneck: widen, convolve each channel by itself, narrow; skip if it fits."""
+    """An inverted bottleneck: widen, convolve each channel, narrow, and skip if it fits."""
 
     def __init__(
         self, inputs: int, outputs: int, kernel: int, *, stride: int, expansion: int
@@ -138,7 +138,7 @@ class Head(nn.Module):
 
 
 def prepare(images: Tensor) -> Float[Tensor, "b 3 224 224"]:
-    """From bytes (b, h, w, 3) to what the network was trained on: bilinear, (x - 127) / 128."""
+    """Make of bytes (b, h, w, 3) what the network was trained on: bilinear, (x - 127) / 128."""
     channels = images.permute(0, 3, 1, 2).float()
     size = (IMAGE_SIDE, IMAGE_SIDE)
     large = functional.interpolate(channels, size, mode="bilinear", align_corners=False)
@@ -146,7 +146,7 @@ def prepare(images: Tensor) -> Float[Tensor, "b 3 224 224"]:
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """The published state dict, under our names."""
+    """Read the published state dict, under our names."""
     path = folder / WEIGHTS_FILE
     if not path.is_file():
         raise FileNotFoundError(
@@ -186,14 +186,14 @@ def our_name(published: str) -> str:
 
 
 def load_trunk(weights: dict[str, Tensor]) -> Trunk:
-    """In eval mode, with nothing to be trained."""
+    """Load the trunk in eval mode, with nothing to be trained."""
     trunk = Trunk()
     trunk.load_state_dict(part_of(weights, trunk))
     return trunk.eval().requires_grad_(False)
 
 
 def load_head(weights: dict[str, Tensor], classes: int, *, seed: int) -> Head:
-    """Pre-trained but for the final layer, which is drawn as torch draws linear layers."""
+    """Load the pre-trained head, but draw the final layer as torch draws linear layers."""
     with seeded(seed):
         head = Head(classes)
     own = head.final.state_dict(prefix="final.")
@@ -212,7 +212,7 @@ AT_ONCE = 256
 def read_features(
     images: Images, weights: dict[str, Tensor], folder: Path, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Of the training and of the test images, in half precision, on the device."""
+    """Features of the training and the test images, in half precision, on the device."""
     train, test = (
         read_or_make(pixels, weights, folder / name, device)
         for pixels, name in zip((images.train, images.test), FILES, strict=True)

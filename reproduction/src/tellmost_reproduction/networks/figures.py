@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tellmost_reproduction.frame.drawing import label_ends, make_figure
+from tellmost_reproduction.frame.drawing import Style, draw_curve, label_ends, make_figure, tidy
 from tellmost_reproduction.networks.claims import ROWS, cells, row_label
 from tellmost_reproduction.networks.configurations import RHOS, Configuration
 from tellmost_reproduction.networks.curves import Curves
@@ -18,10 +18,6 @@ from tellmost_reproduction.networks.problems import CIFAR, MNIST
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-
-Style = tuple[str, str, float]
-"""Colour, dashes, width."""
 
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart
@@ -84,20 +80,14 @@ def rows_of(curves: Curves, dataset: str) -> list[list[Configuration]]:
 def draw_measure(axes: "Axes", curves: Curves, drawn: list[Configuration], measure: str) -> None:
     styles = styles_for(curves.experiment.name, drawn)
     for one in drawn:
-        color, dashes, width = styles[one.name]
         values, labels = curves.values(measure, one.name), curves.labels(one.name)
-        mean = values.mean(axis=0)
-        axes.plot(labels, mean, dashes, color=color, linewidth=width, label=label_of(curves, one))
-        if len(values) > 1:
-            error = values.std(axis=0, ddof=1) / len(values) ** 0.5
-            axes.fill_between(
-                labels, mean - error, mean + error, color=color, alpha=0.2, linewidth=0
-            )
+        error = values.std(axis=0, ddof=1) / len(values) ** 0.5 if len(values) > 1 else None
+        style, label = styles[one.name], label_of(curves, one)
+        draw_curve(axes, labels, values.mean(axis=0), error, style, label, alpha=0.2)
     axes.set_xlabel("labels bought (seeds of a curve in brackets)")
     axes.set_xlim(0, max(curves.labels(one.name)[-1] for one in drawn))
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", alpha=0.25, linewidth=0.6)
+    tidy(axes)
 
 
 def label_of(curves: Curves, one: Configuration) -> str:
@@ -115,7 +105,7 @@ def words_for(curves: Curves, one: Configuration) -> str:
 
 
 def is_drawn(one: Configuration) -> bool:
-    """What the targets alone reach is drawn as a level; other noise ratios are in the tables."""
+    """Whether it has a curve: the targets alone are a level, noise ratios are in the tables."""
     is_default = one.name.startswith(f"{one.dataset}/ratio-1/")
     return one.pool != "targets" and (is_default or "/ratio-" not in one.name)
 
@@ -240,5 +230,4 @@ def draw_lines(axes: "Axes", lines: list[Line]) -> None:
     axes.set_xlim(RHOS[0] / MARGIN, RHOS[-1] * MARGIN)
     axes.set_xlabel("rho, noise standard deviation")
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", alpha=0.25, linewidth=0.6)
+    tidy(axes)

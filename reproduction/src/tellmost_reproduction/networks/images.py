@@ -58,7 +58,7 @@ def read_mnist(folder: Path) -> Images:
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """The format of MNIST: a magic number, the sizes, and the bytes; numbers are big-endian."""
+    """Read the format of MNIST: a magic number, the sizes, and the bytes, all big-endian."""
     content = path.read_bytes()
     magic = int.from_bytes(content[:4], "big")
     if magic not in (IDX_IMAGES, IDX_LABELS):
@@ -73,7 +73,7 @@ def read_idx(path: Path) -> np.ndarray:
 
 
 def read_digits() -> Images:
-    """Every third image is for the test; pixels of 0 to 16 are stretched to those of a byte."""
+    """Read the digits. Every third is for the test, and pixels are stretched to a byte."""
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
@@ -86,7 +86,7 @@ def read_digits() -> Images:
 
 
 def find_files(folder: Path, names: tuple[str, ...], dataset: str) -> list[Path]:
-    """Paths of all of them, or an error that says what is missing and where it comes from."""
+    """Find all files, or say which are missing and where they come from."""
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise FileNotFoundError(

@@ -289,7 +289,7 @@ def counts_for(curves: Curves, dataset: str) -> list[int]:
 
 
 def numbers_of(curves: Curves) -> Numbers:
-    """By configuration. Observations are places in the tables, whose labels differ by dataset."""
+    """Numbers by configuration. Observations are places in the tables, not labels."""
     methods = {
         one.name: {measure: _series(curves, measure, one.name, counts) for measure in MEASURES}
         for dataset in datasets(curves)

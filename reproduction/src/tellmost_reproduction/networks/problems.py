@@ -22,15 +22,15 @@ from tellmost_reproduction.networks.images import Images, read_cifar, read_digit
 CIFAR, MNIST = "cifar100", "mnist"
 TASKS = {CIFAR: tuple(range(10)), MNIST: (3, 6, 9)}
 SMALL_TASKS = {CIFAR: (0, 1, 2, 3), MNIST: (3, 6, 9)}
-"""Of the digits, which stand in for both at smoke size."""
+"""Classes of the digits, which stand in for both datasets at smoke size."""
 
 VALIDATION = 200
-"""Images of the task that say which epoch was best where training starts from scratch."""
+"""Images of the task that say which epoch was best if training starts from scratch."""
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A dataset as a network takes it. Labels count the classes of the task; one more: another."""
+    """A dataset as a network takes it. Labels count the task's classes; others have one more."""
 
     name: str
     inputs: Tensor  # of every training image, on the device
@@ -50,7 +50,7 @@ class Problem:
 def read_problem(
     name: str, folder: Path | None, device: torch.device, *, is_smoke: bool = False
 ) -> Problem:
-    """From the files of the folder, or of the digits."""
+    """Read a problem from the files of the folder, or from the digits."""
     if is_smoke:
         made = digits_for_cifar(device) if name == CIFAR else digits_for_mnist(device)
         return replace(made, is_smoke=True)
@@ -139,6 +139,6 @@ def make_problem(
 
 
 def among(labels: Int[np.ndarray, " n"], task: tuple[int, ...]) -> Int[np.ndarray, " n"]:
-    """The place of each label in the task; its length for labels that are not in it."""
+    """The place of each label in the task. Labels that are not in it get its length."""
     places = np.searchsorted(task, labels).clip(0, len(task) - 1)
     return np.where(np.asarray(task)[places] == labels, places, len(task))

@@ -45,7 +45,7 @@ def split(problem: Problem, configuration: Configuration, seed: int) -> Split:
 
 
 def half(problem: Problem) -> int:
-    """How many classes are thinned out: 0 to 4 of ten; digits 3 and 6 of three."""
+    """How many classes are thinned out: 0 to 4 of ten, or digits 3 and 6 of three."""
     return -(-problem.classes // 2)
 
 

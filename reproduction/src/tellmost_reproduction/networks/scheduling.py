@@ -30,7 +30,7 @@ GRACE = 45.0
 
 @dataclass(frozen=True)
 class Conditions:
-    """Where and how long the runs are."""
+    """Where the runs are made, and how long they are."""
 
     data: Path | None
     device: str
@@ -63,7 +63,7 @@ def allow_tf32() -> None:
 
 
 def run_before(deadline: float, conditions: Conditions, job: Job) -> Run | None:
-    """None means that the time was over."""
+    """Run a job unless the time is over."""
     return run_job(conditions, job) if time.time() < deadline else None
 
 

@@ -35,7 +35,7 @@ def opens(record: Record, key: str) -> bool:
 
 
 def on_par(record: Record) -> Verdict:
-    """Against those that can leave the start; to beat the others is nothing."""
+    """Only methods that can leave the start are rivals, since to beat the others is nothing."""
     rivals = rivals_of(record)
     stuck = [record.label(key) for key in rivals if not opens(record, key)]
     moving = [key for key in rivals if opens(record, key)]
@@ -100,7 +100,7 @@ def goose_fails(record: Record) -> Verdict:
 
 
 def slopes_fail(record: Record) -> Verdict:
-    """With all constants that were tried; and whether anybody could, who knew everything."""
+    """All constants count. The finding also tells what is possible if all values are known."""
     by_slope = ("safeopt", "safeopt-estimated", "goose", "goose-estimated")
     claim = "(ours) SafeOpt and GoOSE, which grow safe sets by slopes, cannot leave the start"
     found = [opens(record, key) for key in by_slope]
@@ -134,20 +134,14 @@ def ise_worst(record: Record) -> Verdict:
 
 def thompson_better(record: Record) -> Verdict:
     one = compare(record, "itl-thompson", "itl")
-    return Verdict(
-        "Thompson targets are better than all potential maximizers",
-        HOLDS if one.is_better else FAILS,
-        describe(one),
-    )
+    claim = "Thompson targets are better than all potential maximizers"
+    return Verdict(claim, HOLDS if one.is_better else FAILS, describe(one))
 
 
 def thompson_worse(record: Record) -> Verdict:
     one = compare(record, "itl-thompson", "itl")
-    return Verdict(
-        "Thompson targets are worse where expansion is hard",
-        HOLDS if one.is_worse else FAILS,
-        describe(one),
-    )
+    claim = "Thompson targets are worse where expansion is hard"
+    return Verdict(claim, HOLDS if one.is_worse else FAILS, describe(one))
 
 
 def ise_bo_never_better(record: Record) -> Verdict:
@@ -182,7 +176,7 @@ def stay_safe(record: Record) -> Verdict:
 
 
 def eic_violates(record: Record) -> Verdict:
-    """That ITL and VTL do not is a claim of its own."""
+    """That ITL and VTL violate nothing is a claim of its own."""
     counts = count_violations(record, "eic", EARLY)
     return Verdict(
         "EIC violates constraints, in 1.6 of the first 50 rounds",
@@ -193,7 +187,7 @@ def eic_violates(record: Record) -> Verdict:
 
 
 def describe_eic(record: Record) -> str:
-    """What may explain a difference: the published one has a wrong sign, and how far it went."""
+    """What may explain a difference: a wrong sign in the published one, and how far it went."""
     asked = {tuple(np.atleast_1d(x)) for run in record.of("eic") for x in run.picks}
     return (
         f". EIC asked for {len(asked):,} different points; the published one multiplies by the "
@@ -202,7 +196,7 @@ def describe_eic(record: Record) -> str:
 
 
 def size_matches(record: Record) -> Verdict:
-    """Over methods that keep safe, in the middle of the run and at the end."""
+    """Compare methods that keep safe, in the middle of the run and at the end."""
     keys = [key for key in record.keys if key != "eic"]
     found = []
     for count in (record.rounds // 2, record.rounds):
@@ -219,7 +213,7 @@ def size_matches(record: Record) -> Verdict:
 
 
 def focus(record: Record) -> Verdict:
-    """By the true objective where is measured."""
+    """Compare the true objective at the places of the measurements."""
     task = record.challenge
     assert isinstance(task, Task)
     keys = ("itl", "safeopt-oracle", "itl-thompson", "goose-oracle")
@@ -236,7 +230,7 @@ def focus(record: Record) -> Verdict:
 
 
 def never_opens(record: Record) -> Verdict:
-    """Not a claim of the paper: what its printed beta does."""
+    """Judge what the printed beta does. The paper does not claim it."""
     kept = [key for key in record.keys if key != "eic"]
     moved = {key: sum(map(has_moved, record.of(key))) for key in kept}
     left = [
@@ -275,7 +269,7 @@ def jump(record: Record) -> Verdict:
 
 
 def share_reached(record: Record, key: str) -> list[float]:
-    """Of the third bump, the share that is known to be safe at the end of each run."""
+    """The share of the third bump that is known to be safe at the end of each run."""
     task = record.challenge
     assert isinstance(task, Task)
     bump = third_bump(task)
@@ -283,7 +277,7 @@ def share_reached(record: Record, key: str) -> list[float]:
 
 
 def adapt(record: Record) -> Verdict:
-    """Where the sine is within a thousandth of its extremes."""
+    """Count measurements where the sine is within a thousandth of its extremes."""
     task = record.challenge
     assert isinstance(task, Task)
     top = np.abs(np.sin(task.domain[:, 0])) > 0.999

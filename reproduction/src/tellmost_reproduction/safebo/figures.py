@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tellmost.shapes import Int
-from tellmost_reproduction.frame.drawing import label_ends, make_figure
+from tellmost_reproduction.frame.drawing import (
+    Style,
+    draw_curve,
+    draw_level,
+    label_ends,
+    make_figure,
+    tidy,
+)
 from tellmost_reproduction.safebo.records import Record
 from tellmost_reproduction.safebo.runs import Run
 from tellmost_reproduction.safebo.tasks import Task
@@ -16,7 +23,7 @@ if TYPE_CHECKING:
 
 
 # a colour for each kind of method, dashes for its variants
-STYLES: dict[str, tuple[str, str, float]] = {
+STYLES: dict[str, Style] = {
     "itl": ("#0072B2", "-", 2.4),
     "vtl": ("#D55E00", "-", 2.4),
     "itl-thompson": ("#0072B2", "--", 1.6),
@@ -37,7 +44,6 @@ STYLES: dict[str, tuple[str, str, float]] = {
     "uncertainty": ("#b08968", "-", 1.4),
     "random": ("#8a8a8a", "-", 1.3),
 }
-GREY = "#555555"
 MOST_STEPS = 250
 
 
@@ -51,7 +57,9 @@ def draw_curves(record: Record) -> "Figure":
     _draw(right, record, "safe")
     right.set_title("Points known to be safe", loc="left", fontsize=10)
     if isinstance(record.challenge, Task):
-        _draw_level(right, int(record.challenge.is_safe.sum()), "all that are safe")
+        level = int(record.challenge.is_safe.sum())
+        right.set_ylim(top=max(1.06 * level, right.get_ylim()[1]))
+        draw_level(right, level, "all that are safe", at=0.02, below=False)
     for axes in (left, right):
         label_ends(axes)
     return figure
@@ -60,34 +68,17 @@ def draw_curves(record: Record) -> "Figure":
 def _draw(axes: "Axes", record: Record, measure: str) -> None:
     steps = drawn_steps(record.rounds)
     for key in record.keys:
-        color, dashes, width = STYLES[key]
         mean, error = record.mean(measure, key)[steps], record.error(measure, key)[steps]
-        axes.plot(steps, mean, dashes, color=color, linewidth=width, label=record.label(key))
-        axes.fill_between(steps, mean - error, mean + error, color=color, alpha=0.12, linewidth=0)
+        draw_curve(axes, steps, mean, error, STYLES[key], record.label(key), alpha=0.12)
     axes.set_xlabel("rounds")
     axes.set_xlim(0, record.rounds)
     axes.set_ylim(bottom=0)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", alpha=0.25, linewidth=0.6)
+    tidy(axes)
 
 
 def drawn_steps(rounds: int) -> Int[np.ndarray, " s"]:
     """All rounds, or evenly spread ones: more than the eye can tell apart make a large file."""
     return np.unique(np.linspace(0, rounds, min(rounds, MOST_STEPS) + 1).astype(np.int64))
-
-
-def _draw_level(axes: "Axes", level: float, text: str) -> None:
-    axes.set_ylim(top=max(1.06 * level, axes.get_ylim()[1]))
-    axes.axhline(level, color=GREY, linewidth=1.0, linestyle=(0, (6, 3)))
-    axes.annotate(
-        text,
-        (0.02, level),
-        xycoords=axes.get_yaxis_transform(),
-        xytext=(0, 3),
-        textcoords="offset points",
-        fontsize=8,
-        color=GREY,
-    )
 
 
 MAPPED = (
@@ -105,7 +96,7 @@ OCEAN, SHORE, KNOWN = "#9aa5ad", "#dfe5e8", "#ffffff"
 
 
 def draw_maps(record: Record) -> "Figure":
-    """Of the first seed: unsafe points, safe ones, those known to be safe in the end, picks."""
+    """Draw the first seed: points unsafe, safe, and known to be safe in the end; and picks."""
     figure = make_figure(9.6, 6.6)
     for axes, key in zip(figure.subplots(2, 3).flat, MAPPED, strict=True):
         _draw_map(axes, record, record.of(key)[0])
@@ -136,7 +127,7 @@ def _draw_map(axes: "Axes", record: Record, run: Run) -> None:
 
 
 def draw_barriers(record: Record) -> "Figure":
-    """Of the first seed: f, what is known to be safe at first and at the end, and picks."""
+    """Draw the first seed: f, what is known to be safe at first and at the end, and picks."""
     figure = make_figure(9.6, 3.4)
     for axes, key in zip(figure.subplots(1, 2, sharey=True), JUMPING, strict=True):
         _draw_barriers(axes, record, record.of(key)[0])

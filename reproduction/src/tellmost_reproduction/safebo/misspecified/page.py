@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tellmost_reproduction.frame.drawing import make_figure
+from tellmost_reproduction.frame.drawing import make_figure, tidy
 from tellmost_reproduction.frame.experiments import Done
 from tellmost_reproduction.frame.folders import keep_figure, keep_text, write_table
 from tellmost_reproduction.frame.numbers import AGREEING_ERRORS
@@ -211,8 +211,7 @@ def _draw(axes: "Axes", groups: Sequence[Group], measure: str) -> None:
 def _scale(panels: "Sequence[Axes]", setting: Setting) -> None:
     for axes in panels:
         axes.set_xticks(range(len(FACTORS)), [f"x {factor:g}" for factor in FACTORS])
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", alpha=0.25, linewidth=0.6)
+        tidy(axes)
         for edge in (0.5, 1.5):
             axes.axvline(edge, color="#cccccc", linewidth=0.6)
     panels[0].set_yscale("symlog", linthresh=1.0)

@@ -71,7 +71,7 @@ def upward(angles: Float[Tensor, "*b 3"]) -> Tensor:
 
 
 def angle_rates(angles: Float[Tensor, "*b 3"], rates: Float[Tensor, "*b 3"]) -> Tensor:
-    """E solved by hand, for the Euler angles' rates; singular where phi is a right angle."""
+    """The Euler angles' rates, E solved by hand. It is singular where phi is a right angle."""
     (s_phi, s_theta, _), (c_phi, c_theta, _) = sines_and_cosines(angles)
     p, q, r = rates.unbind(dim=-1)
     psi_rate = (c_theta * r - s_theta * p) / c_phi
@@ -83,7 +83,7 @@ def sines_and_cosines(angles: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor,
 
 
 def fly(policy: Policy, count: int) -> tuple[Float[Tensor, "b t 12"], Float[Tensor, "b s 4"]]:
-    """States and controls of so many flights from ``START`` at once; one state more."""
+    """Fly ``count`` flights from ``START`` at once: states, one more than steps, and controls."""
     states, controls = [START.expand(count, -1)], []
     for step in range(STEPS):
         controls.append(policy(step, states[-1]).expand(count, -1))
@@ -102,7 +102,7 @@ TERMINAL_WEIGHT = 5.0
 def total_cost(
     states: Float[Tensor, "*b t 12"], controls: Float[Tensor, "*#b s 4"]
 ) -> Float[Tensor, "*b"]:
-    """J of each flight; not a number where it ended in infinities. Controls may serve many."""
+    """J of each flight, or not a number if it ended in infinities. Controls may serve many."""
     away = (states[..., :-1, :] - GOAL).square() @ STATE_WEIGHTS
     effort = (controls - HOVER).square() @ CONTROL_WEIGHTS
     terminal = TERMINAL_WEIGHT * (states[..., -1, :] - GOAL).square().sum(dim=-1)

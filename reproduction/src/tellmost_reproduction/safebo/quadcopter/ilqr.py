@@ -66,7 +66,7 @@ class Expansion:
 
 
 def plan_controls() -> Plan:
-    """The cheapest flight, searched from controls that are all zero; about a second."""
+    """Search the cheapest flight from controls that are all zero. It takes about a second."""
     idle = torch.zeros(STEPS, 4, dtype=torch.float64)
     plan = first_of(*fly(lambda step, state: idle[step], 1))
     for _ in range(ITERATIONS):
@@ -112,7 +112,7 @@ def expand(plan: Plan) -> Expansion:
 
 
 def gradient_norm(around: Expansion) -> float:
-    """Of the cost as a function of all controls: slopes carried backwards in time."""
+    """The norm of the cost's gradient in all controls, with slopes carried backwards in time."""
     slope, gradient = around.at_end, []
     for t in reversed(range(STEPS)):
         gradient.append(around.of_control[t] + around.B[t].T @ slope)
