@@ -11,6 +11,11 @@ import torch
 import tellmost as tm
 from tellmost.evaluation.comparing import compare
 
+WITHOUT_SHAPES = pytest.mark.skipif(
+    "config.getoption('--shapes', False)",
+    reason="with shapes checked, calls go through the checker",
+)
+
 BASIC = ("random", "top-k", "cosine")
 
 
@@ -146,6 +151,7 @@ def test_default_methods_are_all_there_and_repeat_exactly():
     assert second["methods"] == ["vtl", "random", "top-k", "mmr", "k-center", "cosine"]
 
 
+@WITHOUT_SHAPES
 def test_notes_on_the_rule_are_warned_of_once_where_compare_was_called():
     pool, y, targets, t = clusters()
     with pytest.warns(UserWarning, match="effective rank") as said:

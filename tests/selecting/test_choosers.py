@@ -11,15 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from problems import seeds
-from tellmost.running.processes import Shard
+from tellmost.running.processes import Group, Shard
 from tellmost.selecting.choosers import Leaders, find_leaders, tie_width
 
 
 @dataclass(frozen=True)
-class Thread:
+class Thread(Group):
     """A process of a group, as a thread: tables are joined through a list that all see."""
 
-    rank: int
     tables: list
     barrier: Barrier
 
@@ -37,7 +36,7 @@ def leaders_of_shards(scores: torch.Tensor, borders: list[int]) -> list[Leaders]
     tables, barrier = [None] * size, Barrier(size, timeout=20)
 
     def one(rank: int) -> Leaders:
-        group = Thread(rank, tables, barrier)
+        group = Thread(None, rank, size, frozenset({"cpu"}), tables, barrier)
         own = scores[borders[rank] : borders[rank + 1]]
         shard = Shard(group, borders[rank], len(own), len(scores), len(scores))
         return find_leaders(own, 1.0, lambda rows: (own[rows],) * 3, shard)

@@ -13,6 +13,11 @@ import tellmost as tm
 from problems import targets_for
 from tellmost import rules
 
+WITHOUT_SHAPES = pytest.mark.skipif(
+    "config.getoption('--shapes', False)",
+    reason="with shapes checked, annotations come first, and calls go through the checker",
+)
+
 N, D, M = 40, 8, 5
 POOL = np.random.default_rng(0).normal(size=(N, D))
 TARGETS = np.random.default_rng(1).normal(size=(M, D))
@@ -442,6 +447,7 @@ def test_other_slices_are_no_selections(part, chosen):
         chosen[part]
 
 
+@WITHOUT_SHAPES
 def test_a_single_pick_is_no_selection(chosen):
     with pytest.raises(TypeError, match=r"One pick is chosen\.indices\[2\]"):
         chosen[2]
@@ -486,6 +492,7 @@ def test_more_picks_than_directions_are_warned_of_where_the_noise_is_below_the_s
 # ---- why it ended
 
 
+@WITHOUT_SHAPES
 def test_a_warning_points_at_the_line_that_called_select():
     with pytest.warns(UserWarning, match="effective rank") as warned:
         tm.select(POOL, TARGETS, 20, noise_ratio=0.01)

@@ -26,7 +26,7 @@ makes the errors."""
 LEAST_LEARNED = 16
 """The comparison of variances with errors takes at least so many rows."""
 
-Folds = list[tuple[Int[Tensor, " a"], Int[Tensor, " b"]]]
+Folds = list[tuple[Int[Tensor, " _a"], Int[Tensor, " _b"]]]
 """For each fold the rows that teach, and the rows that are asked."""
 
 

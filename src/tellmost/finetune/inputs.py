@@ -67,7 +67,7 @@ class Inputs(Dataset[Any]):
         """What a network is called with for the inputs at these positions, without labels."""
         if isinstance(self.data, Tensor):
             return self.data[torch.from_numpy(self.rows[rows]).to(self.data.device)].to(device)
-        return moved(self.collate([self[position] for position in rows]), device)
+        return moved(self.collate([self[position] for position in rows.tolist()]), device)
 
     def batches(self, size: int, device: torch.device) -> Iterator[Any]:
         """All inputs in their order, batch by batch."""
