@@ -154,7 +154,7 @@ class Health:
         )
 
     def project(self, rows: Float[Tensor, "b d"]) -> Float[np.ndarray, "b 2"]:
-        """Where normalised rows lie on the two principal directions, for a map."""
+        """The places of normalised rows on the two principal directions, for a map."""
         return (rows.cpu().numpy() - self.mean) @ self.principal_directions.T
 
     def describe(self) -> str:
@@ -212,7 +212,7 @@ def check_pool(
 
 
 def look(data: SelectionData, normalize: str | None, rng: np.random.Generator) -> Health:
-    """Find in one pass everything that the survey does not know."""
+    """Measure lengths, copies and directions of the rows in one pass."""
     normalization = data.pool.normalization
     pool = replace(data.pool, normalization=Normalization(), ready=None, inverse_length=None)
     n, d = len(pool), pool.dimension
@@ -256,7 +256,7 @@ def draw_rows(rng: np.random.Generator, n: int, count: int) -> Tensor:
 
 
 def within(rows: Tensor, start: int, stop: int) -> Tensor:
-    """Those of these ascending rows that lie in a block, counted from its first row."""
+    """The ascending rows that lie in a block, numbered from its first row."""
     first, last = torch.searchsorted(rows, torch.tensor([start, stop])).tolist()
     return rows[first:last] - start
 
@@ -331,7 +331,7 @@ def count_duplicates(pool: Pool, bits: Int[Tensor, "n 2"]) -> int:
 
 
 def _pairs(bits: np.ndarray) -> tuple[Int[Tensor, " p"], Int[Tensor, " p"]]:
-    """For each row whose bits occurred before: the row, and the first row with these bits."""
+    """The rows whose bits occurred before, each with the first row that has these bits."""
     order = np.lexsort((bits[:, 1], bits[:, 0]))  # stable: of equal rows the first comes first
     ordered = bits[order]
     repeats = np.concatenate([[False], (ordered[1:] == ordered[:-1]).all(axis=1)])

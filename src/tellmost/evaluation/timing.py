@@ -142,7 +142,7 @@ def time_of_pass(tracker: Tracker, chooser: Chooser, watch: Watch) -> float:
 
 
 def time_per_entry(tracker: Tracker, problem: Problem, watch: Watch) -> float:
-    """In function space a pick reads, for every row, the columns of all earlier picks."""
+    """The time per entry: in function space a pick reads the columns of all earlier picks."""
     if tracker.form != "function space":
         return 0.0
     columns = torch.ones(

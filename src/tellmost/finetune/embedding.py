@@ -227,7 +227,7 @@ class PointRows:
 
 
 def place_of(is_wrong: Bool[Tensor, " b"], inputs: Inputs, batch: int, start: int) -> str:
-    """Where the batch of this number is wrong, in words."""
+    """The place of the batch of this number, in words for an error."""
     return f"batch {batch}, {rows_in_words(is_wrong, inputs, start)}"
 
 

@@ -190,7 +190,7 @@ def assembled(tiles: Iterable[Tile]) -> Float[Tensor, "b p"]:
 
 
 def cut(batch: Any, part: Any) -> Any:
-    """A part of a batch, by an index that all of its tensors take."""
+    """Select items of a batch. The index is applied to each of its tensors."""
     if isinstance(batch, Mapping):
         return {key: value[part] for key, value in batch.items()}
     return batch[part]

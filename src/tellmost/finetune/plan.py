@@ -22,7 +22,7 @@ class Candidates(Protocol):
     def draw(
         self, rows: Int[np.ndarray, " n"], generator: np.random.Generator
     ) -> Int[np.ndarray, " c"]:
-        """Some of these rows of the pool: at least one, and each at most once."""
+        """Draw rows of the pool: at least one, and none twice."""
 
 
 @dataclass(frozen=True)

@@ -297,8 +297,10 @@ def replay(
     scores: Float[Tensor, " n"],
     found: Float[Tensor, "2 P T"],
 ) -> tuple[Float[Tensor, " T"], Float[Tensor, " P T"]]:
-    """Before each step the best rank of rows whose score is not -inf; and, in pieces to be added
-    up, how far the sum of all variances falls."""
+    """Find before each step the best rank of the open rows, whose score is not -inf.
+
+    Also return, in pieces to be added up, how far the sum of all variances falls.
+    """
     steps, n = columns.shape[1:]
     _replay_kernel[(triton.cdiv(n, ROWS),)](
         columns[0], columns[-1], variance, second, noise, noise.stride(0),

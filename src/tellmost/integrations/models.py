@@ -76,7 +76,7 @@ class ModelPrior:
         return self.center + self.scale * self._prior(x).mean.detach()
 
     def _prior(self, x: Tensor) -> Any:
-        """In evaluation mode a model's ``forward`` takes transformed points."""
+        """The model's prior, whose ``forward`` takes transformed points in evaluation mode."""
         return self.model.to(x.device).forward(transformed(self.model, x))
 
     @property
@@ -102,7 +102,7 @@ class ModelKernel:
         return self.prior.variance(x)
 
     def hyperparameters(self) -> dict[str, list[float]]:
-        """Those of the kernel alone, in the unit of what the model sees."""
+        """The hyper-parameters of the kernel alone, in the unit of the model's inputs."""
         found = hyperparameters_of(self.prior.model)
         elsewhere = ("likelihood.", "mean_module.")
         return {name: found[name] for name in found if not name.startswith(elsewhere)}

@@ -103,7 +103,7 @@ def check_told(
 
 
 def _rows_of(points: Points, pool: Points) -> list[int]:
-    """For each point the first row that is equal, or OUTSIDE."""
+    """The first row that equals each point, or OUTSIDE."""
     rows = []
     for point in points:
         same = (pool == point).reshape(len(pool), -1).all(dim=1).nonzero()[:1, 0]

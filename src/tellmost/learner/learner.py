@@ -132,7 +132,7 @@ class ActiveLearner:
 
     @torch.no_grad()
     def ask(self, n: int = 1) -> np.ndarray:
-        """Where to measure next: (n,) rows of the pool, or (n, d) points of a box.
+        """Say where to measure next: (n,) rows of the pool, or (n, d) points of a box.
 
         Several are chosen one after the other, each as if those before had been measured.
         """

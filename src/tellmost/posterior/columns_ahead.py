@@ -99,7 +99,7 @@ class ColumnsAhead:
 
 
 def columns_ahead(problem: Problem, per_column: int, kept: Tensor | None) -> int:
-    """T for columns that take so many products each, beside covariances that are kept.
+    """Choose T, the number of columns that one pass makes.
 
     What the caller chose comes first, as far as memory and rows allow.
     """
@@ -114,7 +114,7 @@ def columns_ahead(problem: Problem, per_column: int, kept: Tensor | None) -> int
 
 
 def balance_of(problem: Problem) -> float:
-    """B for the rows of the problem."""
+    """The balance B of the machine for the rows of the problem."""
     if problem.rows.held is None:
         return STREAMED_BALANCE
     return BALANCE.get(problem.device.type, BALANCE["cuda"])

@@ -334,7 +334,7 @@ class CovarianceAmongRows:
         return self._mean_square(self._values[rows])
 
     def fresh_mean_square(self, points: Points) -> Float[Tensor, " b"]:
-        """The mean for some points, current even where the kept covariances are not."""
+        """The mean for some points, computed from the posterior and not from kept covariances."""
         return self._mean_square(self._fresh(points))
 
     def _fresh(self, points: Points) -> Float[Tensor, "b _n"]:

@@ -93,7 +93,7 @@ class Tracker(Protocol):
         """Prepare the observation of these rows in one pass; they may be observed soon."""
 
     def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
-        """Those of the rows that can be drafted from without a pass; the next pass keeps all."""
+        """The rows that a draft can use without a pass. The next pass keeps all of them."""
 
     def draft(self, rows: Int[Tensor, " b"]) -> Draft:
         """A small dense copy of what is known about some rows, to try observations on."""

@@ -103,7 +103,7 @@ def name_uncertainty(chosen: Selection) -> str:
 
 @dataclass(frozen=True)
 class SuggestedStop:
-    """After how many picks one could stop, what later picks gain on average, and what all do."""
+    """The pick after which one could stop, what later picks gain on average, and what all do."""
 
     picks: int
     gain_after: float

@@ -82,7 +82,7 @@ def describe_picks(recalled: Recalled, items: Any, *, with_served: bool) -> list
 
 
 def find_served(recalled: Recalled, indices: Int[np.ndarray, " k"]) -> list[list[int]]:
-    """For each pick the targets whose variance it lowers most, in descending order."""
+    """The targets whose variance each pick lowers most, in descending order."""
     best = torch.empty(len(indices), 0, dtype=torch.float64)
     where = torch.empty(len(indices), 0, dtype=torch.int64)
     for start, stop, falls in retrace_in_parts(recalled, indices):

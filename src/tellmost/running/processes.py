@@ -101,7 +101,7 @@ class Group:
                 raise failure(f"on process {rank} of the group: {text}") from error
 
     def _carrier(self, device: torch.device) -> torch.device:
-        """Where tensors of a device are exchanged: there if the backends can, or elsewhere."""
+        """The device on which tensors are exchanged: their own if the backends can, or another."""
         if device.type in self.carriers:
             return device
         return torch.device("cpu" if "cpu" in self.carriers else "cuda")

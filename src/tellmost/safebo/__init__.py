@@ -5,6 +5,7 @@ from tellmost.safebo.calibration import Calibration
 from tellmost.safebo.constraints import Constraint, Lipschitz
 from tellmost.safebo.optimizer import SafeOptimizer
 from tellmost.safebo.spaces import CoordinateLines, RandomLines, SobolSet
+from tellmost.safebo.strategies import Choice, RoundView
 from tellmost.safebo.trials import (
     Event,
     Halted,
@@ -18,6 +19,7 @@ from tellmost.safebo.trials import (
 
 __all__ = [
     "Calibration",
+    "Choice",
     "Constraint",
     "CoordinateLines",
     "Event",
@@ -30,6 +32,7 @@ __all__ = [
     "RKHSBound",
     "RandomLines",
     "Recommendation",
+    "RoundView",
     "SafeOptimizer",
     "SobolSet",
     "Trial",

@@ -57,7 +57,7 @@ class SafeRound:
     # ---- where to measure next
 
     def choose(self, waiting: Sequence[Located] = ()) -> Query:
-        """Where to measure next: the first line whose condition holds decides.
+        """Say where to measure next: the first line whose condition holds decides.
 
         ==================================== ================================= ==================
         condition                            what is asked for                 purpose

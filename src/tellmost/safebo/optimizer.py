@@ -143,7 +143,7 @@ class SafeOptimizer:
 
     @torch.no_grad()
     def ask(self, context: Any = None, pending: Query | Sequence[Any] = ()) -> Query:
-        """Where to measure next, and why that is safe.
+        """Say where to measure next, and why that is safe.
 
         ``pending`` are points that were asked for and not told yet. The next one is chosen as if
         they had been measured, but what is safe rests only on what was told.

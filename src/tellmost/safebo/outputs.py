@@ -217,7 +217,7 @@ class OutputPosterior:
         return [row for row, _ in self._seen]
 
     def varies_as(self, other: "OutputPosterior") -> bool:
-        """Whether its variances, and so its gains, are those of another. Values do not matter."""
+        """Whether another output has the same variances, and so the same gains."""
         mine, its = self._tracker.problem, other._tracker.problem
         return (
             self.output.kernel is other.output.kernel
@@ -264,7 +264,7 @@ class OutputPosterior:
     def removed(
         self, point: Points, noise_variance: float, is_target: Bool[Tensor, " n"]
     ) -> Float[Tensor, " m"]:
-        """By how much an observation at a point, a single row, lowers each target's variance."""
+        """The fall of the variance of each target if one point, a single row, is observed."""
         tracker = self._tracker
         F = tracker.posterior.whiten(point)[:, 0]
         s = float(tracker.kernel.diagonal(point)) - float(F.square().sum())

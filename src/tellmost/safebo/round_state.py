@@ -264,7 +264,7 @@ class RoundState:
     def draw(
         self, count: int, generator: torch.Generator
     ) -> tuple[Float[Tensor, "count n"], Float[Tensor, "count n"] | None]:
-        """Objectives, in their unit, and the smallest margin of constraints drawn with each."""
+        """Draw objectives, in their unit, each with the smallest margin of its constraints."""
         roots: dict[int, Tensor] = {}  # of the covariances; outputs that vary alike share one
         drawn = []
         for number, one in enumerate(self.posteriors):

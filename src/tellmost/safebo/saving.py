@@ -58,7 +58,7 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def describe_task(task: SafeTask) -> dict[str, Any]:
-    """Where the optimizer looks, and for what, in plain values."""
+    """The places where the optimizer looks, and its aim, in plain values."""
     space, targets = task.space, task.targets
     steps = None if task.max_step is None else [str(step) for step in task.max_step.tolist()]
     return {

@@ -223,7 +223,7 @@ def check_same_variance(chosen: Selection, before: Float[np.ndarray, " m"]) -> N
 
 @dataclass(frozen=True)
 class Nearest:
-    """For each pick the target nearest in angle, and the cosine similarity to it."""
+    """The target nearest in angle to each pick, and the cosine similarity to it."""
 
     targets: Int[np.ndarray, " k"]
     cosines: Float[np.ndarray, " k"]

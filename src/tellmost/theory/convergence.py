@@ -88,7 +88,7 @@ def variance_bound_within(
 
 @dataclass(frozen=True, eq=False)
 class VarianceBound:
-    """For each target the variance after n picks, and the convergence theorem's bound on it.
+    """The variance of each target after n picks, and the bound of the convergence theorem.
 
     ``bound`` uses the gain that was reached, ``a_priori`` the most that ``gain_bound`` allows.
     """

@@ -72,7 +72,7 @@ class Setting:
         return Setting(self.kernel, self.pool, targets, self.noise_variance)
 
     def within(self, rows: Tensor) -> "Setting":
-        """Some samples alone, which are the targets too."""
+        """The same question with only these samples, which are also its targets."""
         points = self.pool[rows]
         return Setting(self.kernel, points, points, self.noise_variance[rows])
 
@@ -127,7 +127,7 @@ class Joint:
 
     @classmethod
     def of(cls, setting: Setting, observed: Sequence[int] = ()) -> "Joint":
-        """Given noisy observations at some samples, which may repeat, in any order."""
+        """The posterior given noisy observations at some samples, which may repeat."""
         pool, targets, kernel = setting.pool, setting.targets, setting.kernel
         posterior = FunctionPosterior(kernel, pool.device)
         seeing = posterior.copy()

@@ -87,7 +87,7 @@ class Subject:
 
 
 def describe(done: Done, differences: Sequence[str] | None) -> str:
-    """For a terminal. None means that nothing was compared."""
+    """What is printed on a terminal. None means that nothing was compared."""
     agreement = (
         "smoke size: this says that the code runs, and nothing is compared"
         if differences is None

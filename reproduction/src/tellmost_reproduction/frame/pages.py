@@ -22,7 +22,7 @@ def in_markdown(cells: Cells) -> str:
 
 
 def in_columns(cells: Cells) -> str:
-    """For a terminal. The first column is set to the left, the others to the right."""
+    """A table for a terminal. The first column is set to the left, the others to the right."""
     widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
     return "\n".join(
         "  ".join(

@@ -30,7 +30,7 @@ GRACE = 45.0
 
 @dataclass(frozen=True)
 class Conditions:
-    """Where the runs are made, and how long they are."""
+    """The device and data of the runs, and how long they are."""
 
     data: Path | None
     device: str

@@ -111,7 +111,7 @@ def pure_radius(points: Float[Tensor, "n d"], labels: Int[Tensor, " n"], purity:
 
 
 def find_balls(points: Float[Tensor, "n d"], radius: float) -> Bool[Tensor, "n n"]:
-    """For each point, which points lie in its ball."""
+    """Which points lie in the ball of each point."""
     n = len(points)
     balls = torch.empty(n, n, dtype=torch.bool, device=points.device)
     for start, stop, apart in rows_of_distances(points, points):

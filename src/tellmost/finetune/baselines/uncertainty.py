@@ -226,7 +226,7 @@ def expected_information(
 def entropy_of_raised(
     logits: Float[Tensor, "b m c"], rise: Float[Tensor, "b m 1"]
 ) -> Float[Tensor, "b m c"]:
-    """For each class, the entropy of the prediction if the logit of that class rose."""
+    """The entropy of the prediction after the logit of each class rises, one for each."""
     log_p, log_others = logits.log_softmax(dim=2), log_complement(logits)
     p, others = log_p.exp(), log_others.exp()
     rest = entropy(logits)[..., None] - two_way_entropy(p, others)
