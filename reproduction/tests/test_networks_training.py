@@ -28,8 +28,15 @@ from tellmost_reproduction.networks.efficientnet import (
     prepare,
     read_weights,
 )
-from tellmost_reproduction.networks.images import read_cifar, read_idx, read_mnist
-from tellmost_reproduction.networks.problems import CIFAR, MNIST, among, read_problem
+from tellmost_reproduction.networks.problems import (
+    CIFAR,
+    MNIST,
+    among,
+    read_cifar,
+    read_idx,
+    read_mnist,
+    read_problem,
+)
 from tellmost_reproduction.networks.training import Best, Stepper, Training, plan_epochs
 
 

@@ -10,14 +10,16 @@ pytest.importorskip("matplotlib")
 
 from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART
 from tellmost_reproduction.safebo.methods import BY_KEY
-from tellmost_reproduction.safebo.misspecified.findings import group, judge, numbers_of
-from tellmost_reproduction.safebo.misspecified.study import (
+from tellmost_reproduction.safebo.misspecified import (
     FACTORS,
     PRESENT,
     SETTINGS,
     Ending,
     ending_of,
+    group,
+    judge,
     looks,
+    numbers_of,
     stretch,
 )
 from tellmost_reproduction.safebo.process import small_process

@@ -13,9 +13,9 @@ from tellmost_reproduction.safebo.quadcopter.flight import (
     UNITS,
     advance,
     fly,
+    plan_controls,
     total_cost,
 )
-from tellmost_reproduction.safebo.quadcopter.ilqr import plan_controls
 from tellmost_reproduction.safebo.quadcopter.task import SAFE_SEED, Quadcopter
 from tellmost_reproduction.safebo.quadcopter.tuning import (
     CODE_BETA,

@@ -12,12 +12,12 @@ pytest.importorskip("matplotlib")
 from tellmost_reproduction.catalogue import CATALOGUE, Request
 from tellmost_reproduction.frame.numbers import agrees_within_errors, read_expected
 from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART, OPEN
+from tellmost_reproduction.safebo import misspecified_page as misspecified
 from tellmost_reproduction.safebo import runs
 from tellmost_reproduction.safebo.claims import RULE
 from tellmost_reproduction.safebo.experiments import EXPERIMENTS, SMOKE_ROUNDS, SMOKE_SEEDS
 from tellmost_reproduction.safebo.methods import BY_KEY
-from tellmost_reproduction.safebo.misspecified import page as misspecified
-from tellmost_reproduction.safebo.misspecified.study import SETTINGS, SMOKE, make_jobs
+from tellmost_reproduction.safebo.misspecified import SETTINGS, SMOKE, make_jobs
 from tellmost_reproduction.safebo.page import numbers_of
 from tellmost_reproduction.safebo.records import Record
 from tellmost_reproduction.safebo.runs import Job, run

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tellmost_reproduction.safebo.methods import BY_KEY
-from tellmost_reproduction.safebo.quadcopter.ilqr import plan_controls
+from tellmost_reproduction.safebo.quadcopter.flight import plan_controls
 from tellmost_reproduction.safebo.quadcopter.task import Quadcopter, fly_once
 from tellmost_reproduction.safebo.quadcopter.tuning import CODE_BETA, Tuning
 from tellmost_reproduction.safebo.records import Experiment, Record

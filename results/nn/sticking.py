@@ -32,8 +32,7 @@ from tellmost_reproduction.networks.configurations import (
 )
 from tellmost_reproduction.networks.curves import Curves
 from tellmost_reproduction.networks.experiments import EXPERIMENTS
-from tellmost_reproduction.networks.images import read_mnist
-from tellmost_reproduction.networks.problems import MNIST, Problem, read_problem
+from tellmost_reproduction.networks.problems import MNIST, Problem, read_mnist, read_problem
 from tellmost_reproduction.networks.runs import Bench, Run, RunId, read_runs
 from tellmost_reproduction.networks.training import Training
 

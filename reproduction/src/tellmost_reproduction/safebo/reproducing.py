@@ -25,10 +25,10 @@ from tellmost_reproduction.frame.pages import (
     in_paragraphs,
 )
 from tellmost_reproduction.frame.verdicts import tabulate_verdicts
+from tellmost_reproduction.safebo import misspecified_page as misspecified
 from tellmost_reproduction.safebo.claims import RULE, judge
 from tellmost_reproduction.safebo.experiments import EXPERIMENTS, SMOKE_ROUNDS, SMOKE_SEEDS
 from tellmost_reproduction.safebo.figures import draw_barriers, draw_curves, draw_maps
-from tellmost_reproduction.safebo.misspecified import page as misspecified
 from tellmost_reproduction.safebo.page import (
     ABOUT_NUMBERS,
     keep_picks,

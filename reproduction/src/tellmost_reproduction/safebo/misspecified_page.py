@@ -21,25 +21,23 @@ from tellmost_reproduction.frame.pages import (
     in_paragraphs,
 )
 from tellmost_reproduction.frame.verdicts import Verdict, tabulate_verdicts
-from tellmost_reproduction.safebo.misspecified.findings import (
+from tellmost_reproduction.safebo.misspecified import (
+    FACTORS,
+    FULL,
+    LAST_LOOK,
     RULE,
+    SETTINGS,
+    SMOKE,
+    Ending,
     Group,
+    Setting,
+    Size,
     factors_of,
     group,
     judge,
     numbers_of,
-    table_of,
-)
-from tellmost_reproduction.safebo.misspecified.study import (
-    FACTORS,
-    FULL,
-    LAST_LOOK,
-    SETTINGS,
-    SMOKE,
-    Ending,
-    Setting,
-    Size,
     study,
+    table_of,
 )
 from tellmost_reproduction.safebo.runs import THREADS, WORKERS, Tell
 
