@@ -35,7 +35,6 @@ def keep_figure(figure: "Figure", folder: Path, name: str = "figure") -> None:
 
     with rc_context({"svg.hashsalt": "tellmost"}), written_whole(folder / f"{name}.svg") as path:
         figure.savefig(path, format="svg", metadata={"Date": None})
-    figure.set_layout_engine("none")  # the layout is found, and finding it takes most of the time
     with written_whole(folder / f"{name}.png") as path:
         figure.savefig(path, format="png", dpi=110)
 
