@@ -1,7 +1,7 @@
 """Options of the test run.
 
 ``--shapes`` is the second pass: every annotated shape in ``tellmost`` is checked at run time, in
-a third of the cases of each test; the first pass has run them all.
+a few cases of each test of the library; the first pass has run them all.
 
 ``--all`` runs the tests that need a browser, a server or a notebook, too.
 """
@@ -21,7 +21,7 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 if os.environ.get("CI"):  # elsewhere every run tries new problems
     settings.load_profile("repeatable")
 
-KEPT_CASES = 3  # one in so many, in the second pass
+KEPT_CASES = 10  # one in so many, in the second pass
 
 torch.set_num_threads(1)  # the problems are small, and threads that wait for each other are slow
 
@@ -56,12 +56,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def thin_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Every third case of each test: shapes differ between tests, hardly between their cases."""
+    """Every tenth case of each test: shapes differ between tests, hardly between their cases.
+
+    The experiments and the documents call what the tests of the rooms call.
+    """
     seen: Counter[str] = Counter()
     kept, left = [], []
     for item in items:
         name = item.nodeid.split("[")[0]
-        (left if seen[name] % KEPT_CASES else kept).append(item)
+        is_outside = "reproduction" in item.path.parts or item.path.name == "test_documents.py"
+        (left if is_outside or seen[name] % KEPT_CASES else kept).append(item)
         seen[name] += 1
     config.hook.pytest_deselected(items=left)
     items[:] = kept
