@@ -188,7 +188,7 @@ NOISE = {
     "negative": ({"noise_std": -1.0}, ValueError, ["noise_std", "positive", "got -1.0"]),
     "NaN": ({"noise_std": np.nan}, ValueError, ["noise_std", "finite", "got nan"]),
     "infinite": ({"noise_std": np.inf}, ValueError, ["noise_std", "finite", "got inf"]),
-    "word": ({"noise_std": "low"}, TypeError, ["noise_std", "number", "str"]),
+    "word": ({"noise_std": "low"}, TypeError, ["noise_std", "number", "'low'"]),
     "number in a string": ({"noise_std": "0.5"}, TypeError, ["noise_std", "number", "'0.5'"]),
     "bool": ({"noise_std": True}, TypeError, ["noise_std", "number", "True"]),
     "variance overflows": ({"noise_std": 1e200}, ValueError, ["noise_std", "1e+200", "unit"]),
