@@ -156,6 +156,16 @@ def test_small_noise_is_not_warned_of_in_every_round():
         assert len(tuner(strategy=Targeted(noise_std=0.01), batch=10).run(2)) == 2
 
 
+def test_a_note_of_the_strategy_is_warned_of_once_where_the_loop_was_called():
+    loop = tuner(targets=POOL, strategy=Targeted("itl", noise_std=0.1), batch=2)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        loop.run(2)
+        loop.step()
+    assert "targets determine f" in str(said[0].message)
+    assert [one.filename for one in said] == [__file__]
+
+
 def test_a_matrix_weighs_the_features():
     least = torch.eye(8, dtype=torch.float64) * 1e-6
     least[0, 0] = 1.0

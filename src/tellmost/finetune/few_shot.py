@@ -113,6 +113,7 @@ def few_shot(
             chosen.append(rows)
             outputs.append(answer(copy, query, number))
             line(number, len(aims))
+    plan.warn_of_notes()
     return FewShot(torch.cat(outputs), np.stack(chosen), inputs.watch.seconds)
 
 

@@ -1,5 +1,6 @@
 """What is the same in every round: the pool, the targets, and what draws and chooses."""
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -101,6 +102,8 @@ class RoundPlan:
         self.targets_per_round = check_targets_per_round(targets_per_round, self.targets)
         self.batch_size = check_whole(batch_size, "batch_size")
         self.seed = check_seed(seed)
+        self._notes: list[str] = []
+        self._said: set[str] = set()
 
     def generator(self, number: int, purpose: str) -> np.random.Generator:
         """It follows from the seed, the round and the purpose, so no state has to be kept."""
@@ -162,6 +165,7 @@ class RoundPlan:
             seed=self.seed_of(number, "strategy"),
             batch_size=self.batch_size,
             watch=Stopwatch(device_of(model)),
+            notes=self._notes,
         )
 
     def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
@@ -170,6 +174,14 @@ class RoundPlan:
         with inputs.watch.measure("selecting"):
             chosen = self.strategy.choose(inputs, count)
         return check_choice(chosen, len(inputs.candidates), count, self.strategy)
+
+    def warn_of_notes(self) -> None:
+        """Warn the caller of the calling function of each note of the strategy, once."""
+        new = [note for note in dict.fromkeys(self._notes) if note not in self._said]
+        self._said.update(new)
+        self._notes.clear()
+        for note in new:
+            warnings.warn(note, UserWarning, stacklevel=3)
 
     def _targets_of(self, number: int) -> Inputs | None:
         if self.targets is None or self.targets_per_round is None:

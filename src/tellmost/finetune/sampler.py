@@ -97,6 +97,7 @@ class TargetedSampler(Sampler[list[int]]):
         while len(self._given) < self._batches:
             if not self._ahead:
                 self._ahead = self._choose()
+                self._plan.warn_of_notes()
             self._given.append(self._ahead.pop(0))
             yield list(self._given[-1])
 

@@ -1,7 +1,6 @@
 """Strategies, which choose the inputs of a round; what they see of it; and Targeted, by a rule."""
 
 import re
-import warnings
 from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -19,7 +18,7 @@ from tellmost.learner.arguments import seeded
 from tellmost.rules import Rule
 from tellmost.selecting.arguments import check_rule
 from tellmost.selecting.checkpoint import digest
-from tellmost.selecting.select import select_quietly
+from tellmost.selecting.select import SMALL_NOISE, select_quietly
 from tellmost.shapes import Int
 
 Part = Literal["candidates", "targets", "observed", "labelled"]
@@ -38,6 +37,7 @@ class RoundInputs:
     seed: int  # of this round; the same state gives the same number
     batch_size: int = 256
     watch: Stopwatch = field(default_factory=Stopwatch, repr=False)
+    notes: list[str] = field(default_factory=list, repr=False)  # of strategies; the loop warns
     _made: dict[Any, Embedded] = field(default_factory=dict, repr=False)
 
     def embed(self, part: Part, embedding: Embedding) -> Embedded:
@@ -185,9 +185,9 @@ class Targeted:
             conditional=self.conditional,
             progress=False,
         )
-        for note in chosen.settings["notes"]:
-            if "effective rank" not in note:  # activations are nearly of rank one: it always is so
-                warnings.warn(note, UserWarning, stacklevel=2)
+        notes = zip(chosen.settings["note_kinds"], chosen.settings["notes"], strict=True)
+        # activations are nearly of rank one, so the note on small noise would always come
+        inputs.notes.extend(note for kind, note in notes if kind != SMALL_NOISE)
         return chosen.indices
 
     def _weigh(self, inputs: RoundInputs) -> Weigh:

@@ -147,6 +147,11 @@ class ActiveFineTuner:
 
     def step(self) -> FineTuningRound:
         """Take one round: choose, ask for labels, train, evaluate."""
+        done = self._step()
+        self._plan.warn_of_notes()
+        return done
+
+    def _step(self) -> FineTuningRound:
         self._check_devices("before")
         if self._bought is None:
             self._bought = self._buy()
@@ -169,7 +174,8 @@ class ActiveFineTuner:
         with ProgressLine(self._progress, "rounds", done_before=0) as line:
             for done in range(count):
                 line(done, count)
-                self.step()
+                self._step()
+        self._plan.warn_of_notes()
         return self._history
 
     # ---- what happened

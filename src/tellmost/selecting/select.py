@@ -61,6 +61,9 @@ if TYPE_CHECKING:
 DETERMINED = 1e-9
 """The targets determine f at a row where they leave less than this share of its variance."""
 
+SMALL_NOISE = "small noise"
+"""The kind of the note that small noise spreads the picks."""
+
 ArrayLike = np.ndarray | Tensor | str | os.PathLike[str] | list[Any] | NamedArray
 PoolLike = ArrayLike | Iterable[Any]  # of paths, or of blocks
 
@@ -256,7 +259,7 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     check_placement(rule, problem)
     tracker = track(problem)
     notes = note_small_noise(problem, stop.picks, task.noise)
-    notes += note_determined_targets(tracker, rule, shard)
+    notes |= note_determined_targets(tracker, rule, shard)
     before = tracker.targets.copy_of_variance()
     eligibility = Eligibility(task.limits, shard)
     rounds = find_rounds(task, tracker, eligibility)
@@ -311,7 +314,7 @@ def find_rounds(task: Task, tracker: Tracker, eligibility: Eligibility) -> "Fuse
 
 
 def describe(
-    task: Task, tracker: Tracker, least: Floor | None, notes: list[str]
+    task: Task, tracker: Tracker, least: Floor | None, notes: dict[str, str]
 ) -> dict[str, Any]:
     """What was actually used, as values that can be written down; in a group rank 0 says it."""
     data, rule, noise = task.data, task.rule, task.noise
@@ -343,7 +346,8 @@ def describe(
         "reads": round(data.pool.source.passes, 2),
         "floor": None if least is None else least.description,
         "floor_is_exact": None if least is None else least.is_exact,
-        "notes": notes,
+        "notes": list(notes.values()),
+        "note_kinds": list(notes),
     }
     return own if group is None else json.loads(group.texts(json.dumps(own))[0])
 
@@ -382,7 +386,7 @@ def summarize(
     )
 
 
-def note_small_noise(problem: Problem, picks: int | None, noise: SelectionNoise) -> list[str]:
+def note_small_noise(problem: Problem, picks: int | None, noise: SelectionNoise) -> dict[str, str]:
     """Note that small noise spreads picks once they outnumber the pool's directions."""
     if (
         picks is None
@@ -390,15 +394,16 @@ def note_small_noise(problem: Problem, picks: int | None, noise: SelectionNoise)
         or problem.targets is None
         or not problem.conditions_rows
     ):
-        return []
+        return {}
     rank = effective_rank(problem)
     if picks <= rank:
-        return []
-    return [
+        return {}
+    note = (
         f"{picks} picks exceed the effective rank of the candidates (about {rank:.0f}) at a noise "
         f"ratio of {noise.ratio:.3g}: observations this precise settle the targets early, and the "
         f"later picks spread over everything. A noise_ratio of 1 or more keeps them together."
-    ]
+    )
+    return {SMALL_NOISE: note}
 
 
 def effective_rank(problem: Problem) -> float:
@@ -417,17 +422,18 @@ def effective_rank(problem: Problem) -> float:
     return float(n) if own >= n * pairs else own / pairs
 
 
-def note_determined_targets(tracker: Tracker, rule: Rule, shard: Shard | None) -> list[str]:
+def note_determined_targets(tracker: Tracker, rule: Rule, shard: Shard | None) -> dict[str, str]:
     """Note that ITL about f_A is undirected, if f_A determines every candidate."""
     if rule.name != "itl":
-        return []
+        return {}
     is_open = not all(
         bool((state.variance_given_targets <= DETERMINED * state.variance).all())
         for _, _, state in tracker.states()
     )
     if is_open if shard is None else shard.is_any(is_open):
-        return []
-    return [
+        return {}
+    note = (
         "the targets determine f at every candidate, so ITL about f_A is uncertainty sampling "
         "here and no longer directed. Use rule='vtl' or rule='itl-y', which stay directed."
-    ]
+    )
+    return {"determined targets": note}
