@@ -1,10 +1,21 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, also if the power fails.
 
+A file is first written beside its place, under a name that says which process of which machine
+writes it: ``picks.csv.HOST-PID-KEY.part``. A process that was killed leaves it there. The next
+one that writes into the folder removes what processes of this machine left that are gone.
+"""
+
+import errno
 import os
+import re
 import secrets
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+HOST = re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname())[:64]
+LEFTOVER = re.compile(rf".+\.{re.escape(HOST)}-(\d{{1,9}})-[0-9a-f]{{8}}\.part", re.DOTALL)
 
 
 @contextmanager
@@ -14,12 +25,18 @@ def written_whole(path: Path) -> Iterator[Path]:
     After any error, also Ctrl-C, nothing is left of it, and what was at ``path`` is still there.
     A link stays a link: the file that it points to is written.
     """
-    whole = path.resolve()
-    unfinished = whole.with_name(f"{whole.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    whole = Path(os.path.realpath(path))
+    key = f"{HOST}-{os.getpid()}-{secrets.token_hex(4)}"
+    unfinished = whole.with_name(f"{whole.name}.{key}.part")
     try:
+        if leads_in_a_circle(path):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         unfinished.touch(exist_ok=False)
+        remove_leftovers(whole.parent)
         yield unfinished
+        sync(unfinished)
         unfinished.replace(whole)
+        sync_folder(whole.parent)
     except OSError as error:
         is_other = error.filename is not None and str(error.filename) != str(unfinished)
         if error.strerror is None or is_other:
@@ -31,9 +48,57 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 def check_writable(path: Path, argument: str) -> None:
     """Refuse a path that cannot be written, before long work is done for it."""
+    if leads_in_a_circle(path):
+        raise OSError(f"{argument}: {str(path)!r} is a link in a circle of links. Name a file.")
+    folder = Path(os.path.realpath(path)).parent
     if path.is_dir():
         raise IsADirectoryError(f"{argument}: {str(path)!r} is a folder. Name a file in it.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{argument}: there is no folder {str(path.parent)!r}. Make it.")
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"{argument}: the folder {str(path.parent)!r} cannot be written to.")
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{argument}: there is no folder {str(folder)!r}. Make it.")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{argument}: the folder {str(folder)!r} cannot be written to.")
+
+
+def leads_in_a_circle(path: Path) -> bool:
+    """Whether the path is a link that leads back to itself, so that it names no file."""
+    return os.path.islink(os.path.realpath(path))
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove unfinished files of processes of this machine that are gone."""
+    for name in os.listdir(folder) if os.access(folder, os.R_OK) else ():
+        found = LEFTOVER.fullmatch(name)
+        if found is not None and is_gone(int(found[1])):
+            with suppress(OSError):  # another process was faster, or it is another user's
+                (folder / name).unlink()
+
+
+def is_gone(process: int) -> bool:
+    """Whether no process has this number. Only POSIX can ask without disturbing the process."""
+    if os.name != "posix":
+        return False
+    try:
+        os.kill(process, 0)
+    except OSError as error:
+        return error.errno == errno.ESRCH  # else it is another user's
+    return False
+
+
+def sync(path: Path) -> None:
+    """Wait until the file is on the disk."""
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in the folder are on the disk, where the system can do that."""
+    if os.name != "posix" or not os.access(folder, os.R_OK):
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network disks sync no folder
+            raise
+    finally:
+        os.close(descriptor)

@@ -159,10 +159,8 @@ def contradict(path: Path, number: int) -> NoReturn:
 
 def begin(path: Path, identity: Identity) -> None:
     """Write a file with its first line, whole or not at all."""
-    with written_whole(path) as unfinished, unfinished.open("wb") as file:
-        file.write(f"{json.dumps({MARK: FORMAT, 'run': identity})}\n".encode())
-        file.flush()
-        os.fsync(file.fileno())
+    with written_whole(path) as unfinished:
+        unfinished.write_bytes(f"{json.dumps({MARK: FORMAT, 'run': identity})}\n".encode())
 
 
 def read_picks(

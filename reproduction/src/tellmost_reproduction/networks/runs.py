@@ -13,6 +13,7 @@ from torch import nn
 
 from tellmost.finetune import ActiveFineTuner, Inputs
 from tellmost.finetune.history import SECONDS, FineTuningHistory
+from tellmost.running.writing import written_whole
 from tellmost.shapes import Int
 from tellmost_reproduction.networks.configurations import Configuration
 from tellmost_reproduction.networks.problems import Problem
@@ -244,4 +245,5 @@ def write_runs(runs: Iterable[Run], path: Path) -> None:
     """Write runs compressed, with the same bytes for the same runs."""
     ordered = sorted(runs, key=lambda run: (run.configuration, run.seed))
     lines = "".join(json.dumps(run.to_dict()) + "\n" for run in ordered)
-    path.write_bytes(gzip.compress(lines.encode(), mtime=0))
+    with written_whole(path) as whole:
+        whole.write_bytes(gzip.compress(lines.encode(), mtime=0))
