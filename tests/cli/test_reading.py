@@ -127,6 +127,39 @@ def test_an_array_has_no_columns_to_name(tmp_path):
         read_records(ARRAYS["npy"](tmp_path)).column("cost")
 
 
+SECONDS = 1.7e9 + np.random.default_rng(3).uniform(0, 200, (60, 2))
+
+
+def write_savetxt(folder, rows):
+    np.savetxt(folder / "pool.csv", rows, delimiter=",")
+    return folder / "pool.csv"
+
+
+@pytest.mark.parametrize("write", [write_csv, write_jsonl, write_savetxt])
+def test_text_gives_the_very_numbers_of_the_array(write, tmp_path):
+    """Unix seconds differ by less than float32 can tell."""
+    ids = {} if write is write_savetxt else {"ids": list(range(60))}
+    vectors = read_records(write(tmp_path, SECONDS, **ids)).vectors
+    np.testing.assert_array_equal(vectors, SECONDS)
+    assert vectors.dtype == np.float64
+    options = {"k": 8, "rule": "k-center", "normalize": "center", "noise_ratio": 0.1}
+    chosen, same = tm.select(vectors, **options), tm.select(SECONDS, **options)
+    np.testing.assert_array_equal(chosen.indices, same.indices)
+    np.testing.assert_array_equal(chosen.gains, same.gains)
+    rounded = tm.select(SECONDS.astype(np.float32), **options)
+    assert rounded.indices.tolist() != same.indices.tolist()
+
+
+@pytest.mark.parametrize("number", [0.1, 1e300, 1e-300, 2.0**24 + 1])
+def test_float32_is_kept_only_where_it_holds_every_number(number, tmp_path):
+    rows = ROWS.astype(np.float64)
+    assert read_records(write_csv(tmp_path, rows)).vectors.dtype == np.float32
+    rows[-1, -1] = number
+    vectors = read_records(write_csv(tmp_path, rows)).vectors
+    assert vectors.dtype == np.float64
+    np.testing.assert_array_equal(vectors, rows)
+
+
 # ---- .npz and .safetensors
 
 
@@ -239,9 +272,10 @@ def test_columns_of_words_the_id_and_named_columns_are_no_features(tmp_path):
 
 def test_the_index_that_pandas_writes_is_no_feature(tmp_path):
     pandas = pytest.importorskip("pandas")
-    pandas.DataFrame(ROWS).to_csv(tmp_path / "pool.csv")
+    frame = pandas.DataFrame(ROWS.astype(np.float64))
+    frame.to_csv(tmp_path / "pool.csv")
     np.testing.assert_array_equal(read_records(tmp_path / "pool.csv").vectors, ROWS)
-    pandas.DataFrame(ROWS).to_csv(tmp_path / "pool.csv", index=False)
+    frame.to_csv(tmp_path / "pool.csv", index=False)
     np.testing.assert_array_equal(read_records(tmp_path / "pool.csv").vectors, ROWS)
 
 
@@ -276,7 +310,11 @@ CSV_FAILURES = {
     "words only": ("a,b\nx,y\n", "no column of numbers; it has a, b"),
     "a NaN": ("id,a,b\nu,1,2\nv,nan,2\n", "line 3 \\(id 'v'\\) of pool.csv has a NaN"),
     "an infinity": ("a,b\n1,2\n3,inf\n", "line 3 of pool.csv has a NaN, an infinity"),
-    "too large": ("a,b\n1,2\n3,1e300\n", "line 3 of pool.csv has .* too large for float32"),
+    "too large": ("a,b\n1,2\n3,1e999\n", "line 3 of pool.csv has .* too large for float64"),
+    "an underscore": ("a,b\n1,2\n3,1_000\n", "line 3: column 'b' must .* got '1_000'"),
+    "an underscore first": ("a,b\n1,1_000\n3,4\n", "line 2: column 'b' must .* got '1_000'"),
+    "no header": ("1,1_000\n3,4\n", "line 1: column 2 must .* got '1_000'"),
+    "wide digits": ("a,b\n1,2\n3,\uff11\uff12\n", "line 3: column 'b' must .* plain digits"),
     "equal ids": ("id,a\nu,1\nv,2\nu,3\n", "line 2 and line 4 both have id 'u'"),
     "no id": ("id,a\nu,1\n,2\n", "every row must have an id in 'id'; line 3 has none"),
     "equal names": ("a,a\n1,2\n", "two columns named 'a'"),

@@ -15,7 +15,7 @@ from tellmost.cli.ending import UsageError
 from tellmost.cli.labels import match_ids, read_labels, read_observed
 from tellmost.cli.options import OptionValues
 from tellmost.cli.reading import column_names, read_records
-from tellmost.cli.records import Records, match_features
+from tellmost.cli.records import Records, is_number, match_features
 from tellmost.kernels import Kernel
 from tellmost.kernels.written import read_kernel
 from tellmost.running.memory import check_memory
@@ -95,11 +95,9 @@ def input_files(given: OptionValues) -> Iterator[tuple[str, Path]]:
 
 def noise_file(given: OptionValues) -> Path | None:
     """The file of --noise-std; None where it is a number or not given."""
-    try:
-        float(given.noise_std or 0)
-    except ValueError:
-        return Path(given.noise_std)
-    return None
+    if given.noise_std is None or is_number(given.noise_std):
+        return None
+    return Path(given.noise_std)
 
 
 def check_files(given: OptionValues) -> None:

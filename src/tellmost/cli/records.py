@@ -146,13 +146,18 @@ def is_number(value: Any) -> bool:
     """Whether a value is a number, perhaps as text. A truth value is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return False
-    if isinstance(value, str) and "_" in value:  # Python reads 1_0 as ten; nobody else does
+    if isinstance(value, str) and not has_plain_digits(value):
         return False
     try:
         float(value)
     except (ValueError, OverflowError):
         return False
     return True
+
+
+def has_plain_digits(text: str) -> bool:
+    """Whether a number in the text means the same everywhere. Python alone reads 1_0 as ten."""
+    return text.isascii() and "_" not in text
 
 
 SHOWN_IDS = 5

@@ -16,7 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.cli.records import check_named, is_number, listed, only_vectors
+from tellmost.cli.records import (
+    check_named,
+    has_plain_digits,
+    is_number,
+    listed,
+    only_vectors,
+)
 from tellmost.cli.text_tables import VectorRows, is_gzipped, read_lines, suffix_of
 from tellmost.rows.files import File
 from tellmost.shapes import Int
@@ -80,10 +86,13 @@ class Delimited:
         )
 
         def read(row: Cells, line: int) -> Sequence[Any]:
+            cells = take(row)
             try:
-                return list(map(float, take(row)))
+                if has_plain_digits("".join(cells)):
+                    return list(map(float, cells))
             except ValueError:
-                raise self._no_number(row, places, line) from None
+                pass
+            raise self._no_number(row, places, line)
 
         return [names[place] for place in places], read
 
@@ -102,9 +111,9 @@ class Delimited:
         )
 
     def _begins_with_number(self, place: int) -> bool:
-        """Whether the first cell that is not missing is a number."""
+        """Whether the first cell that is not missing is meant as a number."""
         cells = (row[place] for row in self._body if len(row) > place)
-        return is_number(next((cell for cell in cells if not _is_missing(cell)), "words"))
+        return _is_meant(next((cell for cell in cells if not _is_missing(cell)), "words"))
 
     def _listed(self, cell: str, name: str, line: int) -> Sequence[Any]:
         try:
@@ -122,9 +131,11 @@ class Delimited:
     def _no_number(self, row: Cells, places: list[int], line: int) -> ValueError:
         place = next(place for place in places if not is_number(row[place]))
         column = repr(self.names[place]) if self.names else str(place + 1)
-        came = f"got {row[place]!r}" if row[place].strip() else "it is empty"
+        cell = row[place]
+        came = f"got {cell!r}" if cell.strip() else "it is empty"
+        rule = "numbers in plain digits, such as 1000" if _is_meant(cell) else "numbers"
         return ValueError(
-            f"{self.file.label}, line {line}: column {column} must hold numbers; {came}. Repair "
+            f"{self.file.label}, line {line}: column {column} must hold {rule}; {came}. Repair "
             f"the cell, or leave the column out of the features by naming what it is."
         )
 
@@ -163,12 +174,21 @@ def is_header(start: Sequence[Cells]) -> bool:
     counts as well is told from a header by its length and by the row below.
     """
     first = start[0]
-    if not all(is_number(cell) or _is_missing(cell) for cell in first):
+    if not all(_is_meant(cell) or _is_missing(cell) for cell in first):
         return True
     counted = first[1:] if first[0] == "" else first
     if counted != list(map(str, range(len(counted)))) or len(start) == 1:
         return False
     return len(counted) >= LEAST_COUNTED or not all(cell.isdigit() for cell in start[1])
+
+
+def _is_meant(cell: str) -> bool:
+    """Whether a cell is meant as a number, also one such as 1_000, which is refused when read."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_missing(cell: str) -> bool:

@@ -6,6 +6,7 @@ numbers that an editor shows.
 
 import gzip
 import zlib
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tellmost.rows.files import File
+from tellmost.rows.sources import spans
 from tellmost.shapes import Float
 
 MARK = b"\xef\xbb\xbf"  # some programs write it at the beginning of UTF-8 files
@@ -57,17 +59,18 @@ def _byte_lines(file: File) -> Iterator[bytes]:
 
 
 BLOCK_ROWS = 4_096
+BLOCK_NUMBERS = 2**20
 
 Where = Callable[[int], str]
 """Says in words which row is meant."""
 
 
 class VectorRows:
-    """Collects rows of one length as float32."""
+    """Collects rows of one length, in float32 where it holds every number of the text."""
 
     def __init__(self, file: File) -> None:
         self._file = file
-        self._bytes = bytearray()
+        self._values = array("d")
         self._first = ""  # where the first row is
         self._d = 0
 
@@ -83,27 +86,45 @@ class VectorRows:
                 f"{self._first} has {self._d}, that of {place} has {len(values)}."
             )
         row = _numbers(values, f"{self._file.label}, {place}")
-        with np.errstate(over="ignore"):  # what is too large becomes inf, which `joined` refuses
-            self._bytes += row.astype(np.float32).tobytes()
+        self._values.frombytes(row.astype(np.float64).tobytes())
 
     def joined(self, where: Where) -> Float[np.ndarray, "n d"]:
         """All rows as one array. An error names the first row that is not finite."""
-        if not self._bytes:
+        if not self._values:
             raise ValueError(f"{self._file.label} has no rows.")
-        array = np.frombuffer(self._bytes, np.float32).reshape(-1, self._d)
-        check_finite(array, self._file, where)
-        return array
+        rows = np.frombuffer(self._values).reshape(-1, self._d)
+        check_finite(rows, self._file, where)
+        if not _is_float32(rows):
+            return rows
+        del rows
+        return self._narrowed()
+
+    def _narrowed(self) -> Float[np.ndarray, "n d"]:
+        """The rows as float32, in the first half of the memory. The rest is given back."""
+        count = len(self._values)
+        wide, narrow = np.frombuffer(self._values), np.frombuffer(self._values, np.float32)
+        for start, stop in spans(count, BLOCK_NUMBERS):
+            narrow[start:stop] = wide[start:stop]
+        del wide, narrow
+        del self._values[(count + 1) // 2 :]
+        return np.frombuffer(self._values, np.float32)[:count].reshape(-1, self._d)
 
 
-def check_finite(array: Float[np.ndarray, "n d"], file: File, where: Where) -> None:
-    for start in range(0, len(array), BLOCK_ROWS):
-        is_bad = ~np.isfinite(array[start : start + BLOCK_ROWS]).all(axis=1)
+def _is_float32(rows: Float[np.ndarray, "n d"]) -> bool:
+    """Whether every number is the same in float32."""
+    parts = (rows[start:stop] for start, stop in spans(len(rows), BLOCK_ROWS))
+    with np.errstate(over="ignore"):  # what is too large becomes inf, which is another number
+        return all(np.array_equal(part, part.astype(np.float32)) for part in parts)
+
+
+def check_finite(rows: Float[np.ndarray, "n d"], file: File, where: Where) -> None:
+    for start, stop in spans(len(rows), BLOCK_ROWS):
+        is_bad = ~np.isfinite(rows[start:stop]).all(axis=1)
         if is_bad.any():
             row = start + int(np.flatnonzero(is_bad)[0])
             raise ValueError(
                 f"{file.argument} must be finite; {where(row)} of {file.path.name} has a NaN, an "
-                f"infinity or a number too large for {array.dtype}. Drop or repair such "
-                f"rows first."
+                f"infinity or a number too large for {rows.dtype}. Drop or repair such rows first."
             )
 
 
