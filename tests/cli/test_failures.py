@@ -133,9 +133,11 @@ def test_picks_of_another_pool_are_refused(files, run, rows):
 
 
 def test_an_output_that_cannot_be_written_is_told_before_the_work(files, run):
-    assert_one_line(run(*BASIC, "-o", "nowhere/picks.csv", code=1), "no folder 'nowhere'")
-    (files / "folder").mkdir()
-    assert_one_line(run(*BASIC, "-o", "folder", code=1), "folder")
+    assert_one_line(
+        run(*BASIC, "-o", "nowhere/picks.csv", code=1), "there is no folder", "nowhere'"
+    )
+    (files / "folder.csv").mkdir()
+    assert_one_line(run(*BASIC, "-o", "folder.csv", code=1), "is a folder")
     assert_one_line(run(*BASIC, "-o", "picks.xlsx", code=2), ".csv", ".parquet")
 
 
@@ -146,23 +148,65 @@ def test_a_folder_without_permission_is_named(files, run):
 
 
 @pytest.mark.parametrize(
-    ("more", "name"),
+    "more",
     [
-        (["--records", "-o", "pool.npy"], "pool.npy"),
-        (["-o", "seen.csv", "--observed", "seen.csv"], "seen.csv"),
-        (["-o", "seen.csv", "--exclude", "seen.csv"], "seen.csv"),
-        (["-o", "link.csv", "--observed", "seen.csv"], "seen.csv"),
-        (["--report", "page.html", "--observed", "page.html"], "page.html"),
+        ["--records", "-o", "pool.npy"],
+        ["-o", "seen.csv", "--observed", "seen.csv"],
+        ["-o", "./seen.csv", "--exclude", "seen.csv"],
+        ["-o", "link.csv", "--observed", "seen.csv"],
+        ["-o", "hard.csv", "--observed", "seen.csv"],
+        ["--report", "page.html", "--observed", "page.html"],
+        ["-o", "new.csv", "--checkpoint", "new.csv"],
+        ["-o", "ahead.csv", "--checkpoint", "new.csv"],
+        ["--checkpoint", "pool.npy"],
+        ["--checkpoint", "seen.csv", "--candidates", "seen.csv"],
+        ["--checkpoint", "noise.csv", "--noise-std", "noise.csv"],
+        ["--report", "same.html", "-o", "page.csv"],
+        ["-o", "sub/../seen.csv", "--exclude", "seen.csv"],
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+    ids=" ".join,
 )
-def test_no_input_is_overwritten(more, name, files, run):
+def test_no_two_paths_of_a_command_are_one_file(more, files, run):
+    """Whether it exists or not: what is written last would overwrite the other."""
+    (files / "sub").mkdir()
     (files / "seen.csv").write_text("id\n1\n")
+    (files / "noise.csv").write_text("1\n" * 120)
     (files / "page.html").write_text("kept")
     (files / "link.csv").symlink_to(files / "seen.csv")
-    before = (files / name).read_bytes()
-    assert_one_line(run(*BASIC, *more, code=2), "is an input of this command")
-    assert (files / name).read_bytes() == before
+    (files / "page.csv").symlink_to(files / "same.html")
+    (files / "ahead.csv").symlink_to(files / "new.csv")
+    (files / "hard.csv").hardlink_to(files / "seen.csv")
+    before = {path.name: path.read_bytes() for path in files.iterdir() if path.is_file()}
+    assert_one_line(run(*BASIC, *more, code=2), "name the same file")
+    assert before == {path.name: path.read_bytes() for path in files.iterdir() if path.is_file()}
+
+
+def test_a_file_may_be_read_twice(files, run):
+    (files / "seen.csv").write_text("id\n1\n")
+    run("select", "pool.npy", "-t", "pool.npy", "-k", 1, *["--exclude", "seen.csv"] * 2)
+
+
+def test_a_page_does_not_overwrite_what_it_is_about(files, run):
+    run(*BASIC, "-o", "picks.tellmost")
+    (files / "page.html").symlink_to(files / "picks.tellmost")
+    done = run("report", "picks.tellmost", "--pool", "pool.npy", "-o", "page.html", code=2)
+    assert_one_line(done, "--output and selection name the same file")
+
+
+@pytest.mark.parametrize(
+    "more", [["-o", "circle.csv"], ["--observed", "circle.csv"], ["--noise-std", "circle.csv"]]
+)
+def test_links_in_a_circle_name_no_file(more, files, run):
+    (files / "circle.csv").symlink_to(files / "other.csv")
+    (files / "other.csv").symlink_to(files / "circle.csv")
+    assert_one_line(run(*BASIC, *more, code=2), "'circle.csv' is a link in a circle of links")
+
+
+def test_a_wrong_ending_is_told_before_anything_is_read(files, run):
+    (files / "pool.npy").write_text("no array")  # reading it would fail first
+    more = ["--export", "label-studio", "-o", "tasks.csv"]
+    assert_one_line(run(*BASIC, "--text-field", "t", *more, code=2), "--output: Label Studio")
+    assert_one_line(run(*BASIC, "--records", "-o", "picks.csv", code=2), "its own format, .npy")
 
 
 def test_a_file_that_happens_to_be_called_so_is_left_alone(files, run):

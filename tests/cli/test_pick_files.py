@@ -176,13 +176,13 @@ def test_gzipped_records_are_written_gzipped(tmp_path):
 
 
 def test_a_name_that_says_no_format_is_refused_before_long_work(tmp_path):
-    records = read_records(write_npy(tmp_path))
+    pool = tmp_path / "pool.npy"
     with pytest.raises(ValueError, match=r"picks\.xlsx; the formats are \.csv.*\.tellmost"):
-        check_picks_path(tmp_path / "picks.xlsx", records)
+        check_picks_path(tmp_path / "picks.xlsx", pool)
     with pytest.raises(ValueError, match=r"in its own format, \.npy; got picks\.csv"):
-        check_picks_path(tmp_path / "picks.csv", records, as_records=True)
+        check_picks_path(tmp_path / "picks.csv", pool, as_records=True)
     with pytest.raises(FileNotFoundError, match="output: there is no folder"):
-        check_picks_path(tmp_path / "gone" / "picks.csv", records)
+        check_picks_path(tmp_path / "gone" / "picks.csv", pool)
 
 
 def test_an_interrupted_run_leaves_no_half_file(tmp_path, monkeypatch):

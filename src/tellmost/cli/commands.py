@@ -58,11 +58,12 @@ def select(given: OptionValues) -> int:
     import tellmost
     from tellmost.cli.inputs import arguments_for, check_choices, read_points, vectors_of
     from tellmost.cli.output import Outlet, has_ended_early, print_selection, remark_on
+    from tellmost.cli.paths import check_files
 
+    check_files(given)
     outlet = Outlet(given)
     check_choices(given)
     pool, targets = read_points(given)
-    outlet.check(pool)
     arguments = arguments_for(tellmost.select, given, pool, targets)
     chosen = tellmost.select(pool.vectors, vectors_of(targets), **arguments)
     rows = outlet.write(chosen, pool, targets)
@@ -171,15 +172,13 @@ def report(given: OptionValues) -> int:
         tellmost report picks.tellmost --pool pool.npy --targets val.npy -o report.html
     """
     from tellmost import Selection
-    from tellmost.cli.inputs import check_files, read_points, vectors_of
-    from tellmost.cli.output import check_not_read, check_page, show_items
+    from tellmost.cli.inputs import read_points, vectors_of
+    from tellmost.cli.output import check_page, show_items
+    from tellmost.cli.paths import check_files
     from tellmost.running.progress import working
-    from tellmost.running.writing import check_writable
 
     check_files(given)
     check_page(given.output, "--output")
-    check_not_read(given.output, "--output", given)
-    check_writable(given.output, "--output")
     chosen = Selection.load(given.selection)
     pool, targets = read_points(given)
     with working(given.progress, "writing the page"):

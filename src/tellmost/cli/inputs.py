@@ -14,8 +14,9 @@ from tellmost.cli.array_tables import open_arrays
 from tellmost.cli.ending import UsageError
 from tellmost.cli.labels import match_ids, read_labels, read_observed
 from tellmost.cli.options import OptionValues
+from tellmost.cli.paths import noise_file
 from tellmost.cli.reading import column_names, read_records
-from tellmost.cli.records import Records, is_number, match_features
+from tellmost.cli.records import Records, match_features
 from tellmost.kernels import Kernel
 from tellmost.kernels.written import read_kernel
 from tellmost.running.memory import check_memory
@@ -26,8 +27,6 @@ from tellmost.selecting.arguments import (
     check_device,
 )
 from tellmost.selecting.limits import check_stop
-
-WRITTEN = ("output", "report", "checkpoint")  # the options whose files a command writes
 
 # ---- the options themselves, before any file is read
 
@@ -53,8 +52,7 @@ def check_choices(given: OptionValues) -> None:
 
 
 def check_model(given: OptionValues) -> None:
-    """Check normalisation, noise, device and memory, and that all files are there."""
-    check_files(given)
+    """Check normalisation, noise, device and memory."""
     if given.normalize is not None and given.normalize not in NORMALIZATIONS:
         known = ", ".join(NORMALIZATIONS)
         raise UsageError(f"--normalize must be {known}; got {given.normalize!r}.")
@@ -80,31 +78,6 @@ def about_usage(option: str = "") -> Iterator[None]:
         yield
     except (ValueError, TypeError, RuntimeError) as error:
         raise UsageError(f"{option}{error}") from error
-
-
-def input_files(given: OptionValues) -> Iterator[tuple[str, Path]]:
-    """Each file that the command reads, after the name of its option."""
-    for name, value in vars(given).items():
-        for path in value if isinstance(value, list) else [value]:
-            if isinstance(path, Path) and name not in WRITTEN:
-                is_argument = name in ("pool", "selection")
-                yield name if is_argument else f"--{name.replace('_', '-')}", path
-    if (path := noise_file(given)) is not None:
-        yield "--noise-std", path
-
-
-def noise_file(given: OptionValues) -> Path | None:
-    """The file of --noise-std; None where it is a number or not given."""
-    if given.noise_std is None or is_number(given.noise_std):
-        return None
-    return Path(given.noise_std)
-
-
-def check_files(given: OptionValues) -> None:
-    """A file that is not there is a mistake in the command."""
-    for option, path in input_files(given):
-        if not path.exists():
-            raise UsageError(f"{option}: there is no file {str(path)!r}.")
 
 
 def read_rule(text: str) -> rules.Rule:

@@ -14,14 +14,14 @@ from tellmost.cli.inputs import (
     arguments_for,
     check_choices,
     check_model,
-    input_files,
     read_points,
     vectors_of,
 )
 from tellmost.cli.options import OptionValues
+from tellmost.cli.paths import check_files
 from tellmost.cli.pick_files import COLUMNS, check_picks_path, pick_rows, write_picks
 from tellmost.cli.records import Records
-from tellmost.integrations.label_studio import write_label_studio
+from tellmost.integrations.label_studio import check_tasks_path, write_label_studio
 from tellmost.report.levels import weigh
 from tellmost.running.progress import working
 from tellmost.running.writing import check_writable
@@ -45,26 +45,22 @@ class Outlet:
             raise UsageError("give --records or --export, not both.")
         if given.export is not None and given.export not in TOOLS:
             raise UsageError(f"--export must be {' or '.join(TOOLS)}; got {given.export!r}.")
-        if self.output is not None and self.output == self.report:
-            raise UsageError("-o and --report name the same file.")
-        if self.report is not None:
-            check_page(self.report, "--report")
-
-    def check(self, pool: Records) -> None:
-        """Check before long work that the files can be written and that none of them is read."""
-        if self.given.export is not None and pool.text_field is None:
+        if given.export is not None and given.text_field is None:
             warnings.warn(
                 "the tasks will have ids, but no text: name it with --text-field.", stacklevel=2
             )
-        for path, option in ((self.output, "--output"), (self.report, "--report")):
-            if path is not None:
-                check_not_read(path, option, self.given)
-                check_writable(path, option)
-        if self.output is not None and self.given.export is None:
+        if self.report is not None:
+            check_page(self.report, "--report")
+        if self.output is not None:
             with about_usage():
-                check_picks_path(
-                    self.output, pool, as_records=self.given.records, argument="--output"
-                )
+                self._check_output(self.output)
+
+    def _check_output(self, path: Path) -> None:
+        if self.given.export is not None:
+            check_tasks_path(path, "--output")
+        else:
+            pool = self.given.pool[0]
+            check_picks_path(path, pool, as_records=self.given.records, argument="--output")
 
     def write(
         self, chosen: Selection, pool: Records, targets: Records | None
@@ -89,19 +85,10 @@ class Outlet:
 
 
 def check_page(path: Path, option: str) -> None:
+    """Check that a page can be written there."""
     if path.suffix not in (".html", ".htm"):
         raise UsageError(f"{option} writes a page, .html; got {path.name}.")
-
-
-def check_not_read(path: Path, option: str, given: OptionValues) -> None:
-    """A command must not overwrite what it reads."""
-    read = [*(path for _, path in input_files(given)), given.checkpoint]
-    for other in read:
-        if other is not None and path.exists() and other.exists() and path.samefile(other):
-            raise UsageError(
-                f"{option}: {str(path)!r} is an input of this command, and would be overwritten. "
-                f"Name another file."
-            )
+    check_writable(path, option)
 
 
 def show_items(records: Records | None) -> list[Any] | None:
@@ -197,6 +184,7 @@ def _cell(value: Any) -> str:
 
 def print_study(name: str, given: OptionValues) -> int:
     """Check, estimate or compare, and print what was found out, in words or for machines."""
+    check_files(given)
     check_model(given) if name == "check" else check_choices(given)
     pool, targets = read_points(given)
     function = getattr(evaluation, name)

@@ -18,19 +18,14 @@ COLUMNS = ("rank", "index", "id", "gain", "uncertainty", "nearest_target", "simi
 
 
 def check_picks_path(
-    path: str | os.PathLike[str],
-    records: Records,
-    *,
-    as_records: bool = False,
-    argument: str = "output",
+    path: Path, of: Path, *, as_records: bool = False, argument: str = "output"
 ) -> None:
-    """Check before long work that picks can be written there, in the format of the name."""
-    path, of = Path(path), records.path
+    """Check before long work that picks from pool ``of`` can be written in the path's format."""
     own = "".join(of.suffixes[-2:]) if of.suffix == ".gz" else of.suffix
     if as_records and not path.name.endswith(own):
         raise ValueError(
-            f"{argument}: the records of {records.path.name} are written in its own format, {own}"
-            f"; got {path.name}. Give the file this ending."
+            f"{argument}: the records of {of.name} are written in its own format, {own}; got "
+            f"{path.name}. Give the file this ending."
         )
     if not as_records and path.suffix not in FORMATS:
         raise ValueError(
@@ -55,7 +50,7 @@ def write_picks(
     instead, in the pool's own format.
     """
     path = Path(path)
-    check_picks_path(path, records, as_records=as_records)
+    check_picks_path(path, records.path, as_records=as_records)
     if path.suffix == ".tellmost" and not as_records:
         return chosen.save(path)
     with written_whole(path) as unfinished:

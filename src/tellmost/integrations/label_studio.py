@@ -19,12 +19,17 @@ def write_label_studio(path: str | os.PathLike[str], chosen: Selection, records:
     and the row number.
     """
     path = Path(path)
-    if path.suffix != ".json":
-        raise ValueError(f"output: Label Studio reads .json files; got {path.name}.")
-    check_writable(path, "output")
+    check_tasks_path(path)
     text = json.dumps(make_tasks(chosen, records), ensure_ascii=False, indent=1, default=str)
     with written_whole(path) as unfinished:
         unfinished.write_text(text + "\n", encoding="utf-8", errors="replace")
+
+
+def check_tasks_path(path: Path, argument: str = "output") -> None:
+    """Check before long work that tasks can be written there."""
+    if path.suffix != ".json":
+        raise ValueError(f"{argument}: Label Studio reads .json files; got {path.name}.")
+    check_writable(path, argument)
 
 
 def make_tasks(chosen: Selection, records: Any) -> list[dict[str, Any]]:

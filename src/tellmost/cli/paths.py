@@ -1,0 +1,57 @@
+"""The files that a command reads and writes. None of them may be two of these."""
+
+import os
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+from tellmost.cli.ending import UsageError
+from tellmost.cli.options import OptionValues
+from tellmost.cli.records import is_number
+from tellmost.running.writing import leads_in_a_circle
+
+WRITTEN = ("--output", "--report", "--checkpoint")
+
+
+def named_files(given: OptionValues) -> Iterator[tuple[str, Path]]:
+    """Each file that the command reads or writes, after the name of its option."""
+    for name, value in vars(given).items():
+        is_argument = name == "selection" or (name == "pool" and given.selection is None)
+        for path in value if isinstance(value, list) else [value]:
+            if isinstance(path, Path):
+                yield name if is_argument else f"--{name.replace('_', '-')}", path
+    if (path := noise_file(given)) is not None:
+        yield "--noise-std", path
+
+
+def noise_file(given: OptionValues) -> Path | None:
+    """The file of --noise-std; None where it is a number or not given."""
+    if given.noise_std is None or is_number(given.noise_std):
+        return None
+    return Path(given.noise_std)
+
+
+def check_files(given: OptionValues) -> None:
+    """What is read must be there, and what is written must be no other file of the command."""
+    named = list(named_files(given))
+    for option, path in named:
+        if leads_in_a_circle(path):
+            raise UsageError(
+                f"{option}: {str(path)!r} is a link in a circle of links. Name a file."
+            )
+        if option not in WRITTEN and not path.exists():
+            raise UsageError(f"{option}: there is no file {str(path)!r}.")
+    written = [entry for entry in named if entry[0] in WRITTEN]
+    for (option, path), (other, same) in product(written, named):
+        if option != other and is_same_file(path, same):
+            raise UsageError(
+                f"{option} and {other} name the same file, {str(path)!r}, which would be "
+                f"overwritten. Name another file."
+            )
+
+
+def is_same_file(path: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, through links too, whether it exists or not."""
+    if os.path.realpath(path) == os.path.realpath(other):
+        return True
+    return path.exists() and other.exists() and path.samefile(other)
