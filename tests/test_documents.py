@@ -51,7 +51,8 @@ def banking77(tmp_path_factory, minilm_home):
         patch.setenv("SENTENCE_TRANSFORMERS_HOME", str(minilm_home))
         for name in ("train.csv", "test.csv"):
             shutil.copy(ROOT / "tests" / "data" / "banking77" / name, folder)
-            read_records(folder / name, text_field="text", embed="all-minilm")
+            made = read_records(folder / name, text_field="text", embed="all-minilm")
+            np.save((folder / name).with_suffix(".npy"), made.vectors)
         yield folder
 
 
