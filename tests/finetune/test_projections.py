@@ -5,7 +5,7 @@ import torch
 from networks import cnn, mlp
 
 from tellmost.finetune import LossGradients, OutputGradients, Outputs, Projected, embed
-from tellmost.finetune.projections import mixed, signs
+from tellmost.finetune.projections import seeded_bits, signs
 
 ROWS = torch.randn(6, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
 PICTURES = torch.randn(6, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
@@ -62,14 +62,14 @@ def test_bits_are_splitmix64():
     """The first outputs of the published generator for seed 0."""
     state = torch.arange(3)
     expected = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
-    assert [value % 2**64 for value in mixed(state, -1).tolist()] == expected
+    assert [value % 2**64 for value in seeded_bits(state, -1).tolist()] == expected
 
 
 def test_signs_are_the_bits_of_their_words():
     rows = torch.tensor([3, 70_000_000_000])
     drawn = signs(rows, 130, 5, torch.float32)
     for row, made in zip(rows.tolist(), drawn, strict=True):
-        words = mixed(row * 3 + torch.arange(3), 5).tolist()
+        words = seeded_bits(row * 3 + torch.arange(3), 5).tolist()
         bits = [word >> k & 1 for word in words for k in range(64)]
         assert made.tolist() == [1.0 - 2 * bit for bit in bits[:130]]
 

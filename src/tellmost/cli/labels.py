@@ -3,7 +3,6 @@
 Rows are matched by id where both files have ids, else by order.
 """
 
-import os
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -112,14 +111,13 @@ LABEL = "label"  # the column of labels where the user names none
 
 
 def read_labels(
-    path: str | os.PathLike[str], argument: str, records: Records, *, column: str | None = None
+    path: Path, argument: str, records: Records, *, column: str | None = None
 ) -> Shaped[np.ndarray, " n"]:
     """A label for each row. Numbers stay numbers, for regression, and words stay words.
 
     The file is .csv, .tsv, .jsonl, .parquet, .txt or .npy. Rows are matched by id where the file
     has a column of ids that can be the pool's. Otherwise there must be as many, in the same order.
     """
-    path = Path(path)
     if path.suffix == ".npy":
         return _check_all(_load_vector(path, argument), path.name, argument, records)
     small = open_small(path, argument, (".npy",))
@@ -210,16 +208,12 @@ def _check_all(
 SAVED = ".tellmost"
 
 
-def match_ids(
-    path: str | os.PathLike[str], records: Records, argument: str
-) -> Int[np.ndarray, " k"]:
+def match_ids(path: Path, records: Records, argument: str) -> Int[np.ndarray, " k"]:
     """The numbers of the pool rows that a file names, in its order.
 
     The file has a column of ids, called as the pool's or "id" (.csv, .tsv, .jsonl, .parquet), or
     ids alone (.txt, or one column), or row numbers (.npy), or it is a saved Selection.
     """
-    path = Path(path)
-    check_there(path, argument, "Name one file in it.")
     if path.suffix == SAVED:
         return _rows_of(Selection.load(path), records, argument)
     if path.suffix == ".npy":
@@ -245,11 +239,9 @@ def _check_same_rows(rows: Int[np.ndarray, " k"], small: SmallFile, records: Rec
 
 
 def read_observed(
-    path: str | os.PathLike[str], records: Records, argument: str = "observed"
+    path: Path, records: Records, argument: str = "observed"
 ) -> Selection | torch.Tensor | Int[np.ndarray, " k"]:
-    """What ``select`` takes as observed: a saved Selection, points from an .npy file, or rows."""
-    path = Path(path)
-    check_there(path, argument, "Name one file in it.")
+    """Read what ``select`` takes: a saved Selection, points from an .npy file, or rows."""
     if path.suffix == SAVED:
         return Selection.load(path)  # `select` checks that it belongs to the pool
     if path.suffix == ".npy":

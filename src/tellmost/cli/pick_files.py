@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ def check_picks_path(
 
 
 def write_picks(
-    path: str | os.PathLike[str],
+    path: Path,
     chosen: Selection,
     records: Records,
     rows: list[dict[str, Any]],
@@ -49,7 +48,6 @@ def write_picks(
     ``rows`` are those of ``pick_rows``. ``as_records`` writes the pool's own records of the picks
     instead, in the pool's own format.
     """
-    path = Path(path)
     check_picks_path(path, records.path, as_records=as_records)
     if path.suffix == ".tellmost" and not as_records:
         return chosen.save(path)

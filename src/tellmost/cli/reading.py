@@ -1,6 +1,5 @@
 """Reading a file of points, with what belongs to each row, whatever its format."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,7 +40,7 @@ class Wanted:
 
 
 def read_records(
-    path: str | os.PathLike[str],
+    path: Path,
     argument: str = "pool",
     *,
     vector_column: str | None = None,
@@ -67,7 +66,6 @@ def read_records(
         lone_vector: whether an array of one dimension is one row. Targets may be given so.
         device, progress: for embedding.
     """
-    path = Path(path)
     check_there(path, argument, "Name one file in it.")
     suffix = suffix_of(path)
     if suffix not in FORMATS or (path.suffix == ".gz" and suffix not in TEXTS):

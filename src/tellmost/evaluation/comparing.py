@@ -116,9 +116,8 @@ def choose_and_judge(
     tell: Callable[[int, int], None],
 ) -> Comparison:
     """Make every run. Without labels a rule that draws nothing at random runs only once."""
-    judge = None if both is None else Judge(data, *both)
-    n = len(data.pool)
-    last: dict[str, Selection] = {}
+    judge, n = None if both is None else Judge(data, *both), len(data.pool)
+    settings: dict[str, Any] = {}
     variance: dict[str, list[np.ndarray]] = {rule.name: [] for rule in rules}
     scores: dict[str, list[list[np.ndarray]]] = {rule.name: [] for rule in rules}
     runs = [
@@ -132,7 +131,8 @@ def choose_and_judge(
         anything: Any = rule
         own = replace(anything, seed=seed) if has_seed(rule) else rule
         chosen = choose(rule=own, candidates=half, progress=False)
-        last[rule.name] = chosen
+        if rule is rules[0]:
+            settings = {name: chosen.settings[name] for name in KEPT}
         variance[rule.name].append(chosen.uncertainty[list(budgets)])
         if judge is not None:
             scores[rule.name].append(judge.scores(chosen.indices, budgets))
@@ -148,7 +148,7 @@ def choose_and_judge(
         variance_before=float(chosen.uncertainty[0]),
         variance={name: np.array(runs) for name, runs in variance.items()},
         measured=None if judge is None else judge.measurement(scores),
-        settings={name: last[rules[0].name].settings[name] for name in KEPT},
+        settings=settings,
     )
 
 

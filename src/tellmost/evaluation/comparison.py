@@ -9,7 +9,7 @@ import numpy as np
 from tellmost.evaluation.statistics import (
     Mean,
     html_table,
-    listed,
+    joined_by_and,
     make_frame,
     number,
     paragraph,
@@ -142,7 +142,11 @@ class Comparison:
             one = self.difference(other, budget).sign
             if one != sign:
                 told[VERDICTS[one]].append(f"{budget:,}")
-        parts = [f"it is {name} after {listed(some)} picks" for name, some in told.items() if some]
+        parts = [
+            f"it is {name} after {joined_by_and(some)} picks"
+            for name, some in told.items()
+            if some
+        ]
         return f" With fewer, {', and '.join(parts)}." if parts else ""
 
     def describe(self) -> str:

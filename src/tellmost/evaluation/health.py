@@ -26,7 +26,7 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.evaluation.statistics import bullet, count_of, entry, number, percent
 from tellmost.kernels import Linear
-from tellmost.rows.pool import Normalization, Pool, column_factors
+from tellmost.rows.pool import Normalization, Pool, column_factors, shifted
 from tellmost.rows.sources import spans
 from tellmost.rules import Random
 from tellmost.selecting.arguments import check_data
@@ -304,14 +304,9 @@ def row_bits(rows: Float[Tensor, "b d"]) -> Int[Tensor, "b 2"]:
     """128 bits of each row. Minus zero counts as zero."""
     bits = (rows + 0.0).view(torch.int64)
     factors = column_factors(bits)
-    first = (bits ^ _shifted(bits, 32)).mul_(factors).sum(dim=1)
-    second = bits ^ _shifted(bits, 29) ^ _shifted(bits, 52)
+    first = (bits ^ shifted(bits, 32)).mul_(factors).sum(dim=1)
+    second = bits ^ shifted(bits, 29) ^ shifted(bits, 52)
     return torch.stack([first, second.mul_(factors.flip(0)).sum(dim=1)], dim=1)
-
-
-def _shifted(values: Tensor, by: int) -> Tensor:
-    """Shift the bits to the right, with zeros from the left."""
-    return (values >> by) & (2 ** (64 - by) - 1)
 
 
 def count_duplicates(pool: Pool, bits: Int[Tensor, "n 2"]) -> int:

@@ -122,7 +122,7 @@ def count_of(count: int, one: str, several: str) -> str:
     return f"{count:,} {one if count == 1 else several}"
 
 
-def listed(words: Sequence[str]) -> str:
+def joined_by_and(words: Sequence[str]) -> str:
     """Words as a list, such as "5", "5 and 10", "5, 10 and 20"."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 

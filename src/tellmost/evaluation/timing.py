@@ -81,14 +81,14 @@ class Watch:
     """The seconds since the last lap. A GPU finishes its work first."""
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
+        self._device, self._last = device, 0.0
         self.lap()
 
     def lap(self) -> float:
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         now = time.perf_counter()
-        passed, self._last = now - getattr(self, "_last", now), now
+        passed, self._last = now - self._last, now
         return passed
 
 

@@ -76,23 +76,23 @@ def few_shot(
         batch_size, collate, seed: as in ``ActiveFineTuner``.
         progress: a line on stderr; None shows it on a terminal after a second.
     """
+    if queries is None or are_row_numbers(queries):
+        raise TypeError(
+            f"queries must be inputs to predict; got {type(queries).__name__} without inputs. "
+            "Row numbers of the pool are refused, since each row would be chosen for itself."
+        )
     plan = RoundPlan(
         pool,
         queries,
         strategy=strategy,
         candidates=candidates,
-        targets_per_round=None,
         batch_size=batch_size,
         collate=collate,
         seed=seed,
         called="queries",
     )
     aims = plan.targets
-    if aims is None or are_row_numbers(queries):
-        raise TypeError(
-            f"queries must be inputs to predict; got {type(queries).__name__} without inputs. "
-            "Row numbers of the pool are refused, since each row would be chosen for itself."
-        )
+    assert aims is not None  # they are the queries
     label_of, trainer = check_labels(labels, plan.pool), check_trainer(train)
     candidate_rows = plan.draw(0, np.arange(len(plan.pool)), at_least=1)
     count = check_whole(k, "k")

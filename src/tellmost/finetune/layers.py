@@ -109,14 +109,14 @@ def watched_layers(model: nn.Module, layer: str | None) -> list[tuple[str, nn.Mo
             return linear
         raise ValueError(
             f"the model has no nn.Linear to take for its last layer; name one: layer=. "
-            f"It has {listed(layers)}."
+            f"It has {layers_in_words(layers)}."
         )
     if layer not in layers:
-        raise ValueError(f"the model has no layer {layer!r}; it has {listed(layers)}.")
+        raise ValueError(f"the model has no layer {layer!r}; it has {layers_in_words(layers)}.")
     return [(layer, layers[layer])]
 
 
-def listed(layers: dict[str, nn.Module]) -> str:
+def layers_in_words(layers: dict[str, nn.Module]) -> str:
     """The names and types of layers; of many, only the last."""
     named = [f"{name} ({type(module).__name__})" for name, module in layers.items()]
     hidden = len(named) - MOST_LISTED

@@ -85,7 +85,7 @@ class RoundPlan:
         *,
         strategy: Any,
         candidates: Any,
-        targets_per_round: Any,
+        targets_per_round: Any = None,
         batch_size: Any,
         collate: Collate,
         seed: Any,

@@ -23,7 +23,8 @@ from torch import Tensor, nn
 
 from tellmost.finetune.embedding import evaluating
 from tellmost.finetune.inputs import call
-from tellmost.finetune.projections import mixed, shifted
+from tellmost.finetune.projections import seeded_bits
+from tellmost.rows.pool import shifted
 
 UNITS = nn.Dropout
 CHANNELS = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
@@ -51,9 +52,9 @@ class Masks:
 
     def _mask(self, number: int, shape: torch.Size, rate: float, like: Tensor) -> Tensor:
         seed, member = self._key
-        stream = mixed(torch.tensor([member, number]), seed)
+        stream = seeded_bits(torch.tensor([member, number]), seed)
         units = torch.arange(shape.numel(), device=like.device)
-        bits = mixed(units, int((stream[0] ^ (stream[1] * 3)).item()))
+        bits = seeded_bits(units, int((stream[0] ^ (stream[1] * 3)).item()))
         draws = shifted(bits, 64 - FRACTION_BITS).to(torch.float64) / 2**FRACTION_BITS
         kept = (draws >= rate).to(like.dtype) / max(1 - rate, torch.finfo(like.dtype).tiny)
         return kept.reshape(shape)

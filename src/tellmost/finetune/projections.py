@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from tellmost.finetune.embedding import Embedding, check_inner_products
 from tellmost.finetune.gradients import OutputGradients, Tile
+from tellmost.rows.pool import GOLDEN, MIX, mixed, shifted
 from tellmost.shapes import Float, Int
 
 PROJECTION_BYTES = 64 * 2**20
@@ -120,34 +121,20 @@ class CountSketch:
 
     def __call__(self, values: Float[Tensor, "b w"], column: int) -> Float[Tensor, "b q"]:
         numbers = torch.arange(column, column + values.shape[1], device=values.device)
-        bits = mixed(numbers, self._seed)
+        bits = seeded_bits(numbers, self._seed)
         places = shifted(bits, 1) % self._dimension
         signed = values * (1 - 2 * (bits & 1)).to(values.dtype)
         return values.new_zeros(len(values), self._dimension).index_add_(1, places, signed)
 
 
-GOLDEN = 0x9E3779B97F4A7C15
-MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 BITS = 64
 
 
-def wrapped(number: int) -> int:
-    """The number as a signed one of 64 bits."""
-    number %= 2**BITS
-    return number - 2**BITS if number >= 2 ** (BITS - 1) else number
-
-
-def mixed(numbers: Int[Tensor, "*size"], seed: int) -> Int[Tensor, "*size"]:
+def seeded_bits(numbers: Int[Tensor, "*size"], seed: int) -> Int[Tensor, "*size"]:
     """64 random bits for each number."""
-    z = (numbers + 1) * wrapped(GOLDEN) + wrapped((seed + 1) * MULTIPLIERS[0])
-    for shift, multiplier in zip((30, 27), MULTIPLIERS, strict=True):
-        z = (z ^ shifted(z, shift)) * wrapped(multiplier)
-    return z ^ shifted(z, 31)
-
-
-def shifted(z: Int[Tensor, "*size"], by: int) -> Int[Tensor, "*size"]:
-    """Shift to the right; zeros come in from the left."""
-    return (z >> by) & (2 ** (BITS - by) - 1)
+    half = 2 ** (BITS - 1)
+    start = ((seed + 1) * MIX[0][1] + half) % 2**BITS - half  # a signed number of 64 bits
+    return mixed((numbers + 1) * GOLDEN + start)
 
 
 def signs(
@@ -159,7 +146,7 @@ def signs(
     """
     words = -(-columns // BITS)
     numbers = rows[:, None] * words + torch.arange(words, device=rows.device)
-    octets = mixed(numbers, seed).view(torch.uint8).flatten().to(torch.int32)
+    octets = seeded_bits(numbers, seed).view(torch.uint8).flatten().to(torch.int32)
     bits = torch.arange(256, device=rows.device)[:, None] >> torch.arange(8, device=rows.device)
     signs_of_bytes = (1 - 2 * (bits & 1)).to(dtype)
     return signs_of_bytes[octets].reshape(len(rows), -1)[:, :columns]

@@ -55,7 +55,7 @@ def run_trainer(
     The trainer is given a tensor on the model's device if the pool is a tensor, else a dataset.
     """
     device = device_of(model)
-    with seeded(seed, device):
+    with torch_seeded(seed, device):
         is_tensor = isinstance(inputs.data, Tensor)
         examples = inputs.batch(np.arange(len(inputs)), device) if is_tensor else inputs
         return train(model, examples, torch.from_numpy(labels).to(device), number)
@@ -63,12 +63,12 @@ def run_trainer(
 
 def run_evaluation(evaluate: Evaluation, model: nn.Module, *, seed: int) -> dict[str, float]:
     """The metrics of the model in eval mode, without gradients."""
-    with seeded(seed, device_of(model)), evaluating(model), torch.no_grad():
+    with torch_seeded(seed, device_of(model)), evaluating(model), torch.no_grad():
         return check_metrics(evaluate(model), "evaluate")
 
 
 @contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
+def torch_seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Seeds torch's generators of the CPU and of this device, and puts them back afterwards."""
     is_cuda = device.type == "cuda"
     with torch.random.fork_rng(devices=[device] if is_cuda else []):

@@ -113,13 +113,13 @@ class ActiveFineTuner:
             seed: determines all draws.
             progress: a line on stderr during ``run``; None shows it on a terminal.
         """
+        if strategy is None:
+            strategy = replace(BY_VTL, observed=observed is not None)
         self._model, self._devices = model, devices_of(model)
         self._plan = RoundPlan(
             pool,
             targets,
-            strategy=replace(BY_VTL, observed=observed is not None)
-            if strategy is None
-            else strategy,
+            strategy=strategy,
             candidates=candidates,
             targets_per_round=targets_per_round,
             batch_size=batch_size,
@@ -133,11 +133,7 @@ class ActiveFineTuner:
         if train_on not in TRAIN_ON:
             raise ValueError(f"train_on must be one of {', '.join(TRAIN_ON)}; got {train_on!r}.")
         self._train_on = train_on
-        self._observed = NO_ROWS
-        if observed is not None:
-            rows = check_indices(observed, "observed", len(self._plan.pool))
-            check_distinct(rows, "observed", "Name each row once.")
-            self._observed = rows.numpy()
+        self._observed = rows_observed(observed, len(self._plan.pool))
         self._observed_labels = self._labels(self._observed) if len(self._observed) else NO_ROWS
         self._progress = progress
         self._history = FineTuningHistory(has_task=self._task is not None)
@@ -316,3 +312,12 @@ class ActiveFineTuner:
 
     def _check_devices(self, when: str) -> None:
         check_devices(self._model, self._devices, f"{when} round {len(self._history) + 1}")
+
+
+def rows_observed(observed: Any, n: int) -> Int[np.ndarray, " o"]:
+    """The rows of a pool of n that were observed before, each named once."""
+    if observed is None:
+        return NO_ROWS
+    rows = check_indices(observed, "observed", n)
+    check_distinct(rows, "observed", "Name each row once.")
+    return rows.numpy()

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
+from tellmost.evaluation.health import UNIT
 from tellmost.report.markup import (
     ITEM_LENGTH,
     Column,
@@ -21,14 +22,13 @@ from tellmost.report.markup import (
     write_small,
     write_table,
 )
-from tellmost.rows.pool import Normalization, Pool
+from tellmost.rows.pool import Pool
 from tellmost.selecting.replay import Recalled
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
 
 SHOWN_TARGETS = 200
 LEAST_HELPED = 10
-UNIT = Normalization(to_unit_length=True)
 
 
 @dataclass(frozen=True)

@@ -274,9 +274,9 @@ class Fingerprint:
     def add(self, start: int, rows: Tensor) -> None:
         """Take in the rows from number ``start`` on, as float64; or row numbers, as they are."""
         bits = rows.to(torch.float64).view(torch.int64).reshape(len(rows), -1)
-        sums = _shifted(bits, 32).bitwise_xor_(bits).mul_(column_factors(bits)).sum(dim=1)
+        sums = shifted(bits, 32).bitwise_xor_(bits).mul_(column_factors(bits)).sum(dim=1)
         numbers = torch.arange(start + 1, start + 1 + len(rows), device=bits.device)
-        self._sum += _mixed(sums ^ numbers.mul_(GOLDEN)).sum()
+        self._sum += mixed(sums ^ numbers.mul_(GOLDEN)).sum()
 
     def add_sum(self, total: Tensor) -> None:
         """Take in rows whose part of the sum was made elsewhere."""
@@ -292,16 +292,16 @@ class Fingerprint:
 def column_factors(rows: Shaped[Tensor, "n d"]) -> Int[Tensor, " d"]:
     """An odd number for each column, where the rows are."""
     numbers = torch.arange(1, rows.shape[1] + 1, device=rows.device)
-    return _mixed(numbers.mul_(GOLDEN)) | 1
+    return mixed(numbers.mul_(GOLDEN)) | 1
 
 
-def _mixed(values: Tensor) -> Tensor:
+def mixed(values: Tensor) -> Tensor:
     """Every bit of the input changes about half of the output's."""
     for shift, factor in MIX:
-        values = (values ^ _shifted(values, shift)) * factor
-    return values ^ _shifted(values, 31)
+        values = (values ^ shifted(values, shift)) * factor
+    return values ^ shifted(values, 31)
 
 
-def _shifted(values: Tensor, by: int) -> Tensor:
+def shifted(values: Tensor, by: int) -> Tensor:
     """The bits moved to the right, with zeros from the left: torch would repeat the sign."""
     return (values >> by) & (2 ** (64 - by) - 1)
