@@ -33,7 +33,8 @@ def write_parquet(folder, rows=ROWS, ids=IDS, name="pool.parquet", **columns):
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     vectors = arrow.array(list(rows), type=arrow.list_(arrow.float32()))
-    table = arrow.table({"id": list(ids), "vector": vectors, **columns})
+    named = {} if ids is None else {"id": list(ids)}
+    table = arrow.table({**named, "vector": vectors, **columns})
     parquet.write_table(table, folder / name, row_group_size=5)
     return folder / name
 
@@ -42,9 +43,11 @@ def write_csv(folder, rows=ROWS, ids=IDS, name="pool.csv", **columns):
     delimiter = "\t" if name.endswith(".tsv") else ","
     with (folder / name).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, delimiter=delimiter)
-        writer.writerow(["id", *(f"x{place}" for place in range(rows.shape[1])), *columns])
+        named = {} if ids is None else {"id": ids}
+        writer.writerow([*named, *(f"x{place}" for place in range(rows.shape[1])), *columns])
         for number, row in enumerate(rows.tolist()):
-            writer.writerow([ids[number], *row, *(values[number] for values in columns.values())])
+            others = [values[number] for values in columns.values()]
+            writer.writerow([*(some[number] for some in named.values()), *row, *others])
     return folder / name
 
 
@@ -55,8 +58,9 @@ def write_tsv(folder, rows=ROWS, ids=IDS):
 def write_jsonl(folder, rows=ROWS, ids=IDS, name="pool.jsonl", **columns):
     with (folder / name).open("w", encoding="utf-8") as file:
         for number, row in enumerate(rows.tolist()):
+            named = {} if ids is None else {"id": ids[number]}
             others = {key: values[number] for key, values in columns.items()}
-            file.write(json.dumps({"id": ids[number], "vector": row, **others}) + "\n")
+            file.write(json.dumps({**named, "vector": row, **others}) + "\n")
     return folder / name
 
 

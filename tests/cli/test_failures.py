@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from conftest import environment, leftovers
+from files_of_points import write_csv
 
 BASIC = ["select", "pool.npy", "--targets", "val.npy", "-k", 5]
 
@@ -126,8 +127,8 @@ def test_an_id_that_the_pool_does_not_have_is_named(files, run):
 
 
 def test_picks_of_another_pool_are_refused(files, run, rows):
-    """Line numbers from 1 would be taken for row numbers from 0, and all would be wrong."""
-    np.savetxt(files / "pool.csv", rows[0], delimiter=",")
+    """Ids that count from 1 would be taken for row numbers from 0, and all would be wrong."""
+    write_csv(files, rows[0], range(1, 1 + len(rows[0])))
     run("select", "pool.csv", "-t", "val.npy", "-k", 5, "-o", "picks.csv")
     assert_one_line(run(*BASIC, "--observed", "picks.csv", code=1), "picks of another pool")
 

@@ -66,11 +66,11 @@ def test_a_number_with_zeros_before_it_is_another_id(tmp_path):
     assert match_ids(write(tmp_path, "ids.txt", "007\n"), pool, "exclude").tolist() == [1]
 
 
-def test_rows_without_ids_are_named_by_line_or_number(tmp_path):
+def test_rows_without_ids_are_named_by_their_numbers_from_0(tmp_path):
     array = read_records(write_npy(tmp_path))
     assert match_ids(write(tmp_path, "ids.txt", "0\n5\n"), array, "exclude").tolist() == [0, 5]
     text = read_records(write(tmp_path, "plain.csv", "a,b\n1,2\n3,4\n5,7\n"))
-    assert match_ids(write(tmp_path, "ids.txt", "2\n4\n"), text, "exclude").tolist() == [0, 2]
+    assert match_ids(write(tmp_path, "ids.txt", "0\n2\n"), text, "exclude").tolist() == [0, 2]
 
 
 def test_a_header_without_ids_names_no_rows(pool, tmp_path):

@@ -64,6 +64,15 @@ def test_an_id_column_is_found_by_itself(write, tmp_path):
     assert records.items(np.array([3, 1])) == ["doc-3", "doc-1"]
 
 
+@pytest.mark.parametrize("write", TABLES.values(), ids=TABLES)
+def test_the_same_rows_have_the_same_ids_in_every_format(write, tmp_path):
+    """A row without an id has its number from 0 for one, and not the line that it stands on."""
+    numbered = read_records(write(tmp_path, ids=range(50, 50 + N)))
+    assert [str(identifier) for identifier in numbered.ids] == [str(50 + row) for row in range(N)]
+    records = read_records(write(tmp_path, ids=None))
+    assert records.ids.tolist() == list(range(N)) and not records.has_own_ids
+
+
 def test_files_that_can_be_streamed_are_not_read_here(tmp_path):
     assert read_records(ARRAYS["npy"](tmp_path)).vectors == tmp_path / "pool.npy"
     parquet = read_records(write_parquet(tmp_path))
@@ -252,12 +261,12 @@ def read_csv(folder, text, **options):
 def test_a_csv_file_of_numbers_needs_no_header(tmp_path):
     records = read_csv(tmp_path, "1,2\n3,4.5\n")
     np.testing.assert_array_equal(records.vectors, [[1, 2], [3, 4.5]])
-    assert records.ids.tolist() == [1, 2] and not records.has_own_ids
+    assert records.ids.tolist() == [0, 1] and not records.has_own_ids
 
 
-def test_a_header_counts_as_line_1(tmp_path):
+def test_ids_are_rows_from_0_and_lines_count_the_header(tmp_path):
     records = read_csv(tmp_path, "a,b\n1,2\n3,4\n")
-    assert records.ids.tolist() == [2, 3]
+    assert records.ids.tolist() == [0, 1]
     assert records.line(1) == "line 3"
     assert records.features == ["a", "b"]
 
@@ -294,7 +303,7 @@ def test_a_column_may_hold_lists(tmp_path):
 
 def test_cells_over_several_lines_keep_the_line_numbers_right(tmp_path):
     records = read_csv(tmp_path, 'note,x\n"two\nlines",1\nplain,2\n\n"three\n\nlines",3\n')
-    assert records.ids.tolist() == [2, 4, 6]
+    assert [records.line(row) for row in range(3)] == ["line 2", "line 4", "line 6"]
     with pytest.raises(ValueError, match="line 4: column 'x' must hold numbers; got 'no'"):
         read_csv(tmp_path, 'note,x\n"two\nlines",1\nplain,no\n')
 

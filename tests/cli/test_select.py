@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tellmost as tm
+from files_of_points import write_csv, write_jsonl
 
 PICKS = ["rank", "index", "id", "gain", "uncertainty", "nearest_target", "similarity"]
 
@@ -192,3 +193,20 @@ def test_a_checkpoint_is_resumed(files, run):
     second = run("select", "pool.npy", "-t", "val.npy", *more).json()
     assert second["settings"]["resumed_picks"] == 6
     assert second["picks"][:6] == first["picks"]
+
+
+@pytest.mark.parametrize("has_ids", [False, True])
+def test_the_page_and_the_picks_name_the_same_rows_and_targets(has_ids, files, run, rows):
+    pytest.importorskip("plotly")
+    ids = [f"t{row}" for row in range(len(rows[1]))] if has_ids else None
+    write_csv(files, rows[0], ids and [f"p{row}" for row in range(len(rows[0]))])
+    write_jsonl(files, rows[1], ids, "val.jsonl")
+    more = ["-k", 5, "-o", "picks.csv", "--report", "page.html"]
+    run("select", "pool.csv", "-t", "val.jsonl", *more)
+    picks = read_csv(files / "picks.csv")
+    page = (files / "page.html").read_text(encoding="utf-8")
+    table = page[page.index('id="picks-table"') :]
+    for pick in picks:
+        name = "tp"[0] if has_ids else ""
+        assert pick["nearest_target"] in {f"{name}{row}" for row in range(len(rows[1]))}
+        assert f">{pick['nearest_target']}<" in table and f">{pick['id']}<" in table

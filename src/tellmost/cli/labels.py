@@ -228,7 +228,7 @@ def match_ids(path: Path, records: Records, argument: str) -> Int[np.ndarray, " 
 
 
 def _check_same_rows(rows: Int[np.ndarray, " k"], small: SmallFile, records: Records) -> None:
-    """Compare row numbers with ids, since ids that are line numbers would fit any pool."""
+    """Compare row numbers with ids, since ids that are numbers from 0 would fit any pool."""
     for row, index in zip(rows.tolist(), small.column("index"), strict=True):
         if key_of(index) != str(row):
             raise ValueError(

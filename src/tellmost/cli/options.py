@@ -85,8 +85,8 @@ OPTIONS = (
         "Column, field or array that holds the vectors."
     ),
     Option("id_column", str, FILES, "NAME").says(
-        "Column or field with the id of a row. Default: id, if there is one; else the line "
-        "number (csv, jsonl) or the row number from 0."
+        "Column or field with the id of a row. Default: id, if there is one; else the row "
+        "number, from 0."
     ),
     Option("ignore_column", list[str], FILES, "NAME").says(
         "A column of numbers that is no feature. May be given again."

@@ -93,10 +93,10 @@ def check_page(path: Path, option: str) -> None:
 
 def show_items(records: Records | None) -> list[Any] | None:
     """What a page shows for each row: its id and its text. None where rows have numbers alone."""
-    if records is None or (records.lines is None and not records.has_own_ids):
+    if records is None or not (records.has_own_ids or records.text_field):
         return None
-    if records.text_field is None:
-        return records.ids.tolist()
+    if not (records.has_own_ids and records.text_field):
+        return records.items()
     return [f"{i}: {text}" for i, text in zip(records.ids, records.items(), strict=True)]
 
 

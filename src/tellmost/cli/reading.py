@@ -139,7 +139,7 @@ def _read_text(file: File, wanted: Wanted) -> Records:
         else _find_vectors(lambda: source.vectors(wanted.vector_column, keep), wanted)
     )
     lines, kept, vectors = read_body(source, keep, read_vector)
-    ids: Shaped[np.ndarray, " n"] = lines
+    ids: Shaped[np.ndarray, " n"] = np.arange(len(lines))
     if id_column is not None:
         ids = check_ids(kept[id_column], id_column, file, lambda row: name_place(row, lines))
     table = TextTable(source)

@@ -38,8 +38,9 @@ class Records:
     """The rows of a file: their vectors, their ids, and their columns, read when asked for.
 
     ``vectors`` is what ``tellmost.select`` takes: the path of a file that can be streamed, else a
-    float array. ``ids`` are those of ``id_column``. Without one they are the lines of a text file
-    from 1, as an editor shows them, or the row numbers of an array from 0.
+    float array. ``ids`` are those of ``id_column``, as the file has them. Without one they are the
+    numbers of the rows, from 0. ``lines`` are those of a text file, from 1, as an editor shows
+    them.
     """
 
     vectors: Any

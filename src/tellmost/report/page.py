@@ -66,7 +66,7 @@ def compose(recalled: Recalled, items: Any, target_items: Any, library: str) -> 
     stop, curves = suggest_stop(chosen.uncertainty), follow_curves(recalled)
     normalize = chosen.settings["normalize"]
     health = examine(recalled.given_pool, normalize=normalize) if has_rows else None
-    picks = describe_picks(recalled, items, with_served=curves.obstacle is None)
+    picks = describe_picks(recalled, items, target_items, with_served=curves.obstacle is None)
     map = None if health is None else draw_map(recalled, health, items, target_items)
     targets = describe_targets(recalled, target_items)
     body = (

@@ -59,7 +59,9 @@ class PickColumn:
         return {"name": self.name, "kind": self.kind, "cells": cells}
 
 
-def describe_picks(recalled: Recalled, items: Any, *, with_served: bool) -> list[PickColumn]:
+def describe_picks(
+    recalled: Recalled, items: Any, target_items: Any = None, *, with_served: bool
+) -> list[PickColumn]:
     """The table of the first picks. ``with_served`` says whether they can be retraced."""
     chosen = recalled.chosen
     indices = chosen.indices[:SHOWN_PICKS]
@@ -76,7 +78,10 @@ def describe_picks(recalled: Recalled, items: Any, *, with_served: bool) -> list
         # with another kernel the cosine belongs to the rows and not to what the rule saw
         is_plain = chosen.settings["kernel"] == repr(Linear())
         name = "cosine similarity" if is_plain else "cosine of the rows"
-        columns.append(PickColumn("nearest target", "whole", nearest.targets.tolist()))
+        texts = texts_of(target_items, nearest.targets, ITEM_LENGTH)
+        cells = nearest.targets.tolist() if texts is None else texts
+        kind = "whole" if texts is None else "text"
+        columns.append(PickColumn("nearest target", kind, cells))
         columns.append(PickColumn(name, "cosine", nearest.cosines))
     return columns
 
