@@ -397,18 +397,78 @@ def test_picks_that_cannot_have_been_made_are_refused(path):
     text = '{{"row": {}, "gain": 0.1, "uncertainty": 0.1}}'
     for row in (0, N, 10**9, chosen.indices[0]):  # no candidates, and one picked before
         replace_line(path, 3, text.format(row).encode())
-        refuse(r"its pick 2 is not one.*another version.*damaged", path, POOL, TARGETS, **options)
-    other = next(row for row in options["candidates"] if row not in chosen.indices)
-    replace_line(path, 2, text.format(other).encode())
-    refuse(r"its pick \d is not one", path, POOL, TARGETS, **options)
+        match = r"line 3 is not a pick .* its row .*damaged, or another version"
+        refuse(match, path, POOL, TARGETS, **options)
 
 
-def test_another_first_pick_is_refused(path):
-    chosen = tm.select(POOL, TARGETS, 5, checkpoint=path)
-    other = next(row for row in range(N) if row not in chosen.indices)
-    replace_line(path, 2, b'{"row": %d, "gain": 0.1, "uncertainty": 0.1}' % other)
-    path.write_bytes(path.read_bytes()[:-3])  # nor is a torn line touched then
-    refuse(r"its pick 1 is not one", path, POOL, TARGETS, k=5)
+def lose_a_line(lines):
+    del lines[3]
+
+
+def swap_lines(lines):
+    lines[3], lines[4] = lines[4], lines[3]
+
+
+def entry(name, value):
+    def put(lines):
+        lines[3] = json.dumps(json.loads(lines[3]) | {name: value}).encode()
+
+    return put
+
+
+FREE_ROW = 11
+DAMAGED_PICKS = {
+    "a lost line": lose_a_line,
+    "swapped lines": swap_lines,
+    "another row": entry("row", FREE_ROW),
+    "gain 123": entry("gain", 123.0),
+    "gain NaN": entry("gain", float("nan")),
+    "a negative gain": entry("gain", -0.5),
+    "uncertainty -5": entry("uncertainty", -5.0),
+    "uncertainty infinite": entry("uncertainty", float("inf")),
+}
+REPLAYED = {
+    "finished": {"k": 6},
+    "going on": {"k": 8},
+    "to a least gain": {"k": None, "min_gain": 1e-3},
+    "lazily": {"k": 6, "rule": "uncertainty"},
+    "of the whole pool": {"k": 6, "targets": None, "rule": "undirected-vtl"},
+    "a baseline": {"k": 6, "rule": "cosine"},
+    "at random": {"k": 6, "rule": "random"},
+    "ranked once": {"k": 6, "conditional": False},
+    "in function space": {"k": 6, "kernel": tm.kernels.Gaussian(3.0)},
+}
+
+
+@pytest.mark.parametrize("options", REPLAYED.values(), ids=REPLAYED)
+@pytest.mark.parametrize("damage", DAMAGED_PICKS.values(), ids=DAMAGED_PICKS)
+def test_a_damaged_pick_is_refused_and_its_line_is_named(damage, options, path):
+    options = {"pool": POOL, "targets": TARGETS, **options}
+    chosen = tm.select(**options | {"k": 6, "min_gain": None}, checkpoint=path)
+    assert FREE_ROW not in chosen.indices
+    lines = lines_of(path)
+    damage(lines)
+    path.write_bytes(b"\n".join(lines) + b'\n{"ro')  # nor is a torn line touched then
+    refuse(r"run\.jsonl .*line 4 is (not a|no) pick", path, **options)
+
+
+def test_a_line_that_is_too_long_is_damaged_and_a_torn_one_of_any_length_is_not(path):
+    whole = tm.select(POOL, TARGETS, K, checkpoint=path)
+    content = path.read_bytes()
+    path.write_bytes(content + bytes(10**5))  # a power cut leaves zeros
+    assert_same_run(tm.select(POOL, TARGETS, K, checkpoint=path), whole, K)
+    replace_line(path, 4, b" " * 10**5 + lines_of(path)[3])
+    refuse(r"line 4 is no pick", path, POOL, TARGETS, k=K)
+
+
+def test_no_more_lines_are_read_than_the_call_can_have(path):
+    tm.select(POOL, TARGETS, 3, checkpoint=path)
+    with path.open("ab") as file:
+        file.write(b"{}\n" * 1_000)
+    assert len(tm.select(POOL, TARGETS, 3, checkpoint=path)) == 3
+    refuse("line 5 is no pick", path, POOL, TARGETS, k=4)
+    path.write_bytes(b"".join(line + b"\n" for line in lines_of(path)[:4] * 300))
+    refuse("line 5 is no pick", path, POOL, TARGETS, min_gain=1e-9)
 
 
 def changed(array, value=1.0):

@@ -12,14 +12,18 @@ given are known by their bytes.
 
 import hashlib
 import json
+import mmap
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
+from itertools import islice
+from math import isfinite
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import numpy as np
 import torch
@@ -36,8 +40,10 @@ from tellmost.shapes import Float, Int, Shaped
 FORMAT = 1
 MARK = "tellmost_checkpoint"  # the first key of the first line; its value is the format
 LONGEST_HEADER = 2**20  # bytes: a longer first line belongs to some other file
+LONGEST_PICK = 2**10  # bytes: a row and two floats take less than 120
 SECONDS_BETWEEN_SYNCS = 1.0
 WAY_OUT = "Delete it, or give another path."
+GOOD_SO_FAR = "The lines before it are good, and a file cut there goes on from them."
 
 Identity = Mapping[str, Any]
 """Plain values that can be written as JSON, each under words that say what it is."""
@@ -76,22 +82,31 @@ def open_checkpoint(
     n: int,
     candidates: Int[Tensor, " c"] | None,
     shard: Shard | None,
+    *,
+    most: int | None,
+    rounding: float,
 ) -> "Checkpoint":
-    """The log of this run. Of several processes the first reads and writes it for all."""
-    if shard is None:
-        return Checkpoint(path, identity, candidates, read_picks(path, identity, n, candidates))
-    group, made = shard.group, None
-    with group.together():
-        if group.rank == 0:
-            made = read_picks(path, identity, n, candidates)
-    told = group.texts("" if made is None else json.dumps([asdict(pick) for pick in made]))
-    if made is None:
-        made = [Pick(**pick) for pick in json.loads(told[0])]
-    return Checkpoint(path, identity, candidates, made, writes=group.rank == 0)
+    """The log of this run. Of several processes the first reads and writes it for all.
+
+    At most so many picks are read as this call can have.
+    """
+    group = None if shard is None else shard.group
+    made: list[Pick] | None = None
+    with nullcontext() if group is None else group.together():
+        if group is None or group.rank == 0:
+            made = read_picks(path, identity, n, candidates, most)
+    if group is not None:
+        told = group.texts("" if made is None else json.dumps([asdict(pick) for pick in made]))
+        made = [Pick(**pick) for pick in json.loads(told[0])] if made is None else made
+    writes = group is None or group.rank == 0
+    return Checkpoint(path, identity, candidates, made or [], rounding, writes=writes)
 
 
 class Checkpoint:
-    """The picks made before, and within ``with`` a place for new ones."""
+    """The picks made before, and within ``with`` a place for new ones.
+
+    ``rounding`` is the share of the first gain by which other machines find other gains.
+    """
 
     def __init__(
         self,
@@ -99,10 +114,12 @@ class Checkpoint:
         identity: Identity,
         candidates: Int[Tensor, " c"] | None,
         made: Sequence[Pick],
+        rounding: float,
         *,
         writes: bool = True,
     ) -> None:
         self.made = made
+        self.rounding = rounding
         self._path = path
         self._identity = identity
         self._candidates = candidates
@@ -113,8 +130,8 @@ class Checkpoint:
             if not self._path.exists():
                 begin(self._path, self._identity)
             self._file = self._path.open("r+b")
-            content = self._file.read()
-            self._file.seek(content.rindex(b"\n") + 1)
+            with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                self._file.seek(content.rfind(b"\n") + 1)
             self._synced = time.monotonic()
         return self
 
@@ -141,19 +158,20 @@ class Checkpoint:
         if time.monotonic() - self._synced >= SECONDS_BETWEEN_SYNCS:
             self._sync()
 
-    def contradict(self, number: int) -> NoReturn:
+    def contradict(self, number: int, why: str) -> NoReturn:
         """Refuse the log: its pick of this number, from 1, cannot have been made here."""
-        contradict(self._path, number)
+        contradict(self._path, number, why)
 
     def _sync(self) -> None:
         os.fsync(self._file.fileno())
         self._synced = time.monotonic()
 
 
-def contradict(path: Path, number: int) -> NoReturn:
+def contradict(path: Path, number: int, why: str) -> NoReturn:
     raise ValueError(
-        f"checkpoint {path.name} does not lead here: its pick {number} is not one that this run "
-        f"makes, so another version of Tellmost wrote it, or it is damaged. {WAY_OUT}"
+        f"checkpoint {path.name} does not lead here: line {number + 1} is not a pick that this "
+        f"run makes, since {why}. The file is damaged, or another version of Tellmost wrote it. "
+        f"{WAY_OUT} {GOOD_SO_FAR}"
     )
 
 
@@ -164,23 +182,40 @@ def begin(path: Path, identity: Identity) -> None:
 
 
 def read_picks(
-    path: Path, identity: Identity, n: int, candidates: Int[Tensor, " c"] | None
+    path: Path,
+    identity: Identity,
+    n: int,
+    candidates: Int[Tensor, " c"] | None,
+    most: int | None,
 ) -> list[Pick]:
     """The picks of this run so far, with their numbers among the candidates."""
     if not path.exists():
         return []
     with path.open("rb") as file:
         check_run(path, read_header(path, file.readline(LONGEST_HEADER)), identity)
-        lines = file.read().split(b"\n")[:-1]  # what follows the last line end was torn off
-    picks = [read_pick(path, line, number) for number, line in enumerate(lines, start=2)]
+        lines = islice(lines_of(file), most)
+        picks = [read_pick(path, line, number) for number, line in enumerate(lines, start=2)]
     rows = torch.tensor([pick.row for pick in picks], dtype=torch.int64)
     places, is_known = rows, rows < n
     if candidates is not None:
         places = torch.searchsorted(candidates, rows).clamp_(max=len(candidates) - 1)
         is_known = candidates[places] == rows
     if not bool(is_known.all()):
-        contradict(path, 1 + int((~is_known).nonzero()[0]))
+        contradict(path, 1 + int((~is_known).nonzero()[0]), "its row is no candidate")
     return [replace(pick, row=row) for row, pick in zip(places.tolist(), picks, strict=True)]
+
+
+def lines_of(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines that are left. One that is too long for a pick is empty.
+
+    What follows the last line end was torn off.
+    """
+    while line := file.readline(LONGEST_PICK):
+        is_whole = line.endswith(b"\n")
+        while line and not line.endswith(b"\n"):
+            line = file.readline(LONGEST_PICK)
+        if line:
+            yield line if is_whole else b""
 
 
 def read_header(path: Path, first: bytes) -> Identity:
@@ -215,11 +250,10 @@ def check_run(path: Path, stored: Identity, own: Identity) -> None:
 def read_pick(path: Path, line: bytes, number: int) -> Pick:
     match parsed(line):
         case {"row": int(row), "gain": float(gain), "uncertainty": float(uncertainty)}:
-            if 0 <= row < 2**63:
+            if 0 <= row < 2**63 and isfinite(gain) and isfinite(uncertainty):
                 return Pick(row, gain, uncertainty)
     raise ValueError(
-        f"checkpoint {path.name} is damaged: line {number} is no pick. {WAY_OUT} The lines before "
-        f"it are good, and a file cut there goes on from them."
+        f"checkpoint {path.name} is damaged: line {number} is no pick. {WAY_OUT} {GOOD_SO_FAR}"
     )
 
 
@@ -291,8 +325,11 @@ def same(stored: Any, own: Any) -> bool:
         return bool(stored == own)
     if stored.keys() != own.keys() or stored["shape"] != own["shape"]:
         return False
-    allowed = numerics.SAME_VALUES * max(stored["largest"], own["largest"])
-    return all(abs(stored[name] - own[name]) <= allowed for name in ("sum", "largest"))
+    allowed = numerics.SAME_VALUES * own["largest"]
+    return all(
+        isinstance(stored[name], float) and abs(stored[name] - own[name]) <= allowed
+        for name in ("sum", "largest")
+    )
 
 
 def describe(thing: object) -> str:

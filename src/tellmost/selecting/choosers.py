@@ -65,6 +65,9 @@ class Chooser(Protocol):
     def best(self, least_of: LeastGain) -> RowChoice | None:
         """The best eligible row; None if no gain reaches the least."""
 
+    def gain_of(self, row: int) -> float:
+        """The gain that a row, by its overall number, would be picked with now."""
+
 
 def choose_chooser(
     rule: Rule,
@@ -109,6 +112,9 @@ class Eager:
             beyond = DRIFT_MARGIN * leaders.drift
             self._drift_allowed = max(self._drift_allowed, beyond)
         return RowChoice(*leaders.best(self.first), scores)
+
+    def gain_of(self, row: int) -> float:
+        return fresh_gain(self.tracker, self.rule, row, self.eligibility.shard)
 
     def _leaders(self, least_of: LeastGain) -> "tuple[Float[Tensor, ' n'], Leaders]":
         """The scores of all rows, and the best rows by these, measured afresh."""
@@ -236,17 +242,13 @@ class Once:
         if not leaders.rows:
             return None
         row, gain = leaders.best(self.first)
-        return RowChoice(row, self._gain_of(row) if self.marginal else gain)
+        return RowChoice(row, self.gain_of(row) if self.marginal else gain)
 
-    def _gain_of(self, row: int) -> float:
-        """The gain of a row given the picks so far, from the process that has the row."""
-
-        def read(rows: Tensor) -> tuple[Tensor]:
-            empty = torch.empty(0, dtype=torch.float64, device=rows.device)
-            return (self.rule.gain(self.tracker.state(rows)) if len(rows) else empty,)
-
-        number, shard = torch.tensor([row], device=self.tracker.device), self.eligibility.shard
-        return float((read(number) if shard is None else shard.collect(number, read))[0])
+    def gain_of(self, row: int) -> float:
+        shard = self.eligibility.shard
+        if self.marginal or self._gains is None:
+            return fresh_gain(self.tracker, self.rule, row, shard)
+        return float(self._gains[row] if shard is None else shard.entry(row, self._gains))
 
 
 @dataclass
@@ -275,6 +277,9 @@ class Lazy:
         if len(current) == 0 or float(scores.max()) == -torch.inf:
             return None
         return RowChoice(*best_of(current.tolist(), gains.tolist(), scores.tolist(), self.first))
+
+    def gain_of(self, row: int) -> float:
+        return fresh_gain(self.tracker, self.rule, row, None)
 
     def _score_rivals(self, bounds: Tensor, least: float) -> Int[Tensor, " c"] | None:
         """The rows that were scored afresh until no other can reach the best of them.
@@ -305,6 +310,17 @@ def score_all(tracker: Tracker, rule: Rule) -> Float[Tensor, " n"]:
     pieces = [rule.gain(state) for _, _, state in tracker.states()]
     none = torch.empty(0, dtype=torch.float64, device=tracker.device)
     return pieces[0] if len(pieces) == 1 else torch.cat([none, *pieces])
+
+
+def fresh_gain(tracker: Tracker, rule: Rule, row: int, shard: Shard | None) -> float:
+    """The gain of a row given the picks so far, from the process that has the row."""
+
+    def read(rows: Tensor) -> tuple[Tensor]:
+        empty = torch.empty(0, dtype=torch.float64, device=rows.device)
+        return (rule.gain(tracker.state(rows)) if len(rows) else empty,)
+
+    number = torch.tensor([row], device=tracker.device)
+    return float((read(number) if shard is None else shard.collect(number, read))[0])
 
 
 Measure = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]

@@ -101,26 +101,41 @@ def repeat(
     trace: Trace,
 ) -> bool:
     """Condition on the picks made before, and say whether all of them reach the least gain."""
-    best = chooser.best(stop.least)  # the scale of all gains comes from the first step
-    if best is not None and best.row != log.made[0].row:
-        log.contradict(1)
-    least = stop.least(chooser.first)
+    chooser.best(stop.least)  # the scale of all gains comes from the first step
+    first, least = abs(chooser.first or 0.0), stop.least(chooser.first)
     goes_on = stop.picks is None or len(log.made) < stop.picks
     reads = isinstance(chooser, Eager) and goes_on
-    for number, pick in enumerate(log.made[: stop.picks]):
+    made, left = log.made[: stop.picks], trace.uncertainty_before
+    for number, pick in enumerate(made, start=1):
+        if eligibility.is_closed(pick.row):
+            log.contradict(number, "its row may not be picked there")
+        if reads and not tracker.is_at_hand(pick.row):
+            tracker.look_ahead([p.row for p in made[number - 1 :][: tracker.width]])
+        compare(log, number, "gain", pick.gain, chooser.gain_of(pick.row), first)
         if pick.gain < least - DRIFT_TOLERANCE * abs(least):  # chosen by running gains
             return False
-        if eligibility.is_closed(pick.row):
-            log.contradict(len(trace.picks) + 1)
         eligibility.take(pick.row)
-        if reads and not tracker.is_at_hand(pick.row):
-            tracker.look_ahead([p.row for p in log.made[number : number + tracker.width]])
         tracker.observe(pick.row, update_rows=reads)
+        left = min(max(pick.uncertainty, 0.0), left)
+        if reads or number == len(made) or tracker.targets.uncertainty() is not None:
+            left = _uncertainty(tracker)  # else it would take a pass over the rows
+        compare(log, number, "uncertainty", pick.uncertainty, left, trace.uncertainty_before)
         trace.picks.append(pick)
         trace.resumed += 1
     if goes_on:
         tracker.refresh()  # no choice has looked at the running values on the way
     return True
+
+
+def compare(
+    log: Checkpoint, number: int, name: str, stored: float, own: float, scale: float
+) -> None:
+    """Refuse the log if a value of its pick of this number is not what this run finds.
+
+    Running gains drift, and rounding is relative to the ``scale`` at the first step.
+    """
+    if not abs(stored - own) <= DRIFT_TOLERANCE * abs(own) + log.rounding * scale:
+        log.contradict(number, f"its {name} is {stored:.9g} there, and {own:.9g} here")
 
 
 def _uncertainty(tracker: Tracker) -> float:

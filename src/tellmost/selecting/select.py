@@ -41,6 +41,7 @@ from tellmost.selecting.data import (
     SelectionNoise,
     check_noise,
     evenly_spaced,
+    mean_of,
     resolve_noise,
 )
 from tellmost.selecting.limits import (
@@ -63,6 +64,11 @@ DETERMINED = 1e-9
 
 SMALL_NOISE = "small noise"
 """The kind of the note that small noise spreads the picks."""
+
+ROUNDING = 1e-13
+"""Gains that are computed in another order differ by this share of the first gain, if the noise is
+large. Small noise multiplies it by prior variance / noise variance, since it divides what rounds
+like the prior variance. Measured: a hundredth of it."""
 
 ArrayLike = np.ndarray | Tensor | str | os.PathLike[str] | list[Any] | NamedArray
 PoolLike = ArrayLike | Iterable[Any]  # of paths, or of blocks
@@ -299,7 +305,19 @@ def open_log(task: Task, path: Path) -> Checkpoint:
     identity = identify(
         data, task.rule, task.noise, task.limits, task.stop, conditional=task.conditional
     )
-    return open_checkpoint(path, identity, data.row_count, data.all_candidates(), data.shard)
+    noise, most = task.noise, task.stop.picks
+    if most is None and not task.limits.replace:
+        most = data.candidate_count + 1  # one too many has a row for the second time
+    spread = mean_of(noise.of_rows, data.shard) * mean_of(1.0 / noise.of_rows, data.shard)
+    return open_checkpoint(
+        path,
+        identity,
+        data.row_count,
+        data.all_candidates(),
+        data.shard,
+        most=most,
+        rounding=ROUNDING * (1.0 + spread / noise.ratio),
+    )
 
 
 def find_rounds(task: Task, tracker: Tracker, eligibility: Eligibility) -> "FusedRounds | None":
