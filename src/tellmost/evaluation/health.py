@@ -26,7 +26,7 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.evaluation.statistics import bullet, count_of, entry, number, percent
 from tellmost.kernels import Linear
-from tellmost.rows.pool import Normalization, Pool, column_factors, shifted
+from tellmost.rows.pool import Normalization, column_factors, shifted
 from tellmost.rows.sources import spans
 from tellmost.rules import Random
 from tellmost.selecting.arguments import check_data
@@ -48,10 +48,6 @@ COSINE_WORK = 128
 LEAST_EXAMINED = 256
 """At least so many rows are compared with all others, however large the pool is. A share of them
 has a standard error of 3 points at most."""
-
-CONFIRMED_SINGLY = 4_096
-"""So many duplicates, found by 128 bits of their rows, are read again if each is read on its own.
-More would take longer than the examination."""
 
 NORMS_DIFFER = 2.0
 """It is worth a remark if the longest row is so many times the shortest. It has four times the
@@ -237,7 +233,7 @@ def look(data: SelectionData, normalize: str | None, rng: np.random.Generator) -
         dtype=str(pool.source.dtype).removeprefix("torch."),
         normalize=normalize,
         norms=Norms.of(data.known.prior_variance.sqrt().cpu().numpy()),
-        duplicates=count_duplicates(pool, bits),
+        duplicates=count_duplicates(bits.cpu().numpy()),
         near_duplicates=likeness.share(),
         near_duplicates_from=len(compared),
         effective_rank=moments.effective_rank(),
@@ -309,31 +305,10 @@ def row_bits(rows: Float[Tensor, "b d"]) -> Int[Tensor, "b 2"]:
     return torch.stack([first, second.mul_(factors.flip(0)).sum(dim=1)], dim=1)
 
 
-def count_duplicates(pool: Pool, bits: Int[Tensor, "n 2"]) -> int:
-    """How many rows equal an earlier one.
-
-    Rows of equal bits are compared if that is cheap: all of a pool in memory, and some of a file
-    whose rows can be read singly. For the others 128 equal bits are as good as certain.
-    """
-    later, earlier = _pairs(bits.cpu().numpy())
-    few = len(later) if pool.source.held is not None else CONFIRMED_SINGLY
-    false = 0
-    if pool.source.held is not None or pool.source.jumps:
-        for start, stop in spans(min(few, len(later)), pool.rows_per_block):
-            one, other = pool.rows(later[start:stop]), pool.rows(earlier[start:stop])
-            false += int((one != other).any(dim=1).sum())
-    return len(later) - false
-
-
-def _pairs(bits: np.ndarray) -> tuple[Int[Tensor, " p"], Int[Tensor, " p"]]:
-    """The rows whose bits occurred before, each with the first row that has these bits."""
-    order = np.lexsort((bits[:, 1], bits[:, 0]))  # stable: of equal rows the first comes first
-    ordered = bits[order]
-    repeats = np.concatenate([[False], (ordered[1:] == ordered[:-1]).all(axis=1)])
-    firsts = np.maximum.accumulate(np.where(repeats, 0, np.arange(len(bits))))
-    later, earlier = order[repeats], order[firsts[repeats]]
-    by_row = np.argsort(later)
-    return torch.from_numpy(later[by_row]), torch.from_numpy(earlier[by_row])
+def count_duplicates(bits: Int[np.ndarray, "n 2"]) -> int:
+    """Count the rows that equal an earlier one. 128 equal bits are as good as certain."""
+    ordered = bits[np.lexsort(bits.T)]
+    return int((ordered[1:] == ordered[:-1]).all(axis=1).sum())
 
 
 class Likeness:
