@@ -1,7 +1,7 @@
 """Subjects: families of experiments that are run, compared and published in the same way."""
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tellmost_reproduction.frame.numbers import (
     is_reproduced,
     read_expected,
 )
-from tellmost_reproduction.frame.pages import Cells, in_markdown
+from tellmost_reproduction.frame.pages import Cells, fill, in_markdown
 from tellmost_reproduction.frame.verdicts import (
     FAILS,
     HOLDS,
@@ -49,6 +49,7 @@ class Subject:
     folder: str  # in the package; expected numbers are below it
     everything: str  # the name that stands for all of its experiments
     names: tuple[str, ...]
+    document: Path  # in the repository; its tables are renewed with the results
     run: Callable[[Sequence[str], Request], list[Done]]  # writes the folders too
     write_overview: Callable[[Sequence[Done], Request], str] | None = None
     agrees: Agrees = is_reproduced
@@ -78,12 +79,23 @@ class Subject:
         )
         return [f"{done.name}: {difference}" for difference in found]
 
-    def publish(self, done: Sequence[Done], repository: Path) -> None:
-        """Keep the numbers of full runs as the expected ones, with links from the results."""
+    def publish(
+        self,
+        done: Sequence[Done],
+        repository: Path,
+        tables: Mapping[str, str],
+        overview: str | None = None,
+    ) -> None:
+        """Keep the numbers of full runs as the expected ones, and renew overview and document."""
         for one in done:
             expected = repository / PACKAGE / self.folder / "expected" / f"{one.name}.json"
             keep_expected(one.numbers, expected, repository / "results" / one.name)
             print(describe(one, []), end="\n\n")
+        if overview is not None:
+            with made(repository / "results" / self.everything) as folder:
+                keep_text(overview, folder / "README.md")
+        page = repository / self.document
+        keep_text(fill(page.read_text(encoding="utf-8"), tables), page)
 
 
 def describe(done: Done, differences: Sequence[str] | None) -> str:

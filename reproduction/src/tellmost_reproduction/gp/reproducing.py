@@ -19,7 +19,6 @@ from tellmost_reproduction.frame.pages import (
     SMALL,
     command_for,
     describe_machine,
-    fill,
     in_columns,
     in_markdown,
     in_paragraphs,
@@ -137,6 +136,7 @@ GP = Subject(
     folder="gp",
     everything="gp",
     names=NAMES,
+    document=Path("docs", "gp-experiments.md"),
     run=run_all,
     write_overview=write_overview,
     uncompared=("rmse",),  # it depends on y: equal picks that change places meet other errors
@@ -147,21 +147,16 @@ reproduce = GP.reproduce
 
 def publish(repository: Path, runs: Sequence[Path]) -> None:
     """Run everything, and renew the results, the expected numbers and the document."""
-    results = repository / "results"
-    request = Request(results)
+    request = Request(repository / "results")
     done = run_all(NAMES, request)
-    GP.publish(done, repository)
     timed = json.loads((repository / "benchmarks/results/dense_rounds.json").read_text())
     dense = tabulate_dense(timed)
-    (results / "gp").mkdir(exist_ok=True)
-    keep_text(write_overview(done, request, dense=dense), results / "gp" / "README.md")
-    document = repository / "docs" / "gp-experiments.md"
     tables = {
         "verdicts": count_and_tabulate(done, RULE, "../results"),
         "times": tabulate_times(done, about_time()),
         "dense": dense,
     }
-    keep_text(fill(document.read_text(encoding="utf-8"), tables), document)
+    GP.publish(done, repository, tables, write_overview(done, request, dense=dense))
 
 
 def tabulate_dense(result: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from tellmost.running.progress import ProgressLine
 from tellmost_reproduction.catalogue import Request
 from tellmost_reproduction.frame.experiments import PACKAGE, Done, Subject, tabulate_all
 from tellmost_reproduction.frame.folders import keep_figure, keep_text, made
-from tellmost_reproduction.frame.pages import fill, in_columns, in_markdown
+from tellmost_reproduction.frame.pages import in_columns, in_markdown
 from tellmost_reproduction.networks.claims import judge
 from tellmost_reproduction.networks.configurations import SEEDS
 from tellmost_reproduction.networks.curves import EQUALITIES, MEASURES, Curves
@@ -44,7 +44,6 @@ means that the seeds happened to agree."""
 
 SMOKE_ROUNDS, SMOKE_SEEDS = 2, 2
 RUNS = "runs.jsonl"
-DOCUMENT = Path("docs", "network-experiments.md")
 ON_DIGITS = (
     "Smoke size: 8 x 8 digits stand in for both datasets, so that these numbers and verdicts say "
     "that the code runs, and nothing about the paper."
@@ -106,6 +105,7 @@ NETWORKS = Subject(
     folder="networks",
     everything="nn",
     names=tuple(EXPERIMENTS),
+    document=Path("docs", "network-experiments.md"),
     run=run_all,
     agrees=is_near,
     uncompared={one.name for e in EXPERIMENTS.values() for one in e.configurations if one.is_past},
@@ -118,7 +118,7 @@ def publish(repository: Path, files: Sequence[Path]) -> None:
     results = repository / "results"
     kept = results / "nn" / f"{RUNS}.gz"
     runs = read_checked([*files, *([kept] if kept.exists() else [])])
-    for place in (PACKAGE / NETWORKS.folder, DOCUMENT):
+    for place in (PACKAGE / NETWORKS.folder, NETWORKS.document):
         if not (repository / place).exists():
             raise FileNotFoundError(
                 f"--repository must be a checkout of Tellmost; {repository} has no {place}."
@@ -127,7 +127,6 @@ def publish(repository: Path, files: Sequence[Path]) -> None:
     write_runs(runs.values(), kept)
     curves = [Curves.of(experiment, runs) for experiment in EXPERIMENTS.values()]
     done = [write_experiment(one, results) for one in curves if one.runs]
-    NETWORKS.publish(done, repository)
     tables = {
         "verdicts": tabulate_all(done, "../results"),
         "runs": count_runs(runs),
@@ -138,8 +137,7 @@ def publish(repository: Path, files: Sequence[Path]) -> None:
     noise = Curves.of(EXPERIMENTS["nn-rho"], runs)
     if noise.runs:
         tables["rho"] = in_markdown(table_of_noise(noise))
-    page = repository / DOCUMENT
-    keep_text(fill(page.read_text(encoding="utf-8"), tables), page)
+    NETWORKS.publish(done, repository, tables)
 
 
 def read_checked(files: Sequence[Path]) -> dict[RunId, Run]:

@@ -19,7 +19,6 @@ from tellmost_reproduction.frame.pages import (
     SMALL,
     command_for,
     describe_machine,
-    fill,
     in_columns,
     in_markdown,
     in_paragraphs,
@@ -140,6 +139,7 @@ SAFEBO = Subject(
     folder="safebo",
     everything=ALL,
     names=(*EXPERIMENTS, misspecified.NAME),
+    document=Path("docs", "safebo-experiments.md"),
     run=run_experiments,
     write_overview=write_overview,
     agrees=agrees_within_errors,
@@ -150,16 +150,11 @@ reproduce = SAFEBO.reproduce
 def publish(repository: Path, runs: Sequence[Path]) -> None:
     """Make the runs that are not in the folder, and write down all of them."""
     (kept,) = runs
-    results = repository / "results"
-    request = Request(results, progress=True)
+    request = Request(repository / "results", progress=True)
     done = run_experiments(SAFEBO.names, request, kept=kept)
-    SAFEBO.publish(done, repository)
-    (results / ALL).mkdir(exist_ok=True)
-    keep_text(write_overview(done, request), results / ALL / "README.md")
-    document = repository / "docs" / "safebo-experiments.md"
     tables = {
         "verdicts": count_and_tabulate(done[:-1], RULE, "../results"),
         "priors": tabulate_verdicts(done[-1].verdicts, "expectation"),
         "times": tabulate_times(done, about_time()),
     }
-    keep_text(fill(document.read_text(encoding="utf-8"), tables), document)
+    SAFEBO.publish(done, repository, tables, write_overview(done, request))
