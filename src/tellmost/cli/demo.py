@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tellmost.evaluation.statistics import Mean
+from tellmost.report.figure import new_figure
 from tellmost.rules import Random
 from tellmost.selecting.select import select
 from tellmost.selecting.selection import Selection
@@ -152,11 +153,7 @@ def write_picks(path: Path, chosen: Selection, split: Digits) -> None:
 
 def draw_picks(path: Path, picks: list[Selection], split: Digits) -> None:
     """Draw the first images that each method picked; a frame marks 3, 6 and 9."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("the figure needs matplotlib; pip install 'tellmost[demo]'.") from error
-    figure = Figure(figsize=(9.0, 2.4), layout="constrained")
+    figure = new_figure((9.0, 2.4))
     figure.suptitle("The first picks of each method; frames mark 3, 6 and 9", fontsize="medium")
     grid = figure.subplots(len(METHODS), THUMBNAILS)
     for row, name, chosen in zip(grid, METHODS.values(), picks, strict=True):
