@@ -1,4 +1,4 @@
-"""Whether selections are any good, and what they will take: compare, check, estimate, examine."""
+"""These functions tell if selections are any good, and what they will take."""
 
 from tellmost.evaluation.comparing import compare
 from tellmost.evaluation.comparison import Comparison

@@ -64,7 +64,7 @@ class Comparison:
 
     @property
     def is_circular(self) -> bool:
-        """Whether there is only target variance, which the rule may minimise by construction."""
+        """Without labels there is only target variance, which the rule may minimise itself."""
         return self.measured is None
 
     @property
@@ -136,7 +136,7 @@ class Comparison:
         return f"{verdict} {at}.{self._with_fewer(other, gap.sign)}"
 
     def _with_fewer(self, other: str, sign: int) -> str:
-        """What is different with fewer picks."""
+        """Say where fewer picks lead to another verdict."""
         told: dict[str, list[str]] = {name: [] for name in VERDICTS.values()}
         for budget in self.budgets[:-1]:
             one = self.difference(other, budget).sign

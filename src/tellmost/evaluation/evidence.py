@@ -97,7 +97,7 @@ def number_classes(*labels: KnownLabels) -> tuple[list[Int[Tensor, " _"]], int]:
 
 @dataclass(frozen=True)
 class Evidence:
-    """How well held-out labels are predicted, and whether the model knows where it errs."""
+    """The scores of held-out labels, and if the predicted variance goes with the error."""
 
     kind: str  # classes or numbers
     labels: str  # how that was decided

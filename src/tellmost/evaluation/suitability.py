@@ -47,7 +47,7 @@ HEADLINES = {
 
 @dataclass(frozen=True, repr=False)
 class Suitability:
-    """What the rows, and their labels if there are any, say about a pool."""
+    """The health of a pool, and the evidence of its labels if there are any."""
 
     health: Health
     evidence: Evidence | None  # None without labels
@@ -64,13 +64,13 @@ class Suitability:
 
     @property
     def reasons(self) -> list[str]:
-        """What the verdict rests on."""
+        """Sentences on which the verdict rests."""
         if self.evidence is None:
             return [WITHOUT_LABELS]
         return [reason_of_probe(self.evidence), reason_of_variance(self.evidence)]
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """What the labels showed, as names and texts."""
+        """Names, with a text about what the labels showed."""
         evidence = self.evidence
         if evidence is None:
             return

@@ -19,7 +19,7 @@ from tellmost.selecting.loop import run
 from tellmost.selecting.select import Task, find_rounds
 
 WAYS = {Once: "once", Lazy: "lazily"}
-"""How these choosers find a row. Others score all rows each time."""
+"""Words for how these choosers find a row. Others score all rows each time."""
 
 
 @dataclass(frozen=True)

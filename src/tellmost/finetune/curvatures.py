@@ -102,7 +102,7 @@ class Full:
 Curvature = Factored | Full
 
 Terms = tuple[Tensor, ...]
-"""What a batch adds to the curvature; the terms of all batches are summed."""
+"""The terms that a batch adds to the curvature. Those of all batches are summed."""
 
 
 def kronecker_terms(curvature: Float[Tensor, "b c c"], h: Float[Tensor, "b d"]) -> Terms:

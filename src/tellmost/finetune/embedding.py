@@ -31,7 +31,7 @@ class Embedded:
 
 @runtime_checkable
 class Embedding(Protocol):
-    """How a network turns inputs into points; a value that can be hashed."""
+    """A way to turn inputs into points by a network. It is a value that can be hashed."""
 
     @property
     def name(self) -> str: ...
@@ -40,7 +40,7 @@ class Embedding(Protocol):
         """Gives the function from a batch to its (b, p) points. The model is in eval mode."""
 
     def kernel(self, model: nn.Module, batch: Any) -> Kernel | None:
-        """What compares points; None: inner products. The batch tells the sizes."""
+        """The kernel that compares points; None: inner products. The batch tells the sizes."""
 
 
 def check_inner_products(user: str, embedding: Embedding, kernel: Kernel | None) -> None:
@@ -232,7 +232,7 @@ def place_of(is_wrong: Bool[Tensor, " b"], inputs: Inputs, batch: int, start: in
 
 
 def rows_in_words(is_wrong: Bool[Tensor, " b"], inputs: Inputs, start: int) -> str:
-    """Which rows of the caller's argument are wrong, in words; the mask begins at ``start``."""
+    """Name the wrong rows of the caller's argument. The mask begins at row ``start``."""
     wrong = inputs.rows[is_wrong.nonzero()[:, 0].cpu().numpy() + start].tolist()
     named = ", ".join(map(str, wrong[:NAMED_ROWS]))
     more = f" and {len(wrong) - NAMED_ROWS} more" if len(wrong) > NAMED_ROWS else ""

@@ -30,7 +30,7 @@ from tellmost.shapes import Float, Int
 
 @dataclass(frozen=True, eq=False)
 class FewShot:
-    """What the networks answer, and what each was trained on."""
+    """The answers of the networks, and the rows that each was trained on."""
 
     outputs: Float[Tensor, "q c"]
     rows: Int[np.ndarray, "q k"]  # of the pool, in the order chosen

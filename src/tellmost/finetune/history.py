@@ -1,4 +1,4 @@
-"""What happened in each round, as a value, and the state of a loop or sampler as plain values."""
+"""The history is a value. The state of a loop or sampler is made of plain values."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

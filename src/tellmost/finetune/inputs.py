@@ -64,7 +64,7 @@ class Inputs(Dataset[Any]):
         return Inputs(self.data, self.rows[rows], self.name, self.collate)
 
     def batch(self, rows: Int[np.ndarray, " k"], device: torch.device) -> Any:
-        """What a network is called with for the inputs at these positions, without labels."""
+        """Make the argument with which a network is called for these positions, without labels."""
         if isinstance(self.data, Tensor):
             return self.data[torch.from_numpy(self.rows[rows]).to(self.data.device)].to(device)
         return moved(self.collate([self[position] for position in rows.tolist()]), device)
@@ -109,7 +109,7 @@ def check_one(data: Any, name: str) -> None:
 
 
 def is_inputs_beside_labels(data: Any) -> bool:
-    """Whether a pair (X, y) came where a dataset was asked for: its items would be X and y."""
+    """Recognise a pair (X, y) in place of a dataset, whose items would be X and y."""
     if isinstance(data, tuple):
         return True
     if not isinstance(data, list) or len(data) != 2:
@@ -123,7 +123,7 @@ def is_inputs_beside_labels(data: Any) -> bool:
 
 
 def is_numbers(item: Any) -> bool:
-    """Whether this is a list of numbers, or of such lists, all of the same length."""
+    """Recognise a list of numbers, or of such lists, all of the same length."""
     if not isinstance(item, list) or not item:
         return False
     if all(isinstance(part, int | float) for part in item):
@@ -160,14 +160,14 @@ def label_of(item: Any, name: str, number: int) -> int:
 
 
 def is_whole(values: np.ndarray) -> bool:
-    """Whether all values are whole numbers, of whatever type; true and false are 1 and 0."""
+    """Say if all values are whole numbers, of whatever type. True and false are 1 and 0."""
     if np.issubdtype(values.dtype, np.floating):
         return bool(np.isfinite(values).all() and (values == np.rint(values)).all())
     return values.dtype.kind in "biu"
 
 
 def in_words(item: Any) -> str:
-    """What kind of thing an item is, for errors."""
+    """Describe an item, for errors."""
     if isinstance(item, Mapping):
         return f"a mapping with {', '.join(map(str, item))}"
     if is_numbers(item):
@@ -276,7 +276,7 @@ def is_in_task(
 
 
 def name_of(inputs: Inputs) -> str:
-    """What tells these inputs from others: their number and, of tensors, a checksum of all values.
+    """The name of these inputs: their number and, of tensors, a checksum of all values.
 
     The checksum is the same on every device. Items of other datasets are not read, since reading
     them may be slow, or random.

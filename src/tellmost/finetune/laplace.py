@@ -1,4 +1,4 @@
-r"""What is believed about the weights of a network's final layer: a normal distribution.
+r"""The belief about the weights of a network's final layer is a normal distribution.
 
 .. math:: k(x, z) = \phi(x)^\top \Sigma\, \phi(z), \qquad
     p(W \mid D) \approx N\bigl(W^*, (H + \tau I)^{-1}\bigr)
@@ -82,7 +82,7 @@ class LaplacePosterior:
         return self.curvature.covariance(self.prior_precision)
 
     def kernel(self, embedding: Embedding) -> Kernel:
-        """What compares the points of ``LossGradients``, ``LastLayer`` or ``OutputGradients()``.
+        """The kernel for points of ``LossGradients``, ``LastLayer`` or ``OutputGradients()``.
 
         For ``LastLayer`` it is the covariance of an output, on average over outputs. For
         ``OutputGradients()``, whose points are longer by sqrt(c), it is the sum over outputs.

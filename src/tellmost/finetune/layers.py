@@ -1,4 +1,4 @@
-r"""What a network's last layer is given and returns, as one forward pass shows it.
+r"""One forward pass shows the inputs and the outputs of a network's last layer.
 
 With f(x) = W h(x), and independent weights of variance one, every output has the covariance
 
@@ -24,7 +24,7 @@ MOST_LISTED = 40  # how many layers an error names
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """What a layer was given and returned."""
+    """The inputs and the outputs of a layer in one call."""
 
     name: str
     layer: nn.Module
@@ -85,7 +85,7 @@ def watching(
 
 
 def is_returned(said: Any, returned: Tensor) -> bool:
-    """Whether a layer's outputs are the network's: the same numbers, of whatever shape."""
+    """Say if a layer's outputs are the network's: the same numbers, of whatever shape."""
     if not isinstance(said, Tensor) or said.ndim == 0:
         return False
     if len(said) != len(returned) or said.numel() != returned.numel():
@@ -96,7 +96,7 @@ def is_returned(said: Any, returned: Tensor) -> bool:
 
 
 def version_of(outputs: Any) -> int | None:
-    """How often a tensor was changed in place. Under inference_mode torch does not count."""
+    """Count the changes of a tensor in place. Under inference_mode torch does not count."""
     is_counted = isinstance(outputs, Tensor) and not outputs.is_inference()
     return outputs._version if is_counted else None
 
@@ -179,7 +179,7 @@ def at_least_float32(values: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class LastLayer:
-    """What goes into the last layer: the penultimate activations.
+    """The inputs of the last layer: the penultimate activations.
 
     Args:
         layer: the name of a layer whose inputs are meant; None: the ``nn.Linear`` that makes the
@@ -204,7 +204,7 @@ class LastLayer:
 
 @dataclass(frozen=True)
 class Outputs:
-    """What the network returns: its logits, or predictions of several values."""
+    """The outputs of the network: its logits, or predictions of several values."""
 
     @property
     def name(self) -> str:

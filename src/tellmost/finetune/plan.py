@@ -1,4 +1,4 @@
-"""What is the same in every round: the pool, the targets, and what draws and chooses."""
+"""The plan is the same in every round: the pool, the targets, and what draws and chooses."""
 
 import warnings
 from dataclasses import dataclass, replace
@@ -113,7 +113,7 @@ class RoundPlan:
         return int(self.generator(number, purpose).integers(2**62))
 
     def identity(self) -> dict[str, Any]:
-        """What tells this plan from others, as plain values. The pool is read once."""
+        """Plain values that tell this plan from others. The pool is read once."""
         return {
             **self._names_of_inputs,
             "targets_per_round": self.targets_per_round,
@@ -150,7 +150,7 @@ class RoundPlan:
         observed_labels: Int[np.ndarray, " o"],
         labelled: Int[np.ndarray, " l"] | None = None,
     ) -> RoundInputs:
-        """What a strategy sees of round ``number``, with these rows of the pool as candidates.
+        """Make the inputs of round ``number``, with these rows of the pool as candidates.
 
         ``labelled`` is what cost a label, inside the task or outside; None: what was observed.
         """
@@ -213,7 +213,7 @@ def read_targets(targets: Any, pool: Inputs, collate: Collate, called: str) -> I
 
 
 def are_row_numbers(values: Any) -> bool:
-    """Whether these are whole numbers or a mask, in one dimension: they cannot be inputs."""
+    """Recognise whole numbers or a mask in one dimension, which cannot be inputs."""
     if isinstance(values, Tensor):
         return values.ndim == 1 and not values.is_floating_point() and not values.is_complex()
     if isinstance(values, np.ndarray):

@@ -1,4 +1,4 @@
-r"""How the predictions of several networks vary together: an ensemble, or draws by dropout.
+r"""The predictions of several networks vary together: an ensemble, or draws by dropout.
 
 For members :math:`f^1, \dots, f^M` and their mean :math:`\bar f`,
 
@@ -165,7 +165,7 @@ def by_ensemble(members: Sequence[nn.Module], batch: Any) -> list[Tensor]:
 
 
 def are_equal(one: nn.Module, other: nn.Module) -> bool:
-    """Whether two networks have the same state."""
+    """Compare the states of two networks."""
     mine, others = one.state_dict(), other.state_dict()
     return mine.keys() == others.keys() and all(
         torch.equal(mine[name], others[name]) for name in mine

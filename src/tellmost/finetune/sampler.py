@@ -86,7 +86,7 @@ class TargetedSampler(Sampler[list[int]]):
         self._is_resumed = False
 
     def __len__(self) -> int:
-        """How many batches an epoch has."""
+        """The number of batches in an epoch."""
         return self._batches
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -102,7 +102,7 @@ class TargetedSampler(Sampler[list[int]]):
             yield list(self._given[-1])
 
     def state_dict(self) -> dict[str, Any]:
-        """Which batches of this epoch were given, and which are chosen already."""
+        """The batches of this epoch that were given, and those that are chosen already."""
         return {
             **self._identity(),
             "epoch": self._epoch,

@@ -26,7 +26,7 @@ Part = Literal["candidates", "targets", "observed", "labelled"]
 
 @dataclass(frozen=True, eq=False)
 class RoundInputs:
-    """What a strategy sees of a round. Each embedding of each part is computed once."""
+    """The view that a strategy has of a round. Each embedding of each part is computed once."""
 
     model: nn.Module
     candidates: Inputs
@@ -101,7 +101,7 @@ def check_choice(chosen: Any, n: int, k: int, strategy: Strategy) -> Int[np.ndar
 
 
 def describe(thing: Any) -> str:
-    """What tells one strategy, or drawer of candidates, from another: its class and options.
+    """Describe a strategy, or what draws candidates, by its class and options.
 
     The text is the same in every process: it has no addresses, and arrays appear by their digest.
     An object without a repr of its own is known by its class and its ``name`` alone.

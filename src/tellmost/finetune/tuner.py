@@ -259,7 +259,7 @@ class ActiveFineTuner:
         return Bought(rows, self._labels(rows), inputs.watch.seconds)
 
     def _known(self) -> tuple[Int[np.ndarray, " o"], Int[np.ndarray, " o"]]:
-        """What was observed before and the picks that were trained on, with their labels."""
+        """The rows observed before and the picks that were trained on, with their labels."""
         rows = np.concatenate([self._observed, self._history.rows])
         labels = np.concatenate([self._observed_labels, self._history.labels])
         kept = is_in_task(labels, self._task)
@@ -276,7 +276,7 @@ class ActiveFineTuner:
         return replace(done, metrics=check_metrics(returned, "train"))
 
     def _train_on_what_is_known(self, bought: Bought) -> Any:
-        """What the trainer returned; None where there is nothing to train on."""
+        """Return what the trainer returned; None if there is nothing to train on."""
         number = len(self._history) + 1
         kept = is_in_task(bought.labels, self._task)
         rows, labels = bought.rows[kept], bought.labels[kept]

@@ -53,7 +53,7 @@ class Batches:
 
 @dataclass(frozen=True, eq=False)
 class Prospect:
-    """What is known, what is to be known, and the noise of further observations."""
+    """The targets, the posterior, and the noise of further observations."""
 
     rule: ITL | VTL
     noise_variance: float
@@ -137,7 +137,7 @@ class Prospect:
 
 
 def explained(posterior: FunctionPosterior, X: Float[Tensor, "b q d"]) -> Float[Tensor, "b q q"]:
-    """What observations have taken from the prior covariances within each batch."""
+    """The part of the prior covariances within each batch that observations have taken away."""
     F = posterior.whiten(X.flatten(0, 1))
     within = F.T.reshape(*X.shape[:2], len(F))
     return within @ within.mT

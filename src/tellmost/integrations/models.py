@@ -34,7 +34,7 @@ variance: gpytorch takes distances from inner products, which leaves seven digit
 
 @dataclass(frozen=True, eq=False)
 class ModelPrior:
-    """What a model believed before its data. Gradients flow to points and not to the model."""
+    """The prior of a model, and its data. Gradients flow to points and not to the model."""
 
     model: ExactGP  # a float64 copy, in evaluation mode
     center: float
@@ -198,7 +198,7 @@ def translated(prior: ModelPrior) -> Kernel | None:
 
 
 def stretch_of(prior: ModelPrior) -> Float[Tensor, " d"] | None:
-    """What each input is divided by before the model sees it. None if more is done to it."""
+    """The numbers by which inputs are divided for the model. None if more is done to them."""
     transform = getattr(prior.model, "input_transform", None)
     if not isinstance(transform, AffineInputTransform):
         return None
@@ -213,7 +213,7 @@ def stretch_of(prior: ModelPrior) -> Float[Tensor, " d"] | None:
 
 
 def is_kernel_of(prior: ModelPrior, kernel: Kernel) -> bool:
-    """Whether the kernel gives the model's covariances, since ``forward`` may do anything."""
+    """Compare the kernel with the model's covariances, since ``forward`` may do anything."""
     points = prior.data.points[:PROBES]
     n, d = points.shape
     spread = points.std(dim=0, correction=0)
@@ -288,5 +288,5 @@ def check_inputs(model: Any, points: Float[Tensor, "t d"]) -> None:
 
 
 def transformed(model: Any, x: Tensor) -> Tensor:
-    """What the model's kernel and mean see of x."""
+    """Transform x as the model does for its kernel and mean."""
     return model.transform_inputs(x) if hasattr(model, "transform_inputs") else x

@@ -185,7 +185,7 @@ def points_of(answer: Any, pool: Points, kernel: Kernel) -> Points:
 
 
 def open_rows(candidates: Any, known: Callable[[], Known], n: int) -> Bool[Tensor, " n"]:
-    """Which rows may be asked for: all, a mask, row numbers, or what a function returns now."""
+    """Mark the rows that may be asked for. ``candidates`` may be a function of the posterior."""
     answer = candidates(known()) if callable(candidates) else candidates
     rows = check_candidates(answer, n)
     mask = torch.ones(n, dtype=torch.bool)

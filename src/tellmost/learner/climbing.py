@@ -24,7 +24,7 @@ from tellmost.shapes import Bool, Float, Int
 from tellmost.targets.box import Box
 
 REFINING_STEPS = 100
-"""How many steps a climb may take: smooth gains need 5 to 30, in 20 dimensions 60."""
+"""A climb may take so many steps. Smooth gains need 5 to 30, in 20 dimensions 60."""
 
 FIRST_STEP = 0.01
 """The first step of a climb, as a share of each side of the box. It is below the spacing of
@@ -41,7 +41,7 @@ SHORTENING = 0.25
 """A step that was not taken is tried again at this share of its length."""
 
 LENGTHENING = 4.0
-"""Where the gain bends upwards, no maximum is near: the next step is so many times longer."""
+"""No maximum is near where the gain bends upwards: the next step is so many times longer."""
 
 LEAST_BEND = 1e-8
 """A bend below this share of slope change x length is rounding, and teaches nothing."""
@@ -137,7 +137,7 @@ class ClimbStep:
 
 @dataclass(frozen=True)
 class Trust:
-    """What each climb has learned: how slopes change, and how far to trust that."""
+    """Each climb has learned how slopes change, and how far to trust that."""
 
     inverse: Float[Tensor, "b d d"]  # H, of the negative second derivatives
     radius: Float[Tensor, " b"]  # of the next step, in sides of the box
@@ -156,7 +156,7 @@ class Trust:
     def after(
         self, step: ClimbStep, falls: Float[Tensor, "b d"], is_taken: Bool[Tensor, " b"]
     ) -> "Trust":
-        """What is learned from how far the slopes fell. No step, nothing learned."""
+        """Learn from how far the slopes fell. Without a step nothing is learned."""
         length = step.moves.abs().amax(dim=1)
         doubled = (2.0 * self.radius).clamp(max=1.0)
         taken = torch.where(length > FULL_STEP * self.radius, doubled, self.radius)

@@ -56,7 +56,7 @@ from tellmost.targets import Known, Sampled
 from tellmost.targets.box import Box
 
 CONFIDENCE_BETA = 2.0
-"""How many standard deviations make a bound where targets do not say: 95% of a normal
+"""So many standard deviations make a bound where targets do not say: 95% of a normal
 distribution, at each point by itself."""
 
 NO_CANDIDATE = (
@@ -94,7 +94,7 @@ class ActiveLearner:
         replace: bool = True,
         seed: int = 0,
     ) -> None:
-        """What is believed, where measurements are possible, and what is to be learned.
+        """Take the prior, the points where measurements are possible, and the targets.
 
         Args:
             kernel_or_gp: a kernel of ``tm.kernels`` or gpytorch, with ``noise_std``; or a
@@ -186,12 +186,12 @@ class ActiveLearner:
         return None if self._aimed is None else self._aimed.cpu().numpy().copy()
 
     def __len__(self) -> int:
-        """How many measurements were told."""
+        """The number of measurements that were told."""
         return len(self._told)
 
     @torch.no_grad()
     def gains(self) -> Float[np.ndarray, " n"]:
-        """What a measurement of each pool row would teach now, in the unit of the rule."""
+        """The gain of a measurement of each pool row now, in the unit of the rule."""
         self._aim()
         return score_all(self._tracker, self._rule).cpu().numpy().copy()
 
@@ -219,7 +219,7 @@ class ActiveLearner:
 
     @torch.no_grad()
     def outlook(self, level: Any = None, at_most: Any = 1_000) -> Outlook:
-        """What is left to reduce and, with a level, how many more observations reach it.
+        """Say what is left to reduce and, with a level, how many more observations reach it.
 
         The count comes from choosing ahead. Targets that are drawn each round are drawn as they
         will be, and others stay as they are now. In a box only the points that stand for it are
@@ -237,7 +237,7 @@ class ActiveLearner:
     # ---- save and resume
 
     def state_dict(self) -> dict[str, Any]:
-        """What was told, and what tells this learner from others."""
+        """The measurements that were told, and what tells this learner from others."""
         return {**self._identity(), **as_arrays(self._told, self._points[:0])}
 
     @torch.no_grad()
@@ -347,7 +347,7 @@ class ActiveLearner:
         return int(np.random.SeedSequence([self._seed, observations]).generate_state(1)[0])
 
     def _open(self) -> Bool[Tensor, " n"]:
-        """Which rows may be asked for now."""
+        """Mark the rows that may be asked for now."""
         mask = open_rows(self._candidates, self._known, len(self._points))
         return mask.to(self._points.device)
 
@@ -384,7 +384,7 @@ class ActiveLearner:
         return torch.cat(points).cpu().numpy()
 
     def _count_to(self, level: float, at_most: int) -> int | None:
-        """How many more observations bring the uncertainty down to a level; None: more."""
+        """Count the observations that bring the uncertainty down to a level; None: more."""
         tracker = self._tracker.fork()
         chooser = self._chooser(tracker)
         for count in range(at_most + 1):
@@ -400,9 +400,9 @@ class ActiveLearner:
         return None
 
     def _reported(self) -> Points | None:
-        """What uncertainty and floor are about: the targets, or all that may be drawn as targets.
+        """The points that uncertainty and floor are about; None: the whole pool.
 
-        None: the whole pool.
+        They are the targets, or all points that may be drawn as targets.
         """
         whole = self._targets.all_points if isinstance(self._targets, Sampled) else None
         return self._aimed if whole is None else points_of(whole, self._points, self._gp.kernel)

@@ -1,4 +1,4 @@
-"""What was told and how noisy it is, how that is saved, and what is left to learn."""
+"""The record holds what was told and how noisy it is, and says what is left to learn."""
 
 import json
 import os
@@ -180,19 +180,19 @@ class Outlook:
 
     @property
     def reducible(self) -> float:
-        """What more observations could remove: uncertainty minus floor."""
+        """The uncertainty that more observations could remove."""
         return max(self.uncertainty - self.floor, 0.0)
 
     @property
     def is_reachable(self) -> bool | None:
-        """Whether any number of observations reaches the level; None without a level."""
+        """Say if any number of observations reaches the level; None without a level."""
         if self.level is None:
             return None
         return self.level > self.floor or self.uncertainty <= self.level
 
     @property
     def is_done(self) -> bool:
-        """Whether the level is reached. Without a level: whether nothing is left to reduce."""
+        """Say if the level is reached. Without a level: if nothing is left to reduce."""
         if self.level is not None:
             return self.uncertainty <= self.level
         return self.reducible <= UNINFORMATIVE * self.uncertainty

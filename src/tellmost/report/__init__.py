@@ -1,1 +1,1 @@
-"""How a selection looks: a figure, and a page that needs nothing else."""
+"""Figures of selections, and pages that need nothing else."""

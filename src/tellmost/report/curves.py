@@ -131,7 +131,7 @@ def follow(recalled: Recalled, indices: Int[np.ndarray, " k"]) -> Course:
 def retrace_in_parts(
     recalled: Recalled, indices: Int[np.ndarray, " k"]
 ) -> Iterator[tuple[int, int, Float[np.ndarray, "k b"]]]:
-    """How much each pick lowers the variance of each target. Some targets come at a time."""
+    """The fall of each target's variance by each pick. Some targets come at a time."""
     assert recalled.targets is not None
     step = max(RETRACE_BYTES // (8 * max(len(indices), 1)), 1)
     for start, stop in spans(len(recalled.targets), step):

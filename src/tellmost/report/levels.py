@@ -1,4 +1,4 @@
-r"""How far the uncertainty of a selection could fall, and where a smaller one would do as well.
+r"""Levels to which the uncertainty could fall, and where a smaller selection would do as well.
 
 With :math:`u_t` the mean uncertainty after t of k picks, the suggested stop is the first s with
 
@@ -94,7 +94,7 @@ def find_eligible(recalled: Recalled) -> Int[np.ndarray, " c"]:
 
 
 def name_uncertainty(chosen: Selection) -> str:
-    """What ``chosen.uncertainty`` is, in words."""
+    """Name ``chosen.uncertainty`` in words."""
     if not chosen.settings["targets"]:
         return "mean variance of the candidates"
     is_weighted = chosen.settings["target_weights"] is not None

@@ -16,7 +16,7 @@ _AS_ESCAPES = {code: f"\\u{code:04x}" for code in (*map(ord, "<>&"), 0x2028, 0x2
 
 
 def texts_of(items: Any, numbers: Int[np.ndarray, " b"], length: int) -> list[str] | None:
-    """What to show for these rows or targets, such as their texts, each cut to this length.
+    """The texts to show for these rows or targets, each cut to this length.
 
     None shows their numbers alone. A pandas Series is read by place.
     """

@@ -35,7 +35,7 @@ SHOW: dict[str, Callable[[Any], str]] = {
     "list": lambda targets: ", ".join(map(str, targets)),
     "cosine": lambda cosine: f"{cosine:.3f}",
 }
-"""How the cells of each kind of column are written. The page's script has the same table."""
+"""The cells of each kind of column are written so. The page's script has the same table."""
 
 
 @dataclass(frozen=True)

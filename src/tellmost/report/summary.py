@@ -94,7 +94,7 @@ def _fallen(chosen: Selection) -> str:
 
 
 def _compared(chosen: Selection, levels: list[Level]) -> str:
-    """How much of what the whole pool would bring the picks bring."""
+    """Compare the picks with the whole pool, in words."""
     before, after = chosen.uncertainty[[0, -1]]
     whole = next((level for level in levels if level.name == "whole pool"), None)
     if whole is None or whole.value >= before:

@@ -1,4 +1,4 @@
-"""What others do: ``ActiveFineTuner(..., strategy=BADGE())``.
+"""The methods of others, for example ``ActiveFineTuner(..., strategy=BADGE())``.
 
 All baselines choose among the same candidates, by the same network, and differ in the choice.
 InformationDensity and EIG look at the targets; the others do not. What is a rule of ``tm.rules``

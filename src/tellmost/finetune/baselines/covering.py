@@ -26,8 +26,8 @@ from tellmost.rules import KMeansPlusPlus
 from tellmost.shapes import Bool, Float, Int
 
 KMEANS_STEPS = 50
-"""How many steps k-means takes at most: a thousand points settled after 1 to 25, and what changes
-last is the cluster of a few points between two."""
+"""k-means takes so many steps at most. A thousand points settled after 1 to 25. The clusters of a
+few points between two change last."""
 
 SMALL_CLUSTER = 5
 """Hacohen et al. take clusters of so many points or fewer for outliers; here they come last."""
@@ -111,7 +111,7 @@ def pure_radius(points: Float[Tensor, "n d"], labels: Int[Tensor, " n"], purity:
 
 
 def find_balls(points: Float[Tensor, "n d"], radius: float) -> Bool[Tensor, "n n"]:
-    """Which points lie in the ball of each point."""
+    """Mark the points that lie in the ball of each point."""
     n = len(points)
     balls = torch.empty(n, n, dtype=torch.bool, device=points.device)
     for start, stop, apart in rows_of_distances(points, points):

@@ -1,4 +1,4 @@
-r"""How unsure a classifier is of its predictions: MaxEntropy, Margin and LeastConfidence.
+r"""MaxEntropy, Margin and LeastConfidence prefer what a classifier is unsure of.
 InformationDensity weighs that by the similarity to the targets, and EIG is how much surer of the
 targets a step of training makes the classifier.
 
@@ -200,7 +200,7 @@ class EIG:
         return find_largest(expected_information(logits.softmax(dim=1), of_targets, step), k)
 
     def _features(self, inputs: RoundInputs, part: Part, classes: int) -> Float[Tensor, "n d"]:
-        """What the last layer is given, and a 1 for its bias: the other factor of a gradient."""
+        """The inputs of the last layer, and a 1 for its bias: the other factor of a gradient."""
         points = inputs.embed(part, LossGradients(self.layer)).points
         return torch.as_tensor(points)[:, classes:].to(torch.float64)
 
@@ -210,7 +210,7 @@ def expected_information(
     of_targets: Float[Tensor, "m c"],
     step: Float[Tensor, "n m"],
 ) -> Float[Tensor, " n"]:
-    """What each candidate, with these predictions, tells about the targets, in nats per target.
+    """The information of each candidate, with these predictions, in nats per target.
 
     ``step`` is the learning rate times the inner products of features.
     """
