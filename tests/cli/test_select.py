@@ -175,7 +175,85 @@ def test_rounds_and_columns_are_told(files, run, rows):
     more = ["-k", 2, "--observed", "seen.txt", "--exclude", "bad.txt", "-o", "picks.csv"]
     done = run("select", "pool.csv", "-t", "val.npy", *more)
     assert "2 observed before, 1 rows left out" in done.stdout
-    assert "features: the 8 columns a to h" in done.stdout
+    assert "features: the 8 columns a:h" in done.stdout
+
+
+@pytest.fixture
+def labelled(files, rows):
+    """The pool in a file with the columns id, a to h, and numbers as labels. val.csv has none."""
+    pool, targets, kind = rows
+    columns = {"y": kind.tolist(), "cost": [2] * len(kind)}
+    for name, some, more in (("pool.csv", pool, columns), ("val.csv", targets, {})):
+        path = write_csv(files, some, range(100, 100 + len(some)), name, **more)
+        header, body = path.read_text().split("\n", 1)
+        for place, letter in enumerate("abcdefgh"):
+            header = header.replace(f"x{place}", letter)
+        path.write_text(f"{header}\n{body}")
+    return files
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--exclude-columns", "y"],
+        ["--ignore-column", "y"],
+        ["--exclude-columns", "y,b:c", "--features", "a:h", "--features", "b,c"],
+        ["--features", "a:h"],
+        ["--label-column", "y"],
+        ["--features", "h,a:g"],
+    ],
+    ids=" ".join,
+)
+def test_features_are_what_is_named_or_what_is_left(options, labelled, run, expected):
+    more = ["-k", 12, "--cost-column", "cost", "--json", *options]
+    done = run("select", "pool.csv", "-t", "val.csv", *more).json()
+    has_all = "y,b:c" not in options
+    columns = list("abcdefgh" if has_all else "adefgh")
+    assert sorted(done["feature_columns"]) == columns
+    assert ([pick["index"] for pick in done["picks"]] == expected.indices.tolist()) == has_all
+
+
+def test_what_is_named_like_a_label_is_no_feature_unless_one_says_so(labelled, run):
+    """The error shows two ways out, and both of them work."""
+    for command in (
+        ["select", "pool.csv", "-t", "val.csv", "-k", 3],
+        ["estimate", "pool.csv", "-t", "val.csv", "-k", 3],
+        ["compare", "pool.csv", "-t", "val.csv", "-k", 3, "--seeds", 1],
+        ["check", "pool.csv"],
+    ):
+        said = run(*command, "--exclude-columns", "cost", code=1).stderr
+        assert "column 'y' is named like a label" in said
+        assert "--exclude-columns y, or" in said and "--features a:y." in said
+    check = ["check", "pool.csv"]
+    assert "the 8 columns a:h\n" in run(*check, "--exclude-columns", "y,cost").stdout
+    assert "the 9 columns a:y\n" in run(*check, "--features", "a:h,y").stdout
+    (labelled / "y.csv").write_text("y\n" + "1\n2\n" * 60)
+    done = run(*check, "--labels", "y.csv", "--label-column", "y", "--exclude-columns", "cost")
+    assert "the 8 columns a:h\n" in done.stdout  # the pool's own column of this name, too
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (["--features", "a:z"], "pool.csv has no column 'a:z'; it has id, a, b"),
+        (["--features", "h:a"], "pool.csv has no column 'h:a'"),
+        (["--features", "cost", "--cost-column", "cost"], "at least one column must be a feature"),
+        (["--exclude-columns", "y,z"], "no file has a column 'z'"),
+        (["--features", "a:g"], ""),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_columns_that_no_file_has_are_named(options, word, labelled, run):
+    more = ["-k", 3, *options]
+    if "--features" not in options:
+        more += ["--cost-column", "cost"]
+    done = run("select", "pool.csv", "-t", "val.csv", *more, code=0 if word == "" else 1)
+    assert word in done.stderr
+
+
+def test_features_are_columns_of_cells(files, run):
+    done = run("select", "pool.npy", "-t", "val.npy", "-k", 3, "--features", "a:h", code=2)
+    assert "--features names columns of .csv and .tsv files" in done.stderr
 
 
 def test_a_report_is_written_too(files, run):

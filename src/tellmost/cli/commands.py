@@ -67,12 +67,12 @@ def select(given: OptionValues) -> int:
     arguments = arguments_for(tellmost.select, given, pool, targets)
     chosen = tellmost.select(pool.vectors, vectors_of(targets), **arguments)
     rows = outlet.write(chosen, pool, targets)
-    print_selection(chosen, rows, outlet, remark_on(chosen, pool, arguments))
+    print_selection(chosen, rows, outlet, pool, remark_on(chosen, pool, arguments))
     return NOTHING_LEFT if has_ended_early(chosen) else DONE
 
 
 @command(
-    *("pool", "labels", "label_column", "json", "normalize", "noise_ratio", "kind"),
+    *("pool", "labels", "json", "normalize", "noise_ratio", "kind"),
     Option("folds", int, RUNNING, default=5).says("Parts of the rows; each is held out once."),
     Option("seed", int, RUNNING, default=0).says("The seed of folds and samples."),
     *(*COLUMNS, "device", "memory", "progress"),
@@ -117,7 +117,7 @@ def estimate(given: OptionValues) -> int:
     ),
     "labels",
     Option("target_labels", Path, FILES).says("A file with the label of each target."),
-    *("label_column", "json", "rule"),
+    *("json", "rule"),
     Option("methods", str, PICKS, "NAMES").says(
         "Rules to compare with, by commas. Default: random,top-k,mmr,k-center,cosine."
     ),
@@ -173,7 +173,7 @@ def report(given: OptionValues) -> int:
     """
     from tellmost import Selection
     from tellmost.cli.inputs import read_points, vectors_of
-    from tellmost.cli.output import check_page, show_items
+    from tellmost.cli.output import check_page, describe_features, show_items
     from tellmost.cli.paths import check_files
     from tellmost.running.progress import working
 
@@ -184,7 +184,7 @@ def report(given: OptionValues) -> int:
     with working(given.progress, "writing the page"):
         items = show_items(pool), show_items(targets)
         chosen.report(given.output, pool.vectors, vectors_of(targets), *items)
-    print(f"written: {given.output}")
+    print("\n".join([*describe_features(pool), f"written: {given.output}"]))
     return DONE
 
 

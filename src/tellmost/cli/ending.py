@@ -6,6 +6,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from shlex import quote
 from typing import Any, NoReturn
 
 DONE = 0
@@ -18,9 +19,12 @@ TERMINATED = 143  # 128 + SIGTERM, as in shells
 
 ARGUMENTS = re.compile(
     r"(?<![\w-])(noise_ratio|noise_std|min_gain_share|min_gain|max_per_group|target_weights|"
-    r"columns_ahead|vector_column|text_field|id_column|ignore_column|label_column|target_labels)\b"
+    r"columns_ahead|vector_column|text_field|id_column|exclude_columns|label_column|target_labels)\b"
 )
 """Arguments of the library that are options here and that are no English words."""
+
+
+VALUES = re.compile(r"\b(embed|features|exclude_columns)='([^']*)'")
 
 
 class UsageError(Exception):
@@ -94,7 +98,9 @@ def describe_error(error: BaseException) -> str:
 
 def in_terms_of_options(message: str) -> str:
     """Name options in a message of the library where it names Python's arguments."""
-    message = re.sub(r"\b(embed)='([^']*)'", r"--\1 \2", message)
+    message = VALUES.sub(
+        lambda found: f"--{found[1].replace('_', '-')} {quote(found[2])}", message
+    )
     message = re.sub(r"\b(replace|floor)=True\b", r"--\1", message)
     message = message.replace("conditional=False", "--no-conditional")
     message = message.replace("conditional=True", "--conditional")

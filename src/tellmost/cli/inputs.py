@@ -16,7 +16,9 @@ from tellmost.cli.labels import match_ids, read_labels, read_observed
 from tellmost.cli.options import OptionValues
 from tellmost.cli.paths import noise_file
 from tellmost.cli.reading import column_names, read_records
-from tellmost.cli.records import Records, match_features
+from tellmost.cli.records import Records, find_columns, listed, match_features
+from tellmost.cli.text_formats import CELLS
+from tellmost.cli.text_tables import suffix_of
 from tellmost.kernels import Kernel
 from tellmost.kernels.written import read_kernel
 from tellmost.running.memory import check_memory
@@ -109,8 +111,34 @@ def split_numbers(text: str) -> list[int]:
 
 def read_points(given: OptionValues) -> tuple[Records, Records | None]:
     """The pool and the targets. The options that name columns serve both."""
+    check_features(given)
     pool = read_pool(given)
-    return pool, None if given.targets is None else read_targets(given, pool)
+    targets = None if given.targets is None else read_targets(given, pool)
+    _check_excluded(given, [one for one in (pool, targets) if one is not None])
+    return pool, targets
+
+
+def _check_excluded(given: OptionValues, files: Sequence[Records]) -> None:
+    """Check that one of the files has each column that is named as no feature."""
+    is_own = given.label_column is not None and given.labels is None
+    texts = [*(given.exclude_columns or ()), *([given.label_column] if is_own else [])]
+    names = list(dict.fromkeys(name for records in files for name in records.table.names))
+    _, unknown = find_columns(texts, names)
+    if unknown:
+        raise ValueError(
+            f"no file has a column {unknown[0]!r}; there is {listed(names) or 'none with a name'}."
+        )
+
+
+def check_features(given: OptionValues) -> None:
+    """Check that the option --features can mean something."""
+    paths = [*given.pool, *([given.targets] if given.targets is not None else [])]
+    is_vain = not any(suffix_of(path) in CELLS for path in paths)
+    if given.features and (is_vain or given.embed is not None or given.vector_column is not None):
+        raise UsageError(
+            "--features names columns of .csv and .tsv files, each of one number; name a column "
+            "of vectors with --vector-column, and leave out --features with it or --embed."
+        )
 
 
 def read_pool(given: OptionValues) -> Records:
@@ -119,8 +147,7 @@ def read_pool(given: OptionValues) -> Records:
         "text_field": given.text_field,
         "id_column": given.id_column,
     }
-    values = [given.cost_column, given.group_column, *label_columns(given)]
-    columns = [name for name in (*values, *(given.ignore_column or ())) if name is not None]
+    columns = [name for name in (given.cost_column, given.group_column) if name is not None]
     if len(given.pool) == 1:
         return read_file(given.pool[0], "pool", given, **names, columns=columns)
     if columns or any(name is not None for name in (*names.values(), given.embed)):
@@ -135,7 +162,7 @@ def read_targets(given: OptionValues, pool: Records) -> Records:
     """The targets, with those of the pool's columns that make their vectors and labels."""
     there = column_names(given.targets, "targets")
     is_archive = given.targets.suffix in (".npz", ".safetensors")
-    text_field, ignored = given.text_field, given.ignore_column or ()
+    text_field = given.text_field
     records = read_file(
         given.targets,
         "targets",
@@ -143,24 +170,31 @@ def read_targets(given: OptionValues, pool: Records) -> Records:
         vector_column=given.vector_column if given.vector_column in there or is_archive else None,
         text_field=text_field if text_field in there or given.embed is not None else None,
         id_column=given.id_column if given.id_column in there else None,
-        columns=[*label_columns(given), *(name for name in ignored if name in there)],
         lone_vector=True,
     )
     return match_features(records, pool)
 
 
-def label_columns(given: OptionValues) -> list[str]:
-    """The column of labels in the files of points, unless labels have files of their own."""
-    is_own = given.label_column is not None and given.labels is None
-    return [given.label_column] if is_own else []
-
-
-def read_file(path: Path, argument: str, given: OptionValues, **columns: Any) -> Records:
+def read_file(
+    path: Path, argument: str, given: OptionValues, *, columns: Sequence[str] = (), **names: Any
+) -> Records:
+    """The rows of one file. The column of labels and those to exclude are no features."""
+    label = [] if given.label_column is None else [given.label_column]
+    known = column_names(path, argument)
+    others, _ = find_columns([*(given.exclude_columns or ()), *label], known)
+    features = given.features if suffix_of(path) in CELLS else None
     is_counted = given.embed is not None
     waiting = nullcontext() if is_counted else working(given.progress, f"reading {path.name}")
     with waiting, ProgressLine(given.progress, "texts embedded", done_before=0) as line:
         return read_records(
-            path, argument, embed=given.embed, device=given.device, progress=line, **columns
+            path,
+            argument,
+            columns=[*columns, *others],
+            features=features or None,
+            embed=given.embed,
+            device=given.device,
+            progress=line,
+            **names,
         )
 
 

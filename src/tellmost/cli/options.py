@@ -88,9 +88,17 @@ OPTIONS = (
         "Column or field with the id of a row. Default: id, if there is one; else the row "
         "number, from 0."
     ),
-    Option("ignore_column", list[str], FILES, "NAME").says(
-        "A column of numbers that is no feature. May be given again."
+    Option("features", list[str], FILES, "COLUMNS").says(
+        "The columns of a .csv or .tsv file that are features: names by commas, and ranges such "
+        "as a:h. Default: all columns of numbers that no other option names."
     ),
+    Option(
+        "exclude_columns",
+        list[str],
+        FILES,
+        "COLUMNS",
+        flags=("--exclude-columns", "--ignore-column"),
+    ).says("Columns of numbers that are no features, named as in --features."),
     Option("target_weights", Path, FILES).says("A file with the importance of each target."),
     Option("cost", Path, FILES).says("A file with the cost of each pool row. See --budget."),
     Option("cost_column", str, FILES, "NAME").says(
@@ -169,7 +177,10 @@ OPTIONS = (
     Option("debug", bool, RUNNING, default=False).says("Show the whole traceback of an error."),
 )
 SHARED = {option.name: option for option in OPTIONS}
-COLUMNS = ("vector_column", "text_field", "id_column", "ignore_column", "embed")
+COLUMNS = (
+    *("vector_column", "features", "exclude_columns", "label_column"),
+    *("text_field", "id_column", "embed"),
+)
 KNOWN = set(SHARED)  # the names of all options of all commands
 
 

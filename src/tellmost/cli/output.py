@@ -20,7 +20,7 @@ from tellmost.cli.inputs import (
 from tellmost.cli.options import OptionValues
 from tellmost.cli.paths import check_files
 from tellmost.cli.pick_files import COLUMNS, check_picks_path, pick_rows, write_picks
-from tellmost.cli.records import Records
+from tellmost.cli.records import Records, as_ranges, listed
 from tellmost.integrations.label_studio import check_tasks_path, write_label_studio
 from tellmost.report.levels import weigh
 from tellmost.running.progress import working
@@ -109,11 +109,14 @@ def print_selection(
     chosen: Selection,
     rows: list[dict[str, Any]],
     outlet: Outlet,
+    pool: Records,
     remarks: list[str],
 ) -> None:
     """Print the picks if they went to no file, and a summary; or all of it as JSON."""
     if outlet.given.json:
-        about = summarize(chosen, outlet) | ({"picks": rows} if outlet.output is None else {})
+        about = summarize(chosen, outlet, pool) | (
+            {"picks": rows} if outlet.output is None else {}
+        )
         print(json.dumps(about, ensure_ascii=False))
     elif outlet.output is None:
         writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
@@ -159,10 +162,15 @@ def remark_on(chosen: Selection, pool: Records, arguments: dict[str, Any]) -> li
     if observed or candidates is not None:
         excluded = 0 if candidates is None else int((~candidates).sum())
         remarks.append(f"{observed:,} observed before, {excluded:,} rows left out")
-    if len(pool.features) > 1:
-        first, *_, last = pool.features
-        remarks.append(f"features: the {len(pool.features):,} columns {first} to {last}")
-    return remarks
+    return [*remarks, *describe_features(pool)]
+
+
+def describe_features(pool: Records) -> list[str]:
+    """Say in a line which columns of the pool are features. Arrays have no columns."""
+    if not pool.features:
+        return []
+    what = f"{len(pool.features):,} columns" if len(pool.features) > 1 else "column"
+    return [f"features: the {what} {listed(as_ranges(pool.features, pool.table.names))}"]
 
 
 def tabulate(rows: list[dict[str, Any]], total: int) -> str:
@@ -190,12 +198,13 @@ def print_study(name: str, given: OptionValues) -> int:
     function = getattr(evaluation, name)
     points = () if name == "check" else (vectors_of(targets),)
     study = function(pool.vectors, *points, **arguments_for(function, given, pool, targets))
-    text = in_terms_of_options(study.describe())
-    print(json.dumps(study.to_dict(), ensure_ascii=False) if given.json else text)
+    text = "\n".join([in_terms_of_options(study.describe()), *describe_features(pool)])
+    about = study.to_dict() | {"feature_columns": list(pool.features)}
+    print(json.dumps(about, ensure_ascii=False) if given.json else text)
     return DONE
 
 
-def summarize(chosen: Selection, outlet: Outlet) -> dict[str, Any]:
+def summarize(chosen: Selection, outlet: Outlet, pool: Records) -> dict[str, Any]:
     """Say the same for machines."""
     return {
         "picked": len(chosen),
@@ -206,5 +215,6 @@ def summarize(chosen: Selection, outlet: Outlet) -> dict[str, Any]:
         "whole_pool": None if chosen.whole_pool is None else weigh(chosen, chosen.whole_pool),
         "floor": None if chosen.floor is None else weigh(chosen, chosen.floor),
         "settings": chosen.settings,
+        "feature_columns": list(pool.features),
         "written": outlet.written,
     }

@@ -35,6 +35,7 @@ class Wanted:
     text_field: str | None
     id_column: str | None
     columns: Sequence[str]
+    features: Sequence[str] | None
     embed: str | None
     lone_vector: bool
 
@@ -47,6 +48,7 @@ def read_records(
     text_field: str | None = None,
     id_column: str | None = None,
     columns: Sequence[str] = (),
+    features: Sequence[str] | None = None,
     embed: str | None = None,
     lone_vector: bool = False,
     device: str | None = None,
@@ -62,6 +64,8 @@ def read_records(
         text_field: the column of texts, which are shown and, with ``embed``, embedded.
         id_column: the column of ids. None means "id", where it exists.
         columns: others that will be asked for, such as costs. They are no features.
+        features: the columns of a .csv or .tsv file that are features, as ``find_columns`` reads
+            them. None for all columns of numbers that nothing else is said of.
         embed: the model that makes vectors of the texts, as ``embed_texts`` describes it.
         lone_vector: whether an array of one dimension is one row. Targets may be given so.
         device, progress: for embedding.
@@ -73,7 +77,7 @@ def read_records(
             f"{argument}: cannot read {path.name}; the formats are {', '.join(FORMATS)}."
         )
     file = open_filled(path, argument)
-    wanted = Wanted(vector_column, text_field, id_column, columns, embed, lone_vector)
+    wanted = Wanted(vector_column, text_field, id_column, columns, features, embed, lone_vector)
     if suffix in ARRAYS:
         return _read_arrays(file, wanted)
     records = _read_parquet(file, wanted) if suffix == ".parquet" else _read_text(file, wanted)
@@ -136,7 +140,9 @@ def _read_text(file: File, wanted: Wanted) -> Records:
     features, read_vector = (
         ([], None)
         if wanted.embed is not None
-        else _find_vectors(lambda: source.vectors(wanted.vector_column, keep), wanted)
+        else _find_vectors(
+            lambda: source.vectors(wanted.vector_column, keep, wanted.features), wanted
+        )
     )
     lines, kept, vectors = read_body(source, keep, read_vector)
     ids: Shaped[np.ndarray, " n"] = np.arange(len(lines))

@@ -124,6 +124,32 @@ def only_vectors(found: Sequence[str], names: Sequence[str], file: File, what: s
     )
 
 
+def find_columns(texts: Sequence[str], names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The columns that texts such as "a", "a,b" and "a:h" name, and what names none."""
+    found: dict[str, None] = {}
+    unknown = []
+    for text in texts:
+        for part in [text] if text in names else text.split(","):
+            ends = [part, part] if part in names else part.split(":")
+            is_range = len(ends) == 2 and set(ends) <= set(names)
+            start, stop = map(names.index, ends) if is_range else (0, -1)
+            found |= dict.fromkeys(names[start : stop + 1])
+            unknown += [part] if stop < start else []
+    return list(found), unknown
+
+
+def as_ranges(chosen: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Columns as ``find_columns`` reads them: those that stand together as a range."""
+    places = {name: place for place, name in enumerate(names or chosen)}
+    runs: list[list[str]] = []
+    for name in chosen:
+        if runs and places[name] == places[runs[-1][-1]] + 1:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return [run[0] if len(run) == 1 else f"{run[0]}:{run[-1]}" for run in runs]
+
+
 def listed(names: Sequence[str]) -> str:
     shown = ", ".join(names[:SHOWN_NAMES])
     more = len(names) - SHOWN_NAMES
@@ -230,6 +256,7 @@ def match_features(targets: Records, pool: Records) -> Records:
     names, own = list(pool.features), list(targets.features)
     if len(names) < 2 or len(own) < 2 or names == own:
         return targets
+    odd = sorted(set(names) ^ set(own))
     only = [
         f"{listed(sorted(some))} only in {records.path.name}"
         for some, records in (
@@ -241,7 +268,8 @@ def match_features(targets: Records, pool: Records) -> Records:
     if only:
         raise ValueError(
             f"pool and targets must have the same columns of numbers; there is "
-            f"{', and '.join(only)}. Leave a column out with ignore_column, or say what it is for."
+            f"{', and '.join(only)}. Leave them out, exclude_columns='{','.join(odd)}', or say "
+            f"what they are for."
         )
     return replace(
         targets, vectors=targets.vectors[:, [own.index(name) for name in names]], features=names

@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from tellmost.cli.records import (
+    as_ranges,
     check_named,
+    find_columns,
     has_plain_digits,
     is_number,
     listed,
@@ -31,6 +33,9 @@ LEAST_COUNTED = 8  # hardly any point reads 0, 1, 2, ... 7: such a row is a head
 LOOKED_AT = 100  # so many rows show which columns hold numbers
 LONGEST_CELL = 2**30  # in bytes; csv's own limit, 128 KB, is less than a long document
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
+
+CELLS = (".csv", ".tsv")
+LABELS = {"y", "label", "target", "class"}  # numbers under such a name are hardly features
 
 Cells = list[str]
 
@@ -74,13 +79,21 @@ class Delimited:
     def value(self, row: Cells, name: str, line: int) -> str:
         return row[self._places[name]]
 
-    def vectors(self, wanted: str | None, others: Iterable[str]) -> tuple[list[str], ReadVector]:
-        """The columns that are features, and how to take a vector out of a row."""
+    def vectors(
+        self, wanted: str | None, others: Iterable[str], features: Sequence[str] | None = None
+    ) -> tuple[list[str], ReadVector]:
+        """The columns that are features, and how to take a vector out of a row.
+
+        ``features`` names them, in the words of ``find_columns``. None finds them.
+        """
         if wanted is not None:
             name = check_named(wanted, self.names, self.file)
             return [name], lambda row, line: self._listed(row[self._places[name]], name, line)
         names = self.names or list(map(str, range(self.width)))
-        places = self._numeric(names, set(others))
+        others = set(others)
+        places = (
+            self._numeric(names, others) if features is None else self._named(features, others)
+        )
         take = (
             itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
         )
@@ -96,6 +109,19 @@ class Delimited:
 
         return [names[place] for place in places], read
 
+    def _named(self, features: Sequence[str], others: set[str]) -> list[int]:
+        """The places of the columns that are named as features and serve no other end."""
+        found, unknown = find_columns(features, self.names)
+        for name in unknown:
+            check_named(name, self.names, self.file)
+        places = [self._places[name] for name in found if name not in others]
+        if places:
+            return places
+        raise ValueError(
+            f"{self.file.label}: at least one column must be a feature; other options name all "
+            f"that features names. Name another."
+        )
+
     def _numeric(self, names: Sequence[str], others: set[str]) -> list[int]:
         """The places of the columns that have a name, hold numbers and serve no other end."""
         places = [
@@ -103,12 +129,24 @@ class Delimited:
             for place, name in enumerate(names)
             if name and name not in others and self._begins_with_number(place)
         ]
+        self._check_no_label(names, [names[place] for place in places])
         if places:
             return places
         raise ValueError(
             f"{self.file.label} has no column of numbers; it has {listed(names)}. Name a column "
             f"of lists with vector_column, or embed a text_field."
         )
+
+    def _check_no_label(self, names: Sequence[str], features: Sequence[str]) -> None:
+        """A label that is taken for a feature gives away what is to be predicted."""
+        found = [name for name in features if name.strip().lower() in LABELS]
+        if found:
+            ranges = ",".join(as_ranges(features, names))
+            raise ValueError(
+                f"{self.file.label}: features must be told from labels, and column {found[0]!r} "
+                f"is named like a label. Leave it out, exclude_columns='{','.join(found)}', or "
+                f"take it as a feature, features='{ranges}'."
+            )
 
     def _begins_with_number(self, place: int) -> bool:
         """Whether the first cell that is not missing is meant as a number."""
@@ -231,7 +269,9 @@ class JsonLines:
                 f"{line} has {listed(list(row)) or 'none'}."
             ) from None
 
-    def vectors(self, wanted: str | None, others: Iterable[str]) -> tuple[list[str], ReadVector]:
+    def vectors(
+        self, wanted: str | None, others: Iterable[str], features: Sequence[str] | None = None
+    ) -> tuple[list[str], ReadVector]:
         """The column that holds the vectors, and how to take one out of a record."""
         name = self._vector_name(wanted)
 
