@@ -62,11 +62,8 @@ def nearness_to_targets(
     name: str, problem: Problem, points: Points, variance: Float[Tensor, " b"]
 ) -> Float[Tensor, " b"]:
     """The nearness of some rows to their nearest target, by the name of the field."""
-    targets = problem.known_targets
-    covariance, of_targets = (
-        problem.kernel.block(points, targets),
-        problem.kernel.diagonal(targets),
-    )
+    kernel, targets = problem.kernel, problem.known_targets
+    covariance, of_targets = kernel.block(points, targets), kernel.diagonal(targets)
     if name == "squared_distance_to_targets":
         return squared_distance(covariance, variance, of_targets).amin(dim=1)
     return prior_correlation(covariance, variance, of_targets).amax(dim=1)
@@ -158,7 +155,7 @@ class RunningNearness:
         """If nothing is chosen, no row has to be read."""
         return None if len(self._chosen) else Start(NONE_CHOSEN[self.name])
 
-    def change(self, steps: Mapping[str, Step]) -> Change:
+    def change_ahead(self, steps: Mapping[str, Step]) -> Change:
         step = steps["variance"]
         return Change(self.vectors(step.phi[None])[0], step)
 

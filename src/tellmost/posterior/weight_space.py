@@ -202,21 +202,18 @@ class Taken:
     changes: Mapping[str, Change]
 
 
-@runtime_checkable
 class Running(Protocol):
     """A value of every row that follows each observation with one product over the rows.
 
-    ``change`` takes the steps of the posteriors before these observe them, by the names of their
-    variances; the tracker then makes one pass for the vectors of all changes.
+    The tracker makes one pass for the vectors of all changes. A value is either Predictable or a
+    RunningStandardizedCovariance: the first says its change before the posteriors observe, the
+    second only afterwards.
     """
 
     values: Tensor
 
     def start(self) -> Start | None:
         """How to make all values before the loop; None: ``fresh`` costs less."""
-
-    def change(self, steps: Mapping[str, Step]) -> Change:
-        """What an observation will do."""
 
     def update(self, change: Change, columns: Mapping[str, Float[Tensor, " n"]]) -> None:
         """Take the observation in, by the products of all running values with the rows."""
@@ -228,6 +225,9 @@ class Running(Protocol):
 @runtime_checkable
 class Predictable(Running, Protocol):
     """A running value whose products can be made before the observation."""
+
+    def change_ahead(self, steps: Mapping[str, Step]) -> Change:
+        """Say what steps will do that no posterior took yet, by the names of their variances."""
 
     def vectors(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
         """The vectors of several rows, before any of them is observed."""
@@ -251,7 +251,7 @@ class RunningVariance:
     def start(self) -> Start | None:
         return self._posterior.start()
 
-    def change(self, steps: Mapping[str, Step]) -> Change:
+    def change_ahead(self, steps: Mapping[str, Step]) -> Change:
         return Change(steps[self.name].u, steps[self.name])
 
     def vectors(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
@@ -292,7 +292,7 @@ class RunningSquaredCovariance:
     def start(self) -> Start:
         return Start(0.0, plus=self.root.T @ self._posterior.covariance)
 
-    def change(self, steps: Mapping[str, Step]) -> Change:
+    def change_ahead(self, steps: Mapping[str, Step]) -> Change:
         step = steps["variance"]
         projected = self.root.T @ step.u
         h = self._posterior.covariance @ (self.root @ projected)
@@ -338,8 +338,8 @@ class RunningStandardizedCovariance:
     def start(self) -> None:
         """There is none: the value is a product, not a square."""
 
-    def change(self, steps: Mapping[str, Step]) -> Change:
-        """Unlike the others it is asked for after the observation."""
+    def change_afterwards(self, steps: Mapping[str, Step]) -> Change:
+        """Say what these steps did. The posterior and the targets have taken them."""
         return Change(self._vector(), steps["variance"])
 
     def update(self, change: Change, columns: Mapping[str, Float[Tensor, " n"]]) -> None:
@@ -413,9 +413,7 @@ def in_feature_space(
     problem: Problem, kernel: FeatureKernel, factor: float, dimension: int
 ) -> Problem:
     """The same problem with features in the place of points, computed once and kept."""
-    features = torch.empty(
-        len(problem.rows), dimension, dtype=torch.float64, device=problem.device
-    )
+    features = problem.prior_variance.new_empty(len(problem.rows), dimension)
     for start, stop, block in problem.rows.blocks():
         features[start:stop] = kernel.features(block)
     targets = problem.targets

@@ -7,7 +7,7 @@ whole pool.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol, TypeGuard, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -179,8 +179,10 @@ class WeightTracker:
         phi, noise_variance = few.points[0], float(few.noise_variance[0])
         posteriors = self._posteriors()
         steps = {name: one.step(phi, noise_variance) for name, one in posteriors.items()}
-        running = self.running.items()
-        changes = {name: run.change(steps) for name, run in running if is_predictable(run)}
+        running, changes = self.running.items(), dict[str, Change]()
+        for name, run in running:
+            if isinstance(run, Predictable):
+                changes[name] = run.change_ahead(steps)
         for name, posterior in posteriors.items():
             posterior.observe(steps[name])
         covariance = self._observe_targets(steps["variance"])
@@ -190,8 +192,10 @@ class WeightTracker:
         if not update_rows:
             self._pending.append(steps["variance"])
             return self._forget_columns()
-        late = {name: run.change(steps) for name, run in running if not is_predictable(run)}
-        self._update_rows(row, changes | late, steps["variance"], covariance)
+        for name, run in running:
+            if isinstance(run, RunningStandardizedCovariance):
+                changes[name] = run.change_afterwards(steps)
+        self._update_rows(row, changes, steps["variance"], covariance)
 
     def took(self, count: int) -> None:
         """Note that so many observations were written to the tracker's values directly."""
@@ -304,7 +308,8 @@ class WeightTracker:
         return bool(self.problem.least(int(here)))  # all processes alike
 
     def _set_up_columns_ahead(self) -> ColumnsAhead | None:
-        predictable = {name: run for name, run in self.running.items() if is_predictable(run)}
+        running = self.running.items()
+        predictable = {name: run for name, run in running if isinstance(run, Predictable)}
         if len(predictable) < len(self.running) or not predictable:
             return None
         return ColumnsAhead(predictable, len(self._rows), self.problem.device)
@@ -441,8 +446,3 @@ class WeightTracker:
 
     def _state(self, rows: Int[Tensor, " b"] | slice, fields: dict[str, Tensor]) -> State:
         return self.problem.state(rows, self.step, fields, self.targets.state)
-
-
-def is_predictable(run: Running) -> TypeGuard[Predictable]:
-    """Whether the products of a running value can be made before the observation."""
-    return isinstance(run, Predictable)
