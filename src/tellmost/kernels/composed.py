@@ -52,7 +52,7 @@ class Sum:
 
     @property
     def matrix_size(self) -> int | None:
-        return common_matrix_size(self, self.first, self.second)
+        return matrix_size(self.first)
 
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         return self.first.block(x, z) + self.second.block(x, z)
@@ -76,7 +76,7 @@ class Product:
 
     @property
     def matrix_size(self) -> int | None:
-        return common_matrix_size(self, self.first, self.second)
+        return matrix_size(self.first)
 
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         return self.first.block(x, z) * self.second.block(x, z)
@@ -88,20 +88,16 @@ class Product:
         return self.first.diagonal(x) * self.second.diagonal(x)
 
 
-def check_parts(whole: object, *parts: object) -> None:
-    for part in parts:
+def check_parts(whole: object, first: Kernel, *others: Kernel) -> None:
+    for part in (first, *others):
         if isinstance(part, type) or not isinstance(part, Kernel):
             raise TypeError(
                 f"{type(whole).__name__} must be made of kernels with block, column and diagonal; "
                 f"got {part!r}. A gpytorch kernel is wrapped by "
                 f"tellmost.integrations.gpytorch.GPyTorchKernel."
             )
-
-
-def common_matrix_size(whole: object, first: Kernel, second: Kernel) -> int | None:
-    if matrix_size(first) != matrix_size(second):
-        raise ValueError(
-            f"{type(whole).__name__} of {first!r} and {second!r}: both must take features, or "
-            f"both row numbers of matrices of the same size."
-        )
-    return matrix_size(first)
+        if matrix_size(part) != matrix_size(first):
+            raise ValueError(
+                f"{type(whole).__name__} of {first!r} and {part!r}: both must take features, or "
+                f"both row numbers of matrices of the same size."
+            )

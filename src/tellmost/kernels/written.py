@@ -98,28 +98,27 @@ def read_kernel(text: str) -> Kernel:
 
     Nothing is evaluated. Kernels that hold a matrix or a function cannot be written down.
     """
-    try:
-        made = read_object(text, WRITTEN)
-    except TypeError as error:
-        raise ValueError(f"kernel must be one of {KNOWN}; got {text!r}.") from error
-    if not isinstance(made, Kernel):
-        raise ValueError(f"kernel must be one of {KNOWN}; got {text!r}.")
+    found = f"kernel must be one of {KNOWN}; got {text!r}."
+    made: Kernel = read_object(text, WRITTEN, Kernel, found)
     return made
 
 
 Kinds = Mapping[str, Callable[..., Any]]
 
 
-def read_object(text: str, kinds: Kinds) -> Any:
-    """The object that prints as ``text``.
+def read_object(text: str, kinds: Kinds, wanted: Any, otherwise: str) -> Any:
+    """The object that prints as ``text``, an instance of what is wanted.
 
-    A TypeError says that the text is anything but calls of these names. A ValueError comes from a
-    kind itself, and says what is wrong with a value.
+    If the text is anything but calls of these names, ``otherwise`` is the error. A ValueError of a
+    kind itself says what is wrong with a value.
     """
     try:
-        return _make(ast.parse(text.strip(), mode="eval").body, kinds)
-    except (SyntaxError, RecursionError, MemoryError) as error:
-        raise TypeError(f"{text!r} cannot be read") from error
+        made = _make(ast.parse(text.strip(), mode="eval").body, kinds)
+    except (TypeError, SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError(otherwise) from error
+    if not isinstance(made, wanted):
+        raise ValueError(otherwise)
+    return made
 
 
 def _make(node: ast.expr, kinds: Kinds) -> Any:

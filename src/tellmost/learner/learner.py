@@ -42,7 +42,7 @@ from tellmost.posterior.gp import GP, Belief, as_gp
 from tellmost.posterior.problem import TARGET_FIELDS, Observation, Problem
 from tellmost.rows.checks import check_positive, check_whole
 from tellmost.rows.pool import Pool
-from tellmost.rules import Rule, targets_in_pool
+from tellmost.rules import Rule, noise_of_targets, targets_in_pool
 from tellmost.selecting.arguments import (
     check_combination,
     check_placement,
@@ -296,14 +296,12 @@ class ActiveLearner:
     def _problem(self) -> Problem:
         """The problem about the pool alone. Targets come when they are chosen."""
         rule = self._rule
-        noise_of_targets = getattr(rule, "target_noise_variance", None)  # of rules about y_A
-        seen = 0.0 if noise_of_targets is None else noise_of_targets(self._noise.scalar)
         return Problem(
             kernel=self._gp.kernel,
             rows=Pool.of(self._points),
             noise_variance=self._noise.of_rows,
             prior_variance=self._gp.kernel.diagonal(self._points),
-            target_noise_variance=seen,
+            target_noise_variance=noise_of_targets(rule, self._noise.scalar),
             needs=rule.needs - TARGET_FIELDS | {"variance"},
             columns_ahead=1,
         )

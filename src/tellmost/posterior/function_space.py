@@ -318,9 +318,7 @@ class CovarianceAmongRows:
         self._posterior = posterior
         numbers = torch.arange(problem.row_count, device=problem.device)
         (self._everyone,) = problem.collect(numbers, lambda own: (problem.rows.rows(own),))
-        self._values = torch.empty(
-            len(problem.rows), problem.row_count, dtype=torch.float64, device=problem.device
-        )
+        self._values = problem.prior_variance.new_empty(len(problem.rows), problem.row_count)
         for start, stop, block in problem.rows.blocks():
             self._values[start:stop] = self._fresh(block)
 

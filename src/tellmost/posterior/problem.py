@@ -260,11 +260,7 @@ FIXED_FIELDS = NEAR_TARGETS | {"correlation", "prior_variance"}
 CHOSEN_FIELDS = frozenset({"similarity_to_chosen", "squared_distance_to_chosen"})
 """Fields that depend on the prior and on which points were chosen."""
 
-TARGET_FIELDS = (
-    STATE_FIELDS
-    - CHOSEN_FIELDS
-    - {"variance", "squared_covariance_with_candidates", "prior_variance"}
-)
+TARGET_FIELDS = STATE_FIELDS - CHOSEN_FIELDS - {"variance", "prior_variance", AMONG_CANDIDATES}
 """Fields that make no sense without targets."""
 
 
@@ -307,11 +303,8 @@ class TargetSummary:
 
     def copy_of_variance(self) -> Float[Tensor, " m"]:
         """The variances as they are now; empty if there are no targets."""
-        return (
-            torch.empty(0, dtype=torch.float64)
-            if self.state is None
-            else self.state.variance.clone()
-        )
+        nothing = torch.empty(0, dtype=torch.float64)
+        return nothing if self.state is None else self.state.variance.clone()
 
     def uncertainty(self) -> float | None:
         """The weighted mean variance; None if there are no targets."""

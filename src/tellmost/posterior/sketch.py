@@ -63,14 +63,7 @@ PROVEN_ROWS = 1_000
 10 ms, where making features in vain takes 100."""
 
 
-SKETCHED = frozenset(
-    {
-        "variance_given_targets",
-        "squared_covariance",
-        "standardized_covariance",
-        "covariance",
-    }
-)
+SKETCHED = FROM_COVARIANCE | {"variance_given_targets"}
 """Fields of a state that a sketch makes."""
 
 

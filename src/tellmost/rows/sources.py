@@ -91,26 +91,16 @@ def spans(count: int, step: int) -> Iterator[Span]:
         yield start, min(start + step, count)
 
 
-@dataclass(frozen=True)
 class HeldRows:
     """The rows of a tensor: the caller's own, or one that was read of a small file."""
 
-    held: Tensor
-    where: Callable[[int], str] = "row {}".format
-    passes: float = 0.0  # reading memory is not counted
-    jumps: bool = True
+    jumps = True
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.held.shape)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.held.dtype
-
-    @property
-    def device(self) -> torch.device:
-        return self.held.device
+    def __init__(
+        self, held: Tensor, where: Callable[[int], str] = "row {}".format, passes: float = 0.0
+    ) -> None:
+        self.held, self.where, self.passes = held, where, passes  # reading memory is no pass
+        self.shape, self.dtype, self.device = tuple(held.shape), held.dtype, held.device
 
     def read(self, start: int, stop: int) -> Tensor:
         return self.held[start:stop]

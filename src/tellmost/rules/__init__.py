@@ -127,6 +127,12 @@ def is_random(rule: Rule) -> bool:
     return bool(getattr(rule, "is_random", False))
 
 
+def noise_of_targets(rule: Rule, noise_variance: float | None) -> float:
+    """The noise with which a rule about y_A sees the targets; 0 for a rule that sees f."""
+    of = getattr(rule, "target_noise_variance", None)
+    return 0.0 if of is None else float(of(noise_variance))
+
+
 def targets_in_pool(rule: Rule) -> str | None:
     """Whether "all" or "some" of the targets must be candidates for the rule to make sense."""
     wanted = getattr(rule, "targets_in_pool", None)
@@ -141,10 +147,5 @@ def targets_in_pool(rule: Rule) -> str | None:
 def read_rule(text: str) -> Rule:
     """The rule that prints as ``text``, such as ``MMR(relevance=0.7)``; nothing is evaluated."""
     kinds = {name: globals()[name] for name in __all__ if name not in ("Rule", "get")}
-    try:
-        made = read_object(text, kinds)
-    except TypeError as error:
-        raise ValueError(f"{text!r} is no rule of tellmost.rules.") from error
-    if not isinstance(made, Rule):
-        raise ValueError(f"{text!r} is no rule of tellmost.rules.")
+    made: Rule = read_object(text, kinds, Rule, f"{text!r} is no rule of tellmost.rules.")
     return made

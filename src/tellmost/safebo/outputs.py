@@ -18,7 +18,7 @@ from tellmost.posterior.gp import GP, Belief
 from tellmost.posterior.problem import Observation, Problem, State, TargetState
 from tellmost.posterior.sketch import SKETCHED, Dense, Moments, Sketch
 from tellmost.rows.pool import Pool
-from tellmost.rules import Rule
+from tellmost.rules import Rule, noise_of_targets
 from tellmost.safebo.bounds import Learned
 from tellmost.safebo.constraints import Constraint, Side
 from tellmost.shapes import Bool, Float, Int
@@ -53,6 +53,10 @@ class Output:
     def mean_of(self, points: Points) -> Float[Tensor, " n"]:
         """The prior mean of f / scale."""
         return self.gp.mean_of(points) / self.scale
+
+    def noise_of_targets(self, rule: Rule) -> float:
+        """The noise variance with which a rule about y_A sees the targets."""
+        return noise_of_targets(rule, self.gp.noise_std**2) / self.scale**2
 
     def value_in(self, told: Mapping[str, float]) -> float | None:
         """Its value among told values, under any of its names; None if it was not told."""
@@ -177,7 +181,7 @@ class OutputPosterior:
                 Observation(points[one.row : one.row + 1], one.noise_variance) for one in values
             ),
             needs=frozenset({"variance"}),
-            target_noise_variance=noise_of_targets(rule, output),
+            target_noise_variance=output.noise_of_targets(rule),
             columns_ahead=1,
         )
         y = torch.tensor([one.y for one in values], dtype=torch.float64)
@@ -289,9 +293,3 @@ class OutputPosterior:
             if sketch is not None:
                 sketch.observe(row, noise)
         return tracker, sketch
-
-
-def noise_of_targets(rule: Rule, output: Output) -> float:
-    """The noise with which a rule about y_A sees the targets; 0 for a rule that sees f."""
-    of = getattr(rule, "target_noise_variance", None)
-    return 0.0 if of is None else of(output.gp.noise_std**2) / output.scale**2

@@ -20,7 +20,6 @@ from tellmost.safebo.outputs import (
     OutputValue,
     gather_outputs,
     gather_sides,
-    noise_of_targets,
 )
 from tellmost.safebo.trials import MiscalibratedModel
 from tellmost.shapes import Bool, Float
@@ -161,7 +160,7 @@ class SafeModel:
     def _tolerance(self, output: Output, noises: Sequence[Float[Tensor, " n"]]) -> float:
         """The tolerance of a sketch that serves all outputs of this kernel."""
         sees = "variance_given_targets" in self.rule.needs
-        if sees and noise_of_targets(self.rule, output) == 0.0:
+        if sees and output.noise_of_targets(self.rule) == 0.0:
             return SEEING_TOLERANCE
         parts = zip(self.outputs, noises, strict=True)
         least = min(float(noise.min()) for one, noise in parts if one.kernel is output.kernel)

@@ -19,7 +19,7 @@ from tellmost.rows.checks import (
     check_vector,
 )
 from tellmost.rows.pool import Pool
-from tellmost.rules import Rule
+from tellmost.rules import Rule, noise_of_targets
 from tellmost.running.memory import Plan
 from tellmost.running.processes import Shard
 from tellmost.shapes import Float, Int, Shaped
@@ -164,8 +164,6 @@ class SelectionData:
         columns_ahead: int | None = None,
     ) -> Problem:
         """The problem that a rule poses here."""
-        noise_of_targets = getattr(rule, "target_noise_variance", None)  # of rules about y_A
-        seen = noise_of_targets(noise.scalar) if noise_of_targets is not None else 0.0
         kept = self.plan.kept
         return Problem(
             kernel=self.kernel,
@@ -173,7 +171,7 @@ class SelectionData:
             noise_variance=noise.of_rows,
             targets=self.targets,
             target_weights=self.target_weights,
-            target_noise_variance=seen,
+            target_noise_variance=noise_of_targets(rule, noise.scalar),
             observed=self._observations(noise),
             needs=rule.needs if self.targets is not None else rule.needs | {"variance"},
             picks=picks,

@@ -121,9 +121,7 @@ class Eligibility:
         """Costs relative to their mean, so that scores, like ties between them, are gains."""
         cost = self._limits.cost
         if cost is None or not self._limits.ranks_per_cost:
-            return torch.ones((), dtype=torch.float64, device=self._left.device).expand_as(
-                self._left
-            )
+            return self._left.new_ones((), dtype=torch.float64).expand_as(self._left)
         return cost / mean_of(cost, self.shard)
 
     def terms(self, rows: Int[Tensor, " b"]) -> tuple[Bool[Tensor, " b"], Float[Tensor, " b"]]:

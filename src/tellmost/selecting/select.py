@@ -278,8 +278,8 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
         has_rounds=rounds is not None,
     )
     with ExitStack() as open_now:
-        line = None
-        if shows_progress(progress) and (shard is None or shard.group.rank == 0):
+        line, is_shown = None, sys.stderr.isatty() if progress is None else progress
+        if is_shown and (shard is None or shard.group.rank == 0):
             line = open_now.enter_context(ProgressLine(progress))
         if log is not None:
             with nullcontext() if shard is None else shard.group.together():
@@ -292,11 +292,6 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
         "rounds": 0 if rounds is None else rounds.made,
     }
     return summarize(task, trace, before, after, least, settings)
-
-
-def shows_progress(progress: bool | None) -> bool:
-    """Whether a line on stderr may be shown: if it was asked for, or on a terminal."""
-    return sys.stderr.isatty() if progress is None else progress
 
 
 def open_log(task: Task, path: Path) -> Checkpoint:

@@ -1,6 +1,7 @@
 """Small random problems, and how a broken contract is found and reported."""
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -83,21 +84,8 @@ def cases(rule: Rule, seed: int) -> Iterator[Case]:
 
 def copy_of(state: State) -> State:
     """A copy with memory of its own, even if the original is an expanded view."""
-    targets = state.targets
-    return replace(
-        state,
-        rows=state.rows.clone(),
-        noise_variance=state.noise_variance.contiguous().clone(),
-        fields={name: values.clone() for name, values in state.fields.items()},
-        targets=None
-        if targets is None
-        else replace(
-            targets,
-            variance=targets.variance.clone(),
-            prior_variance=targets.prior_variance.clone(),
-            weights=targets.weights.clone(),
-        ),
-    )
+    same = deepcopy(state)
+    return replace(same, noise_variance=same.noise_variance.contiguous())
 
 
 def tensors_of(state: State) -> list[Tensor]:

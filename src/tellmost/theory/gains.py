@@ -23,6 +23,7 @@ from tellmost.theory.setting import (
     check_picks,
     check_rule_name,
     check_setting,
+    check_subset,
     count_multisets,
     reduce,
     reduce_singly,
@@ -172,10 +173,8 @@ def information_ratio(
     no positive lower bound: even uncorrelated observations can be worth nothing alone.
     """
     setting = check_setting(pool, targets, kernel, noise_std)
-    n = len(setting.pool)
-    subset, known = check_picks(picks, "picks", n), check_picks(given, "given", n)
-    rule = check_rule_name(rule)
-    return interact(Joint.of(setting, known), [[row] for row in subset], rule).ratio
+    joint, subset = check_subset(setting, picks, given)
+    return interact(joint, [[row] for row in subset], check_rule_name(rule)).ratio
 
 
 def interact(joint: Joint, parts: list[list[int]], rule: str) -> Interaction:

@@ -146,6 +146,13 @@ class Joint:
         )
 
 
+def check_subset(setting: Setting, picks: Any, given: Any) -> tuple[Joint, list[int]]:
+    """The covariances given the rows D, and the rows X that are observed after them."""
+    n = len(setting.pool)
+    subset, known = check_picks(picks, "picks", n), check_picks(given, "given", n)
+    return Joint.of(setting, known), subset
+
+
 def count_multisets(n: int, size: int) -> int:
     return comb(n + size - 1, size)
 
@@ -186,11 +193,8 @@ def uncertainty_reduction(
     lemma).
     """
     setting = check_setting(pool, targets, kernel, noise_std)
-    n = len(setting.pool)
-    subset, known = check_picks(picks, "picks", n), check_picks(given, "given", n)
-    rule = check_rule_name(rule)
-    joint = Joint.of(setting, known)
-    return float(reduce(joint, torch.tensor([subset], dtype=torch.int64), rule))
+    joint, subset = check_subset(setting, picks, given)
+    return float(reduce(joint, torch.tensor([subset], dtype=torch.int64), check_rule_name(rule)))
 
 
 def reduce(joint: Joint, subsets: Int[Tensor, "c s"], rule: str) -> Float[Tensor, " c"]:
