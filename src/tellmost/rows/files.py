@@ -43,18 +43,15 @@ class File:
         try:
             descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         except OSError as error:
-            raise self.gone(error) from error
+            raise type(error)(
+                f"{self.label} can no longer be opened: {error.strerror}. A selection reads its "
+                f"files many times; leave them in their place until it is done."
+            ) from error
         try:
             self.check_same(os.fstat(descriptor))
             yield descriptor
         finally:
             os.close(descriptor)
-
-    def gone(self, error: OSError) -> OSError:
-        return type(error)(
-            f"{self.label} can no longer be opened: {error.strerror}. A selection reads its files "
-            f"many times; leave them in their place until it is done."
-        )
 
     def check_same(self, status: os.stat_result) -> None:
         if status.st_size != self.size:

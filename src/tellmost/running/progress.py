@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
-from types import TracebackType
 
 QUIET_SECONDS = 1.0  # what is over by then shows nothing
 BAR = 24  # characters
@@ -48,12 +47,7 @@ class ProgressLine:
         self._width = max(self._width, len(text))
         print(f"\r{text:<{self._width}}", end="", file=sys.stderr, flush=True)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._width:
             print(f"\r{'':<{self._width}}\r", end="", file=sys.stderr, flush=True)
 

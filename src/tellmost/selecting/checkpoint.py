@@ -22,7 +22,6 @@ from dataclasses import asdict, replace
 from itertools import islice
 from math import isfinite
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, NoReturn
 
 import numpy as np
@@ -135,12 +134,7 @@ class Checkpoint:
             self._synced = time.monotonic()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._writes:
             with self._file:
                 self._file.flush()

@@ -1,6 +1,6 @@
 """What a selection works on: pool, candidates, targets, noise, and what is known already."""
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -86,7 +86,7 @@ class SelectionData:
 
     def read(self) -> "SelectionData":
         """The same with the pool read, brought to the device if it fits, and normalised."""
-        with nullcontext() if self.shard is None else self.shard.group.together():
+        with self.together():
             pool = self.pool.brought_here() if self.plan.holds_pool else self.pool
         pool.remember(self._rows_to_come())
         seen = check_pool(pool, self.kernel, self.normalize, self.pool_shard)
@@ -97,6 +97,10 @@ class SelectionData:
         observed = replace(self.observed, features=None if features is None else apply(features))
         targets = None if self.targets is None else apply(self.targets)
         return replace(self, pool=seen.pool, checked=seen, targets=targets, observed=observed)
+
+    def together(self) -> AbstractContextManager[None]:
+        """Make an error on one process an error on all."""
+        return nullcontext() if self.shard is None else self.shard.group.together()
 
     def _rows_to_come(self) -> Int[Tensor, " r"]:
         """Rows that will be asked for before the first pick."""
@@ -259,7 +263,7 @@ def resolve_noise(
 
 def mean_prior_variance(data: SelectionData) -> float:
     variance = data.cut(data.known.prior_variance)
-    with nullcontext() if data.shard is None else data.shard.group.together():
+    with data.together():
         check_variance(data.kernel, variance, "pool")
         if data.targets is not None:
             check_variance(data.kernel, data.kernel.diagonal(data.targets), "targets")

@@ -1,7 +1,6 @@
 """How many picks, and which rows: k, least gains, costs and a budget, groups, and rows taken."""
 
 import json
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -222,7 +221,7 @@ def check_limits(
     """Everything that keeps a candidate from being picked."""
     n = len(data.pool)
     group = None if data.shard is None else data.shard.group
-    with nullcontext() if group is None else group.together():
+    with data.together():
         costs = check_cost(cost, budget, rule, n)
         most = check_max_per_group(groups, max_per_group)
         labels = None if most is None else check_labels(groups, n)

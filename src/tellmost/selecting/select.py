@@ -189,7 +189,7 @@ def select_quietly(
             "checkpoint": None if log_path is None else str(log_path),
         }
         check_agreement(data, rule, stop, exchange, given)
-    with nullcontext() if exchange is None else exchange.together():
+    with data.together():
         ratio, std = check_noise(noise_ratio, noise_std, data)
     limits = check_limits(
         data,
@@ -282,7 +282,7 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
         if is_shown and (shard is None or shard.group.rank == 0):
             line = open_now.enter_context(ProgressLine(progress))
         if log is not None:
-            with nullcontext() if shard is None else shard.group.together():
+            with task.data.together():
                 open_now.enter_context(log)
         trace = run(chooser, tracker, eligibility, stop, line, log, rounds)
     after = tracker.targets.copy_of_variance()

@@ -8,14 +8,12 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
-from tellmost import numerics
 from tellmost.kernels import Gaussian, Kernel, Linear
 from tellmost.numerics import TIE_TOLERANCE
 from tellmost.posterior.problem import Problem, State
-from tellmost.rows.pool import Pool
 from tellmost.rules import Rule, targets_in_pool
-from tellmost.running.memory import Plan
-from tellmost.selecting.data import Observed, SelectionData, resolve_noise
+from tellmost.selecting.arguments import check_data
+from tellmost.selecting.data import resolve_noise
 from tellmost.selecting.select import select_quietly
 from tellmost.selecting.selection import Selection
 
@@ -24,7 +22,6 @@ PICKS = 5
 NOISE_RATIO = 1.0
 INSIDE = {None: 0, "some": TARGETS - 1, "all": TARGETS}  # targets that are rows of the pool
 FIRST_INSIDE = 3
-UNLIMITED = Plan(2**40, holds_pool=False, block_bytes=numerics.BLOCK_BYTES, kept=2**40)
 
 
 @dataclass(frozen=True)
@@ -39,16 +36,9 @@ class Case:
 
     def problem(self, rule: Rule) -> Problem:
         """The problem in the form that ``select`` solves."""
-        data = SelectionData(
-            pool=Pool.of(self.pool),
-            kernel=self.kernel,
-            candidates=None,
-            targets=self.targets,
-            target_weights=self.weights,
-            is_weighted=rule.weighs_targets,
-            observed=Observed(torch.empty(0, dtype=torch.int64)),
-            plan=UNLIMITED,
-        ).read()
+        weights = self._weights_for(rule)
+        data = check_data(self.pool, self.targets, self.kernel, rule, target_weights=weights)
+        data = data.read()
         return data.problem(rule, resolve_noise(data, NOISE_RATIO, None))
 
     def select(self, rule: Rule) -> Selection:
@@ -59,9 +49,12 @@ class Case:
             rule=rule,
             kernel=self.kernel,
             noise_ratio=NOISE_RATIO,
-            target_weights=self.weights if rule.weighs_targets else None,
+            target_weights=self._weights_for(rule),
             progress=False,
         )
+
+    def _weights_for(self, rule: Rule) -> Tensor | None:
+        return self.weights if rule.weighs_targets else None
 
 
 def cases(rule: Rule, seed: int) -> Iterator[Case]:
