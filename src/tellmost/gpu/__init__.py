@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def can_fuse(data: Tensor | None) -> bool:
-    """Whether the kernels can work on these rows."""
+    """Say whether the kernels can work on these rows."""
     return (
         data is not None
         and data.is_cuda

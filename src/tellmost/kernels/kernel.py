@@ -1,4 +1,4 @@
-"""What a kernel is, and whether two of them are the same."""
+"""A Kernel is a prior covariance; ``are_same`` compares two of them."""
 
 from dataclasses import fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable

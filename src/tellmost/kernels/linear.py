@@ -23,7 +23,7 @@ CHECKED_MATRIX = 1_000
 because the check costs the cube of the size."""
 
 MATRIX_ROUNDING = 10.0
-"""How far below 0 a least eigenvalue may be, in size x precision x largest eigenvalue."""
+"""A least eigenvalue may lie so far below 0, in size x precision x largest eigenvalue."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,5 +224,5 @@ def feature_form(kernel: Kernel) -> tuple[FeatureKernel, float] | None:
 
 
 def matrix_size(kernel: Kernel) -> int | None:
-    """How many rows the matrix behind a kernel has; None if its points are features, not rows."""
+    """Count the rows of the matrix behind a kernel. The count is None if points are features."""
     return getattr(kernel, "matrix_size", None)

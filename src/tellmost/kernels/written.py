@@ -86,7 +86,7 @@ KNOWN = (
 
 
 def is_written(kernel: Kernel) -> bool:
-    """Whether the kernel prints all that it is made of."""
+    """Say whether the kernel prints all that it is made of."""
     try:
         return repr(read_kernel(repr(kernel))) == repr(kernel)
     except ValueError:

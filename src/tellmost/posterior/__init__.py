@@ -1,1 +1,1 @@
-"""What is known about f given what was observed."""
+"""A posterior says what is known about f, given what was observed."""

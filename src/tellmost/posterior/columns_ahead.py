@@ -121,7 +121,7 @@ def balance_of(problem: Problem) -> float:
 
 
 def shortlist_length(problem: Problem, width: int) -> int:
-    """How many rows a forecast looks at: they cost a quarter of a pass, if that is enough."""
+    """A forecast looks at so many rows. They cost a quarter of a pass, if that is enough."""
     d = problem.rows.dimension
     affordable = problem.most_rows * width // (4 * max(d, 1))
     return min(max(affordable, 4 * width), SHORTLIST, problem.row_count)

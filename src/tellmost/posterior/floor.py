@@ -68,7 +68,7 @@ def check_floor(problem: Problem) -> None:
 
 
 def _is_small(problem: Problem) -> bool:
-    """Whether all candidates can be solved for.
+    """Say whether all candidates can be solved for.
 
     Inner products come here only if they have more features than there are points.
     """
@@ -235,7 +235,7 @@ def _all_rows(problem: Problem, values_of: Callable[[Tensor], Tensor]) -> Float[
 def retrace(
     kernel: Kernel, points: Points, noise_variance: Float[Tensor, " t"], targets: Points
 ) -> Float[Tensor, "t m"]:
-    r"""How much the variance of each target falls with each observation, in their order.
+    r"""Compute by how much each observation, in their order, lowers the variance of each target.
 
     With the Cholesky factor :math:`L L^\top = K_{ZZ} + \mathrm{diag}(\rho^2)` of the points
     :math:`z_1, \dots, z_t` and :math:`W = L^{-1} K_{ZA}`, the i-th observation, made after those

@@ -78,7 +78,7 @@ class Sight:
 
 
 class FunctionPosterior:
-    """What was conditioned on, and the Cholesky factor of its covariance, which grows."""
+    """It keeps what was conditioned on, and the Cholesky factor of its covariance, which grows."""
 
     def __init__(self, kernel: Kernel, device: torch.device) -> None:
         self._kernel = kernel
@@ -115,7 +115,7 @@ class FunctionPosterior:
         return False
 
     def are_independent(self, targets: Points) -> bool:
-        """Whether f would be known at every target if they were seen without noise."""
+        """Say whether f would be known at every target if they were seen without noise."""
         return self._independent(targets) is not None
 
     def _independent(self, targets: Points) -> tuple[Points, Tensor] | None:
@@ -247,7 +247,7 @@ class FunctionPosterior:
 
 
 def has_eigenvalues_above(bound: float, matrix: Float[Tensor, "m m"]) -> bool:
-    """Whether all eigenvalues are, up to rounding: matrix - bound I has a Cholesky factor."""
+    """Say whether all eigenvalues are, up to rounding: matrix - bound I then has a factor."""
     less = matrix.clone()
     less.diagonal().sub_(bound)
     return int(torch.linalg.cholesky_ex(less).info) == 0

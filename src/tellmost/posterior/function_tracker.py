@@ -1,4 +1,4 @@
-"""What is known about every row, in function space: a column of the kernel per observation.
+"""This tracker follows every row in function space, by a column of the kernel per observation.
 
 Each observation costs O(n (d + t)) for the column, and O(n m) more for rules that read the
 covariances with the targets; memory is O(n t), and O(n m) where those are kept.
@@ -273,12 +273,12 @@ class FunctionTracker:
 
     @property
     def _reads_columns(self) -> bool:
-        """Whether an observation changes anything that is kept for all rows."""
+        """If true, an observation changes something that is kept for all rows."""
         return bool(self._running or self._near)
 
     @property
     def _reads_covariance(self) -> bool:
-        """Whether the rule reads covariances of rows and targets."""
+        """If true, the rule reads covariances of rows and targets."""
         return bool(self.problem.needs & FROM_COVARIANCE)
 
     @property
@@ -362,7 +362,7 @@ class FunctionTracker:
         return self._state(rows, fields)
 
     def _fresh_fields(self, points: Points) -> dict[str, Tensor]:
-        """What an observation changes, made of the posteriors themselves."""
+        """Make the fields that an observation changes from the posteriors themselves."""
         fields = {}
         if self._running:
             fields["variance"] = self.posterior.variance(points)

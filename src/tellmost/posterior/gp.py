@@ -175,7 +175,7 @@ def as_gp(prior: Any, *, mean: Mean = 0.0, noise_std: float | None = None) -> GP
 
 
 def is_model(prior: Any) -> bool:
-    """Whether the prior is a torch module other than a gpytorch kernel: a fitted model."""
+    """A fitted model is a torch module other than a gpytorch kernel."""
     return isinstance(prior, torch.nn.Module) and not hasattr(prior, "covar_dist")
 
 

@@ -1,4 +1,4 @@
-r"""How near rows are to the targets and to what was chosen, as the prior sees them.
+r"""The prior says how near rows are to the targets and to what was chosen.
 
 .. math::
     \mathrm{sim}(x, s) = \frac{k(x, s)}{\sqrt{k(x, x)\, k(s, s)}}, \qquad
@@ -70,7 +70,7 @@ def nearness_to_targets(
 
 
 def targets_among_rows(problem: Problem) -> Bool[Tensor, " m"]:
-    """Which targets are rows on any process; it takes a pass over the rows.
+    """Find the targets that are rows on any process. This takes a pass over the rows.
 
     Rules that make sense only for such targets ask, before anything else is known about the rows.
     """

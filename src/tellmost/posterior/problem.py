@@ -93,12 +93,12 @@ class Problem:
 
     @property
     def conditions_rows(self) -> bool:
-        """Whether the rule reads anything of the posterior, beyond what was chosen."""
+        """If true, the rule reads something of the posterior, beyond what was chosen."""
         return bool(self.needs - FIXED_FIELDS - CHOSEN_FIELDS)
 
     @property
     def keeps_covariance(self) -> bool:
-        """Whether rows x targets covariances are kept, or recomputed whenever they are read."""
+        """If true, covariances of rows and targets are kept; else they are made again."""
         most = min(self.memory, KEEP_BYTES)
         return 8 * self.most_rows * self.target_count <= most
 
@@ -129,7 +129,7 @@ class Problem:
         return State(self.row_numbers[rows], step, self.noise_variance[rows], fields, targets)
 
     def reads_rows(self, wide: Set[str], kept: Set[str]) -> bool:
-        """Whether some of these wide fields are to be made of the rows themselves."""
+        """Say whether some of these wide fields are to be made of the rows themselves."""
         return bool(self.needs & wide - kept)
 
     def pieces(self, wide: Set[str], kept: Set[str]) -> Iterator[tuple[int, int, Points | None]]:
@@ -142,7 +142,7 @@ class Problem:
                 yield start, stop, None
 
     def rows_per_chunk(self, wide: Set[str]) -> int:
-        """How many rows a piece has: few where the rule needs some of these wide fields."""
+        """A piece has so many rows: few where the rule needs some of these wide fields."""
         if not self.needs & wide:
             return max(len(self.rows), 1)
         return max(numerics.CHUNK_BYTES // (8 * max(self.target_count, self.rows.dimension)), 1)
@@ -174,7 +174,7 @@ class FewRows:
 
 @dataclass(frozen=True)
 class TargetState:
-    """What is known about the targets, the same for every row."""
+    """It says what is known about the targets, the same for every row."""
 
     variance: Float[Tensor, " m"]  # k_t(a, a)
     prior_variance: Float[Tensor, " m"]  # k(a, a)
@@ -198,7 +198,7 @@ class StateField:
 
 @dataclass(frozen=True)
 class State:
-    """What a rule sees: an entry per row, given everything observed so far.
+    """A rule sees this: an entry per row, given everything observed so far.
 
     Rows are independent of each other: a state of some rows has the same entries as one of all.
     """
@@ -249,7 +249,7 @@ class State:
 
 
 STATE_FIELDS = frozenset(name for name, value in vars(State).items() if type(value) is StateField)
-"""What a rule may name in its ``needs``; the other entries of a state are always there."""
+"""A rule may name these in its ``needs``; the other entries of a state are always there."""
 
 NEAR_TARGETS = frozenset({"similarity_to_targets", "squared_distance_to_targets"})
 """Fields that say how near a row is to the nearest target."""

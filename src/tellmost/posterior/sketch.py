@@ -97,7 +97,7 @@ class Features:
 
 
 def must_be_many(kernel: Kernel, points: Points, enough: float, most: int) -> bool:
-    """Whether it is certain that more than ``most`` features are needed.
+    """Say whether it is certain that more than ``most`` features are needed.
 
     Take more than ``most`` points. What ``most`` features leave out of their covariance has an
     eigenvalue that is no smaller than the least of the covariance itself. So one of the points

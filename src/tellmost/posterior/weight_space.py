@@ -46,7 +46,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Start:
-    """How to make a value of all rows before the loop.
+    """It says how a value of all rows is made before the loop.
 
     It is a constant or the prior variance, plus and minus squares of products with vectors.
     """
@@ -109,7 +109,7 @@ class WeightPosterior:
         return self.prior is None and self.base is None and not self.factors
 
     def step(self, phi: Float[Tensor, " d"], noise_variance: float) -> Step:
-        """What an observation at phi would do; nothing changes yet."""
+        """Compute what an observation at phi would do. Nothing changes yet."""
         u = self.covariance @ phi
         return Step(phi, u, max(float(phi @ u), 0.0) + noise_variance)
 
@@ -127,7 +127,7 @@ class WeightPosterior:
         return ((block @ self.covariance) * block).sum(dim=1)
 
     def start(self) -> Start | None:
-        """How to make all rows' variances before the loop; None if ``variance`` costs less."""
+        """Say how to make all variances before the loop. It is None if ``variance`` costs less."""
         minus = torch.cat(self.factors, dim=1).T if self.factors else None
         count = sum(0 if part is None else len(part) for part in (self.base, minus))
         if count >= len(self.covariance):
@@ -187,7 +187,7 @@ def symmetric_root(covariance: Float[Tensor, "d d"]) -> Float[Tensor, "d d"]:
 
 @dataclass(frozen=True)
 class Change:
-    """What an observation does to a running value, by the products of all rows with a vector."""
+    """An observation changes a running value by the products of all rows with this vector."""
 
     vector: Float[Tensor, " d"]
     step: Step  # of the posterior that the value is about
@@ -213,7 +213,7 @@ class Running(Protocol):
     values: Tensor
 
     def start(self) -> Start | None:
-        """How to make all values before the loop; None: ``fresh`` costs less."""
+        """Say how to make all values before the loop. It is None if ``fresh`` costs less."""
 
     def update(self, change: Change, columns: Mapping[str, Float[Tensor, " n"]]) -> None:
         """Take the observation in, by the products of all running values with the rows."""

@@ -1,4 +1,4 @@
-"""What is known about every row of a problem, kept current while rows are observed.
+"""A tracker follows what is known about every row while rows are observed.
 
 ``track`` gives a problem the cheaper exact form. In weight space, here, an observation costs at
 most one pass over the rows. All products are float64 whatever the pool's dtype; a block is
@@ -60,7 +60,7 @@ ROOTS = {"squared_covariance": root_of_targets, AMONG_CANDIDATES: root_of_rows}
 
 @runtime_checkable
 class Tracker(Protocol):
-    """What is known about every row of a problem, kept current while rows are observed.
+    """It knows about every row of a problem, and stays current while rows are observed.
 
     Rows to observe are named by their overall numbers; states are about the rows of this process.
     """
@@ -87,7 +87,7 @@ class Tracker(Protocol):
         """
 
     def is_at_hand(self, row: int) -> bool:
-        """Whether the row can be observed without a pass, or ``look_ahead`` cannot spare one."""
+        """Say whether observing the row takes no pass, or one that ``look_ahead`` cannot spare."""
 
     def look_ahead(self, rows: list[int]) -> None:
         """Prepare the observation of these rows in one pass; they may be observed soon."""
@@ -299,7 +299,7 @@ class WeightTracker:
         return torch.empty(size, dtype=torch.float64, device=self.problem.device)
 
     def _pays_to_keep(self) -> bool:
-        """Whether updating rows x targets covariances costs less than a pass over the rows.
+        """Say whether an update of all rows' covariances costs less than a pass over the rows.
 
         An update reads, writes and reads them; a pass reads the rows once, perhaps from a file.
         """

@@ -1,1 +1,1 @@
-"""Where rows come from, and the pool that holds them."""
+"""Rows come from a source, and a pool makes float64 blocks of them."""

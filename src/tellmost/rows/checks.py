@@ -1,4 +1,4 @@
-"""What is asked of a pool, of other rows, and of numbers and vectors, before they are used."""
+"""Pools, other rows, numbers and vectors are checked here before they are used."""
 
 import hashlib
 from collections.abc import Callable
@@ -77,7 +77,7 @@ def _read_blocks(
 
 
 def is_plain(kernel: Kernel) -> bool:
-    """Whether k(x, x) is the squared length of x."""
+    """Say whether k(x, x) is the squared length of x."""
     return isinstance(kernel, Linear) and kernel.covariance is None
 
 
@@ -104,7 +104,7 @@ def _read_on_gpu(
 def normalization_of(
     pool: Pool, normalize: str | None, shard: Shard | None = None
 ) -> Normalization:
-    """What ``normalize`` means for this pool; the mean is that of all rows."""
+    """Find what ``normalize`` means for this pool. The mean is that of all rows."""
     parts = () if normalize is None else normalize.split("+")
     mean = checked_mean(pool, shard) if "center" in parts else None
     return Normalization(mean, to_unit_length="unit" in parts)
@@ -134,7 +134,7 @@ def check_finite(start: int, rows: Tensor, source: Source, name: str) -> None:
 
 
 def matrix_mark(pool: Pool, kernel: Kernel, shard: Shard | None) -> str:
-    """What tells a precomputed matrix from others, if the rows are numbers of its rows."""
+    """Make a mark that tells a precomputed matrix from others, if rows are numbers of its rows."""
     if matrix_size(kernel) is None:
         return ""
     rows = pool.rows(torch.arange(len(pool)))

@@ -281,7 +281,7 @@ def open_safetensors(file: File, named: NamedArray) -> FlatFile:
 
 
 def _safetensors_header(file: File) -> tuple[dict[str, Any], int]:
-    """What the file says that it holds, and where the data starts."""
+    """Read what the file says that it holds, and where the data starts."""
     with file.path.open("rb") as stream:
         size = int.from_bytes(stream.read(8), "little")
         text = stream.read(size) if 8 + size <= file.size else b""

@@ -78,7 +78,7 @@ def _open_shards(paths: Sequence[Any], argument: str) -> list[Reader]:
 
 
 def _is_iterable_of_blocks(given: Any) -> bool:
-    """Whether it can only be iterated, unlike an array or a list of rows."""
+    """Say whether it can only be iterated, unlike an array or a list of rows."""
     is_other = isinstance(given, Sequence | Mapping | Set | Tensor | bytes)
     is_array = hasattr(given, "__array__") or hasattr(given, "__array_interface__")
     return isinstance(given, Iterable) and not (is_other or is_array)

@@ -62,7 +62,7 @@ class ParquetFile:
         return opened_parquet(self._file, self._arrow)
 
     def _features(self, opened: Any, kind: Any) -> int:
-        """How many numbers a row has, as its type or else the first row says."""
+        """Count the numbers of a row, as its type or else the first row says."""
         if self._arrow.types.is_fixed_size_list(kind):
             return kind.list_size
         batch = next(opened.iter_batches(1, columns=[self._column])).column(0)
@@ -157,7 +157,7 @@ def import_pyarrow(what: str) -> Any:
 
 
 def is_vector(arrow: Any, kind: Any) -> bool:
-    """Whether a column of this type holds lists of numbers."""
+    """Say whether a column of this type holds lists of numbers."""
     types = arrow.types
     is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     return is_list and (types.is_floating(kind.value_type) or types.is_integer(kind.value_type))

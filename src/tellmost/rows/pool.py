@@ -46,7 +46,7 @@ class Normalization:
 
     @staticmethod
     def lengths(rows: Tensor) -> Float[Tensor, " b"]:
-        """What centred rows are divided by: |x|, and 1 for a row of length zero."""
+        """Centred rows are divided by these: |x|, and 1 for a row of length zero."""
         length = torch.linalg.vector_norm(rows, dim=1)
         return torch.where(length > 0, length, 1.0)
 
@@ -107,12 +107,12 @@ class Pool:
 
     @property
     def is_streamed(self) -> bool:
-        """Whether rows are read, or copied to the device, whenever they are needed."""
+        """If true, rows are read, or copied to the device, whenever they are needed."""
         return self.held is None
 
     @property
     def is_fused(self) -> bool:
-        """Whether a pass over the rows is one kernel on a GPU."""
+        """If true, a pass over the rows is one kernel on a GPU."""
         return self.device.type == "cuda" and can_fuse(self.held)
 
     @property
@@ -166,7 +166,7 @@ class Pool:
         self.source.remember(self._numbers(indices))
 
     def at_hand(self, indices: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
-        """Which of these rows can be had without a pass."""
+        """Say which of these rows can be had without a pass."""
         return self.source.at_hand(self._numbers(indices)).to(indices.device)
 
     def fingerprint(self) -> str:

@@ -1,4 +1,4 @@
-"""Where rows come from: arrays in memory, and whatever else can be read again and again."""
+"""Rows come from arrays in memory, and from whatever else can be read again and again."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +33,7 @@ class Stored(Protocol):
 
     @property
     def jumps(self) -> bool:
-        """Whether some rows can be had without reading those before them."""
+        """If true, some rows can be had without reading those before them."""
 
     def where(self, row: int) -> str:
         """The row in words, for error messages."""
@@ -49,7 +49,7 @@ class Source(Stored, Protocol):
 
     @property
     def passes(self) -> float:
-        """How often the rows were read, by streams and by ``take``, in units of all of them."""
+        """So often the rows were read, by streams and by ``take``, in units of all of them."""
 
     def read(self, start: int, stop: int) -> Tensor:
         """Consecutive rows, to keep."""
@@ -67,7 +67,7 @@ class Source(Stored, Protocol):
         """
 
     def at_hand(self, indices: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
-        """Which of these rows can be had without a pass."""
+        """Say which of these rows can be had without a pass."""
 
     def close(self) -> None:
         """End what works in the background."""
@@ -79,7 +79,7 @@ class Reader(Stored, Protocol):
 
     @property
     def rows_read(self) -> int:
-        """How many rows were read so far, with those that were only passed over."""
+        """So many rows were read so far, with those that were only passed over."""
 
     def pieces(self, wanted: Sequence[Span]) -> Iterator[Tensor]:
         """The rows of ascending spans; each is good until the next but one is asked for."""

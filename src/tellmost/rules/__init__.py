@@ -64,7 +64,7 @@ class Rule(Protocol):
 
     @property
     def unit(self) -> str:
-        """What one unit of gain is, in words."""
+        """It says in words what one unit of gain is."""
 
     @property
     def needs(self) -> frozenset[str]: ...
@@ -74,15 +74,15 @@ class Rule(Protocol):
 
     @property
     def weighs_targets(self) -> bool:
-        """Whether target_weights have a meaning."""
+        """If true, target_weights have a meaning."""
 
     @property
     def gains_only_shrink(self) -> bool:
-        """Whether an observation can never raise the gain of another row: allows lazy scoring."""
+        """If true, no observation can raise the gain of another row, which allows lazy scoring."""
 
     @property
     def is_signed(self) -> bool:
-        """Whether a gain may be negative, so that gain per cost and a least gain mean nothing."""
+        """If true, a gain may be negative, so gain per cost and a least gain mean nothing."""
 
     def gain(self, state: State) -> Float[Tensor, " n"]:
         """The gain of each row of the state."""
@@ -123,7 +123,7 @@ def names() -> list[str]:
 
 
 def is_random(rule: Rule) -> bool:
-    """Whether a gain is a random draw: it has no unit, and a cost cannot divide it."""
+    """Say whether a gain is a random draw. Then it has no unit, and a cost cannot divide it."""
     return bool(getattr(rule, "is_random", False))
 
 
@@ -134,7 +134,7 @@ def noise_of_targets(rule: Rule, noise_variance: float | None) -> float:
 
 
 def targets_in_pool(rule: Rule) -> str | None:
-    """Whether "all" or "some" of the targets must be candidates for the rule to make sense."""
+    """Say whether "all" or "some" targets must be candidates for the rule to make sense."""
     wanted = getattr(rule, "targets_in_pool", None)
     if wanted not in (None, "all", "some"):
         raise ValueError(

@@ -1,1 +1,1 @@
-"""What several rooms run on: processes, memory, files that are written whole, progress."""
+"""Several rooms run on these: processes, memory, files that are written whole, progress."""

@@ -1,4 +1,4 @@
-"""How much memory a selection may take beyond what the caller holds, and what for.
+"""A selection may take so much memory beyond what the caller holds, and for these uses.
 
 With a budget of B bytes, n rows of d features, m targets, k picks, and s = min(d, n + m) for
 kernels that are inner products, else 0:
@@ -52,7 +52,7 @@ SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B)\s*", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the memory of a selection depends on."""
+    """The memory of a selection depends on these sizes."""
 
     rows: int
     features: int
@@ -81,7 +81,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Plan:
-    """What becomes of a budget."""
+    """A plan says what becomes of a budget of memory."""
 
     budget: int
     holds_pool: bool  # whether a pool that is elsewhere is brought where the work is done
@@ -123,7 +123,7 @@ def check_plan(
     is_here: bool,
     processes: int = 1,
 ) -> Plan:
-    """What becomes of the budget. A budget that is too small to work at all is refused.
+    """Plan what becomes of the budget. A budget that is too small to work at all is refused.
 
     Processes have a GPU each, but share the memory of a machine.
     """
@@ -159,7 +159,7 @@ def plan(sizes: Sizes, budget: int, device: torch.device, *, is_here: bool) -> P
 
 
 def least_budget(sizes: Sizes) -> int:
-    """What has to fit: the running values, the points, and the smallest blocks."""
+    """The running values, the points, and the smallest blocks have to fit."""
     return sizes.for_rows + sizes.for_points + sizes.for_blocks(0)
 
 

@@ -1,4 +1,4 @@
-"""What processes that hold the rows of one pool between them tell each other.
+"""Processes that hold the rows of one pool between them exchange numbers and words.
 
 Each process has some of the rows. All rows are numbered through, those of process 0 first. All
 processes call the methods of a group and of a shard in the same order, so whatever decides about
@@ -68,7 +68,7 @@ class Group:
         return torch.cat(rows), [head[1:] for head in heads]
 
     def texts(self, text: str) -> list[str]:
-        """What each process says."""
+        """Exchange what each process says."""
         own = text.encode()
         sizes = self.gather(torch.tensor(len(own))).tolist()
         if not any(sizes):
@@ -144,7 +144,7 @@ class Shard:
         return cls(group, sum(counts[: group.rank]), count, sum(counts), max(counts))
 
     def has(self, numbers: Int[Tensor, " b"]) -> Shaped[Tensor, " b"]:
-        """Which rows, by their overall numbers, are here."""
+        """Say which rows, by their overall numbers, are here."""
         return (numbers >= self.first) & (numbers < self.first + self.count)
 
     def mine(self, numbers: Int[Tensor, " b"]) -> Int[Tensor, " _c"]:
@@ -180,7 +180,7 @@ class Shard:
         return float(self.group.gather(values.sum()).sum()) / self.total
 
     def is_any(self, here: bool) -> bool:
-        """Whether it is so on any process."""
+        """Say whether it is so on any process."""
         return bool(self.group.gather(torch.tensor(here, dtype=torch.int64)).any())
 
     def least(self, here: int) -> int:

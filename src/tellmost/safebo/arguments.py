@@ -1,4 +1,4 @@
-"""What the user states and tells, checked: each error says what came and the way out."""
+"""Here is checked what the user states and tells. An error says what came and the way out."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -99,7 +99,7 @@ def check_search(search: Any, space: Space) -> Search | None:
 
 
 def check_max_step(max_step: Any, space: Space) -> Float[Tensor, " d"] | None:
-    """How far each parameter may move: one number for all, one each, or by name."""
+    """Read how far each parameter may move: one number for all, one each, or by name."""
     if max_step is None:
         return None
     if isinstance(max_step, Mapping):
@@ -242,7 +242,7 @@ def judge(
     noise_std: Mapping[int, float],
     constraints: Mapping[str, Constraint],
 ) -> tuple[Status, tuple[str, ...]]:
-    """Whether told values satisfy the constraints, and which they break."""
+    """Say whether told values satisfy the constraints, and which they break."""
     broken, is_violation = [], False
     for number, value in values.items():
         for name in outputs[number].names:

@@ -1,4 +1,4 @@
-r"""How wide the bounds of the outputs are, and which points they prove safe.
+r"""The bounds of the outputs have a width, and they prove points safe.
 
 With :math:`l_{n,i}` and :math:`u_{n,i}` the bounds of the margin of limit i, beta standard
 deviations below and above its mean (Hübotter et al. 2024, Sec. 5),
@@ -38,7 +38,7 @@ Schedule = Callable[[int], float]
 
 @dataclass(frozen=True)
 class Learned:
-    """What was learned about one output, as far as a beta may depend on it."""
+    """It says what was learned about one output, as far as a beta may depend on it."""
 
     names: tuple[str, ...]
     observations: int
@@ -51,7 +51,7 @@ class Confidence(Protocol):
 
     @property
     def is_intersected(self) -> bool:
-        """Whether the bounds hold in all rounds at once, so that the tightest may be kept."""
+        """If true, the bounds hold in all rounds at once, so that the tightest may be kept."""
 
     def betas(self, outputs: Sequence[Learned], sides: int) -> list[float]:
         """The beta of each output; ``sides`` is the number of limits in all."""
@@ -165,12 +165,12 @@ class RKHSBound:
 
 
 def say_when(is_kept: bool) -> str:
-    """Whether bounds are intersected: this needs rounds that look at the same points."""
+    """Say whether bounds are intersected. This needs rounds that look at the same points."""
     return "bounds intersected over time" if is_kept else "present bounds"
 
 
 def check_confidence(confidence: Any, beta: Any) -> Confidence:
-    """What the caller gave: one of the two, or neither for the DEFAULT_CONFIDENCE."""
+    """The caller gives one of the two, or neither for the DEFAULT_CONFIDENCE."""
     if confidence is not None and beta is not None:
         raise ValueError(
             "give confidence or beta, not both: confidence is a probability for each query, and "
@@ -227,7 +227,7 @@ class ConfidenceBounds:
 
 @dataclass(frozen=True)
 class SafeSets:
-    """Which points are safe for sure, and which may be."""
+    """The margins say which points are safe for sure, and which may be."""
 
     worst: Float[Tensor, "s n"]  # margin of each side, at worst
     best: Float[Tensor, "s n"]  # at best

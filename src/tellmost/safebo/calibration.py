@@ -1,4 +1,4 @@
-r"""Whether the priors fit what was told, and how they are fitted again.
+r"""Priors are compared with what was told, and fitted again.
 
 Two views of every output. *Left out*: all values of a place are predicted from those of all other
 places. With the precision :math:`Q = (K + N)^{-1}` of the values and their distances r from the
@@ -52,7 +52,7 @@ class Alternative:
 
     @property
     def is_wider(self) -> bool:
-        """Whether its bounds are wider, so that the prior would be overconfident."""
+        """If true, its bounds are wider, so that the prior would be overconfident."""
         return self.prior_std * self.noise_std > self.lengthscale
 
     def covariance(
@@ -112,7 +112,7 @@ def alternatives_to(kernel: Kernel) -> Iterator[Alternative]:
 
 
 def has_lengthscale(kernel: Kernel) -> bool:
-    """Whether all parts of a kernel have one: stretching the points is then shortening it."""
+    """Say whether all parts of a kernel have one. Stretching the points then shortens it."""
     if isinstance(kernel, Scaled):
         return has_lengthscale(kernel.kernel)
     if isinstance(kernel, Sum | Product):
@@ -127,7 +127,7 @@ TOO_FEW = "too few observations to say"
 
 @dataclass(frozen=True, eq=False)
 class OutputCalibration:
-    """How well the prior of one output fits."""
+    """It says how well the prior of one output fits."""
 
     name: str
     z: Float[np.ndarray, " t"]  # left out, place by place, in the order of the values
@@ -160,7 +160,7 @@ class OutputCalibration:
 
     @property
     def advice(self) -> str:
-        """What to do about it."""
+        """It says what to do about it."""
         if self.is_wrong and self.likeliest is not None:
             return self.likeliest.advice
         open_yet = f"cannot be ruled out yet: {', '.join(self.unseen)}"
@@ -181,7 +181,7 @@ class OutputCalibration:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """How well the priors fit, output by output. ``print`` shows it as a table."""
+    """It says how well the priors fit, output by output. ``print`` shows it as a table."""
 
     outputs: dict[str, OutputCalibration]  # by every name that an output serves
     error: float = CALIBRATION_ERROR  # of calling a right prior wrong, for each output
@@ -191,7 +191,7 @@ class Calibration:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether any prior does not fit."""
+        """If true, at least one prior does not fit."""
         return any(one.is_wrong for one in self.outputs.values())
 
     def __str__(self) -> str:
@@ -225,7 +225,7 @@ def examine(
     y: Float[Tensor, " t"],
     noise_variance: Float[Tensor, " t"],
 ) -> OutputCalibration:
-    """How well the prior of one output fits its values, which are in their own unit."""
+    """Judge how well the prior of one output fits its values, which are in their own unit."""
     if not len(y):
         names = tuple(one.name for one in alternatives_to(output.kernel))
         return OutputCalibration(output.names[0], np.empty(0), 0, 0.0, None, names)

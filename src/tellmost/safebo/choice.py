@@ -35,7 +35,7 @@ STEP_ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class SafeTask:
-    """What is sought, where, and how far a step may go."""
+    """A task says what is sought, where, and how far a step may go."""
 
     space: Space
     search: Search | None
@@ -99,7 +99,7 @@ class SafeRound:
     def _follow(
         self, strategy: QueryStrategy, is_open: Bool[Tensor, " n"], pending: Sequence[int]
     ) -> Query:
-        """What a strategy chooses. Pending rows are passed over if others are left."""
+        """Ask for what a strategy chooses. Pending rows are passed over if others are left."""
         left = is_open & ~self._is_any_of(pending)
         left = left if bool(left.any()) else is_open
         view = RoundView(self.state, left.clone(), self.seed)  # the strategy may write to its own
@@ -121,7 +121,7 @@ class SafeRound:
 
     @property
     def _is_climbed(self) -> bool:
-        """Whether points between those of the round are looked at.
+        """If true, points between those of the round are looked at.
 
         They are not after a failure: a climb would lead back to where it was.
         """
@@ -144,7 +144,7 @@ class SafeRound:
         return self._query(beliefs, point[0].numpy(), None, purpose)
 
     def _refusal(self) -> NoSafePoint:
-        """Why no point can be named: what is safe is out of reach, or nothing is safe."""
+        """Say why no point can be named: what is safe is out of reach, or nothing is safe."""
         is_safe = self._safe_or_declared()
         if self.task.max_step is None or self.last_point is None or not bool(is_safe.any()):
             return nothing_safe(self.state, self._rows_within_step())
@@ -189,7 +189,7 @@ class SafeRound:
         return self.state.is_candidate & self._is_near(self.state.points)
 
     def _is_near(self, points: Points) -> Bool[Tensor, " n"]:
-        """What is at most a step away from where the system stands."""
+        """Find what is at most a step away from where the system stands."""
         last, max_step = self.last_point, self.task.max_step
         if max_step is None or last is None:
             return torch.ones(len(points), dtype=torch.bool)
@@ -224,7 +224,7 @@ class SafeRound:
         return [row for row in rows if row is not None]
 
     def _is_any_of(self, others: Sequence[int]) -> Bool[Tensor, " n"]:
-        """Which rows hold the same points as some other rows."""
+        """Find the rows that hold the same points as some other rows."""
         is_same = torch.zeros_like(self.state.is_candidate)
         for other in others:
             is_same |= (self.state.points == self.state.points[other]).all(dim=1)
@@ -242,7 +242,7 @@ class SafeRound:
         return RoundTargets.of(self.task.targets, self.known(), self.state)
 
     def known(self) -> Known:
-        """What targets may depend on: the candidates, in the unit of the objective."""
+        """Targets may depend on this: the candidates, in the unit of the objective."""
         state, scale, rows = self.state, self.state.scale(0), self.state.is_candidate
         lower, upper = (b[0, rows] * scale for b in (state.bounds.lower, state.bounds.upper))
         return Known(

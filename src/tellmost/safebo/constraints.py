@@ -1,4 +1,4 @@
-"""What a safe point must satisfy: limits of unknown functions, and their Lipschitz constants."""
+"""A safe point must satisfy limits of unknown functions, which may have Lipschitz constants."""
 
 from dataclasses import KW_ONLY, dataclass
 from math import inf, isfinite
@@ -121,12 +121,12 @@ class Constraint:
         return self.lipschitz if isinstance(self.lipschitz, Lipschitz) else None
 
     def excess(self, value: float) -> float:
-        """How far a value lies beyond the limits. Within them this is 0 or negative."""
+        """Say how far a value lies beyond the limits. Within them this is 0 or negative."""
         low, high = self._limits
         return max(low - value, value - high)
 
     def is_violated(self, value: float, noise_std: float) -> bool:
-        """Whether a told value lies beyond the limits by more than noise explains."""
+        """Say whether a told value lies beyond the limits by more than noise explains."""
         return bool(self.excess(value) > (0.0 if self.critical else self.violation_z * noise_std))
 
 
@@ -142,10 +142,10 @@ class Side:
     def margins(
         self, lower: Float[Tensor, "*n"], upper: Float[Tensor, "*n"]
     ) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
-        """How far values between two bounds stay within the limit, at worst and at best."""
+        """Say how far values between two bounds stay within the limit, at worst and at best."""
         worst, best = (lower, upper) if self.is_lower else (upper, lower)
         return self.margin(worst), self.margin(best)
 
     def margin(self, values: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
-        """How far values stay within the limit."""
+        """Say how far values stay within the limit."""
         return values - self.limit if self.is_lower else self.limit - values

@@ -1,4 +1,4 @@
-"""What a round is to learn about, and what each measurement would teach about it."""
+"""A round is to learn about its targets, and a gain says what a measurement teaches about them."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ Allowed = Callable[[Points], Bool[Tensor, " b"]]
 
 @dataclass(frozen=True)
 class RoundTargets:
-    """What a round is to learn about: targets among its rows, and some of the outputs."""
+    """A round is to learn about targets among its rows, for some of the outputs."""
 
     state: RoundState
     is_target: Bool[Tensor, " n"]
@@ -79,7 +79,7 @@ class RoundTargets:
     # ---- the purpose of a query
 
     def purpose_of(self, where: int | Points) -> Purpose:
-        """Why to ask for a row, or for a single point between the rows.
+        """Say why to ask for a row, or for a single point between the rows.
 
         It expands if most of the variance that it removes is at points not known to be safe.
         """

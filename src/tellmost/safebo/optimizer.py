@@ -248,21 +248,21 @@ class SafeOptimizer:
     @property
     @torch.no_grad()
     def safe_mask(self) -> Bool[np.ndarray, " n"]:
-        """Which of ``points`` are in S_n: they satisfy all constraints for sure. Seeds may not."""
+        """These ``points`` are in S_n: they satisfy all constraints for sure. Seeds may not."""
         state = self._state
         return state.sets.is_safe[state.is_candidate].numpy()
 
     @property
     @torch.no_grad()
     def optimistic_mask(self) -> Bool[np.ndarray, " n"]:
-        """Which of ``points`` may satisfy all constraints."""
+        """These ``points`` may satisfy all constraints."""
         state = self._state
         return state.sets.may_be_safe[state.is_candidate].numpy()
 
     @property
     @torch.no_grad()
     def target_mask(self) -> Bool[np.ndarray, " n"]:
-        """Which of ``points`` are to be learned about now. A strategy does not use them."""
+        """These ``points`` are to be learned about now. A strategy does not use them."""
         now = self._rounds.present()
         return now.targets().is_target[now.state.is_candidate].numpy()
 
@@ -288,7 +288,7 @@ class SafeOptimizer:
 
     @torch.no_grad()
     def regret_bound(self) -> float:
-        """How much better than ``best`` a safe point can be at most, while the bounds hold.
+        """A safe point is better than ``best`` by at most this, while the bounds hold.
 
         Only ``points`` count: in a box, nothing between them is looked at.
         """
@@ -303,12 +303,12 @@ class SafeOptimizer:
 
     @property
     def log(self) -> tuple[Event, ...]:
-        """What happened beside the trials: violations, marginal breaches, failures, refits."""
+        """It lists what else happened: violations, marginal breaches, failures, refits."""
         return tuple(self._log)
 
     @property
     def is_halted(self) -> bool:
-        """Whether a violation waits to be acknowledged."""
+        """If true, a violation waits to be acknowledged."""
         return self._is_halted
 
     @property
@@ -319,7 +319,7 @@ class SafeOptimizer:
 
     @torch.no_grad()
     def calibration(self) -> Calibration:
-        """Whether the priors fit what was told, by z-scores of values left out, and a verdict."""
+        """Judge whether the priors fit what was told, also by z-scores of values left out."""
         return calibrate(self._model.outputs, self._rounds.trials)
 
     @torch.no_grad()
@@ -332,7 +332,7 @@ class SafeOptimizer:
         by: Literal["kernel", "lipschitz"] = "kernel",
         start: Any = None,
     ) -> Bool[np.ndarray, " n"]:
-        """Which of ``points`` could ever be known to be safe. The domain must be finite.
+        """Find which ``points`` could ever be known to be safe. The domain must be finite.
 
         Args:
             epsilon: what stays unknown at least, in prior standard deviations.
@@ -389,7 +389,7 @@ class SafeOptimizer:
         self._rounds.change_model(self._model.with_priors(found))
 
     def state_dict(self) -> dict[str, Any]:
-        """What was told, and what tells this optimizer from others, as plain values."""
+        """Return what was told, and what tells this optimizer from others, as plain values."""
         return {
             **self._identity(),
             "trials": [write_trial(trial) for trial in self._rounds.trials],
@@ -426,7 +426,7 @@ class SafeOptimizer:
     # ---- inside
 
     def _identity(self) -> dict[str, Any]:
-        """What tells it from others: the arguments, with the priors from before any refit."""
+        """The arguments tell it from others, with the priors from before any refit."""
         return {**describe_task(self._task), **describe_model(self._given)}
 
     def _replay(self, state: Mapping[str, Any]) -> tuple[SafeRounds, list[Refit]]:

@@ -26,7 +26,7 @@ from tellmost.shapes import Bool, Float, Int
 OBJECTIVE = "objective"
 
 READABLE = SKETCHED | {"variance", "prior_variance"}
-"""What a rule may read about the outputs."""
+"""A rule may read these fields about the outputs."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class OutputPosterior:
         return [row for row, _ in self._seen]
 
     def varies_as(self, other: "OutputPosterior") -> bool:
-        """Whether another output has the same variances, and so the same gains."""
+        """Say whether another output has the same variances, and so the same gains."""
         mine, its = self._tracker.problem, other._tracker.problem
         return (
             self.output.kernel is other.output.kernel
@@ -239,7 +239,7 @@ class OutputPosterior:
         pending: Sequence[int] = (),
         is_dense: bool = False,
     ) -> Float[Tensor, " b"]:
-        """What observing each of these rows would teach about the targets.
+        """Compute what observing each of these rows would teach about the targets.
 
         ``pending`` rows count as observed: variances do not depend on what comes out. ``is_dense``
         does without the sketch.
@@ -262,7 +262,7 @@ class OutputPosterior:
 
     @property
     def can_be_confirmed(self) -> bool:
-        """Whether gains are sketched, and those of a few rows cost little without the sketch."""
+        """If true, gains are sketched, and those of a few rows cost little without the sketch."""
         return self._sketch is not None and "variance_given_targets" not in self._rule.needs
 
     def removed(

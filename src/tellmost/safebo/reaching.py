@@ -1,4 +1,4 @@
-r"""How far the safe set can grow, however often one measures, and what would open it.
+r"""The safe set can grow only so far, however often one measures.
 
 .. math::
     R_{\epsilon,\beta}(S) = S \cup \{x : g_i(x) - \beta (\eta_i(x; S) + \epsilon) \ge 0
@@ -98,7 +98,7 @@ class IrreducibleDeviation:
         self._rows.append(posterior.belief.tracker.whitened_rows[:, is_row])
 
     def after(self, is_new: Bool[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """What is left after f was seen at these points too."""
+        """Compute what is left after f was seen at these points too."""
         self._is_seen |= is_new
         while True:
             left, F = self._left.where(self._is_seen, -1.0), self._rows.rows
@@ -224,7 +224,7 @@ def rounded_down(beta: float) -> str:
 
 
 def needed_repeats(state: RoundState, row: int, margins: Float[Tensor, " s"]) -> str:
-    """How many measurements until mean - beta sd reaches every limit, if the means stay."""
+    """Count the measurements until mean - beta sd reaches every limit, if the means stay."""
     most = 1
     while not is_opened(state, row, margins, most):
         most *= 2
@@ -236,7 +236,7 @@ def needed_repeats(state: RoundState, row: int, margins: Float[Tensor, " s"]) ->
 
 
 def is_opened(state: RoundState, row: int, margins: Float[Tensor, " s"], count: int) -> bool:
-    """Whether a row is safe for sure after so many measurements that come out as expected.
+    """Say whether a row is safe for sure after so many measurements that come out as expected.
 
     Each measurement tells something, so a beta that grows with what is known grows too.
     """

@@ -1,4 +1,4 @@
-"""What is assumed about all outputs, and what is believed at the points of a round."""
+"""A model is assumed about all outputs, and a state says what is believed in a round."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -59,7 +59,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Track:
-    """What a strategy keeps from one round to the next: a safe set of its own, and a goal."""
+    """A strategy keeps a safe set of its own, and a goal, from one round to the next."""
 
     sets: SafeSets
     sources: Bool[Tensor, " n"]  # the safe set of the round before, from which this one grew
@@ -98,7 +98,7 @@ class SafeModel:
         return replace(self, outputs=outputs, constraints=constraints, sides=sides)
 
     def start(self, layout: Layout, values: Sequence[Sequence[OutputValue]]) -> "RoundState":
-        """What is believed at the points of a round, after so many values of each output."""
+        """Make what is believed at the points of a round, after these values of each output."""
         points = layout.points
         noises = [
             self.noise_at(number, points) / output.scale**2
@@ -210,7 +210,7 @@ class RoundState:
 
     @property
     def betas(self) -> list[float]:
-        """How many standard deviations make the bounds of each output."""
+        """So many standard deviations make the bounds of each output."""
         return self._betas_after(())
 
     def _betas_after(self, observed: Collection[int]) -> list[float]:
@@ -246,7 +246,7 @@ class RoundState:
         return self.model.outputs[number].scale
 
     def beliefs_at(self, points: Points) -> "PointBeliefs":
-        """What is believed at points that need not be rows, by the present bounds."""
+        """Say what is believed at points that need not be rows, by the present bounds."""
         means, variances = zip(*(one.belief.at(points) for one in self.posteriors), strict=True)
         mean, std = torch.stack(means), torch.stack(variances).sqrt()
         now, model = ConfidenceBounds.around(mean, std, self.betas), self.model

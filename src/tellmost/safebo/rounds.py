@@ -97,7 +97,7 @@ class SafeRounds:
     # ---- the points of a round
 
     def _lay_out(self, context: Float[Tensor, " c"], pending: Sequence[Tensor]) -> Layout:
-        """What is searched, and behind it where something is known or waited for.
+        """Lay out what is searched, and behind it where something is known or waited for.
 
         A kept domain has its seeds and trials among its rows. Elsewhere trials come with the
         context that they had, and what they set may be asked for under the present context too.
@@ -162,7 +162,7 @@ class SafeRounds:
         return self.model.start(layout, values)
 
     def _values_in(self, trial: Trial, row: int) -> dict[int, OutputValue]:
-        """What a trial says of each output that was told."""
+        """Read what a trial says of each output that was told."""
         values = {}
         for number, value in told_values(self.model.outputs, trial.values).items():
             output = self.model.outputs[number]

@@ -1,4 +1,4 @@
-"""What was told as plain values that a file can hold, and which optimizer a state belongs to."""
+"""A file holds what was told as plain values, and says to which optimizer a state belongs."""
 
 import json
 import os
@@ -75,7 +75,7 @@ def describe_task(task: SafeTask) -> dict[str, Any]:
 
 
 def describe_model(model: SafeModel) -> dict[str, Any]:
-    """What it believes and how it chooses, in plain values."""
+    """Describe in plain values what it believes and how it chooses."""
     return {
         "objective": _describe_prior(model.outputs[0].gp),
         "constraints": {
@@ -92,7 +92,7 @@ def describe_model(model: SafeModel) -> dict[str, Any]:
 
 
 def _describe_strategy(strategy: object) -> str:
-    """What it prints, or its class if that would only be an address."""
+    """Give what it prints, or its class if that would only be an address."""
     kind = type(strategy)
     is_address = kind.__repr__ is object.__repr__
     return f"{kind.__module__}.{kind.__qualname__}" if is_address else repr(strategy)

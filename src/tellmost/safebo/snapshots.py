@@ -1,4 +1,4 @@
-"""What there is to show of an optimization, as values. A figure needs nothing else."""
+"""A snapshot has as values what a figure of an optimization shows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from tellmost.targets import NoTargetsLeft
 
 Kind = Literal["bands", "map", "history"]
 KINDS = {"bands": 1, "map": 2, "history": None}
-"""How many parameters a figure takes; None stands for any number."""
+"""A figure takes so many parameters; None stands for any number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What an optimizer knows now."""
+    """A snapshot has what an optimizer knows now."""
 
     kind: Kind
     points: Float[np.ndarray, "n d"]  # without the context
@@ -69,7 +69,7 @@ def choose_kind(kind: Any, dimension: int) -> Kind:
 
 
 def take_snapshot(now: SafeRound, history: History, kind: Any) -> Snapshot:
-    """What there is to show of the present round."""
+    """Take what there is to show of the present round."""
     state, space = now.state, now.task.space
     shown = choose_kind(kind, space.dimension)
     rows = state.is_candidate

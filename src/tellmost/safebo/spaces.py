@@ -1,4 +1,4 @@
-"""What may be set and what is given, how the user writes points down, and where in a box to look.
+"""A Space reads the points that the user writes down, and a Search says where in a box to look.
 
 Kirschner et al. 2019 (LineBO) search a line through the last point finely, along an axis or in any
 direction. What was observed and what was recommended is always looked at too.
@@ -79,7 +79,7 @@ class Space:
         return [self.read_point(point, name) for point in points]
 
     def _is_one_point(self, points: Sequence[Any]) -> bool:
-        """Whether numbers are neither rows of the domain nor points of a single parameter."""
+        """Say whether numbers are neither rows of the domain nor points of a single parameter."""
         are_numbers = all(isinstance(one, int | float | np.number) for one in points)
         if not (are_numbers and len(points)):
             return False
@@ -105,7 +105,7 @@ class Space:
                 )
 
     def _distances(self, point: Float[Tensor, " d"]) -> Float[Tensor, " n"]:
-        """How far the rows are from a point at most, in shares of the extents."""
+        """Measure how far the rows are from a point at most, in shares of the extents."""
         assert self.rows is not None
         return ((self.rows - point) / self.width).abs().amax(dim=1)
 
@@ -223,7 +223,7 @@ class Search(Protocol):
 
     @property
     def is_refined(self) -> bool:
-        """Whether the round climbs from the best of these points."""
+        """If true, the round climbs from the best of these points."""
 
     def points(
         self, box: Box, through: Float[Tensor, " d"], seed: int, generator: np.random.Generator

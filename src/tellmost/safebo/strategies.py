@@ -1,4 +1,4 @@
-"""What chooses among the points of a round, in place of targets and rule."""
+"""A strategy chooses among the points of a round, in place of targets and rule."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class QueryStrategy(Protocol):
 
     @property
     def keeps_safe(self) -> bool:
-        """Whether it asks only for points that are known to be safe."""
+        """If true, it asks only for points that are known to be safe."""
 
     def choose(self, view: RoundView) -> Choice:
         """One of the open rows."""

@@ -1,4 +1,4 @@
-"""What is asked for, what was told, what is recommended, and why asking can be refused."""
+"""Queries are asked for, trials are told, points are recommended, and asking can be refused."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     import pandas
 
 Purpose = Literal["seed", "explore", "expand", "risk"]
-"""Why a point is asked for. "seed": it was declared safe, and the bounds do not prove it, or
-nothing was told of it yet. "explore": it teaches about safe points. "expand": it teaches whether
-others are safe. "risk": nothing proves it safe; a strategy that does not keep safe chose it."""
+"""It says why a point is asked for. "seed": it was declared safe, and the bounds do not prove it,
+or nothing was told of it yet. "explore": it teaches about safe points. "expand": it teaches
+whether others are safe. "risk": nothing proves it safe; a strategy that does not keep safe chose
+it."""
 
 Status = Literal["safe", "marginal", "violated", "failed"]
-"""Whether the told values satisfy the constraints, break them within the noise, or beyond it."""
+"""The told values satisfy the constraints, break them within the noise, or beyond it."""
 
 STATUS = "status"
 """The column of the history that holds the status."""

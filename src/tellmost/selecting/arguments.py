@@ -55,7 +55,7 @@ def check_data(
     memory: Any = None,
     group: Group | None = None,
 ) -> SelectionData:
-    """What the selection works on, before the pool's rows are read."""
+    """Check what the selection works on, before the pool's rows are read."""
     together = nullcontext if group is None else group.together
     with together():
         _check_normalize(normalize, kernel)
@@ -188,7 +188,7 @@ def check_candidates(
 def check_observed(
     observed: Any, shape: tuple[int, ...], kernel: Kernel, device: torch.device, replace: bool
 ) -> Observed:
-    """What was observed in a pool of this shape, which counts the rows of all processes."""
+    """Check what was observed in a pool of this shape, which counts the rows of all processes."""
     none = Observed(torch.empty(0, dtype=torch.int64))
     if observed is None:
         return none
@@ -220,7 +220,7 @@ def check_observed(
 def _observed_selection(
     earlier: Selection, shape: tuple[int, ...], kernel: Kernel, device: torch.device
 ) -> Observed:
-    """What an earlier selection observed. Once the pool is read, its fingerprint is compared."""
+    """Take what an earlier selection observed. ``read`` will compare the pool's fingerprint."""
     indices = torch.from_numpy(np.concatenate([earlier.observed_indices, earlier.indices]))
     if earlier.settings["rows"] != shape[0]:
         raise ValueError(ANOTHER_POOL)

@@ -213,7 +213,7 @@ def lines_of(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def read_header(path: Path, first: bytes) -> Identity:
-    """What the first line says about the run."""
+    """Read what the first line says about the run."""
     about: Any = None
     if first.endswith(b"\n") and first.startswith(f'{{"{MARK}"'.encode()):
         about = parsed(first)
@@ -307,14 +307,14 @@ def _whole(values: Tensor | None, shard: Shard | None) -> Tensor | None:
 
 
 def differences(stored: Identity, own: Identity) -> list[str]:
-    """What differs, in words. What only follows from another difference is left out."""
+    """Name what differs. What only follows from another difference is left out."""
     names = [*own, *(name for name in stored if name not in own)]
     differ = [n for n in names if not same(stored.get(n), own.get(n))]
     return [name for name in differ if not FOLLOWS_FROM.get(name, set()) & set(differ)]
 
 
 def same(stored: Any, own: Any) -> bool:
-    """Whether two entries are the same. Sums may differ by rounding."""
+    """Say whether two entries are the same. Sums may differ by rounding."""
     if not isinstance(own, dict) or not isinstance(stored, dict):
         return bool(stored == own)
     if stored.keys() != own.keys() or stored["shape"] != own["shape"]:
@@ -327,7 +327,7 @@ def same(stored: Any, own: Any) -> bool:
 
 
 def describe(thing: object) -> str:
-    """How a rule or a kernel prints, without addresses and devices, or else its attributes."""
+    """Print a rule or a kernel without addresses and devices, or else its attributes."""
     text = repr(thing)
     if type(thing).__repr__ is object.__repr__:
         text = f"{type(thing).__qualname__}({getattr(thing, '__dict__', {})})"
@@ -356,7 +356,7 @@ def spaced(count: int) -> Int[Tensor, " p"]:
 
 
 def sums_of(values: Tensor) -> dict[str, Any]:
-    """What tells values apart up to rounding: their shape, a weighted sum and the largest."""
+    """Their shape, a weighted sum and the largest tell values apart up to rounding."""
     flat = values.reshape(-1).to(device="cpu", dtype=torch.float64).numpy()
     weights = 1.0 + np.arange(len(flat)) * 0.6180339887498949 % 1.0  # no two alike
     largest = float(np.abs(flat).max(initial=0.0))

@@ -1,4 +1,4 @@
-"""How the best row is found: scoring all rows at every step, once, or only the promising ones.
+"""The best row is found by scoring all rows at every step, once, or only the promising ones.
 
 The rows that may be the best are found by running gains, measured afresh, and compared up to
 ties. ``Eager`` also forecasts which rows will be picked next, so that one pass over the rows
@@ -78,7 +78,7 @@ def choose_chooser(
     conditional: bool,
     has_rounds: bool,
 ) -> Chooser:
-    """How the best row is found: scoring all rows each time, once, or only the promising ones."""
+    """Choose how rows are scored: all of them each time, once, or only the promising ones."""
     changes = not isinstance(rule, FIXED) or eligibility.repeats
     if not conditional or not changes:
         return Once(tracker, rule, eligibility, marginal=changes)
@@ -178,7 +178,7 @@ class Eager:
         return Shortlist(best[:, 0].long(), best[:, 2] > 0, best[:, 3])
 
     def _scores_to_come(self, steps: int) -> Float[Tensor, " n"]:
-        """How near each row comes to the best of any of the next steps, by the draws alone.
+        """Score how near each row comes to the best of any of the next steps, by draws alone.
 
         A rule that draws at random draws anew at each step, and a draw is known before its step.
         """
@@ -347,7 +347,7 @@ class Leaders:
 
     @property
     def drift(self) -> float:
-        """How far the running gains are from the fresh ones, relative to the largest."""
+        """The running gains are so far from the fresh ones, relative to the largest."""
         scale = max(abs(gain) for gain in self.gains)
         pairs = zip(self.running, self.gains, strict=True)
         return max(abs(old - new) for old, new in pairs) / scale if scale > 0 else 0.0
@@ -441,7 +441,7 @@ def best_of(
 
 
 def tie_width(best: float, first: float | None) -> float:
-    """How far below the best a score may lie and still tie with it."""
+    """A score may lie so far below the best and still tie with it."""
     if best == -torch.inf:
         return 0.0
     return numerics.TIE_TOLERANCE * abs(best) + numerics.TIE_FLOOR * abs(first or 0.0)

@@ -1,4 +1,4 @@
-"""What a selection works on: pool, candidates, targets, noise, and what is known already."""
+"""A selection works on a pool, candidates, targets, noise, and what is known already."""
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ ANOTHER_POOL = (
 
 @dataclass(frozen=True)
 class Observed:
-    """What was observed before: numbers of pool rows, and points outside the pool."""
+    """These were observed before: numbers of pool rows, and points outside the pool."""
 
     indices: Int[Tensor, " o"]
     points: Float[Tensor, "p d"] | None = None  # as given, to be kept with the result
@@ -113,7 +113,7 @@ class SelectionData:
 
     @property
     def known(self) -> CheckedPool:
-        """What is known of the pool, once it was read."""
+        """This is known of the pool, once it was read."""
         assert self.checked is not None
         return self.checked
 

@@ -1,4 +1,4 @@
-"""How many picks, and which rows: k, least gains, costs and a budget, groups, and rows taken."""
+"""Picks are limited by k, least gains, costs and a budget, groups, and rows taken."""
 
 import json
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ BUDGET_TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class Stop:
-    """When to end. Without ``picks`` only the gains or the candidates end a selection."""
+    """It says when to end. Without ``picks`` only gains or candidates end a selection."""
 
     picks: int | None
     min_gain: float | None = None
@@ -34,7 +34,7 @@ class Stop:
         return max(by_share, -torch.inf if self.min_gain is None else self.min_gain)
 
     def reason(self, first: float | None) -> str:
-        """Why candidates are left that are not worth picking."""
+        """Say why candidates are left that are not worth picking."""
         if self.min_gain is not None and self.least(first) == self.min_gain:
             return f"no gain is left that reaches min_gain {self.min_gain:.3g}"
         return (
@@ -44,7 +44,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Limits:
-    """What restricts a selection, an entry per candidate of this process."""
+    """Limits restrict a selection, by an entry per candidate of this process."""
 
     blocked: Bool[Tensor, " n"]  # observed before, so not to be picked
     replace: bool = False
@@ -62,7 +62,7 @@ class Limits:
 
 
 class Eligibility:
-    """Which candidates of this process may be picked now; ``take`` uses up one of any process."""
+    """It knows which candidates here may be picked; ``take`` uses up one of any process."""
 
     def __init__(self, limits: Limits, shard: Shard | None = None) -> None:
         self._limits = limits
@@ -77,7 +77,7 @@ class Eligibility:
         self.closed = ~self._that_fit()
 
     def score(self, gains: Float[Tensor, " n"], least: float = -torch.inf) -> Float[Tensor, " n"]:
-        """What the candidates are ranked by: gain, or gain per cost.
+        """Make what the candidates are ranked by: gain, or gain per cost.
 
         The score is -inf for closed candidates, and where the gain is below ``least``.
         """
@@ -95,20 +95,19 @@ class Eligibility:
 
     @property
     def repeats(self) -> bool:
-        """Whether a row may be taken again."""
         return self._limits.replace
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing may be picked any more, on any process."""
+        """If true, nothing may be picked any more, on any process."""
         return not self._is_any(~self.closed)
 
     def is_closed(self, row: int) -> bool:
-        """Whether a row, by its overall number, may not be picked."""
+        """Say whether a row, by its overall number, may not be picked."""
         return bool(self._entry(row, self.closed))
 
     def _is_any(self, mask: Bool[Tensor, " n"]) -> bool:
-        """Whether a mask holds anywhere, on any process."""
+        """Say whether a mask holds anywhere, on any process."""
         here = bool(mask.any())
         return here if self.shard is None else self.shard.is_any(here)
 
@@ -124,7 +123,7 @@ class Eligibility:
         return cost / mean_of(cost, self.shard)
 
     def terms(self, rows: Int[Tensor, " b"]) -> tuple[Bool[Tensor, " b"], Float[Tensor, " b"]]:
-        """Whether some rows are open, and what their gains are divided by."""
+        """Say whether some rows are open, and what their gains are divided by."""
         return ~self.closed[rows], self._cost[rows]
 
     def take(self, row: int) -> None:
@@ -141,7 +140,7 @@ class Eligibility:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing but being taken closes a row, and rows are ranked by their gain."""
+        """If true, nothing but being taken closes a row, and rows are ranked by their gain."""
         limits = self._limits
         return not limits.replace and limits.cost is None and limits.group is None
 
@@ -157,7 +156,6 @@ class Eligibility:
             self._left &= labels != group
 
     def why_none(self) -> str:
-        """Why no candidate is left."""
         if self._limits.budget is not None and self._is_any(self._left):
             return "budget spent: nothing that is left fits"
         if self._limits.max_per_group is not None:

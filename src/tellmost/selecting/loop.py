@@ -23,7 +23,7 @@ Progress = Callable[[int, int | None, float], None]
 
 @dataclass
 class Trace:
-    """What happened, pick by pick."""
+    """A trace tells what happened, pick by pick."""
 
     uncertainty_before: float
     picks: list[Pick] = field(default_factory=list)
@@ -68,7 +68,7 @@ def run(
 
 
 def why_stopped(eligibility: Eligibility, stop: Stop, first: float | None) -> str:
-    """Why no candidate was picked."""
+    """Say why no candidate was picked."""
     if eligibility.is_empty:
         return eligibility.why_none()
     if stop.min_gain is None and stop.min_gain_share is None:

@@ -43,7 +43,7 @@ class Recalled:
 
     @property
     def obstacle(self) -> str | None:
-        """Why nothing can be computed as it was then; None if everything can."""
+        """It says why nothing can be computed as it was then. It is None if everything can."""
         chosen = self.chosen
         if chosen.kernel is None:
             return f"the kernel {chosen.settings['kernel']} is not kept in the file"
@@ -104,7 +104,7 @@ class Recalled:
         )
 
     def reductions(self, indices: Int[np.ndarray, " k"]) -> Float[np.ndarray, "k m"]:
-        """How much the variance of each target falls with each pick, if these are the picks."""
+        """Compute by how much each of these picks lowers the variance of each target."""
         assert self.targets is not None
         points, noise = self._observed()
         rows = self.pool.rows(torch.from_numpy(indices))

@@ -329,7 +329,7 @@ def find_rounds(task: Task, tracker: Tracker, eligibility: Eligibility) -> "Fuse
 def describe(
     task: Task, tracker: Tracker, least: Floor | None, notes: dict[str, str]
 ) -> dict[str, Any]:
-    """What was actually used, as values that can be written down; in a group rank 0 says it."""
+    """Write down what was actually used, as plain values. In a group rank 0 says it."""
     data, rule, noise = task.data, task.rule, task.noise
     weights, group = data.target_weights, None if data.shard is None else data.shard.group
     own = {

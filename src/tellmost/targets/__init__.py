@@ -1,4 +1,4 @@
-"""Which points we want to know about: fixed, drawn anew each round, or read off the posterior."""
+"""Targets are points to learn about: fixed, drawn anew each round, or read off the posterior."""
 
 from tellmost.targets.known import Known, NoTargetsLeft, Region, Sampled, Targets
 from tellmost.targets.potential import (

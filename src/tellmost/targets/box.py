@@ -68,7 +68,7 @@ class Box:
         return self.corners()[0] + shares * self.width()
 
     def contains(self, X: Tensor | np.ndarray) -> Bool[Tensor, " _"]:
-        """Whether each row lies in the box or on its faces."""
+        """Say whether each row lies in the box or on its faces."""
         points = self._read_points(X)
         low, high = self.corners().to(points.device)
         return ((points >= low) & (points <= high)).all(dim=1)

@@ -1,5 +1,7 @@
-"""What targets are, and what they may depend on: the posterior as it is now. Region and Sampled do
-not depend on it: they stay the same, or are drawn anew each round from a fixed source."""
+"""Targets may depend on the posterior as it is now.
+
+Region and Sampled do not: they stay the same, or are drawn anew each round from a fixed source.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -81,11 +83,11 @@ class Known:
 
 @runtime_checkable
 class Targets(Protocol):
-    """Which points to learn about, given what is known."""
+    """Targets say which points to learn about, given what is known."""
 
     @property
     def is_fixed(self) -> bool:
-        """Whether they are the same in every round, whatever is observed."""
+        """If true, they are the same in every round, whatever is observed."""
 
     def choose(self, known: Known) -> Any:
         """A mask over the pool, or (m, d) points that may lie outside it."""

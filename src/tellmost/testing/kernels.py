@@ -12,7 +12,7 @@ from tellmost.numerics import RANK_TOLERANCE
 from tellmost.testing.cases import fail, gap, require_methods
 
 Promise = tuple[Tensor, Tensor, str, str]
-"""What came, what must come, the contract, and what would go wrong otherwise."""
+"""A promise is what came, what must come, the contract, and what would go wrong otherwise."""
 
 
 def check_kernel(kernel: object, points: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""What the samples can tell about targets at best, and few observations that tell almost as much.
+"""A few observations can tell almost as much about targets as all samples do.
 
 Hübotter et al. 2024, Sec. 3.1 and App. "Existence of an Approximate Markov Boundary" and
 "Generalization to Continuous S for Finite Dimensional RKHSs".
@@ -26,10 +26,10 @@ from tellmost.theory.gains import choose
 from tellmost.theory.setting import Setting, check_picks, check_setting
 
 BOUNDARY_PICKS = 1_000
-"""How many observations an approximate Markov boundary may take unless the caller says."""
+"""An approximate Markov boundary may take so many observations unless the caller says."""
 
 FIRST_PICKS = 16
-"""How many observations are tried first; then twice as many, and so on."""
+"""So many observations are tried first, then twice as many, and so on."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -150,12 +150,12 @@ class CapacityRate:
 
     @property
     def is_sublinear(self) -> bool:
-        """Whether targets within the samples are learned, as the convergence theorems ask."""
+        """If true, targets within the samples are learned, as the convergence theorems ask."""
         return self.power < 1.0
 
     @property
     def is_below_root(self) -> bool:
-        """Whether rate / sqrt(n) vanishes: then targets beyond the samples reach their floor."""
+        """If true, rate / sqrt(n) vanishes, so targets beyond the samples reach their floor."""
         return self.power < 0.5
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-r"""How wide a confidence interval has to be, in posterior standard deviations.
+r"""A confidence interval has to be so many posterior standard deviations wide.
 
 .. math:: |f(x) - \mu_n(x)| \le \beta_n(\delta)\, \sigma_n(x) \quad \text{for all } x
     \text{ and } n, \text{ with probability at least } 1 - \delta
@@ -78,7 +78,7 @@ def confidence_width(
 def realised_information(
     points: Any, *, kernel: Any = None, noise_std: Any
 ) -> Float[np.ndarray, " t"]:
-    r"""What the first 0, 1, ..., t observations tell about f, in nats.
+    r"""Compute in nats what the first 0, 1, ..., t observations tell about f.
 
     .. math:: I_n = \tfrac12 \log\det\big(I + P^{-1/2} K_{XX} P^{-1/2}\big)
         = \tfrac12 \sum_{i \le n} \log\big(1 + \sigma_{i-1}^2(x_i) / \rho^2(x_i)\big)

@@ -31,7 +31,7 @@ class GainBound:
 def gain_bound(
     pool: Any, targets: Any, n: int, *, rule: str = "itl", kernel: Any = None, noise_std: Any
 ) -> GainBound:
-    r"""How large the gain of step n can be. Gains vanish as the capacity is used up.
+    r"""Bound the gain of step n. Gains vanish as the capacity is used up.
 
     .. math::
         \text{ITL: } \Gamma_{n-1} \le \frac{\alpha_n}{n} \gamma_{A,S}(n), \quad
@@ -63,7 +63,7 @@ def bound_gain(setting: Setting, n: int, rule: str) -> GainBound:
 def variance_bound_within(
     gain: float, *, rule: str = "itl", prior_variance: float, noise_variance: float
 ) -> float:
-    r"""How large the variance of a target that is a sample can be, given the largest gain.
+    r"""Bound the variance of a target that is a sample, given the largest gain.
 
     .. math::
         \text{ITL, MM-ITL: } \sigma_n^2(x) \le 2 \tilde\sigma^2\, \Gamma_n, \qquad
@@ -114,7 +114,7 @@ def variance_bound(
     noise_std: Any,
     ratio: float = 1.0,
 ) -> VarianceBound:
-    r"""How uncertain each target can be after n picks of a rule.
+    r"""Bound how uncertain each target can be after n picks of a rule.
 
     .. math:: \sigma_n^2(x) \le \eta_S^2(x) + \frac{2 \sigma^2 k}{\bar\kappa}\, \Gamma_n
         + c\, \frac{\gamma_k}{k}, \qquad
@@ -146,7 +146,7 @@ def variance_bound(
 
 
 def error_bound(width: float, bound: VarianceBound) -> Float[np.ndarray, " m"]:
-    r"""How far the posterior mean can be from the true function at each target.
+    r"""Bound how far the posterior mean can be from the true function at each target.
 
     .. math:: |f(x) - \mu_n(x)| \le \beta_n(\delta)\, [\eta_S(x) + \nu_{A,S}(n)]
 
@@ -209,7 +209,7 @@ class StochasticTargetBound:
 
 
 def stochastic_target_bound(n: int, *, size: int, weight: float) -> StochasticTargetBound:
-    r"""How many of n rounds see a target near a point, if ``size`` targets are drawn in each.
+    r"""Bound how many of n rounds see a target near a point, if each draws ``size`` targets.
 
     .. math:: \Pr\Big[ \sum_{i \le n} X_i \ge \tfrac12 n \nu \Big] \ge 1 - e^{-n \nu / 8}, \qquad
         \nu = 1 - (1 - p)^K \approx K p

@@ -57,7 +57,7 @@ def marginal_gains_along(
 
 
 def task_complexity(gains: Any) -> Float[np.ndarray, " n"]:
-    r"""How much larger a gain is than the smallest so far: the price of synergies.
+    r"""A gain is so many times larger than the smallest so far: this is the price of synergies.
 
     .. math:: \alpha_n = \max_{0 \le i < n} \Gamma_{n-1} / \Gamma_i
 
@@ -103,7 +103,7 @@ def summed_gains(setting: Setting, chosen: Selection, rule: str) -> Float[np.nda
 
 @dataclass(frozen=True, eq=False)
 class Interaction:
-    """What each part of a set tells by itself, and what all parts tell together.
+    """It compares what each part of a set tells by itself with what all tell together.
 
     The difference ``value`` is their multivariate information: redundancy if it is positive,
     synergy if it is negative. A value smaller than ``rounding`` means nothing.
@@ -136,7 +136,7 @@ class Interaction:
 def multivariate_information(
     pool: Any, targets: Any, parts: Any, *, kernel: Any = None, noise_std: Any, given: Any = ()
 ) -> Interaction:
-    r"""How far parts of a set of observations repeat each other, or need each other.
+    r"""Compute how far parts of a set of observations repeat each other, or need each other.
 
     .. math::
         I(f_A; y_Y; y_Z \mid y_D) = I(f_A; y_Y \mid y_D) + I(f_A; y_Z \mid y_D)
@@ -164,7 +164,7 @@ def information_ratio(
     noise_std: Any,
     given: Any = (),
 ) -> float:
-    r"""What observations tell one by one, over what they tell together.
+    r"""Divide what observations tell one by one by what they tell together.
 
     .. math:: \bar\kappa(X \mid D) = \frac{\sum_{x \in X} \Delta_A(x \mid D)}{\Delta_A(X \mid D)}
 

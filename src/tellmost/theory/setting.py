@@ -59,7 +59,7 @@ class Setting:
 
     @property
     def pool_is_targeted(self) -> bool:
-        """Whether every sample is a target, digit for digit. Then ITL is submodular."""
+        """If true, every sample is a target, digit for digit, and ITL is submodular."""
         return bool(are_among(self.pool, self.targets).all())
 
     @property
@@ -109,7 +109,7 @@ def check_picks(picks: Any, name: str, n: int) -> list[int]:
 
 
 def are_among(points: Points, others: Points) -> np.ndarray:
-    """Which points are among the others."""
+    """Say which points are among the others."""
     rows, there = (x.reshape(len(x), -1).numpy() + 0 for x in (points, others))  # -0.0 is 0.0
     known = {row.tobytes() for row in there}
     return np.array([row.tobytes() in known for row in rows])
@@ -163,7 +163,7 @@ def all_multisets(n: int, size: int) -> Int[Tensor, "c s"]:
 
 
 def tries_all(method: str, other: str, count: int, what: str) -> bool:
-    """Whether "exact" asks for every choice to be tried, or "auto" does, as there are few."""
+    """Say whether every choice is tried: "exact" asks for it, or "auto" finds few."""
     if method not in ("auto", "exact", other):
         raise ValueError(f'method must be "auto", "exact" or "{other}"; got {method!r}.')
     if method == "exact" and count > ENUMERATED:
@@ -184,7 +184,7 @@ def uncertainty_reduction(
     noise_std: Any,
     given: Any = (),
 ) -> float:
-    r"""How much observing some rows of the pool reduces the uncertainty about the targets.
+    r"""Compute by how much observing some rows of the pool lowers the uncertainty.
 
     .. math:: \Delta_A(X \mid D) = \psi_A(D \cup X) - \psi_A(D)
 

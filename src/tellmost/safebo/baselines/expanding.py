@@ -109,7 +109,7 @@ class HeuristicSafeOpt:
 
 
 def find_expanders(state: RoundState, rows: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
-    """Whether the safe set would have more points if a row came out as well as it may."""
+    """Say whether the safe set would have more points if a row came out as well as it may."""
     is_row, is_kept = state.is_candidate, torch.ones(len(rows), len(state.points)).bool()
     for number, side in enumerate(state.model.sides):
         margin = imagine_margins(state, rows, side)
@@ -186,7 +186,7 @@ class GoOSE:
         return find_reached(slopes, where, best - self.epsilon, state.points) & state.is_candidate
 
     def _propose(self, state: RoundState, track: Track) -> int | None:
-        """What UCB would choose; None if nothing can be hoped to be safe."""
+        """Choose what UCB would, or None if nothing can be hoped to be safe."""
         among = self._optimistic(state, track) | (track.sets.is_safe & state.is_candidate)
         _, upper = state.rising()
         return best_row(upper.where(among, -torch.inf)) if bool(among.any()) else None
@@ -225,7 +225,7 @@ def limit_widths(state: RoundState) -> Float[Tensor, " n"]:
 def find_reached(
     slopes: Collection[Lipschitz], where: Points, margins: Float[Tensor, "s z"], points: Points
 ) -> Bool[Tensor, " n"]:
-    """Which points some z reaches."""
+    """Find the points that some z reaches."""
     found = torch.zeros(len(points), dtype=torch.bool)
     for _, reaches in _reaches(slopes, where, margins, points):
         found |= reaches.any(dim=0)
@@ -235,7 +235,7 @@ def find_reached(
 def find_reaching(
     slopes: Collection[Lipschitz], where: Points, margins: Float[Tensor, "s z"], points: Points
 ) -> Bool[Tensor, " z"]:
-    """Which z reach some point."""
+    """Find the z that reach some point."""
     found = torch.zeros(len(where), dtype=torch.bool)
     for rows, reaches in _reaches(slopes, where, margins, points):
         found[rows] = reaches.any(dim=1)
@@ -245,7 +245,7 @@ def find_reaching(
 def _reaches(
     slopes: Collection[Lipschitz], where: Points, margins: Float[Tensor, "s z"], points: Points
 ) -> Iterator[tuple[slice, Bool[Tensor, "b n"]]]:
-    r"""Which z reach which points, in blocks of z: they keep every limit there.
+    r"""Find which z reach which points, in blocks of z: they keep every limit there.
 
     .. math:: m_i(z) - L_i \|x - z\| \ge 0 \quad \forall i,
 

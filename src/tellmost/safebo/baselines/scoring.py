@@ -122,7 +122,7 @@ class ISE:
 
 
 def safety_information(view: RoundView) -> Float[Tensor, " n"]:
-    """What observing each open row says about the safety of the point it says most about."""
+    """Compute what an open row says about the safety of the point that it says most about."""
     state, n = view.state, len(view.is_open)
     rows = view.is_open.nonzero()[:, 0]
     most = torch.zeros(n, dtype=torch.float64)
@@ -137,7 +137,7 @@ def safety_information(view: RoundView) -> Float[Tensor, " n"]:
 def sign_information(
     state: RoundState, rows: Int[Tensor, " b"], side: Side
 ) -> Float[Tensor, "b n"]:
-    r"""What each row says about whether a limit is kept at each point, in nats.
+    r"""Compute in nats what each row says about whether a limit is kept at each point.
 
     .. math::
         \ln 2 \left(e^{-c_1 m^2} - \sqrt{\tfrac{1 - r^2}{1 + c_2 r^2}}\,
@@ -182,7 +182,7 @@ class ISEBO:
 
 
 def max_value_information(view: RoundView, draws: int) -> Float[Tensor, " n"]:
-    r"""What the objective of each row says about the largest one in S_n, in nats.
+    r"""Compute in nats what the objective of each row says about the largest one in S_n.
 
     .. math::
         \frac1K \sum_{k} \frac{\gamma_k \phi(\gamma_k)}{2 \Phi(\gamma_k)} - \ln \Phi(\gamma_k),
