@@ -114,7 +114,6 @@ def columns_ahead(problem: Problem, per_column: int, kept: Tensor | None) -> int
 
 
 def balance_of(problem: Problem) -> float:
-    """The balance B of the machine for the rows of the problem."""
     if problem.rows.held is None:
         return STREAMED_BALANCE
     return BALANCE.get(problem.device.type, BALANCE["cuda"])

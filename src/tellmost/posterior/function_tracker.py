@@ -211,7 +211,6 @@ class FunctionTracker:
         return posterior
 
     def _set_targets(self, given_targets: FunctionPosterior | None) -> None:
-        """Make everything that depends on the targets."""
         problem, targets = self.problem, self.problem.targets
         self._given_targets = given_targets
         variance = None if targets is None else self.posterior.variance(targets)

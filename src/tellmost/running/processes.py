@@ -180,7 +180,6 @@ class Shard:
         return float(self.group.gather(values.sum()).sum()) / self.total
 
     def is_any(self, here: bool) -> bool:
-        """Say whether it is so on any process."""
         return bool(self.group.gather(torch.tensor(here, dtype=torch.int64)).any())
 
     def least(self, here: int) -> int:

@@ -167,7 +167,6 @@ class OutputCalibration:
         return open_yet if self.unseen else "nothing to do"
 
     def cells(self) -> list[str]:
-        """Its row of the table."""
         mean, std = (float(f(self.z)) if len(self.z) else float("nan") for f in (np.mean, np.std))
         shares = [f"{share:.2f}" for share in self.coverage.values()]
         counts = [str(len(self.z)), str(self.places), f"{mean:+.2f}", f"{std:.2f}"]

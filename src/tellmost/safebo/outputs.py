@@ -217,7 +217,6 @@ class OutputPosterior:
 
     @property
     def seen_rows(self) -> list[int]:
-        """The rows where it was observed."""
         return [row for row, _ in self._seen]
 
     def varies_as(self, other: "OutputPosterior") -> bool:

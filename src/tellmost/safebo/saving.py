@@ -36,7 +36,6 @@ def read_trial(state: Mapping[str, Any]) -> Trial:
 
 
 def write_state(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    """Write a JSON file, whole or not at all."""
     with written_whole(Path(path)) as unfinished:
         unfinished.write_text(json.dumps(state, indent=1))
 

@@ -141,7 +141,6 @@ class Checkpoint:
                 self._sync()
 
     def add(self, pick: Pick) -> None:
-        """Write a new pick at the end."""
         if not self._writes:
             return
         row = pick.row if self._candidates is None else int(self._candidates[pick.row])

@@ -78,7 +78,6 @@ def choose_chooser(
     conditional: bool,
     has_rounds: bool,
 ) -> Chooser:
-    """Choose how rows are scored: all of them each time, once, or only the promising ones."""
     changes = not isinstance(rule, FIXED) or eligibility.repeats
     if not conditional or not changes:
         return Once(tracker, rule, eligibility, marginal=changes)

@@ -167,7 +167,6 @@ class SelectionData:
         picks: int | None = None,
         columns_ahead: int | None = None,
     ) -> Problem:
-        """The problem that a rule poses here."""
         kept = self.plan.kept
         return Problem(
             kernel=self.kernel,

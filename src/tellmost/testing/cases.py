@@ -26,8 +26,6 @@ FIRST_INSIDE = 3
 
 @dataclass(frozen=True)
 class Case:
-    """A small problem and its name."""
-
     name: str
     kernel: Kernel
     pool: Tensor

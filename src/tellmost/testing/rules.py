@@ -189,7 +189,6 @@ class ExaminedRule:
 
 
 def check_gains(examined: ExaminedRule) -> None:
-    """Check gains before and after some observations."""
     tracker, rows = examined.tracker(), torch.arange(ROWS)
     before: Tensor | None = None
     for row in (None, 3, 11, 3, 17):

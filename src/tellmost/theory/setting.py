@@ -109,7 +109,6 @@ def check_picks(picks: Any, name: str, n: int) -> list[int]:
 
 
 def are_among(points: Points, others: Points) -> np.ndarray:
-    """Say which points are among the others."""
     rows, there = (x.reshape(len(x), -1).numpy() + 0 for x in (points, others))  # -0.0 is 0.0
     known = {row.tobytes() for row in there}
     return np.array([row.tobytes() in known for row in rows])
