@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from tellmost.posterior.problem import State
+from tellmost.rows.pool import GOLDEN, mixed, shifted
 from tellmost.shapes import Float, Int
 
 
@@ -45,12 +46,9 @@ def draw(seed: int, state: State) -> Float[Tensor, " n"]:
     """Uniform in (0, 1): a function of the seed, the row and the step alone."""
     keys = scramble(state.rows + scramble(torch.tensor(2 * seed + 1)).to(state.rows))
     keys = scramble(keys + state.step)
-    return ((keys >> 11) & (2**53 - 1)).to(torch.float64).add_(0.5).div_(2**53)
+    return shifted(keys, 11).to(torch.float64).add_(0.5).div_(2**53)
 
 
 def scramble(x: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
-    """The finaliser of SplitMix64 (Steele et al. 2014) in wrapping 64-bit arithmetic."""
-    x = x * -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed number
-    x = (x ^ ((x >> 30) & (2**34 - 1))) * -4658895280553007687  # 0xBF58476D1CE4E5B9
-    x = (x ^ ((x >> 27) & (2**37 - 1))) * -7723592293110705685  # 0x94D049BB133111EB
-    return x ^ ((x >> 31) & (2**33 - 1))
+    """A step of SplitMix64 (Steele et al. 2014) in wrapping 64-bit arithmetic."""
+    return mixed(x * GOLDEN)
