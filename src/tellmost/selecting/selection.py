@@ -1,11 +1,7 @@
 """The result of a selection: a value."""
 
-import json
 import os
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -14,17 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tellmost.kernels import Kernel
-from tellmost.kernels.written import read_kernel
 from tellmost.numerics import UNINFORMATIVE
-from tellmost.rules import Rule, read_rule
-from tellmost.running.writing import written_whole
+from tellmost.rules import Rule
+from tellmost.selecting.saved import read_fields, write_fields
 from tellmost.shapes import Float, Int
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
-
-FORMAT = 1
 
 SHOWN = 10
 """A notebook shows so many picks."""
@@ -145,37 +138,12 @@ class Selection:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the selection to one file, whole or not at all; no pickle inside."""
-        path = Path(path)
-        arrays = {name: getattr(self, name) for name in _ARRAYS if getattr(self, name) is not None}
-        about = {name: getattr(self, name) for name in ("stop_reason", "settings", "fingerprint")}
-        arrays["about"] = np.array(json.dumps({"format": FORMAT, **about}))
-        with written_whole(path) as unfinished, unfinished.open("wb") as file:
-            np.savez_compressed(file, **arrays)
+        write_fields(vars(self), Path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Selection":
-        """Read what ``save`` wrote."""
-        path = Path(path)
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file {str(path)!r}.")
-        try:
-            if not zipfile.is_zipfile(path):  # np.load would take it for an array or a pickle
-                raise zipfile.BadZipFile(path.name)
-            with np.load(path, allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in _ARRAYS if name in stored}
-                about = json.loads(str(stored["about"]))
-            version = about.pop("format")
-            if version == FORMAT:
-                missing = {"floor": None, "whole_pool": None, **_objects_of(about["settings"])}
-                return cls(**{**missing, **arrays, **about})
-        except _DAMAGE as error:
-            raise ValueError(
-                f"{path.name} is not a saved Selection, or is damaged. Selection.save writes one."
-            ) from error
-        raise ValueError(
-            f"{path.name} was saved by another version of Tellmost (format {version}, this one "
-            f"reads {FORMAT})."
-        )
+        """Read what ``save`` wrote. A file whose parts do not agree is refused with the reason."""
+        return cls(**read_fields(Path(path)))
 
     def plot(self) -> "Figure":
         """Draw the uncertainty after each pick, the floor, and the gains. Needs matplotlib."""
@@ -200,40 +168,3 @@ class Selection:
         from tellmost.report.page import write_page
 
         write_page(self, Path(path), pool, targets, items, target_items)
-
-
-def _objects_of(settings: dict[str, Any]) -> dict[str, Any]:
-    """The kernel and the rule that were used, where they can be written down."""
-    found: dict[str, Any] = {}
-    readers: dict[str, tuple[str, Callable[[str], Any]]] = {
-        "kernel": (settings["kernel"], read_kernel),
-        "rule": (settings["rule_in_full"], read_rule),
-    }
-    for name, (text, read) in readers.items():
-        with suppress(ValueError):
-            found[name] = read(text)
-    return found
-
-
-_DAMAGE = (
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    OSError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-
-_ARRAYS = (
-    "indices",
-    "gains",
-    "uncertainty",
-    "target_variance",
-    "floor",
-    "whole_pool",
-    "observed_indices",
-    "observed_points",
-    "candidate_indices",
-    "noise_variance",
-)

@@ -1,0 +1,201 @@
+"""A Selection in a file: written whole, and believed only if all that it claims agrees."""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tellmost.kernels.written import read_kernel
+from tellmost.numerics import SAME_VALUES
+from tellmost.rules import read_rule
+from tellmost.running.reading import StoredArray, open_archive, refusing_damage
+from tellmost.running.writing import written_whole
+
+FORMAT = 1
+WORDS = ("stop_reason", "settings", "fingerprint")
+ROWS = ("indices", "observed_indices", "candidate_indices")
+VALUES = ("uncertainty", "target_variance", "floor", "whole_pool")
+ARRAYS = (*ROWS, "gains", *VALUES, "observed_points", "noise_variance")
+ALWAYS = ("indices", "gains", "uncertainty", "target_variance", "observed_indices")
+
+LONGEST_TEXT = 2**22  # characters of settings, beside those of target weights
+LONGEST_WEIGHT = 32  # characters; a float and a comma take at most 26
+
+NUMBER = (int, float)
+SETTINGS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("rows", "features", "candidates", "targets"), (int,)),
+    **dict.fromkeys(("rule", "rule_in_full", "unit", "kernel", "device"), (str,)),
+    **dict.fromkeys(("replace", "conditional"), (bool,)),
+    **dict.fromkeys(("limits", "notes"), (list,)),
+    "noise_variance": (*NUMBER, str),
+    "noise_ratio": (*NUMBER, type(None)),
+    "normalize": (str, type(None)),
+    "target_weights": (list, type(None)),
+    "floor_is_exact": (bool, type(None)),
+}
+"""The settings that the library reads, with their types."""
+
+
+def write_fields(fields: Mapping[str, Any], path: Path) -> None:
+    """Write the fields of a Selection to an .npz file, whole or not at all."""
+    arrays = {name: fields[name] for name in ARRAYS if fields[name] is not None}
+    about = {"format": FORMAT, **{name: fields[name] for name in WORDS}}
+    with written_whole(path) as unfinished, unfinished.open("wb") as file:
+        np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)
+
+
+def read_fields(path: Path) -> dict[str, Any]:
+    """The fields of the Selection that ``write_fields`` wrote."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {str(path)!r}.")
+    what = f"{path.name} is not a saved Selection, or is damaged"
+    with refusing_damage(what, "Selection.save writes one."), open_archive(path) as stored:
+        about = read_about(stored)
+        version = about.pop("format")
+        if version == FORMAT:
+            check_words(about)
+            settings = about["settings"]
+            check_shapes({name: stored[name] for name in ARRAYS if name in stored}, settings)
+            arrays = {name: stored[name].read() for name in ARRAYS if name in stored}
+            check_values(arrays, settings)
+            return {"floor": None, "whole_pool": None, **objects_of(settings), **arrays, **about}
+    raise ValueError(
+        f"{path.name} was saved by another version of Tellmost (format {version}, this one "
+        f"reads {FORMAT})."
+    )
+
+
+def read_about(stored: Mapping[str, StoredArray]) -> dict[str, Any]:
+    """What the file holds in words."""
+    text = stored["about"]
+    shape, dtype, _ = text.header
+    targets = stored["target_variance"].header[0][-1] if "target_variance" in stored else 0
+    most = LONGEST_TEXT + LONGEST_WEIGHT * targets
+    is_right = shape == () and dtype.kind == "U" and dtype.itemsize <= 4 * most
+    require(is_right, f"its settings must be a text of at most {most:,} characters", dtype)
+    about = json.loads(str(text.read()))
+    require(isinstance(about, dict), "its settings must have names", type(about).__name__)
+    return about
+
+
+def objects_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The kernel and the rule that were used, where they can be written down."""
+    found: dict[str, Any] = {}
+    readers: dict[str, tuple[str, Callable[[str], Any]]] = {
+        "kernel": (settings["kernel"], read_kernel),
+        "rule": (settings["rule_in_full"], read_rule),
+    }
+    for name, (text, read) in readers.items():
+        with suppress(ValueError):
+            found[name] = read(text)
+    return found
+
+
+# ---- what the file claims
+
+
+def check_words(about: Mapping[str, Any]) -> None:
+    require(set(about) == set(WORDS), f"it must have {', '.join(WORDS)}", ", ".join(about))
+    settings = about["settings"]
+    for name in ("stop_reason", "fingerprint"):
+        require(isinstance(about[name], str), f"{name} must be a text", about[name])
+    for name, kinds in SETTINGS.items():
+        value = settings[name]
+        names = " or ".join(kind.__name__ for kind in kinds)
+        require(type(value) in kinds, f"{name} must be {names}", value)
+        if type(value) in NUMBER:
+            require(0 <= value < float("inf"), f"{name} must be finite and not negative", value)
+    weights = settings["target_weights"]
+    if weights is not None:
+        is_right = len(weights) == settings["targets"] and all(type(w) in NUMBER for w in weights)
+        require(
+            is_right, "target_weights must have a number per target", f"{len(weights)} entries"
+        )
+        check_not_negative(np.array(weights, dtype=np.float64), "target_weights")
+    for name in ("limits", "notes"):
+        are_texts = all(isinstance(one, str) for one in settings[name])
+        require(are_texts, f"{name} must be texts", settings[name])
+    torch.device(settings["device"])
+
+
+def check_shapes(stored: Mapping[str, StoredArray], settings: Mapping[str, Any]) -> None:
+    """Each array has the shape that the others and the settings give it. None is read yet."""
+    k, n, m = stored["indices"].header[0][0], settings["rows"], settings["targets"]
+    candidates = settings["candidates"]
+    are_rows = candidates <= n if "candidate_indices" in stored else candidates == n
+    require(are_rows, f"candidates must be among the {n} rows", candidates)
+    is_possible = settings["replace"] or k <= candidates
+    require(is_possible, f"without replace there are at most {candidates} picks", k)
+    expected = {
+        "indices": (k,),
+        "gains": (k,),
+        "uncertainty": (k + 1,),
+        "target_variance": (2, m),
+        "floor": (m,),
+        "whole_pool": (m,),
+        "candidate_indices": (candidates,),
+        "noise_variance": (n,),
+    }
+    for name in ALWAYS:
+        stored[name]  # a KeyError says which one is missing
+    for name, array in stored.items():
+        shape, dtype, _ = array.header
+        is_right = dtype == np.int64 if name in ROWS else dtype.kind == "f"
+        require(is_right, f"{name} must be {'int64' if name in ROWS else 'floats'}", dtype)
+        if name in expected:
+            require(shape == expected[name], f"{name} must have shape {expected[name]}", shape)
+        else:
+            dimensions = 2 if name == "observed_points" else 1
+            require(len(shape) == dimensions, f"{name} must have {dimensions} dimensions", shape)
+
+
+def check_values(arrays: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> None:
+    check_rows(arrays, settings["rows"], is_repeatable=settings["replace"])
+    variance = arrays["target_variance"]
+    if "prefix_of" in settings and np.isnan(variance[1]).all():  # it was not kept
+        variance = variance[:1]
+    for name in VALUES:
+        if name in arrays:
+            check_not_negative(variance if name == "target_variance" else arrays[name], name)
+    for name in ("gains", "observed_points"):
+        values = arrays.get(name, variance[:0])
+        bad = values[~np.isfinite(values)]
+        require(not len(bad), f"{name} must be finite", bad[:1])
+    noise = arrays.get("noise_variance", variance[:0])
+    bad = noise[~(np.isfinite(noise) & (noise > 0))]
+    require(not len(bad), "noise_variance must be positive", bad[:1])
+
+
+def check_rows(arrays: Mapping[str, np.ndarray], n: int, *, is_repeatable: bool) -> None:
+    """Picks, observed rows and candidates are rows of the pool, and may be what they are."""
+    for name in ROWS:
+        rows = arrays.get(name, np.empty(0, dtype=np.int64))
+        bad = rows[(rows < 0) | (rows >= n)]
+        require(not len(bad), f"{name} must be rows of the pool, 0 to {n - 1}", bad[:1])
+    picks, allowed = arrays["indices"], arrays.get("candidate_indices")
+    if not is_repeatable:
+        rows, counts = np.unique(picks, return_counts=True)
+        require(len(rows) == len(picks), "indices must differ", f"{rows[counts > 1][:1]} twice")
+        bad = picks[np.isin(picks, arrays["observed_indices"])]
+        require(not len(bad), "indices must not have been observed before", bad[:1])
+    if allowed is not None:
+        bad = allowed[1:][np.diff(allowed) <= 0]
+        require(not len(bad), "candidate_indices must ascend", bad[:1])
+        bad = picks[~np.isin(picks, allowed)]
+        require(not len(bad), "indices must be candidates", bad[:1])
+
+
+def check_not_negative(values: np.ndarray, name: str) -> None:
+    """Variances and weights are finite, and at least 0 up to rounding."""
+    least = -SAME_VALUES * np.abs(values).max(initial=0.0)
+    bad = values[~(np.isfinite(values) & (values >= least))]
+    require(not len(bad), f"{name} must be finite and not negative", bad[:1])
+
+
+def require(is_right: bool, rule: str, came: object) -> None:
+    if not is_right:
+        raise ValueError(f"{rule}; got {came}")
