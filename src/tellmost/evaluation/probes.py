@@ -63,9 +63,6 @@ class Logistic:
     def scores(self, rows: Float[Tensor, "b d"]) -> Float[Tensor, "b c"]:
         return rows @ self.weights + self.intercept
 
-    def probabilities(self, rows: Float[Tensor, "b d"]) -> Float[Tensor, "b c"]:
-        return self.scores(rows).softmax(dim=1)
-
     def predict(self, rows: Float[Tensor, "b d"]) -> Int[Tensor, " b"]:
         """The number of the likeliest class, or of the first of equals."""
         return self.scores(rows).argmax(dim=1)

@@ -215,9 +215,7 @@ class qVTL(LookAhead):  # noqa: N801 - as BoTorch names what takes batches
     as ``mc_points`` BoTorch's ``qNegIntegratedPosteriorVariance`` is the same less the mean
     variance now, so both prefer the same points.
 
-    The model is fitted, has a single output and exact inference, and keeps its transforms, as for
-    ``tm.GP.of``. Later changes of the model have no effect. ``noise_std`` is in the unit of y; by
-    default it is the likelihood's. With ``X_pending`` the value is what X adds to those points.
+    ``model``, ``noise_std`` and ``X_pending`` are those of ``qITL``.
     """
 
     def __init__(

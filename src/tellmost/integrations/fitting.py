@@ -213,8 +213,7 @@ def start_kernels(kernel: Any, observations: Observations) -> list[Theirs]:
     ours = check_kernel(kernel)
     if matrix_size(ours) is not None:
         raise ValueError("GP.fit(kernel): a Precomputed kernel has no hyper-parameters to fit.")
-    ours.diagonal(observations.points[:1])  # refuses lengthscales for other dimensions
-    ours.block(observations.points[:1], observations.points[:1])
+    ours.block(observations.points[:1], observations.points[:1])  # refuses other dimensions
     return [to_gpytorch(ours)]
 
 
@@ -226,12 +225,12 @@ def ascend(model: Regression, is_noise_known: bool, observations: Observations) 
     with exactly(len(observations.y)):
         if free_parameters(mll):
             options = {"maxiter": FIT_STEPS, "gtol": FIT_GRADIENT, "ftol": 0.0}
-            loss = partial(loss_or_nan, mll)
+            loss = partial(loss_and_gradients, mll)
             limits: Any = bounds  # tensors, a limit per entry, are fine, though typed as numbers
             fit_gpytorch_mll_scipy(mll, bounds=limits, closure=loss, options=options)
         try:
             value, gradient = slope(mll, bounds)
-        except NotPSDError:
+        except NanError:
             return Fit(model, -torch.inf, torch.inf)
     return Fit(model, value if value == value else -torch.inf, gradient)
 
@@ -251,18 +250,14 @@ def slope(mll: ExactMarginalLogLikelihood, bounds: Bounds) -> tuple[float, float
 def loss_and_gradients(
     mll: ExactMarginalLogLikelihood,
 ) -> tuple[Float[Tensor, ""], tuple[Tensor | None, ...]]:
-    """Minus the log likelihood per observation, and its gradient by each free parameter."""
-    loss = -mll(mll.model(*mll.model.train_inputs), mll.model.train_targets)
-    free = tuple(free_parameters(mll).values())
-    return loss.detach(), torch.autograd.grad(loss, free, allow_unused=True) if free else ()
+    """Minus the log likelihood per observation, and its gradient by each free parameter.
 
-
-def loss_or_nan(
-    mll: ExactMarginalLogLikelihood,
-) -> tuple[Float[Tensor, ""], tuple[Tensor | None, ...]]:
-    """The same, but botorch steps back, and does not give up, where a covariance has no factor."""
+    A covariance without a factor raises NanError: botorch then steps back, and does not give up.
+    """
     try:
-        return loss_and_gradients(mll)
+        loss = -mll(mll.model(*mll.model.train_inputs), mll.model.train_targets)
+        free = tuple(free_parameters(mll).values())
+        return loss.detach(), torch.autograd.grad(loss, free, allow_unused=True) if free else ()
     except NotPSDError as error:
         raise NanError from error
 
