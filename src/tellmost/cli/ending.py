@@ -1,4 +1,4 @@
-"""How a command ends: with its exit code, and with one line on stderr where it failed."""
+"""A command ends with its exit code, and with one line on stderr if it failed."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Turning what was given for the options into what the library takes."""
+"""This module turns options into arguments of the library."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -208,7 +208,7 @@ def vectors_of(records: Records | None) -> Any:
 def arguments_for(
     function: Callable[..., Any], given: OptionValues, pool: Records, targets: Records | None
 ) -> dict[str, Any]:
-    """What was given for the arguments that the function has, read from files where it is there.
+    """Find what was given for the arguments of the function, in options or in files.
 
     An argument for which nothing was given is left out.
     """

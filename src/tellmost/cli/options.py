@@ -185,7 +185,7 @@ KNOWN = set(SHARED)  # the names of all options of all commands
 
 
 class OptionValues(SimpleNamespace):
-    """What was given for each option; None for the options that the command does not take."""
+    """The values of the options. An option that the command does not take is None."""
 
     def __getattr__(self, name: str) -> Any:
         if name in KNOWN:

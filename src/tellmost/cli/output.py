@@ -1,4 +1,4 @@
-"""Where picks go: to a file or stdout, to a page, and into a few words about them."""
+"""Picks go to a file or to stdout, and to a page. A few words about them are printed."""
 
 import csv
 import json
@@ -92,7 +92,7 @@ def check_page(path: Path, option: str) -> None:
 
 
 def show_items(records: Records | None) -> list[Any] | None:
-    """What a page shows for each row: its id and its text. None where rows have numbers alone."""
+    """The id and the text of each row, for a page. None if rows have numbers alone."""
     if records is None or not (records.has_own_ids or records.text_field):
         return None
     if not (records.has_own_ids and records.text_field):
@@ -101,7 +101,7 @@ def show_items(records: Records | None) -> list[Any] | None:
 
 
 def has_ended_early(chosen: Selection) -> bool:
-    """Whether nothing more could be gained before the picks reached what was asked for."""
+    """Say if nothing more could be gained before there were enough picks."""
     return len(chosen) == 0 or not chosen.stop_reason.startswith(AS_ASKED)
 
 

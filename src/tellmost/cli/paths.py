@@ -32,7 +32,7 @@ def noise_file(given: OptionValues) -> Path | None:
 
 
 def check_files(given: OptionValues) -> None:
-    """What is read must be there, and what is written must be no other file of the command."""
+    """Check that what is read is there, and that no other file of the command is overwritten."""
     named = list(named_files(given))
     for option, path in named:
         if leads_in_a_circle(path):
@@ -51,7 +51,7 @@ def check_files(given: OptionValues) -> None:
 
 
 def is_same_file(path: Path, other: Path) -> bool:
-    """Whether two paths lead to one file, through links too, whether it exists or not."""
+    """Say if two paths lead to one file, which need not exist. Links are followed."""
     if os.path.realpath(path) == os.path.realpath(other):
         return True
     return path.exists() and other.exists() and path.samefile(other)

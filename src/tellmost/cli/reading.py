@@ -1,4 +1,4 @@
-"""Reading a file of points, with what belongs to each row, whatever its format."""
+"""Points are read from files of any format, with what belongs to each row."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the caller asks for of a file."""
+    """The parts of a file that the caller asks for."""
 
     vector_column: str | None
     text_field: str | None

@@ -84,7 +84,7 @@ class Records:
         return self.kept[name] if name in self.kept else self.table.column(name)
 
     def items(self, indices: Int[np.ndarray, " k"] | None = None) -> list[Any]:
-        """What to show for these rows, or for all: their texts where there are texts, else ids."""
+        """The texts of these rows, or of all, to be shown; without texts their ids."""
         shown = self.ids.tolist() if self.text_field is None else self.values(self.text_field)
         return shown if indices is None else [shown[index] for index in indices.tolist()]
 
@@ -170,7 +170,7 @@ def as_array(values: Sequence[Any]) -> Shaped[np.ndarray, " n"]:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number, perhaps as text. A truth value is no number."""
+    """Say if a value is a number, perhaps as text. A truth value is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return False
     if isinstance(value, str) and not has_plain_digits(value):
@@ -183,7 +183,7 @@ def is_number(value: Any) -> bool:
 
 
 def has_plain_digits(text: str) -> bool:
-    """Whether a number in the text means the same everywhere. Python alone reads 1_0 as ten."""
+    """Say if a number in the text means the same everywhere. Python alone reads 1_0 as ten."""
     return text.isascii() and "_" not in text
 
 
@@ -191,7 +191,7 @@ SHOWN_IDS = 5
 
 
 def key_of(value: Any) -> str:
-    """What ids are compared by: 7, "7" and 7.0 are the same. A table with gaps holds 7.0 for 7."""
+    """Ids are compared by this text: 7, "7" and 7.0 are the same. A table with gaps has 7.0."""
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     return str(value)

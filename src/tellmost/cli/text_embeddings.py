@@ -1,4 +1,4 @@
-"""Making vectors of texts once: they are kept in a file named for what they were made of."""
+"""Vectors of texts are made once, and kept in a file that is named for what they were made of."""
 
 import hashlib
 import warnings
@@ -79,7 +79,7 @@ def check_texts(texts: Sequence[Any], where: Where) -> None:
 
 
 def is_whole_text(text: str) -> bool:
-    """Whether no character is cut in half. JSON can hold half of one; files and models cannot."""
+    """Say if no character is cut in half. JSON can hold half of one; files and models cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 

@@ -149,7 +149,7 @@ class Delimited:
             )
 
     def _begins_with_number(self, place: int) -> bool:
-        """Whether the first cell that is not missing is meant as a number."""
+        """Say if the first cell that is not missing is meant as a number."""
         cells = (row[place] for row in self._body if len(row) > place)
         return _is_meant(next((cell for cell in cells if not _is_missing(cell)), "words"))
 
@@ -206,7 +206,7 @@ class Delimited:
 
 
 def is_header(start: Sequence[Cells]) -> bool:
-    """Whether the first of some rows names columns: it holds a word, or it counts 0, 1, 2, ...
+    """Say if the first of some rows names columns: it holds a word, or it counts 0, 1, 2, ...
 
     pandas counts columns that have no names, after an empty name for its index. A point that
     counts as well is told from a header by its length and by the row below.
@@ -221,7 +221,7 @@ def is_header(start: Sequence[Cells]) -> bool:
 
 
 def _is_meant(cell: str) -> bool:
-    """Whether a cell is meant as a number, also one such as 1_000, which is refused when read."""
+    """Say if a cell is meant as a number, also one such as 1_000, which is refused when read."""
     try:
         float(cell)
     except ValueError:

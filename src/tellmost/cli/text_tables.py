@@ -111,7 +111,7 @@ class VectorRows:
 
 
 def _is_float32(rows: Float[np.ndarray, "n d"]) -> bool:
-    """Whether every number is the same in float32."""
+    """Say if every number is the same in float32."""
     parts = (rows[start:stop] for start, stop in spans(len(rows), BLOCK_ROWS))
     with np.errstate(over="ignore"):  # what is too large becomes inf, which is another number
         return all(np.array_equal(part, part.astype(np.float32)) for part in parts)
