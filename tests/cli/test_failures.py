@@ -1,16 +1,20 @@
 """A command that fails says why in one line, has the right exit code, and leaves no half file."""
 
+import io
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 from conftest import environment, leftovers
 from files_of_points import write_csv
+from tellmost.cli.ending import main
 
 BASIC = ["select", "pool.npy", "--targets", "val.npy", "-k", 5]
 
@@ -223,6 +227,42 @@ def test_a_link_stays_a_link(files, run):
     run(*BASIC, "-o", "link.csv")
     assert (files / "link.csv").is_symlink()
     assert (files / "real.csv").read_text().startswith("rank,index")
+
+
+@pytest.fixture
+def foreign(files, rows):
+    """The arguments of a selection from a pool whose ids are not ASCII."""
+    write_csv(files, rows[0], [f"\u00e9{row}" for row in range(120)])
+    return ["select", "pool.csv", "--targets", "val.npy", "-k", "5"]
+
+
+@contextmanager
+def ascii_stdout():
+    """Let stdout hold 128 characters only."""
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", stdout)
+        yield stdout.buffer
+
+
+def test_ids_that_stdout_cannot_hold_are_told_before_the_work(foreign, run):
+    with ascii_stdout():
+        done = run(*foreign, code=1)
+    assert "stdout is written in ascii, which must hold every id; that of line 2" in done.stderr
+    with ascii_stdout() as stdout:
+        run(*foreign, "--json")
+        pick = json.loads(stdout.getvalue())["picks"][0]
+    assert pick["id"] == f"\u00e9{pick['index']}"
+
+
+def test_words_that_stdout_cannot_hold_are_no_failure(foreign, files, run):
+    before = signal.getsignal(signal.SIGTERM)
+    with ascii_stdout() as stdout:
+        with pytest.raises(SystemExit) as ended:
+            main([*foreign, "-o", "picks.csv"])
+        assert ended.value.code == 0 and b"\\xe9" in stdout.getvalue()
+    signal.signal(signal.SIGTERM, before)
+    assert "\u00e9" in (files / "picks.csv").read_text(encoding="utf-8")
 
 
 def test_debug_shows_where_it_happened(files, run):

@@ -64,6 +64,7 @@ def select(given: OptionValues) -> int:
     outlet = Outlet(given)
     check_choices(given)
     pool, targets = read_points(given)
+    outlet.check_ids(pool, targets)
     arguments = arguments_for(tellmost.select, given, pool, targets)
     chosen = tellmost.select(pool.vectors, vectors_of(targets), **arguments)
     rows = outlet.write(chosen, pool, targets)

@@ -1,5 +1,6 @@
 """A command ends with its exit code, and with one line on stderr if it failed."""
 
+import io
 import os
 import re
 import signal
@@ -41,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - closed by whoever called us
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     try:
+        if isinstance(sys.stdout, io.TextIOWrapper):  # else a summary might be lost to one letter
+            sys.stdout.reconfigure(errors="backslashreplace")
         signal.signal(signal.SIGTERM, _terminate)
         code = run(_load_app(), given)
     except KeyboardInterrupt:

@@ -62,6 +62,22 @@ class Outlet:
             pool = self.given.pool[0]
             check_picks_path(path, pool, as_records=self.given.records, argument="--output")
 
+    def check_ids(self, pool: Records, targets: Records | None) -> None:
+        """Check before long work that stdout can hold all ids, if the picks go there as csv."""
+        if self.output is not None or self.given.json:
+            return
+        encoding = sys.stdout.encoding or "utf-8"
+        for records in [pool] if targets is None else [pool, targets]:
+            for row, identifier in enumerate(records.ids.tolist()):
+                try:
+                    str(identifier).encode(encoding)
+                except UnicodeEncodeError as error:
+                    raise ValueError(
+                        f"stdout is written in {encoding}, which must hold every id; that of "
+                        f"{records.line(row)} of {records.path.name} does not fit. Write the "
+                        f"picks to a file with -o, or set PYTHONIOENCODING=utf-8."
+                    ) from error
+
     def write(
         self, chosen: Selection, pool: Records, targets: Records | None
     ) -> list[dict[str, Any]]:
@@ -117,7 +133,7 @@ def print_selection(
         about = summarize(chosen, outlet, pool) | (
             {"picks": rows} if outlet.output is None else {}
         )
-        print(json.dumps(about, ensure_ascii=False))
+        print_json(about)
     elif outlet.output is None:
         writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
         writer.writeheader()
@@ -173,6 +189,12 @@ def describe_features(pool: Records) -> list[str]:
     return [f"features: the {what} {listed(as_ranges(pool.features, pool.table.names))}"]
 
 
+def print_json(about: dict[str, Any]) -> None:
+    """Print one object, with escapes where stdout cannot hold every character."""
+    is_whole = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(about, ensure_ascii=not is_whole))
+
+
 def tabulate(rows: list[dict[str, Any]], total: int) -> str:
     """Show the first picks as a table."""
     if not rows:
@@ -200,7 +222,7 @@ def print_study(name: str, given: OptionValues) -> int:
     study = function(pool.vectors, *points, **arguments_for(function, given, pool, targets))
     text = "\n".join([in_terms_of_options(study.describe()), *describe_features(pool)])
     about = study.to_dict() | {"feature_columns": list(pool.features)}
-    print(json.dumps(about, ensure_ascii=False) if given.json else text)
+    print_json(about) if given.json else print(text)
     return DONE
 
 
