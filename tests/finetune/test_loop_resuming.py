@@ -238,6 +238,11 @@ def test_a_damaged_state_is_refused_whole(damage):
     assert len(other.history) == 0
 
 
+def test_what_is_no_state_is_refused():
+    with pytest.raises(TypeError, match=r"state must be a mapping, .*; got NoneType"):
+        tuner().load_state_dict(None)
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
 import tellmost as tm
+from tellmost.posterior.gp import Data
 
 POOL = np.random.default_rng(0).uniform(-1, 1, (30, 2))
 TARGETS = {
@@ -85,3 +87,50 @@ def test_a_file_that_is_no_learner_is_refused(tmp_path):
             make().load(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         make().load(tmp_path / "missing.npz")
+
+
+def changed(state, name, place, value):
+    array = np.array(state[name], dtype=np.asarray(value).dtype)
+    array[place] = value
+    return {**state, name: array}
+
+
+DAMAGE = {
+    "no y": lambda s: {n: v for n, v in s.items() if n != "y"},
+    "a row beyond": lambda s: changed(s, "rows", 1, 30),
+    "a row before": lambda s: changed(s, "rows", 1, -2),
+    "half a row": lambda s: {**s, "rows": s["rows"] + 0.5},
+    "another row's point": lambda s: changed(s, "rows", 1, (s["rows"][1] + 1) % 30),
+    "a value that is NaN": lambda s: changed(s, "y", 0, np.nan),
+    "no noise": lambda s: changed(s, "noise_variance", 0, 0.0),
+    "endless noise": lambda s: changed(s, "noise_variance", 0, np.inf),
+    "fewer values": lambda s: {**s, "y": s["y"][:-1]},
+    "other points": lambda s: {**s, "points": s["points"][:, :1]},
+    "words": lambda s: {**s, "y": np.array(["a"] * len(s["y"]))},
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_state_is_refused_and_nothing_changes(damage):
+    learner = experience(make(), 2)
+    before = learner.predict()
+    with pytest.raises(ValueError, match=r"^the state is damaged, and nothing of it was taken"):
+        learner.load_state_dict(damage(learner.state_dict()))
+    np.testing.assert_array_equal(learner.predict(), before)
+
+
+def test_a_state_without_the_data_of_the_prior_is_refused():
+    def learner(points):
+        data = Data(*(torch.as_tensor(part) for part in (points, [1.0, 2.0], [0.1, 0.1])))
+        gp = tm.GP(tm.kernels.Gaussian(1.0), noise_std=0.1, data=data)
+        return tm.ActiveLearner(gp, pool=POOL, targets=POOL[:4])
+
+    mine = learner(POOL[:2] + 0.1)
+    mine.load_state_dict(mine.state_dict())
+    with pytest.raises(ValueError, match="must begin with the data of the prior"):
+        mine.load_state_dict(learner(POOL[:2] + 0.2).state_dict())
+
+
+def test_what_is_no_state_is_refused():
+    with pytest.raises(TypeError, match=r"state must be a mapping, .*; got NoneType"):
+        make().load_state_dict(None)

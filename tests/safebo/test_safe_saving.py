@@ -160,3 +160,58 @@ def test_a_file_that_is_no_state_is_named(tmp_path):
     (tmp_path / "other.json").write_text('{"format": "something else"}')
     with pytest.raises(ValueError, match=r"other.json' is no saved optimizer"):
         make().load(tmp_path / "other.json")
+
+
+def trial(name, value):
+    def put(state):
+        state["trials"][1][name] = value
+
+    return put
+
+
+def put(name, value):
+    def change(state):
+        state[name] = value
+
+    return change
+
+
+DAMAGE = {
+    "a row beyond": trial("index", 30),
+    "a row before": trial("index", -1),
+    "half a row": trial("index", 1.5),
+    "another row": trial("index", 2),
+    "no row": trial("index", None),
+    "a point of NaN": trial("x", [float("nan"), 0.5]),
+    "a point of one": trial("x", [0.5]),
+    "a value that is NaN": trial("values", {"objective": float("nan"), "g": 0.1}),
+    "a value in words": trial("values", {"objective": "1", "g": 0.1}),
+    "an unknown output": trial("values", {"h": 1.0}),
+    "no noise": trial("noise_std", {"objective": 0.0, "g": 0.1}),
+    "a new status": trial("status", "splendid"),
+    "an unknown limit": trial("broken", ["h"]),
+    "halted in words": put("is_halted", "no"),
+    "an event of a new kind": put("log", [{"trials": 1, "kind": "feast", "text": ""}]),
+    "a refit to come": put("refits", [{"trials": 9, "priors": {}}]),
+    "a recommendation elsewhere": put("recommended", {"1": [7.0, 7.0]}),
+    "moved elsewhere": put("moved_to", [7.0, 7.0]),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_state_that_cannot_be_is_refused(damage):
+    mine = make()
+    go(mine, 3)
+    state = json.loads(json.dumps(mine.state_dict()))
+    damage(state)
+    with pytest.raises(ValueError, match=r"^the state is damaged, and nothing of it was taken"):
+        make().load_state_dict(state)
+
+
+def test_what_is_no_state_is_refused(tmp_path):
+    with pytest.raises(TypeError, match=r"state must be a mapping, .*; got NoneType"):
+        make().load_state_dict(None)
+    for content in (b"\xff\xfe{", b"[" * 10**5, b"[]", b"{", b'{"format": 1}'):
+        (tmp_path / "other.json").write_bytes(content)
+        with pytest.raises(ValueError, match=r"other.json' is no saved optimizer"):
+            make().load(tmp_path / "other.json")

@@ -1,12 +1,12 @@
 """The history is a value. The state of a loop or sampler is made of plain values."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tellmost.learner.record import refusing_damaged_state
 from tellmost.shapes import Bool, Float, Int
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def read_saved(
     state: Mapping[str, Any], *, has_task: bool, n: int, taken: Int[np.ndarray, " o"]
 ) -> tuple[FineTuningHistory, Bought | None]:
     """The rounds of a loop over n rows, of which those in ``taken`` are never picked."""
-    with refusing_damage():
+    with refusing_damaged_state():
         rounds = tuple(read_round(number, one) for number, one in enumerate(state["history"], 1))
         bought = None if state["bought"] is None else read_bought(state["bought"])
         parts = [taken, *(one.rows for one in rounds), *([] if bought is None else [bought.rows])]
@@ -139,24 +139,12 @@ def read_saved(
 
 def read_batches(state: Mapping[str, Any], n: int) -> tuple[int, list[list[int]], list[list[int]]]:
     """The epoch of a sampler over n rows, and its batches: given, and chosen ahead."""
-    with refusing_damage():
+    with refusing_damaged_state():
         epoch, given, ahead = int(state["epoch"]), state["given"], state["ahead"]
         batches = [numbers(one) for one in (*given, *ahead)]
         check_rows(np.concatenate([NO_ROWS, *batches]), n)
         as_lists = [one.tolist() for one in batches]
         return epoch, as_lists[: len(given)], as_lists[len(given) :]
-
-
-@contextmanager
-def refusing_damage() -> Iterator[None]:
-    """Refuses a damaged state while it is read, before anything of it counts."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise ValueError(
-            f"the state is damaged, and nothing of it was taken over: {error!r}. Take one that "
-            f"state_dict() returned."
-        ) from error
 
 
 def check_rows(rows: Int[np.ndarray, " r"], n: int) -> None:

@@ -244,9 +244,10 @@ class ActiveLearner:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Become the learner whose state it is, which must be made with the same arguments."""
         check_same(state, self._identity(), "learner")
-        told = read_told(state, self._points)
+        data = self._data_of_prior()
+        told = read_told(state, self._points, data)
         self._start()
-        for one in told[len(self._told) :]:  # data of the prior are told already
+        for one in told[len(data) :]:
             self._take_in(one)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -286,12 +287,17 @@ class ActiveLearner:
         self._belief = Belief(FunctionTracker(self._problem()), self._gp.mean_of)
         if self._is_fixed:
             self._aim()  # before anything is observed
-        if self._gp.data is not None:
-            data = self._gp.data
-            points = data.points.to(self._points)[:, None]
-            parts = zip(points, data.y.tolist(), data.noise_variance.tolist(), strict=True)
-            for point, y, noise_variance in parts:
-                self._take_in(Told(OUTSIDE, point, y, noise_variance))
+        for one in self._data_of_prior():
+            self._take_in(one)
+
+    def _data_of_prior(self) -> list[Told]:
+        """What the prior brings along, which counts as told."""
+        data = self._gp.data
+        if data is None:
+            return []
+        points = data.points.to(self._points)[:, None]
+        parts = zip(points, data.y.tolist(), data.noise_variance.tolist(), strict=True)
+        return [Told(OUTSIDE, *one) for one in parts]
 
     def _problem(self) -> Problem:
         """The problem about the pool alone. Targets come when they are chosen."""

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import UNINFORMATIVE
-from tellmost.rows.checks import check_all_positive, check_positive, check_vector
+from tellmost.rows.checks import check_all_positive, check_positive, check_range, check_vector
+from tellmost.running.reading import open_archive, refusing_damage
 from tellmost.running.writing import written_whole
 from tellmost.shapes import Float
 from tellmost.targets.box import Box
@@ -51,27 +53,52 @@ def as_arrays(told: list[Told], empty: Points) -> dict[str, np.ndarray]:
     }
 
 
-def read_told(state: Mapping[str, Any], like: Tensor) -> list[Told]:
-    """The observations of a saved state, with points like those of the pool."""
-    missing = [name for name in ARRAYS if name not in state]
-    if missing:
-        raise ValueError(f"the state is damaged: it has no {missing[0]!r}.")
-    if not (np.asarray(state["noise_variance"]) > 0).all():
-        raise ValueError("the state is damaged: a noise variance is not positive.")
-    points = torch.as_tensor(np.asarray(state["points"])).to(like)
-    if points.shape[1:] != like.shape[1:]:
-        raise ValueError(
-            f"the state has points of shape {tuple(points.shape[1:])}, the pool of "
-            f"{tuple(like.shape[1:])}: it belongs to another learner."
-        )
-    rows, y, noise = (np.asarray(state[name]).tolist() for name in ("rows", "y", "noise_variance"))
-    if not len(points) == len(rows) == len(y) == len(noise):
-        raise ValueError("the state is damaged: its arrays differ in length.")
-    return [Told(*one) for one in zip(rows, points[:, None], y, noise, strict=True)]
+def read_told(state: Mapping[str, Any], pool: Points, told_before: list[Told]) -> list[Told]:
+    """The observations of a saved state, which begin with those of the learner's prior."""
+    with refusing_damaged_state():
+        found = {name: np.asarray(state[name]) for name in ARRAYS}
+        rows = torch.as_tensor(found["rows"]).reshape(-1)
+        if len(rows) and (rows.is_floating_point() or rows.dtype == torch.bool):
+            raise ValueError(f"rows must be whole numbers; got {rows.dtype}")
+        points = torch.as_tensor(found["points"]).to(pool)
+        y, noise = (check_vector(found[n], n, len(rows), "observation") for n in ARRAYS[2:])
+        if points.shape != (len(rows), *pool.shape[1:]):
+            raise ValueError(
+                f"{len(rows)} rows need points of shape {(len(rows), *pool.shape[1:])}; got "
+                f"{tuple(points.shape)}"
+            )
+        check_all_positive(noise, "noise_variance")
+        check_range(rows[rows != OUTSIDE], len(pool), "rows", "rows of the pool")
+        is_inside = (rows != OUTSIDE).to(pool.device)
+        if not torch.equal(points[is_inside], pool[rows.to(pool.device)[is_inside]]):
+            raise ValueError("points must be those of their rows in the pool; others came")
+        if not bool(torch.isfinite(points).all()):
+            raise ValueError("points must be finite; a NaN or an infinity came")
+        parts = zip(rows.tolist(), points[:, None], y.tolist(), noise.tolist(), strict=True)
+        told = [Told(*one) for one in parts]
+        before = [(one.point.tolist(), one.y, one.noise_variance) for one in told_before]
+        if [
+            (one.point.tolist(), one.y, one.noise_variance) for one in told[: len(before)]
+        ] != before:
+            raise ValueError("it must begin with the data of the prior; others came")
+        return told
+
+
+@contextmanager
+def refusing_damaged_state() -> Iterator[None]:
+    """Refuse a damaged state while it is read, before anything of it counts."""
+    what = "the state is damaged, and nothing of it was taken over"
+    with refusing_damage(what, "Take one that state_dict() returned."):
+        yield
 
 
 def check_same(state: Mapping[str, Any], mine: Mapping[str, Any], what: str) -> None:
     """The state belongs to something of this kind that was made with the same arguments."""
+    if not isinstance(state, Mapping):
+        raise TypeError(
+            f"state must be a mapping, as state_dict() returns it; got {type(state).__name__}. "
+            f"load(path) reads a file, where there is one."
+        )
     for name, value in mine.items():
         if state.get(name) != value:
             raise ValueError(
@@ -89,17 +116,12 @@ def write_state(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
 
 
 def read_state(path: str | os.PathLike[str]) -> dict[str, Any]:
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            about = json.loads(str(stored["about"]))
-            if about.get("format") != FORMAT:
-                raise KeyError("format")
-            return {**about, **{name: stored[name] for name in ARRAYS}}
-    except (KeyError, ValueError, EOFError, AttributeError) as error:
-        raise ValueError(
-            f"{os.fspath(path)!r} is no saved learner: it was not written by "
-            f"ActiveLearner.save, or is damaged."
-        ) from error
+    what = f"{os.fspath(path)!r} is no saved learner"
+    with refusing_damage(what, "ActiveLearner.save writes one."), open_archive(path) as stored:
+        about = json.loads(str(stored["about"].read()))
+        if about["format"] != FORMAT:
+            raise ValueError(f"its format is {about['format']!r}, and this one reads {FORMAT!r}")
+        return {**about, **{name: stored[name].read() for name in ARRAYS}}
 
 
 NoiseLike = float | np.ndarray | Tensor | Callable[[np.ndarray], Any]

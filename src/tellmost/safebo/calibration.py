@@ -324,7 +324,8 @@ class Refit:
         }
 
     @classmethod
-    def read(cls, state: Mapping[str, Any], outputs: Sequence[Output]) -> "Refit":
+    def read(cls, state: Mapping[str, Any], outputs: Sequence[Output], told: int) -> "Refit":
+        """The refit that ``state`` wrote, after some of the ``told`` trials."""
         old = {output.names[0]: output.gp for output in outputs}
         priors = {
             name: replace(
@@ -332,6 +333,8 @@ class Refit:
             )
             for name, prior in state["priors"].items()
         }
+        if state["trials"] not in range(told + 1) or priors.keys() != old.keys():
+            raise ValueError(f"a refit of all outputs must come after at most {told} trials")
         return cls(state["trials"], priors)
 
 

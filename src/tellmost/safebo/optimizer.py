@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from tellmost.learner.arguments import check_seed
-from tellmost.learner.record import check_same
+from tellmost.learner.record import check_same, refusing_damaged_state
 from tellmost.posterior.gp import GP
 from tellmost.rules import Rule
 from tellmost.safebo import arguments
@@ -23,6 +23,7 @@ from tellmost.safebo.rounds import SafeRounds
 from tellmost.safebo.saving import (
     describe_model,
     describe_task,
+    read_event,
     read_state,
     read_trial,
     write_state,
@@ -404,14 +405,11 @@ class SafeOptimizer:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Become the optimizer that the state was taken from. It must have the same arguments."""
         check_same(state, self._identity(), "optimizer")
-        try:
+        with refusing_damaged_state():
             rounds, refits = self._replay(state)
-            log, is_halted = [Event(**one) for one in state["log"]], bool(state["is_halted"])
-        except Exception as error:
-            raise ValueError(
-                f"the state is damaged, and nothing of it was taken over: {error!r}. Take one "
-                f"that state_dict() returned."
-            ) from error
+            log, is_halted = [read_event(one) for one in state["log"]], state["is_halted"]
+            if not isinstance(is_halted, bool):
+                raise ValueError(f"is_halted must be true or false; got {is_halted!r}")
         self._rounds, self._refits, self._log, self._is_halted = rounds, refits, log, is_halted
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -432,16 +430,18 @@ class SafeOptimizer:
     def _replay(self, state: Mapping[str, Any]) -> tuple[SafeRounds, list[Refit]]:
         """All trials from the start, with the refits between them."""
         rounds = SafeRounds(self._task, self._given)
-        refits = [Refit.read(one, self._given.outputs) for one in state["refits"]]
-        for number, trial in enumerate([*map(read_trial, state["trials"]), None]):
+        space, names = self._task.space, {n for one in self._given.outputs for n in one.names}
+        trials = [read_trial(one, space, names) for one in state["trials"]]
+        refits = [Refit.read(one, self._given.outputs, len(trials)) for one in state["refits"]]
+        for number, trial in enumerate([*trials, None]):
             for refit in (refit for refit in refits if refit.trials == number):
                 rounds.change_model(rounds.model.with_priors(refit.priors))
             if trial is not None:
                 rounds.add(trial)
         for time, x in state["recommended"].items():
-            rounds.recommended[int(time)] = torch.tensor(x, dtype=torch.float64)
+            rounds.recommended[int(time)] = space.read_point(x, "recommended")[1]
         if state["moved_to"] is not None:
-            rounds.move_to(self._task.space.read_point(state["moved_to"], "moved_to")[1])
+            rounds.move_to(space.read_point(state["moved_to"], "moved_to")[1])
         return rounds, refits
 
     def _note(self, kind: Any, text: str) -> None:

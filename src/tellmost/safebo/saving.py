@@ -2,19 +2,22 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from tellmost.learner.arguments import Asked
 from tellmost.posterior.gp import GP, name_of
 from tellmost.rows.pool import Pool
+from tellmost.running.reading import refusing_damage
 from tellmost.running.writing import written_whole
 from tellmost.safebo.choice import SafeTask
 from tellmost.safebo.round_state import SafeModel
-from tellmost.safebo.trials import Trial
+from tellmost.safebo.spaces import Space
+from tellmost.safebo.trials import Event, Status, Trial
 
 FORMAT = "tellmost-safe-optimizer-1"
 
@@ -24,15 +27,34 @@ def write_trial(trial: Trial) -> dict[str, Any]:
     return {**vars(trial), **plain, "noise_std": dict(trial.noise_std)}
 
 
-def read_trial(state: Mapping[str, Any]) -> Trial:
-    return Trial(
-        x=np.array(state["x"], dtype=np.float64),
-        index=state["index"],
-        values=dict(state["values"]),
-        noise_std=dict(state["noise_std"]),
-        status=state["status"],
-        broken=tuple(state["broken"]),
+def read_trial(state: Mapping[str, Any], space: Space, outputs: Collection[str]) -> Trial:
+    """A trial that can have been told in this space, of these outputs."""
+    x, index = np.array(state["x"], dtype=np.float64), state["index"]
+    numbers = {name: dict(state[name]) for name in ("values", "noise_std")}
+    values = [*x.tolist(), *numbers["values"].values(), *numbers["noise_std"].values()]
+    row, point = space.read_point(
+        x[: space.dimension].tolist() if index is None else index, "x of a trial"
     )
+    is_right = (
+        x.shape == (space.dimension + len(space.contexts),)
+        and (index is None) == (space.rows is None)
+        and x[: space.dimension].tolist() == point.tolist()
+        and all(isinstance(value, int | float) and isfinite(value) for value in values)
+        and all(std > 0 for std in numbers["noise_std"].values())
+        and {*numbers["values"], *numbers["noise_std"], *state["broken"]} <= set(outputs)
+        and state["status"] in get_args(Status)
+    )
+    if not is_right:
+        raise ValueError(f"a trial must be one that was told here; got {dict(state)!r}")
+    return Trial(x=x, index=row, status=state["status"], broken=tuple(state["broken"]), **numbers)
+
+
+def read_event(state: Mapping[str, Any]) -> Event:
+    event = Event(**state)
+    is_right = isinstance(event.trials, int) and isinstance(event.text, str)
+    if not is_right or event.kind not in get_args(Event.__annotations__["kind"]):
+        raise ValueError(f"an event must be one that happened here; got {dict(state)!r}")
+    return event
 
 
 def write_state(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
@@ -41,16 +63,12 @@ def write_state(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
 
 
 def read_state(path: str | os.PathLike[str]) -> dict[str, Any]:
-    try:
-        state = json.loads(Path(path).read_text())
+    what = f"{os.fspath(path)!r} is no saved optimizer"
+    with refusing_damage(what, "SafeOptimizer.save writes one."):
+        state = json.loads(Path(path).read_bytes())
         if state["format"] != FORMAT:
-            raise KeyError("format")
-    except (KeyError, ValueError, TypeError) as error:
-        raise ValueError(
-            f"{os.fspath(path)!r} is no saved optimizer: it was not written by "
-            f"SafeOptimizer.save, or is damaged."
-        ) from error
-    return dict(state)
+            raise ValueError(f"its format is {state['format']!r}, and this one reads {FORMAT!r}")
+        return dict(state)
 
 
 # ---- what tells an optimizer from others
