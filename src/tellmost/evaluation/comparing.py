@@ -128,9 +128,7 @@ def choose_and_judge(
     ]
     for done, (seed, rule) in enumerate(runs, 1):
         half = None if judge is None else half_of(n, seed)
-        anything: Any = rule
-        own = replace(anything, seed=seed) if has_seed(rule) else rule
-        chosen = choose(rule=own, candidates=half, progress=False)
+        chosen = choose(rule=with_seed(rule, seed), candidates=half, progress=False)
         if rule is rules[0]:
             settings = {name: chosen.settings[name] for name in KEPT}
         variance[rule.name].append(chosen.uncertainty[list(budgets)])
@@ -159,6 +157,11 @@ def half_of(n: int, seed: int) -> Int[np.ndarray, " c"]:
 
 def has_seed(rule: Rule) -> bool:
     return "seed" in getattr(type(rule), "__dataclass_fields__", {})
+
+
+def with_seed(rule: Any, seed: int) -> Rule:
+    """The rule with this seed, if it draws at random."""
+    return replace(rule, seed=seed) if has_seed(rule) else rule
 
 
 class Judge:

@@ -172,10 +172,6 @@ class Front:
         self._source = source
         self.shape = (count, *source.shape[1:])
 
-    @property
-    def passes(self) -> float:
-        return self._source.passes * self._source.shape[0] / self.shape[0]
-
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)  # the first rows are read as all rows are
 
