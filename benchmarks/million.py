@@ -40,9 +40,9 @@ def resident_mb() -> float:
     return pages * resource.getpagesize() / 2**20
 
 
-def main(size: dict) -> dict:
+def main(size: dict, rules: tuple[str, ...]) -> dict:
     rows = {}
-    for rule in RULES:
+    for rule in rules:
         command = [sys.executable, __file__, "--alone", rule, json.dumps(size)]
         rows[rule] = json.loads(subprocess.check_output(command, text=True).splitlines()[-1])
         print(rule, rows[rule])
@@ -58,6 +58,6 @@ if __name__ == "__main__":
     if options.alone:
         print(json.dumps(alone(options.alone[0], json.loads(options.alone[1]))))
     elif options.smoke:
-        main(SMOKE)
+        main(SMOKE, RULES[:1])
     else:
-        save("million", main(SIZE))
+        save("million", main(SIZE, RULES))

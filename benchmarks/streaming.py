@@ -88,6 +88,6 @@ if __name__ == "__main__":
     parser.add_argument("--smoke", action="store_true", help="tiny, to see that it runs")
     warnings.simplefilter("ignore", UserWarning)
     if parser.parse_args().smoke:
-        print(measure(40_000, 256, 10, 3))
+        print(measure(30_000, 256, 10, 3))
     else:
         save("streaming", measure(200_000, 768, 100, 200))

@@ -3,7 +3,7 @@
 ``--shapes`` is the second pass: every annotated shape in ``tellmost`` is checked at run time, in
 a few cases of each test of the library; the first pass has run them all.
 
-``--all`` runs the tests that need a browser, a server or a notebook, too.
+``--all`` also runs the tests that need a browser.
 """
 
 import os
@@ -22,13 +22,14 @@ if os.environ.get("CI"):  # elsewhere every run tries new problems
     settings.load_profile("repeatable")
 
 KEPT_CASES = 10  # one in so many, in the second pass
+MOST_EXAMPLES = 3  # of a hypothesis test, in the second pass
 
 torch.set_num_threads(1)  # the problems are small, and threads that wait for each other are slow
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shapes", action="store_true", help="check array shapes at run time")
-    parser.addoption("--all", action="store_true", help="run what needs a browser or a server")
+    parser.addoption("--all", action="store_true", help="run what needs a browser")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,16 +42,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--all"):
-        skip = pytest.mark.skip(reason="make test-all runs it: it needs more than Python")
+        skip = pytest.mark.skip(reason="make test-all runs it: it needs a browser")
         for item in items:
-            if {"browser", "service"} & set(item.keywords):
+            if "browser" in item.keywords:
                 item.add_marker(skip)
     if config.getoption("--shapes"):
         skip = pytest.mark.skip(
-            reason="no shapes can be checked in other processes and in kernels"
+            reason="shapes cannot be checked there, or are checked many times over"
         )
         for item in items:
-            if {"process", "browser", "kernels"} & set(item.keywords):
+            if {"process", "browser", "kernels", "often"} & set(item.keywords):
                 item.add_marker(skip)
         thin_out(config, items)
 
@@ -58,15 +59,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def thin_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Every tenth case of each test: shapes differ between tests, hardly between their cases.
 
-    The experiments and the documents call what the tests of the rooms call.
+    The experiments, the documents and the commands call what the tests of the other rooms call.
     """
     seen: Counter[str] = Counter()
     kept, left = [], []
     for item in items:
         name = item.nodeid.split("[")[0]
-        is_outside = "reproduction" in item.path.parts or item.path.name == "test_documents.py"
+        is_outside = {"reproduction", "cli", "test_documents.py"} & set(item.path.parts)
         (left if is_outside or seen[name] % KEPT_CASES else kept).append(item)
         seen[name] += 1
+        if getattr(item.obj, "is_hypothesis_test", False):
+            given = item.obj._hypothesis_internal_use_settings  # a profile would not reach them
+            few = settings(given, max_examples=min(given.max_examples, MOST_EXAMPLES))
+            item.obj._hypothesis_internal_use_settings = few
     config.hook.pytest_deselected(items=left)
     items[:] = kept
 

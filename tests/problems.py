@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import oracle
 import tellmost as tm
+from tellmost.rows.pool import Pool
 from tellmost.rules import targets_in_pool
 
 KERNELS = ("linear", "gaussian", "matern")
@@ -162,3 +163,16 @@ def picks_as_a_list(chosen: tm.Selection) -> list[int]:
 
 def tensor(array: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(np.asarray(array))
+
+
+def sizes_of_blocks(monkeypatch) -> list[int]:
+    """A list to which every pool adds the size of each block of rows that it reads from now on."""
+    sizes, stored = [], Pool._stored
+
+    def noted(self, most=None):
+        for start, stop, rows in stored(self, most):
+            sizes.append(stop - start)
+            yield start, stop, rows
+
+    monkeypatch.setattr(Pool, "_stored", noted)
+    return sizes

@@ -54,10 +54,14 @@ def imports_of(path: Path) -> list[tuple[str, bool]]:
     }
     found = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tellmost"):
-            parts = node.module.split(".")
-            rooms = [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
-            found += [(room, node in inside) for room in rooms]
+        if isinstance(node, ast.ImportFrom) and node.module == "tellmost":
+            names = [f"tellmost.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        else:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        parts = [f"{name}.".split(".") for name in names]
+        found += [(room, node in inside) for package, room, *_ in parts if package == "tellmost"]
     return found
 
 

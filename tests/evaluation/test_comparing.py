@@ -180,6 +180,7 @@ def test_lines_fit_on_a_terminal():
         assert max(map(len, text.splitlines())) <= 80
 
 
+@pytest.mark.often
 def test_pure_noise_is_hardly_ever_taken_for_a_difference():
     """Random rows and labels, on which the spread over runs alone would find differences."""
     claims = 0

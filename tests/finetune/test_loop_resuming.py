@@ -12,6 +12,7 @@ from torch.utils.data import TensorDataset
 
 from tellmost import numerics
 from tellmost.finetune import LastLayer, Outputs, Targeted, Weighted
+from tellmost.rows.pool import Fingerprint
 
 POOL, LABELS = clusters()
 TARGETS = clusters(12, seed=1)[0]
@@ -274,7 +275,14 @@ def test_inputs_are_known_again_in_another_form():
 def test_large_pools_are_known_by_all_their_blocks(monkeypatch):
     state = tuner().state_dict()
     monkeypatch.setattr(numerics, "CHUNK_BYTES", 7 * 8 * POOL.shape[1])
+    add, starts = Fingerprint.add, []
+    monkeypatch.setattr(
+        Fingerprint,
+        "add",
+        lambda self, start, rows: starts.append(start) or add(self, start, rows),
+    )
     tuner().load_state_dict(state)
+    assert set(starts) == set(range(0, 60, 7))
     for row in (0, 30, 59):
         changed = POOL.clone()
         changed[row, 2] += 1

@@ -28,12 +28,12 @@ def assert_same(one: tm.Selection, other: tm.Selection) -> None:
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("rule", RULES)
 def test_any_number_of_columns_ahead_gives_the_same_picks(rule, kernel):
-    pool, targets = clustered(800, 24, 9)
+    pool, targets = clustered(300, 24, 9)
     targets = targets_for(rule, pool, targets)
 
     def choose(width: int | None) -> tm.Selection:
         return tm.select(
-            pool, targets, 60, rule=rule, kernel=KERNELS[kernel], noise_ratio=0.1,
+            pool, targets, 30, rule=rule, kernel=KERNELS[kernel], noise_ratio=0.1,
             columns_ahead=width,
         )  # fmt: skip
 
@@ -77,11 +77,11 @@ def test_random_problems_are_picked_from_alike(seed, width, rule, ratio, replace
 @pytest.mark.parametrize("kernel", [None, tm.kernels.Gaussian(4.0)])
 @pytest.mark.parametrize("ratio", [0.01, 1.0])
 def test_passes_are_at_most_a_third_of_the_picks(rule, kernel, ratio):
-    pool, targets = clustered(4_000, 64, 30)
+    pool, targets = clustered(1_000, 64, 30)
     chosen = tm.select(
-        pool, targets, 200, rule=rule, kernel=kernel, noise_ratio=ratio, columns_ahead=16
+        pool, targets, 90, rule=rule, kernel=kernel, noise_ratio=ratio, columns_ahead=16
     )
-    assert chosen.settings["passes"] <= 200 / 3
+    assert chosen.settings["passes"] <= 90 / 3
     assert chosen.settings["columns_ahead"] == 16
 
 

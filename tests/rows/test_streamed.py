@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tellmost as tm
-from problems import targets_for
+from problems import sizes_of_blocks, targets_for
 from tellmost import numerics
 from tellmost.rows.pool import Fingerprint, Pool
 
@@ -260,9 +260,10 @@ def test_a_bad_number_in_the_last_block_is_named_with_its_place(
         "iterable": r"row 3 of block 15 \(row 78 of the pool\)",
     }
     place = places.get(form, rf"row 78 of pool\.{form}")
+    sizes = sizes_of_blocks(monkeypatch)
     with pytest.raises(ValueError, match=f"pool must be finite; {place} has a NaN"):
         tm.select(FORMS[form](tmp_path, pool), rows_of(1, 2), k=2, normalize=normalize)
-    assert not readers()
+    assert sizes[-5:] == [16] * 5 and not readers()
 
 
 class Shrinking(Blocks):

@@ -127,6 +127,7 @@ def pearson(counts: np.ndarray, expected: np.ndarray) -> float:
     return float((((counts - expected) ** 2) / expected).sum())
 
 
+@pytest.mark.often
 @pytest.mark.parametrize("varies", ["seed", "step"])
 def test_k_means_draws_in_proportion_to_the_squared_distance(varies):
     """Pearson's statistic of 8,000 draws; its mean is 11, and above 40 is one in 30,000."""
@@ -136,11 +137,13 @@ def test_k_means_draws_in_proportion_to_the_squared_distance(varies):
     assert pearson(counts, 8_000 * squared / squared.sum()) < 40
 
 
+@pytest.mark.often
 def test_with_nothing_chosen_k_means_draws_any_row():
     counts = np.bincount([drawn(np.full(12, np.inf), seed, 0) for seed in range(8_000)])
     assert pearson(counts, np.full(12, 8_000 / 12)) < 40
 
 
+@pytest.mark.often
 def test_later_draws_of_k_means_are_independent_of_the_first():
     """Given the first pick, the second follows D^2, through select from end to end."""
     pool = np.array([[0.0], [1.0], [3.0]])

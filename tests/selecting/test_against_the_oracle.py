@@ -57,7 +57,7 @@ def check_against_oracle(case: Case, rule: str, k: int | None, **more) -> None:
     some_candidates=st.booleans(),
     weighted=st.booleans(),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_picks_and_gains_are_the_oracles(rule, **options):
     case = for_rule(make_case(**options), rule)
     assume(has_clear_rank(case))
@@ -68,7 +68,7 @@ def test_picks_and_gains_are_the_oracles(rule, **options):
 @given(
     seed=seeds, kernel=st.sampled_from(KERNELS), noise_share=st.sampled_from([1e-4, 1e-3, 0.01])
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_small_noise_keeps_six_digits(rule, **options):
     case = for_rule(make_case(m=3, **options), rule)
     assume(has_clear_rank(case))
@@ -77,14 +77,14 @@ def test_small_noise_keeps_six_digits(rule, **options):
 
 @pytest.mark.parametrize("rule", CONDITIONING)
 @given(seed=seeds, kernel=st.sampled_from(KERNELS), outside=st.integers(1, 4))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_points_observed_outside_the_pool_are_conditioned_on(rule, **options):
     check_against_oracle(for_rule(make_case(**options), rule), rule, 5)
 
 
 @pytest.mark.parametrize("rule", CONDITIONING)
 @given(seed=seeds, kernel=st.sampled_from(KERNELS), per_point_noise=st.booleans())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_repeats_are_a_multiset(rule, **options):
     case = for_rule(make_case(n=6, **options), rule)
     case = replace(case, oracle=replace(case.oracle, replace=True))
@@ -107,7 +107,7 @@ def test_repeats_are_a_multiset(rule, **options):
     ],
 )
 @given(seed=seeds, kernel=st.sampled_from(KERNELS), some_candidates=st.booleans())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_costs_rank_by_gain_per_cost_within_the_budget(rule, seed, **options):
     case = for_rule(make_case(seed, **options), rule)
     cost = np.random.default_rng(seed).uniform(0.2, 3.0, size=case.oracle.n)
@@ -117,7 +117,7 @@ def test_costs_rank_by_gain_per_cost_within_the_budget(rule, seed, **options):
 
 @pytest.mark.parametrize("rule", CONDITIONING)
 @given(seed=seeds, kernel=st.sampled_from(KERNELS))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_groups_are_capped(rule, seed, **options):
     case = for_rule(make_case(seed, **options), rule)
     groups = np.random.default_rng(seed).integers(0, 5, size=case.oracle.n)
@@ -131,7 +131,7 @@ def test_groups_are_capped(rule, seed, **options):
     noise_ratio=st.sampled_from([0.01, 0.1, 1.0]),
     kernel=st.sampled_from(KERNELS),
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_float32_pools_are_picked_from_as_float64_ones(rule, seed, noise_ratio, kernel):
     case = make_case(seed, kernel=kernel, noise_share=noise_ratio**0.5, dtype=np.float32, n=40)
     case = for_rule(case, rule)
@@ -148,7 +148,7 @@ def test_float32_pools_are_picked_from_as_float64_ones(rule, seed, noise_ratio, 
 
 
 @given(seed=seeds, kernel=st.sampled_from(KERNELS), observed=st.sampled_from([0, 3]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_top_b_picks_by_first_score_and_reports_marginal_gains(seed, kernel, observed):
     for rule in ("vtl", "itl", "mm-itl", "ctl"):
         case = for_rule(make_case(seed, kernel=kernel, observed=observed), rule)

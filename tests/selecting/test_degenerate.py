@@ -9,7 +9,6 @@ from tellmost import rules
 
 N, D = 8, 4
 KERNELS = {"linear": None, "gaussian": tm.kernels.Gaussian(1.5)}
-DTYPES = {"float32": np.float32, "float64": np.float64}
 
 pytestmark = [
     # the library rightly warns of small noise and of targets that determine everything
@@ -142,14 +141,15 @@ def check(chosen, k, rule):
         assert (after <= before * (1 + 1e-12)).all()
 
 
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize(
+    ("kernel", "dtype"), [("linear", np.float32), ("linear", np.float64), ("gaussian", np.float64)]
+)
 @pytest.mark.parametrize("make", PROBLEMS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("rule", rules.names())
 def test_degenerate_input_is_answered_with_every_row(rule, make, kernel, dtype):
     pool, targets = (array.astype(dtype) for array in make())
     targets = targets_for(rule, pool, targets)
-    chosen = tm.select(pool, targets, k=len(pool), rule=rule, kernel=kernel)
+    chosen = tm.select(pool, targets, k=len(pool), rule=rule, kernel=KERNELS[kernel])
     check(chosen, len(pool), rule)
     assert sorted(chosen.indices.tolist()) == list(range(len(pool)))
 
@@ -159,13 +159,12 @@ def test_degenerate_input_is_answered_with_every_row(rule, make, kernel, dtype):
 @pytest.mark.parametrize("rule", rules.names())
 def test_any_noise_is_answered(rule, kernel, noise_std):
     for make in (targets_from_the_pool, many_features):
-        for dtype in DTYPES.values():
-            pool, targets = (array.astype(dtype) for array in make())
-            targets = targets_for(rule, pool, targets)
-            chosen = tm.select(
-                pool, targets, k=len(pool), rule=rule, kernel=kernel, noise_std=noise_std
-            )
-            check(chosen, len(pool), rule)
+        pool, targets = make()
+        targets = targets_for(rule, pool, targets)
+        chosen = tm.select(
+            pool, targets, k=len(pool), rule=rule, kernel=kernel, noise_std=noise_std
+        )
+        check(chosen, len(pool), rule)
 
 
 UNDIRECTED = [name for name in rules.names() if not rules.get(name).needs_targets]
@@ -176,7 +175,7 @@ UNDIRECTED = [name for name in rules.names() if not rules.get(name).needs_target
 @pytest.mark.parametrize("rule", UNDIRECTED)
 def test_degenerate_input_without_targets_is_answered(rule, make, kernel):
     pool, _ = make()
-    for noise_std in (1e-6, 1.0, 1e6):
+    for noise_std in (1e-6, 1e6):
         chosen = tm.select(pool, k=len(pool), rule=rule, kernel=kernel, noise_std=noise_std)
         check(chosen, len(pool), rule)
         assert chosen.target_variance.shape == (2, 0)

@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tellmost as tm
-from problems import clustered, for_rule, make_case, seeds, targets_for, tensor
+from problems import (
+    clustered,
+    for_rule,
+    make_case,
+    seeds,
+    sizes_of_blocks,
+    targets_for,
+    tensor,
+)
 from tellmost import numerics
 
 RULES = [
@@ -91,17 +99,19 @@ def test_the_order_of_observed_does_not_matter(rule, kernel):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kernel", list(KERNELS))
 def test_block_size_and_threads_never_change_the_picks(rule, kernel, monkeypatch):
-    pool, targets = clustered(1_000, 24, 10)
+    pool, targets = clustered(300, 24, 10)
     targets = targets_for(rule, pool, targets)
     threads = torch.get_num_threads()
-    picks = []
-    for size, count in ((2**23, 2), (2**14, 1), (3 * 2**13, 2)):
-        monkeypatch.setattr(numerics, "BLOCK_BYTES", size)
-        monkeypatch.setattr(numerics, "CHUNK_BYTES", size)
-        monkeypatch.setattr("tellmost.rows.checks.SMALL_POOL_BYTES", 0)
+    monkeypatch.setattr("tellmost.rows.checks.SMALL_POOL_BYTES", 0)
+    sizes, picks = sizes_of_blocks(monkeypatch), []
+    for bytes_, largest, count in ((2**23, 300, 2), (2**13, 32, 1), (3 * 2**13, 128, 2)):
+        monkeypatch.setattr(numerics, "BLOCK_BYTES", bytes_)
+        monkeypatch.setattr(numerics, "CHUNK_BYTES", bytes_)
         torch.set_num_threads(count)
-        chosen = tm.select(pool, targets, 12, rule=rule, kernel=KERNELS[kernel], noise_ratio=0.1)
+        chosen = tm.select(pool, targets, 8, rule=rule, kernel=KERNELS[kernel], noise_ratio=0.1)
         picks.append(chosen.indices.tolist())
+        assert max(sizes) == largest
+        sizes.clear()
     torch.set_num_threads(threads)
     assert picks[0] == picks[1] == picks[2]
 

@@ -10,7 +10,9 @@ from typing import TypeVar
 
 import torch
 
-Key, Job, Result = TypeVar("Key"), TypeVar("Job"), TypeVar("Result")
+Key = TypeVar("Key")
+Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 
 def run_beside(
