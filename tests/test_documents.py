@@ -49,8 +49,9 @@ def banking77(tmp_path_factory, minilm_home):
     folder = tmp_path_factory.mktemp("banking77")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SENTENCE_TRANSFORMERS_HOME", str(minilm_home))
-        for name in ("train.csv", "test.csv"):
-            shutil.copy(ROOT / "tests" / "data" / "banking77" / name, folder)
+        for name, step in (("train.csv", 2), ("test.csv", 1)):  # every second row is enough
+            lines = (ROOT / "tests" / "data" / "banking77" / name).read_text().splitlines(True)
+            (folder / name).write_text("".join(lines[::step]))
             made = read_records(folder / name, text_field="text", embed="all-minilm")
             np.save((folder / name).with_suffix(".npy"), made.vectors)
         yield folder

@@ -183,8 +183,8 @@ print(json.dumps({"grown": peak - before, "pool": chosen.settings["pool"]}))
     ("form", "rule"), [("npy", "vtl"), ("npy", "mm-itl"), ("parquet", "itl"), ("parquet", "mmr")]
 )
 def test_a_pool_several_times_the_budget_stays_within_it(form, rule, tmp_path):
-    rows = np.random.default_rng(0).standard_normal((100_000, 256), np.float32)  # 102 MB
-    budget = 30_000_000 if form == "npy" else 40_000_000  # pyarrow gives memory back late
+    rows = np.random.default_rng(0).standard_normal((70_000, 256), np.float32)  # 72 MB
+    budget = 20_000_000 if form == "npy" else 28_000_000  # pyarrow gives memory back late
     paths = [tmp_path / f"pool.{form}", tmp_path / f"small.{form}"]
     for path, part in zip(paths, (rows, rows[:500]), strict=True):
         SAVERS[form](path, part)

@@ -10,7 +10,7 @@ from tellmost_reproduction.safebo.quadcopter.tuning import CODE_BETA, TEXT_BETA,
 from tellmost_reproduction.safebo.records import Experiment
 from tellmost_reproduction.safebo.tasks import barriers, bumps, island
 
-SMOKE_SEEDS, SMOKE_ROUNDS = 2, 3
+SMOKE_SEEDS, SMOKE_ROUNDS = 2, 2
 OFTEN = (10, 25, 50, 100)
 SAME_CONSTANTS = ("safeopt-oracle", "safeopt-estimated", "goose-oracle", "goose-estimated")
 """Methods that are left out if a task has one Lipschitz constant for all."""
