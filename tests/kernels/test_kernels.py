@@ -19,7 +19,7 @@ from tellmost.kernels import (
     Scaled,
     Sum,
 )
-from tellmost.kernels.linear import feature_form
+from tellmost.kernels.linear import feature_form, matrix_size
 
 STATIONARY = {
     "gaussian": (Gaussian, oracle.gaussian),
@@ -115,6 +115,15 @@ def test_a_precomputed_kernel_reads_its_matrix_as_float64(dtype):
     np.testing.assert_array_equal(kernel.column(x, z[:1]), expected[:, 0])
     np.testing.assert_array_equal(kernel.diagonal(x), [float(K[i, i]) for i in x])
     assert kernel.block(x, z).dtype == kernel.column(x, z[:1]).dtype == torch.float64
+
+
+@pytest.mark.parametrize("kind", [Sum, Product])
+def test_parts_that_take_other_points_are_refused_when_they_are_put_together(kind):
+    three, four = (Precomputed(torch.eye(n, dtype=torch.float64)) for n in (3, 4))
+    assert matrix_size(kind(three, Scaled(three, 2.0))) == 3
+    for other in (four, Gaussian()):
+        with pytest.raises(ValueError, match=f"{kind.__name__} of .* row numbers of matrices"):
+            kind(three, other)
 
 
 @given(seed=seeds)

@@ -127,7 +127,7 @@ class History:
         try:
             import pandas
         except ImportError as error:
-            raise ImportError("to_frame() needs pandas; pip install pandas.") from error
+            raise ImportError("to_frame() needs pandas; pip install 'tellmost[frame]'.") from error
         return pandas.DataFrame(self.columns)
 
 

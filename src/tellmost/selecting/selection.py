@@ -126,7 +126,7 @@ class Selection:
         try:
             import pandas
         except ImportError as error:
-            raise ImportError("to_frame() needs pandas; pip install pandas.") from error
+            raise ImportError("to_frame() needs pandas; pip install 'tellmost[frame]'.") from error
         return pandas.DataFrame(
             {
                 "rank": np.arange(1, len(self) + 1),
