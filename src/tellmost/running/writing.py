@@ -60,7 +60,7 @@ def check_writable(path: Path, argument: str) -> None:
 
 
 def leads_in_a_circle(path: Path) -> bool:
-    """Whether the path is a link that leads back to itself, so that it names no file."""
+    """Say whether the path is a link that leads back to itself, so that it names no file."""
     return os.path.islink(os.path.realpath(path))
 
 
@@ -74,7 +74,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def is_gone(process: int) -> bool:
-    """Whether no process has this number. Only POSIX can ask without disturbing the process."""
+    """Say whether no process has this number. Only POSIX can ask without disturbing it."""
     if os.name != "posix":
         return False
     try:

@@ -70,7 +70,7 @@ def read_fields(path: Path) -> dict[str, Any]:
 
 
 def read_about(stored: Mapping[str, StoredArray]) -> dict[str, Any]:
-    """What the file holds in words."""
+    """Read what the file holds in words."""
     text = stored["about"]
     shape, dtype, _ = text.header
     targets = stored["target_variance"].header[0][-1] if "target_variance" in stored else 0
