@@ -1,13 +1,12 @@
 """Files of arrays, whose rows have nothing but their numbers, and .parquet files."""
 
 import json
-import zipfile
-import zlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from tellmost.cli.records import check_named, only_vectors
 from tellmost.rows.files import TYPES, File, check_there, choose_name, open_filled
 from tellmost.rows.parquet import import_pyarrow, is_vector, opened_parquet
 from tellmost.rows.sources import NamedArray, open_source
+from tellmost.running.reading import arrays_in, refusing_damage
 from tellmost.shapes import Int
 
 ARRAYS = (".npy", ".npz", ".safetensors")
@@ -91,30 +91,26 @@ def open_arrays(paths: Sequence[Path], argument: str) -> ArrayTable:
 
 def load_npz(file: File, name: str | None) -> tuple[str, np.ndarray]:
     """Load one array of an archive into memory. Pickled objects are refused, never loaded."""
-    try:
-        if not zipfile.is_zipfile(file.path):  # np.load would take it for an array or a pickle
-            raise zipfile.BadZipFile("it is no archive")
-        with np.load(file.path, allow_pickle=False) as archive:
-            found = list(archive.files)
-            chosen = choose_name(found, "array", file, name)
-            try:
-                return chosen, archive[chosen]
-            except ValueError as error:
-                what = f"{file.label}: the array {chosen!r}"
-                if "pickle" not in str(error):
-                    raise ValueError(f"{what} is damaged.") from error
-                raise ValueError(
-                    f"{what} holds pickled Python objects, which can run code when loaded, and "
-                    f"is refused. Save a numeric array with np.savez."
-                ) from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        message = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise ValueError(f"{file.label} is not a complete .npz file: {message}.") from error
+    with refusing_damage(f"{file.label} is not a complete .npz file"):
+        archive = ZipFile(file.path)
+    with archive:
+        found = arrays_in(archive)
+        chosen = choose_name(list(found), "array", file, name)
+        what = f"{file.label}: the array {chosen!r}"
+        with refusing_damage(f"{what} is damaged"):
+            is_pickled = found[chosen].header[1].hasobject
+            array = None if is_pickled else found[chosen].read()
+    if array is None:
+        raise ValueError(
+            f"{what} holds pickled Python objects, which can run code when loaded, and is "
+            f"refused. Save a numeric array with np.savez."
+        )
+    return chosen, array
 
 
 def _save_npz(stream: Any, name: str, rows: np.ndarray) -> None:
     """Write an archive of one array. np.savez cannot, where the name is one of its arguments."""
-    with zipfile.ZipFile(stream, "w") as archive, archive.open(f"{name}.npy", "w") as entry:
+    with ZipFile(stream, "w") as archive, archive.open(f"{name}.npy", "w") as entry:
         np.lib.format.write_array(entry, rows, allow_pickle=False)
 
 

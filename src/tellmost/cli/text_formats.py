@@ -25,13 +25,12 @@ from tellmost.cli.records import (
     listed,
     only_vectors,
 )
-from tellmost.cli.text_tables import VectorRows, is_gzipped, read_lines, suffix_of
+from tellmost.cli.text_tables import LONGEST_LINE, VectorRows, is_gzipped, read_lines, suffix_of
 from tellmost.rows.files import File
 from tellmost.shapes import Int
 
 LEAST_COUNTED = 8  # hardly any point reads 0, 1, 2, ... 7: such a row is a header
 LOOKED_AT = 100  # so many rows show which columns hold numbers
-LONGEST_CELL = 2**30  # in bytes; csv's own limit, 128 KB, is less than a long document
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
 
 CELLS = (".csv", ".tsv")
@@ -193,8 +192,8 @@ class Delimited:
                 taken.append(text)
                 yield text
 
-        if csv.field_size_limit() < LONGEST_CELL:
-            csv.field_size_limit(LONGEST_CELL)  # csv has one limit for the whole process
+        if csv.field_size_limit() < LONGEST_LINE:  # its own, 128 KB, is less than a document
+            csv.field_size_limit(LONGEST_LINE)  # csv has one limit for the whole process
         reader = csv.reader(lines(), delimiter=self._delimiter, strict=True)
         try:
             for cells in reader:

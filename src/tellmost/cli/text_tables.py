@@ -12,12 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from tellmost.rows.files import File
 from tellmost.rows.sources import spans
+from tellmost.running.memory import available, in_words
+from tellmost.running.reading import reason_of
 from tellmost.shapes import Float
 
 MARK = b"\xef\xbb\xbf"  # some programs write it at the beginning of UTF-8 files
+
+LONGEST_LINE = 2**28
+"""So many bytes of a line are read at most: a million features take a tenth. A small gzipped file
+can hold a line that fills the memory."""
 
 Line = tuple[int, str]
 """The number of a line, from 1, and its text with the end of line."""
@@ -35,6 +42,11 @@ def is_gzipped(path: Path) -> bool:
 def read_lines(file: File) -> Iterator[Line]:
     """All lines. Errors name the file and the line. The file must be as it was at first."""
     for number, line in enumerate(_byte_lines(file), start=1):
+        if len(line) == LONGEST_LINE:
+            raise ValueError(
+                f"{file.label}: a line must be shorter than {in_words(LONGEST_LINE)}; line "
+                f"{number} is not. Write a row on each line."
+            )
         content = line.removeprefix(MARK) if number == 1 else line
         try:
             text = content.decode("utf-8")
@@ -52,14 +64,17 @@ def _byte_lines(file: File) -> Iterator[bytes]:
     open_bytes = gzip.open if is_gzipped(file.path) else open
     with open_bytes(file.path, "rb") as opened:
         try:
-            yield from opened
+            while line := opened.readline(LONGEST_LINE):
+                yield line
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            message = str(error).rstrip(".")
-            raise ValueError(f"{file.label} is not a complete .gz file: {message}.") from error
+            reason = reason_of(error)
+            raise ValueError(f"{file.label} is not a complete .gz file: {reason}.") from error
 
 
 BLOCK_ROWS = 4_096
 BLOCK_NUMBERS = 2**20
+
+ROOM_PER_NUMBER = 16  # bytes: a float64, and as much beside it
 
 Where = Callable[[int], str]
 """Says in words which row is meant."""
@@ -73,6 +88,7 @@ class VectorRows:
         self._values = array("d")
         self._first = ""  # where the first row is
         self._d = 0
+        self._room = available(torch.device("cpu")) // ROOM_PER_NUMBER
 
     def add(self, values: Sequence[Any], place: str) -> None:
         """Add a row. ``place`` says where it stands, for errors."""
@@ -84,6 +100,12 @@ class VectorRows:
             raise ValueError(
                 f"{self._file.label}: all vectors must have the same length; that of "
                 f"{self._first} has {self._d}, that of {place} has {len(values)}."
+            )
+        if len(self._values) > self._room:
+            raise ValueError(
+                f"{self._file.label}: the numbers up to {place} take half of the memory that is "
+                f"available. Split the file, or keep the rows as .npy or .parquet, which are "
+                f"streamed."
             )
         row = _numbers(values, f"{self._file.label}, {place}")
         self._values.frombytes(row.astype(np.float64).tobytes())

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 
 from tellmost.rows.sources import NamedArray, Span, as_tensor
+from tellmost.running.reading import npy_header, refusing_damage
+from tellmost.running.writing import check_no_circle
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ def check_there(path: Path, argument: str, of_folder: str) -> None:
     """Refuse what is no file; ``of_folder`` says what to do about a folder."""
     if path.is_dir():
         raise ValueError(f"{argument}: {str(path)!r} is a folder. {of_folder}")
+    check_no_circle(path, argument)
     if not path.is_file():
         raise FileNotFoundError(f"{argument}: there is no file {str(path)!r}.")
 
@@ -212,22 +215,11 @@ def open_npy(file: File) -> FlatFile:
 
 def _npy_header(file: File) -> tuple[tuple[int, ...], bool, np.dtype, int]:
     """The shape, whether the order is Fortran's, the dtype, and where the numbers start."""
-    readers = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
     with file.path.open("rb") as stream:
         _check_magic(stream.read(len(MAGIC)), file)
-        try:
-            stream.seek(0)
-            version = np.lib.format.read_magic(stream)
-            if version == (3, 0):  # field names in UTF-8: records, which are no numbers
-                raise ValueError("it holds records, not numbers")
-            shape, is_fortran, dtype = readers[version](stream)
-        except (ValueError, EOFError, OSError, KeyError) as error:
-            message = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-            raise ValueError(f"{file.label} is damaged: {message}.") from error
-        return shape, is_fortran, dtype, stream.tell()
+        stream.seek(0)
+        with refusing_damage(f"{file.label} is damaged"):
+            return *npy_header(stream), stream.tell()
 
 
 def _check_magic(start: bytes, file: File) -> None:
@@ -254,16 +246,18 @@ TYPES = {
 }
 
 
+LONGEST_HEADER = 100_000_000  # bytes, as the format has it
+NO_SAFETENSORS = "is not a whole .safetensors file"
+
+
 def open_safetensors(file: File, named: NamedArray) -> FlatFile:
     """The tensor in the file, not read yet."""
     header, offset = _safetensors_header(file)
     keys = [key for key in header if key != "__metadata__"]
     key = choose_name(keys, "tensor", file, named.name)
-    try:
-        dtype, shape = header[key]["dtype"], tuple(map(int, header[key]["shape"]))
+    with refusing_damage(f"{file.argument}: the header of {file.path.name} is damaged"):
+        dtype, shape = str(header[key]["dtype"]), tuple(map(int, header[key]["shape"]))
         start, stop = map(int, header[key]["data_offsets"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{file.argument}: the header of {file.path.name} is damaged.") from error
     if dtype not in TYPES:
         raise ValueError(f"{file.label} has dtype {dtype}; the types are {', '.join(TYPES)}.")
     element = TYPES[dtype]
@@ -281,14 +275,12 @@ def open_safetensors(file: File, named: NamedArray) -> FlatFile:
 
 
 def _safetensors_header(file: File) -> tuple[dict[str, Any], int]:
-    """Read what the file says that it holds, and where the data starts."""
-    with file.path.open("rb") as stream:
+    """What the file says that it holds, and where the data starts."""
+    with file.path.open("rb") as stream, refusing_damage(f"{file.label} {NO_SAFETENSORS}"):
         size = int.from_bytes(stream.read(8), "little")
-        text = stream.read(size) if 8 + size <= file.size else b""
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError):
-        header = None
-    if not isinstance(header, dict):
-        raise ValueError(f"{file.label} is not a whole .safetensors file.")
-    return header, 8 + size
+        if size > min(LONGEST_HEADER, file.size - 8):
+            raise ValueError(f"its header cannot have {size:,} bytes")
+        header = json.loads(stream.read(size))
+        if not isinstance(header, dict):
+            raise ValueError("its header must name tensors")
+        return header, 8 + size

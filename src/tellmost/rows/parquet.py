@@ -13,6 +13,7 @@ from torch import Tensor
 from tellmost.rows.files import File, choose_name
 from tellmost.rows.sources import NamedArray, Span, as_tensor
 from tellmost.rows.streamed import Chunk, cut, empty_rows
+from tellmost.running.reading import reason_of
 
 PARQUET_BUFFER_BYTES = 2**20
 """So much of a column in a .parquet file is read at once; else it is all of a row group's."""
@@ -65,9 +66,18 @@ class ParquetFile:
         """Count the numbers of a row, as its type or else the first row says."""
         if self._arrow.types.is_fixed_size_list(kind):
             return kind.list_size
-        batch = next(opened.iter_batches(1, columns=[self._column])).column(0)
-        self._check_there(batch, 0)
-        return len(batch[0])
+        batch = next(opened.iter_batches(1, columns=[self._column]), None)
+        if batch is None:
+            raise self._other_length(0)
+        self._check_there(batch.column(0), 0)
+        return len(batch.column(0)[0])
+
+    def _other_length(self, group: int) -> ValueError:
+        promised = self._starts[group + 1] - self._starts[group]
+        return ValueError(
+            f"{self._file.label} is damaged: row group {group} must have the {promised:,} rows "
+            f"that are promised; it has more or fewer."
+        )
 
     def _chunks(self, wanted: Sequence[Span]) -> Iterator[Chunk]:
         with self._opened() as opened:
@@ -82,6 +92,8 @@ class ParquetFile:
                     self.rows_read += len(batch)
                     yield start, self._numbers(batch.column(0), start)
                     start += len(batch)
+                if start != self._starts[group + 1]:
+                    raise self._other_length(group)
 
     def _groups(self, wanted: Sequence[Span]) -> list[int]:
         """The row groups that hold rows of the spans, in order."""
@@ -124,10 +136,10 @@ class ParquetFile:
 @contextmanager
 def opened_parquet(file: File, arrow: Any) -> Iterator[Any]:
     """The file, opened by pyarrow; its errors name it."""
+    of_pyarrow = (arrow.ArrowException, OSError, UnicodeDecodeError)
 
     def unreadable(error: BaseException) -> ValueError:
-        message = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        return ValueError(f"{file.label} is no readable .parquet file: {message}.")
+        return ValueError(f"{file.label} is no readable .parquet file: {reason_of(error)}.")
 
     with file.opened():  # it has to be the same as before
         pass
@@ -135,11 +147,11 @@ def opened_parquet(file: File, arrow: Any) -> Iterator[Any]:
         opened = arrow.parquet.ParquetFile(
             file.path, pre_buffer=False, buffer_size=PARQUET_BUFFER_BYTES
         )
-    except (arrow.ArrowException, OSError) as error:
+    except of_pyarrow as error:
         raise unreadable(error) from error
     try:
         yield opened
-    except (arrow.ArrowException, OSError) as error:
+    except of_pyarrow as error:
         with file.opened():  # if it changed meanwhile, that is the reason
             raise unreadable(error) from error
     finally:

@@ -61,10 +61,12 @@ def npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
 def open_archive(path: str | PathLike[str]) -> Iterator[dict[str, "StoredArray"]]:
     """The arrays of an .npz file by their names, not read yet. Pickles are never loaded."""
     with zipfile.ZipFile(path) as archive:
-        entries = [entry for entry in archive.infolist() if entry.filename.endswith(".npy")]
-        yield {
-            entry.filename.removesuffix(".npy"): StoredArray(archive, entry) for entry in entries
-        }
+        yield arrays_in(archive)
+
+
+def arrays_in(archive: zipfile.ZipFile) -> dict[str, "StoredArray"]:
+    entries = [entry for entry in archive.infolist() if entry.filename.endswith(".npy")]
+    return {entry.filename.removesuffix(".npy"): StoredArray(archive, entry) for entry in entries}
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 def check_writable(path: Path, argument: str) -> None:
     """Refuse a path that cannot be written, before long work is done for it."""
-    if leads_in_a_circle(path):
-        raise OSError(f"{argument}: {str(path)!r} is a link in a circle of links. Name a file.")
+    check_no_circle(path, argument)
     folder = Path(os.path.realpath(path)).parent
     if path.is_dir():
         raise IsADirectoryError(f"{argument}: {str(path)!r} is a folder. Name a file in it.")
@@ -57,6 +56,11 @@ def check_writable(path: Path, argument: str) -> None:
         raise FileNotFoundError(f"{argument}: there is no folder {str(folder)!r}. Make it.")
     if not os.access(folder, os.W_OK):
         raise PermissionError(f"{argument}: the folder {str(folder)!r} cannot be written to.")
+
+
+def check_no_circle(path: Path, argument: str) -> None:
+    if leads_in_a_circle(path):
+        raise OSError(f"{argument}: {str(path)!r} is a link in a circle of links. Name a file.")
 
 
 def leads_in_a_circle(path: Path) -> bool:

@@ -31,7 +31,7 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.rules import Rule
 from tellmost.running.processes import Shard
-from tellmost.running.writing import written_whole
+from tellmost.running.writing import check_no_circle, written_whole
 from tellmost.selecting.data import Pick, SelectionData, SelectionNoise
 from tellmost.selecting.limits import Limits, Stop
 from tellmost.shapes import Float, Int, Shaped
@@ -61,6 +61,7 @@ def check_checkpoint(path: Any) -> Path:
     if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
         raise TypeError(f"checkpoint must be the path of a file; got {type(path).__name__}.")
     checked = Path(path)
+    check_no_circle(checked, "checkpoint")
     if checked.exists() and not checked.is_file():
         kind = "folder" if checked.is_dir() else "device or pipe"
         raise ValueError(
