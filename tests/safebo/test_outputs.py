@@ -5,6 +5,8 @@ import pytest
 import torch
 
 import tellmost as tm
+from tellmost import numerics
+from tellmost.posterior import sketch
 from tellmost.posterior.sketch import Features, Moments
 from tellmost.safebo import round_state
 from tellmost.safebo.outputs import Output, OutputPosterior, OutputValue
@@ -141,6 +143,19 @@ def test_a_sketch_asks_what_the_dense_posterior_asks(rule, kernels, monkeypatch)
     sketched = ask_some(rule, KERNELS[kernels])
     monkeypatch.setattr(round_state, "SKETCH_SHARE", 0.0)  # never
     assert ask_some(rule, KERNELS[kernels]) == sketched
+
+
+def test_a_sketch_in_small_pieces_asks_what_it_asks_in_one(monkeypatch):
+    monkeypatch.setattr(round_state, "SKETCH_SHARE", 1.0)
+    spans, pieces = sketch.spans, []
+    monkeypatch.setattr(
+        sketch, "spans", lambda n, size: pieces.append(len(list(spans(n, size)))) or spans(n, size)
+    )
+    whole = ask_some("mm-itl", KERNELS["equal"], rounds=3)
+    assert max(pieces) == 1
+    monkeypatch.setattr(numerics, "CHUNK_BYTES", 1_000)
+    assert ask_some("mm-itl", KERNELS["equal"], rounds=3) == whole
+    assert max(pieces) > 5
 
 
 @pytest.mark.parametrize("rule", ["vtl", "itl"])

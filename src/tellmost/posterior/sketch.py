@@ -39,9 +39,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tellmost import numerics
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
-from tellmost.numerics import CHUNK_BYTES, RANK_TOLERANCE
+from tellmost.numerics import RANK_TOLERANCE
 from tellmost.posterior.function_space import (
     PROVEN,
     has_eigenvalues_above,
@@ -206,7 +207,7 @@ class Sketch:
         of_targets: Float[Tensor, "r m"],
         fields: dict[str, Tensor],
     ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
-        size = max(CHUNK_BYTES // (8 * of_targets.shape[1]), 1)
+        size = max(numerics.CHUNK_BYTES // (8 * of_targets.shape[1]), 1)
         for start, stop in spans(len(phi), size):
             piece = slice(start, stop)
             some = {name: values[piece] for name, values in fields.items()}
@@ -262,7 +263,7 @@ class Dense:
         variance_of = None
         if "variance_given_targets" in needs:
             variance_of = self._given_targets(rows, is_target, target_noise_variance)
-        size = max(CHUNK_BYTES // (8 * max(len(targets.weights), 1)), 1)
+        size = max(numerics.CHUNK_BYTES // (8 * max(len(targets.weights), 1)), 1)
         for start, stop in spans(len(rows), size):
             some = rows[start:stop]
             fields: dict[str, Tensor] = {}
