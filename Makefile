@@ -1,5 +1,5 @@
 # make demo    choose training images from scikit-learn's digits, and a report about it
-# make test    what has to hold: about ten minutes on two cores
+# make test    what has to hold: about seven minutes on two cores
 # make test-all   the same, with what needs a browser
 # make lint    style and types
 # make bench   speed and memory, against the limit of the machine (and peers, if PEERS is given)

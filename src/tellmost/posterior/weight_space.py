@@ -202,6 +202,7 @@ class Taken:
     changes: Mapping[str, Change]
 
 
+@runtime_checkable
 class Running(Protocol):
     """A value of every row that follows each observation with one product over the rows.
 
