@@ -57,18 +57,25 @@ def select(given: OptionValues) -> int:
     """
     import tellmost
     from tellmost.cli.inputs import arguments_for, check_choices, read_points, vectors_of
-    from tellmost.cli.output import Outlet, has_ended_early, print_selection, remark_on
+    from tellmost.cli.output import (
+        Outlet,
+        describe_files,
+        has_ended_early,
+        print_selection,
+        remark_on,
+    )
     from tellmost.cli.paths import check_files
 
     check_files(given)
     outlet = Outlet(given)
     check_choices(given)
     pool, targets = read_points(given)
-    outlet.check_ids(pool, targets)
+    outlet.check(pool, targets)
     arguments = arguments_for(tellmost.select, given, pool, targets)
     chosen = tellmost.select(pool.vectors, vectors_of(targets), **arguments)
     rows = outlet.write(chosen, pool, targets)
-    print_selection(chosen, rows, outlet, pool, remark_on(chosen, pool, arguments))
+    remarks = [*remark_on(chosen, arguments), *describe_files(pool, targets)]
+    print_selection(chosen, rows, outlet, pool, targets, remarks)
     return NOTHING_LEFT if has_ended_early(chosen) else DONE
 
 
@@ -174,7 +181,7 @@ def report(given: OptionValues) -> int:
     """
     from tellmost import Selection
     from tellmost.cli.inputs import read_points, vectors_of
-    from tellmost.cli.output import check_page, describe_features, show_items
+    from tellmost.cli.output import check_page, describe_files, show_items
     from tellmost.cli.paths import check_files
     from tellmost.running.progress import working
 
@@ -185,7 +192,7 @@ def report(given: OptionValues) -> int:
     with working(given.progress, "writing the page"):
         items = show_items(pool), show_items(targets)
         chosen.report(given.output, pool.vectors, vectors_of(targets), *items)
-    print("\n".join([*describe_features(pool), f"written: {given.output}"]))
+    print("\n".join([*describe_files(pool, targets), f"written: {given.output}"]))
     return DONE
 
 

@@ -25,7 +25,7 @@ ARGUMENTS = re.compile(
 """Arguments of the library that are options here and that are no English words."""
 
 
-VALUES = re.compile(r"\b(embed|features|exclude_columns)='([^']*)'")
+VALUES = re.compile(r"\b(embed|features|exclude_columns|on_bad_row)='([^']*)'")
 
 
 class UsageError(Exception):

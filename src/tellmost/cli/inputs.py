@@ -17,6 +17,7 @@ from tellmost.cli.options import OptionValues
 from tellmost.cli.paths import noise_file
 from tellmost.cli.reading import column_names, read_records
 from tellmost.cli.records import Records, find_columns, listed, match_features
+from tellmost.cli.skipping import skip_bad_rows
 from tellmost.cli.text_formats import CELLS
 from tellmost.cli.text_tables import suffix_of
 from tellmost.kernels import Kernel
@@ -29,6 +30,7 @@ from tellmost.selecting.arguments import (
     check_device,
 )
 from tellmost.selecting.limits import check_stop
+from tellmost.selecting.selection import Selection
 
 # ---- the options themselves, before any file is read
 
@@ -112,6 +114,8 @@ def split_numbers(text: str) -> list[int]:
 def read_points(given: OptionValues) -> tuple[Records, Records | None]:
     """The pool and the targets. The options that name columns serve both."""
     check_features(given)
+    if given.on_bad_row not in ("fail", "skip"):
+        raise UsageError(f"--on-bad-row must be fail or skip; got {given.on_bad_row!r}.")
     pool = read_pool(given)
     targets = None if given.targets is None else read_targets(given, pool)
     _check_excluded(given, [one for one in (pool, targets) if one is not None])
@@ -155,7 +159,8 @@ def read_pool(given: OptionValues) -> Records:
             "several pool files hold arrays without columns; drop the options that name columns."
         )
     table = open_arrays(given.pool, "pool")
-    return Records(table.vectors, np.arange(len(table)), table)
+    records = Records(table.vectors, np.arange(len(table)), table)
+    return skip_bad_rows(records) if given.on_bad_row == "skip" else records
 
 
 def read_targets(given: OptionValues, pool: Records) -> Records:
@@ -191,6 +196,7 @@ def read_file(
             argument,
             columns=[*columns, *others],
             features=features or None,
+            skip_bad=given.on_bad_row == "skip",
             embed=given.embed,
             device=given.device,
             progress=line,
@@ -239,10 +245,12 @@ def read_values(
 ) -> np.ndarray | None:
     """One value per row, from a file of its own or from a column of the records' file."""
     if path is None:
-        return None if column is None or records is None else records.column(column)
+        if column is None or records is None:
+            return None
+        return records.of_vectors(records.column(column))
     if records is None:
         raise UsageError(f"{option} needs --targets.")
-    return read_labels(path, option, records, column=column)
+    return records.of_vectors(read_labels(path, option, records, column=column))
 
 
 def choose_values(
@@ -252,7 +260,7 @@ def choose_values(
     if path is not None and column is not None:
         raise UsageError(f"give {option} (a file) or a column of the pool's file, not both.")
     if column is not None and option == "--cost":
-        return pool.numbers(column)
+        return pool.of_vectors(pool.numbers(column))
     return read_values(path, option, pool, column)
 
 
@@ -261,7 +269,7 @@ def read_noise(given: OptionValues, pool: Records) -> float | np.ndarray | None:
     if given.noise_std is None:
         return None
     path = noise_file(given)
-    return float(given.noise_std) if path is None else read_labels(path, "--noise-std", pool)
+    return float(given.noise_std) if path is None else read_values(path, "--noise-std", pool)
 
 
 def find_candidates(given: OptionValues, pool: Records) -> np.ndarray | None:
@@ -271,6 +279,7 @@ def find_candidates(given: OptionValues, pool: Records) -> np.ndarray | None:
     may = np.full(len(pool), not given.candidates)
     may[find_rows(given.candidates or (), "--candidates", pool)] = True
     may[find_rows(given.exclude or (), "--exclude", pool)] = False
+    may = pool.of_vectors(may)
     if not may.any():
         raise ValueError("no row may be picked: --candidates and --exclude leave none.")
     return may
@@ -281,8 +290,19 @@ def find_observed(paths: Sequence[Path] | None, pool: Records) -> Any:
     if not paths:
         return None
     if len(paths) > 1:
-        return find_rows(paths, "--observed", pool)
-    return read_observed(paths[0], pool, "--observed")
+        given: Any = find_rows(paths, "--observed", pool)
+    else:
+        given = read_observed(paths[0], pool, "--observed")
+    if pool.rows is None or isinstance(given, Selection) or given.ndim != 1:
+        return given
+    rows = np.asarray(given)
+    lacking = rows[~np.isin(rows, pool.rows)]
+    if len(lacking):
+        raise ValueError(
+            f"--observed must name rows that are finite and not empty; row {lacking[0]} of "
+            f"{pool.path.name} was skipped. Leave it out."
+        )
+    return np.searchsorted(pool.rows, rows)
 
 
 def find_rows(paths: Sequence[Path], option: str, pool: Records) -> np.ndarray:

@@ -258,4 +258,4 @@ def _rows_of(chosen: Selection, records: Records, argument: str) -> Int[np.ndarr
             f"{argument} is a Selection from another pool than {records.path.name}: its row "
             f"numbers mean other points here. Pass a file of ids."
         )
-    return chosen.indices
+    return records.in_file(chosen.indices)

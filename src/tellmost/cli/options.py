@@ -99,6 +99,10 @@ OPTIONS = (
         "COLUMNS",
         flags=("--exclude-columns", "--ignore-column"),
     ).says("Columns of numbers that are no features, named as in --features."),
+    Option("on_bad_row", str, FILES, "fail|skip", default="fail").says(
+        "What to do about rows that are not finite, and about empty texts to embed. Skipped rows "
+        "are counted, named and never picked."
+    ),
     Option("target_weights", Path, FILES).says("A file with the importance of each target."),
     Option("cost", Path, FILES).says("A file with the cost of each pool row. See --budget."),
     Option("cost_column", str, FILES, "NAME").says(
@@ -179,7 +183,7 @@ OPTIONS = (
 SHARED = {option.name: option for option in OPTIONS}
 COLUMNS = (
     *("vector_column", "features", "exclude_columns", "label_column"),
-    *("text_field", "id_column", "embed"),
+    *("text_field", "id_column", "embed", "on_bad_row"),
 )
 KNOWN = set(SHARED)  # the names of all options of all commands
 

@@ -4,8 +4,11 @@ import csv
 import json
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tellmost import evaluation
 from tellmost.cli.ending import DONE, UsageError, in_terms_of_options
@@ -17,6 +20,7 @@ from tellmost.cli.inputs import (
     read_points,
     vectors_of,
 )
+from tellmost.cli.labels import SAVED
 from tellmost.cli.options import OptionValues
 from tellmost.cli.paths import check_files
 from tellmost.cli.pick_files import COLUMNS, check_picks_path, pick_rows, write_picks
@@ -62,8 +66,19 @@ class Outlet:
             pool = self.given.pool[0]
             check_picks_path(path, pool, as_records=self.given.records, argument="--output")
 
-    def check_ids(self, pool: Records, targets: Records | None) -> None:
-        """Check before long work that stdout can hold all ids, if the picks go there as csv."""
+    def check(self, pool: Records, targets: Records | None) -> None:
+        """Find before long work what cannot be written about these rows."""
+        is_saved = self.output is not None and self.output.suffix == SAVED
+        if pool.rows is not None and (self.report is not None or is_saved):
+            raise UsageError(
+                f"a page and a .tellmost file would number the rows without those that are "
+                f"skipped. Write .csv, .jsonl or .parquet, or leave these rows out of the file; "
+                f"{describe_skipped(pool)}."
+            )
+        self._check_ids(pool, targets)
+
+    def _check_ids(self, pool: Records, targets: Records | None) -> None:
+        """Check that stdout can hold all ids, if the picks go there as csv."""
         if self.output is not None or self.given.json:
             return
         encoding = sys.stdout.encoding or "utf-8"
@@ -84,11 +99,13 @@ class Outlet:
         """Write the files; return the picks as rows, for whoever prints them."""
         points = vectors_of(targets)
         nearest = nearest_targets(chosen, pool.vectors, points)
-        rows = pick_rows(chosen, pool, nearest, None if targets is None else targets.ids.tolist())
+        target_ids = None if targets is None else targets.of_vectors(targets.ids).tolist()
+        in_file = replace(chosen, indices=pool.in_file(chosen.indices))
+        rows = pick_rows(in_file, pool, nearest, target_ids)
         if self.given.export is not None:
-            write_label_studio(self.output, chosen, pool)
+            write_label_studio(self.output, in_file, pool)
         elif self.output is not None:
-            write_picks(self.output, chosen, pool, rows, as_records=self.given.records)
+            write_picks(self.output, in_file, pool, rows, as_records=self.given.records)
         if self.report is not None:
             shown = show_items(pool), show_items(targets)
             with working(self.given.progress, "writing the page"):
@@ -111,9 +128,11 @@ def show_items(records: Records | None) -> list[Any] | None:
     """The id and the text of each row, for a page. None if rows have numbers alone."""
     if records is None or not (records.has_own_ids or records.text_field):
         return None
+    rows = records.of_vectors(np.arange(len(records)))
     if not (records.has_own_ids and records.text_field):
-        return records.items()
-    return [f"{i}: {text}" for i, text in zip(records.ids, records.items(), strict=True)]
+        return records.items(rows)
+    pairs = zip(records.ids[rows], records.items(rows), strict=True)
+    return [f"{identifier}: {text}" for identifier, text in pairs]
 
 
 def has_ended_early(chosen: Selection) -> bool:
@@ -126,12 +145,15 @@ def print_selection(
     rows: list[dict[str, Any]],
     outlet: Outlet,
     pool: Records,
+    targets: Records | None,
     remarks: list[str],
 ) -> None:
     """Print the picks if they went to no file, and a summary; or all of it as JSON."""
     if outlet.given.json:
-        about = summarize(chosen, outlet, pool) | (
-            {"picks": rows} if outlet.output is None else {}
+        about = (
+            summarize(chosen, outlet)
+            | tell_files(pool, targets)
+            | ({"picks": rows} if outlet.output is None else {})
         )
         print_json(about)
     elif outlet.output is None:
@@ -163,8 +185,8 @@ def describe(chosen: Selection, outlet: Outlet, remarks: list[str]) -> str:
     return "\n".join(lines)
 
 
-def remark_on(chosen: Selection, pool: Records, arguments: dict[str, Any]) -> list[str]:
-    """Say what was spent, what was known before, and which columns were taken for features."""
+def remark_on(chosen: Selection, arguments: dict[str, Any]) -> list[str]:
+    """Say what was spent and what was known before."""
     remarks = []
     costs, budget = arguments.get("cost"), arguments.get("budget")
     candidates = arguments.get("candidates")
@@ -178,15 +200,33 @@ def remark_on(chosen: Selection, pool: Records, arguments: dict[str, Any]) -> li
     if observed or candidates is not None:
         excluded = 0 if candidates is None else int((~candidates).sum())
         remarks.append(f"{observed:,} observed before, {excluded:,} rows left out")
-    return [*remarks, *describe_features(pool)]
+    return remarks
 
 
-def describe_features(pool: Records) -> list[str]:
-    """Say in a line which columns of the pool are features. Arrays have no columns."""
-    if not pool.features:
-        return []
-    what = f"{len(pool.features):,} columns" if len(pool.features) > 1 else "column"
-    return [f"features: the {what} {listed(as_ranges(pool.features, pool.table.names))}"]
+def describe_files(pool: Records, targets: Records | None) -> list[str]:
+    """Say which columns of the pool are features, and which rows of the files were skipped."""
+    lines = []
+    if pool.features:
+        what = f"{len(pool.features):,} columns" if len(pool.features) > 1 else "column"
+        ranges = listed(as_ranges(pool.features, pool.table.names))
+        lines.append(f"features: the {what} {ranges}")
+    files = [pool] if targets is None else [pool, targets]
+    return [*lines, *(describe_skipped(records) for records in files if records.rows is not None)]
+
+
+def describe_skipped(records: Records) -> str:
+    rows = records.skipped
+    places = listed([records.line(row) for row in rows[:SHOWN]])
+    more = f" and {len(rows) - SHOWN:,} more" * (len(rows) > SHOWN)
+    return (
+        f"skipped: {len(rows):,} of {len(records):,} rows of {records.path.name}, {places}{more}"
+    )
+
+
+def tell_files(pool: Records, targets: Records | None) -> dict[str, Any]:
+    """Say the same for machines."""
+    skipped = {"pool": pool.skipped, "targets": [] if targets is None else targets.skipped}
+    return {"feature_columns": list(pool.features), "skipped_rows": skipped}
 
 
 def print_json(about: dict[str, Any]) -> None:
@@ -220,13 +260,13 @@ def print_study(name: str, given: OptionValues) -> int:
     function = getattr(evaluation, name)
     points = () if name == "check" else (vectors_of(targets),)
     study = function(pool.vectors, *points, **arguments_for(function, given, pool, targets))
-    text = "\n".join([in_terms_of_options(study.describe()), *describe_features(pool)])
-    about = study.to_dict() | {"feature_columns": list(pool.features)}
+    text = "\n".join([in_terms_of_options(study.describe()), *describe_files(pool, targets)])
+    about = study.to_dict() | tell_files(pool, targets)
     print_json(about) if given.json else print(text)
     return DONE
 
 
-def summarize(chosen: Selection, outlet: Outlet, pool: Records) -> dict[str, Any]:
+def summarize(chosen: Selection, outlet: Outlet) -> dict[str, Any]:
     """Say the same for machines."""
     return {
         "picked": len(chosen),
@@ -237,6 +277,5 @@ def summarize(chosen: Selection, outlet: Outlet, pool: Records) -> dict[str, Any
         "whole_pool": None if chosen.whole_pool is None else weigh(chosen, chosen.whole_pool),
         "floor": None if chosen.floor is None else weigh(chosen, chosen.floor),
         "settings": chosen.settings,
-        "feature_columns": list(pool.features),
         "written": outlet.written,
     }

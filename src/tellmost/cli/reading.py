@@ -9,7 +9,8 @@ import numpy as np
 
 from tellmost.cli.array_tables import ARRAYS, ParquetTable, open_array
 from tellmost.cli.records import Records, check_ids, check_named, listed, name_place
-from tellmost.cli.text_embeddings import Progress, embed_texts
+from tellmost.cli.skipping import keep_rows, skip_bad_rows
+from tellmost.cli.text_embeddings import Progress, embed_texts, is_empty
 from tellmost.cli.text_formats import Delimited, JsonLines, TextFormat, TextTable, read_body
 from tellmost.cli.text_tables import suffix_of
 from tellmost.rows.files import File, check_there, open_filled
@@ -38,6 +39,7 @@ class Wanted:
     features: Sequence[str] | None
     embed: str | None
     lone_vector: bool
+    skip_bad: bool
 
 
 def read_records(
@@ -51,6 +53,7 @@ def read_records(
     features: Sequence[str] | None = None,
     embed: str | None = None,
     lone_vector: bool = False,
+    skip_bad: bool = False,
     device: str | None = None,
     progress: Progress | None = None,
 ) -> Records:
@@ -68,6 +71,8 @@ def read_records(
             them. None for all columns of numbers that nothing else is said of.
         embed: the model that makes vectors of the texts, as ``embed_texts`` describes it.
         lone_vector: whether an array of one dimension is one row. Targets may be given so.
+        skip_bad: whether rows are skipped that are not finite, or whose text to embed is empty.
+            Otherwise the first of them is an error, here or when the vectors are used.
         device, progress: for embedding.
     """
     check_there(path, argument, "Name one file in it.")
@@ -77,19 +82,24 @@ def read_records(
             f"{argument}: cannot read {path.name}; the formats are {', '.join(FORMATS)}."
         )
     file = open_filled(path, argument)
-    wanted = Wanted(vector_column, text_field, id_column, columns, features, embed, lone_vector)
-    if suffix in ARRAYS:
-        return _read_arrays(file, wanted)
-    records = _read_parquet(file, wanted) if suffix == ".parquet" else _read_text(file, wanted)
+    wanted = Wanted(
+        vector_column, text_field, id_column, columns, features, embed, lone_vector, skip_bad
+    )
+    others = _read_parquet if suffix == ".parquet" else _read_text
+    records = (_read_arrays if suffix in ARRAYS else others)(file, wanted)
     if embed is None or text_field is None:
-        return records
+        return skip_bad_rows(records) if skip_bad else records
+    texts = records.values(text_field)
+    if skip_bad:
+        records = keep_rows(records, np.array([not is_empty(text) for text in texts]))
+    rows = records.in_file(np.arange(len(texts) - len(records.skipped))).tolist()
     vectors = embed_texts(
-        records.values(text_field),
+        [texts[row] for row in rows],
         embed,
         beside=records.path,
         device=device,
         progress=progress,
-        where=lambda row: f"{file.label}, {records.line(row)}",
+        where=lambda number: f"{file.label}, {records.line(rows[number])}",
     )
     return replace(records, vectors=vectors)
 
@@ -141,10 +151,13 @@ def _read_text(file: File, wanted: Wanted) -> Records:
         ([], None)
         if wanted.embed is not None
         else _find_vectors(
-            lambda: source.vectors(wanted.vector_column, keep, wanted.features), wanted
+            lambda: source.vectors(
+                wanted.vector_column, keep, wanted.features, has_gaps=wanted.skip_bad
+            ),
+            wanted,
         )
     )
-    lines, kept, vectors = read_body(source, keep, read_vector)
+    lines, kept, vectors = read_body(source, keep, read_vector, has_gaps=wanted.skip_bad)
     ids: Shaped[np.ndarray, " n"] = np.arange(len(lines))
     if id_column is not None:
         ids = check_ids(kept[id_column], id_column, file, lambda row: name_place(row, lines))

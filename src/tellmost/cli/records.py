@@ -40,7 +40,8 @@ class Records:
     ``vectors`` is what ``tellmost.select`` takes: the path of a file that can be streamed, else a
     float array. ``ids`` are those of ``id_column``, as the file has them. Without one they are the
     numbers of the rows, from 0. ``lines`` are those of a text file, from 1, as an editor shows
-    them.
+    them. ``rows`` are those that the vectors are of, where some were skipped. Everything else is
+    about all rows of the file.
     """
 
     vectors: Any
@@ -51,9 +52,23 @@ class Records:
     features: Sequence[str] = ()  # the columns that the vectors were made of
     lines: Int[np.ndarray, " n"] | None = field(default=None, repr=False)
     kept: Mapping[str, list[Any]] = field(default_factory=dict, repr=False)  # read on the way
+    rows: Int[np.ndarray, " v"] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def skipped(self) -> list[int]:
+        """The rows of the file that have no vector here."""
+        return [] if self.rows is None else sorted({*range(len(self))} - {*self.rows.tolist()})
+
+    def of_vectors(self, values: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " v"]:
+        """The values of the rows that the vectors are of, from those of all rows."""
+        return values if self.rows is None else values[self.rows]
+
+    def in_file(self, indices: Int[np.ndarray, " k"]) -> Int[np.ndarray, " k"]:
+        """The rows of the file that rows of the vectors are."""
+        return indices if self.rows is None else self.rows[indices]
 
     @property
     def path(self) -> Path:

@@ -70,12 +70,18 @@ def check_texts(texts: Sequence[Any], where: Where) -> None:
                 f"{where(number)}: a text to embed must be a string; got "
                 f"{'none' if text is None else type(text).__name__}."
             )
-        is_empty = not text.strip()
-        if is_empty or not is_whole_text(text):
-            came = "is empty" if is_empty else "has half a character in it"
+        if is_empty(text):
+            came = "has half a character in it" if text.strip() else "is empty"
             raise ValueError(
-                f"{where(number)}: the text to embed {came}. Drop or repair such rows first."
+                f"{where(number)}: the text to embed {came}. Repair or drop such rows, or skip "
+                f"them, on_bad_row='skip'."
             )
+
+
+def is_empty(text: Any) -> bool:
+    """Whether there is no text, or one that no model can read."""
+    is_text = isinstance(text, str)
+    return text is None or (is_text and not (text.strip() and is_whole_text(text)))
 
 
 def is_whole_text(text: str) -> bool:

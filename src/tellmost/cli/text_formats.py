@@ -79,11 +79,17 @@ class Delimited:
         return row[self._places[name]]
 
     def vectors(
-        self, wanted: str | None, others: Iterable[str], features: Sequence[str] | None = None
+        self,
+        wanted: str | None,
+        others: Iterable[str],
+        features: Sequence[str] | None = None,
+        *,
+        has_gaps: bool = False,
     ) -> tuple[list[str], ReadVector]:
         """The columns that are features, and how to take a vector out of a row.
 
-        ``features`` names them, in the words of ``find_columns``. None finds them.
+        ``features`` names them, in the words of ``find_columns``. None finds them. A number that
+        is missing is NaN with gaps, and otherwise an error.
         """
         if wanted is not None:
             name = check_named(wanted, self.names, self.file)
@@ -99,6 +105,8 @@ class Delimited:
 
         def read(row: Cells, line: int) -> Sequence[Any]:
             cells = take(row)
+            if has_gaps:
+                cells = ["nan" if _is_missing(cell) else cell for cell in cells]
             try:
                 if has_plain_digits("".join(cells)):
                     return list(map(float, cells))
@@ -269,7 +277,12 @@ class JsonLines:
             ) from None
 
     def vectors(
-        self, wanted: str | None, others: Iterable[str], features: Sequence[str] | None = None
+        self,
+        wanted: str | None,
+        others: Iterable[str],
+        features: Sequence[str] | None = None,
+        *,
+        has_gaps: bool = False,
     ) -> tuple[list[str], ReadVector]:
         """The column that holds the vectors, and how to take one out of a record."""
         name = self._vector_name(wanted)
@@ -351,12 +364,16 @@ class TextTable:
 
 
 def read_body(
-    source: TextFormat, keep: Sequence[str], read_vector: ReadVector | None
+    source: TextFormat,
+    keep: Sequence[str],
+    read_vector: ReadVector | None,
+    *,
+    has_gaps: bool = False,
 ) -> tuple[Int[np.ndarray, " n"], dict[str, list[Any]], VectorRows | None]:
     """Read the lines of rows, the columns to keep, and vectors where there is a way to."""
     lines = array("q")
     kept: dict[str, list[Any]] = {name: [] for name in keep}
-    vectors = None if read_vector is None else VectorRows(source.file)
+    vectors = None if read_vector is None else VectorRows(source.file, has_gaps=has_gaps)
     for line, row in source.rows():
         lines.append(line)
         for name, values in kept.items():

@@ -81,10 +81,13 @@ Where = Callable[[int], str]
 
 
 class VectorRows:
-    """Collects rows of one length, in float32 where it holds every number of the text."""
+    """Collects rows of one length, in float32 where it holds every number of the text.
 
-    def __init__(self, file: File) -> None:
-        self._file = file
+    With gaps a number may be missing or not finite. It is NaN where it is missing.
+    """
+
+    def __init__(self, file: File, *, has_gaps: bool = False) -> None:
+        self._file, self._has_gaps = file, has_gaps
         self._values = array("d")
         self._first = ""  # where the first row is
         self._d = 0
@@ -92,6 +95,8 @@ class VectorRows:
 
     def add(self, values: Sequence[Any], place: str) -> None:
         """Add a row. ``place`` says where it stands, for errors."""
+        if self._has_gaps:
+            values = [np.nan if value is None else value for value in values]
         if not self._first:
             self._first, self._d = place, len(values)
             if self._d == 0:
@@ -111,11 +116,12 @@ class VectorRows:
         self._values.frombytes(row.astype(np.float64).tobytes())
 
     def joined(self, where: Where) -> Float[np.ndarray, "n d"]:
-        """All rows as one array. An error names the first row that is not finite."""
+        """All rows as one array. Unless it has gaps, an error names a row that is not finite."""
         if not self._values:
             raise ValueError(f"{self._file.label} has no rows.")
         rows = np.frombuffer(self._values).reshape(-1, self._d)
-        check_finite(rows, self._file, where)
+        if not self._has_gaps:
+            check_finite(rows, self._file, where)
         if not _is_float32(rows):
             return rows
         del rows
@@ -136,7 +142,7 @@ def _is_float32(rows: Float[np.ndarray, "n d"]) -> bool:
     """Say if every number is the same in float32."""
     parts = (rows[start:stop] for start, stop in spans(len(rows), BLOCK_ROWS))
     with np.errstate(over="ignore"):  # what is too large becomes inf, which is another number
-        return all(np.array_equal(part, part.astype(np.float32)) for part in parts)
+        return all(np.array_equal(p, p.astype(np.float32), equal_nan=True) for p in parts)
 
 
 def check_finite(rows: Float[np.ndarray, "n d"], file: File, where: Where) -> None:
@@ -146,7 +152,8 @@ def check_finite(rows: Float[np.ndarray, "n d"], file: File, where: Where) -> No
             row = start + int(np.flatnonzero(is_bad)[0])
             raise ValueError(
                 f"{file.argument} must be finite; {where(row)} of {file.path.name} has a NaN, an "
-                f"infinity or a number too large for {rows.dtype}. Drop or repair such rows first."
+                f"infinity or a number too large for {rows.dtype}. Repair or drop such rows, or "
+                f"skip them, on_bad_row='skip'."
             )
 
 
