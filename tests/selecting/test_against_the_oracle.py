@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import oracle
+import tellmost as tm
 from problems import (
     KERNELS,
     Case,
@@ -147,15 +148,61 @@ def test_float32_pools_are_picked_from_as_float64_ones(rule, seed, noise_ratio, 
         assert gains[index] >= gains.max() - 1e-5 * abs(gains.max())
 
 
-@given(seed=seeds, kernel=st.sampled_from(KERNELS), observed=st.sampled_from([0, 3]))
-@settings(max_examples=10, deadline=None)
-def test_top_b_picks_by_first_score_and_reports_marginal_gains(seed, kernel, observed):
-    for rule in ("vtl", "itl", "mm-itl", "ctl"):
-        case = for_rule(make_case(seed, kernel=kernel, observed=observed), rule)
-        chosen = case.select(5, rule, conditional=False)
-        scores = oracle.RULES[rule](case.oracle, [])
-        scores[list(case.oracle.observed)] = -np.inf
-        np.testing.assert_array_equal(chosen.indices, np.argsort(-scores)[:5])
-        for t, index in enumerate(chosen.indices):
-            expected = oracle.RULES[rule](case.oracle, picks_as_a_list(chosen)[:t])[index]
-            assert chosen.gains[t] == pytest.approx(expected, rel=1e-8, abs=1e-12)
+@pytest.mark.parametrize("rule", CONDITIONING)
+@given(
+    seed=seeds,
+    kernel=st.sampled_from(KERNELS),
+    d=st.sampled_from([6, 40]),
+    observed=st.sampled_from([0, 3]),
+    with_targets=st.booleans(),
+)
+@settings(max_examples=8, deadline=None)
+def test_top_b_picks_by_first_score_and_reports_marginal_gains(rule, with_targets, **options):
+    case = for_rule(make_case(**options), rule)
+    targets = case.targets if with_targets or tm.rules.get(rule).needs_targets else None
+    case = replace(case, targets=targets)
+    chosen = case.select(5, rule_object(case, rule), conditional=False)
+    scores = oracle.RULES[rule](case.oracle, [])
+    scores[list(case.oracle.observed)] = -np.inf
+    for t, index in enumerate(chosen.indices):
+        assert scores[index] >= scores.max() - 1e-8 * abs(scores.max())
+        scores[index] = -np.inf
+        expected = oracle.RULES[rule](case.oracle, picks_as_a_list(chosen)[:t])[index]
+        assert chosen.gains[t] == pytest.approx(expected, rel=1e-8, abs=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["vtl", "undirected-vtl"])
+@given(
+    kernel=st.sampled_from(KERNELS),
+    d=st.sampled_from([3, 40]),
+    observed=st.sampled_from([0, 3]),
+    some_candidates=st.booleans(),
+    per_point_noise=st.booleans(),
+    weighted=st.booleans(),
+    seed=seeds,
+    more=st.fixed_dictionaries(
+        {},
+        optional={
+            "conditional": st.just(False),
+            "replace": st.just(True),
+            "normalize": st.sampled_from(["unit", "center", "center+unit"]),
+            "cost": st.just(np.linspace(1.0, 3.0, 24)),
+            "groups": st.just(np.arange(24) % 5),
+            "columns_ahead": st.sampled_from([1, 16]),
+            "min_gain_share": st.just(1e-3),
+        },
+    ),
+)
+@settings(max_examples=40, deadline=None)
+def test_gains_are_what_the_uncertainty_falls_by(rule, more, weighted, **options):
+    if "groups" in more:
+        more["max_per_group"] = 2
+    if "conditional" in more:
+        more = {name: more[name] for name in more if name not in ("replace", "min_gain_share")}
+    case = make_case(weighted=weighted and rule == "vtl", **options)
+    chosen = tm.select(
+        case.pool, case.targets if rule == "vtl" else None, 7, rule=rule, **case.arguments, **more
+    )
+    falls = -np.diff(chosen.uncertainty)
+    scale = chosen.uncertainty[0]
+    np.testing.assert_allclose(chosen.gains, falls, rtol=1e-7, atol=1e-12 * scale)

@@ -6,7 +6,7 @@ covariances with the targets; memory is O(n t), and O(n m) where those are kept.
 
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -39,6 +39,16 @@ WIDE = FROM_COVARIANCE | {"correlation"}
 """Fields that are made of rows x targets values."""
 
 
+@dataclass(frozen=True)
+class Postponed:
+    """An observation that the running values of the rows do not contain yet."""
+
+    row: int
+    point: Points
+    steps: dict[str, tuple[Tensor, float]]
+    covariance: Tensor | None  # with the targets
+
+
 class FunctionTracker:
     """The posterior of the function, and the running values that the rule needs, for all rows.
 
@@ -53,7 +63,7 @@ class FunctionTracker:
         self.posterior = self._given_observed(FunctionPosterior(problem.kernel, problem.device))
         self._rows = problem.rows
         self._step = 0
-        self._pending: list[tuple[int, Tensor, float]] = []
+        self._pending: list[Postponed] = []
         self._prior_columns: dict[int, Tensor] = {}  # of rows that may be observed soon
         self._running: dict[str, RunningRows] = {}
         self._chosen = Chosen(problem)
@@ -136,7 +146,7 @@ class FunctionTracker:
         few = self._at_hand.get([row])
         steps, covariance = self._condition(few.points, float(few.noise_variance[0]))
         if not update_rows:
-            self._pending.append((row, *steps["variance"]))
+            self._pending.append(Postponed(row, few.points, steps, covariance))
         elif self._reads_columns:
             prior_column = self._prior_columns.get(row)
             self._update_rows(few.points, prior_column, steps, covariance)
@@ -337,12 +347,13 @@ class FunctionTracker:
         return column
 
     def _catch_up(self) -> None:
-        """Take the postponed observations into the rows' variances, several in one pass."""
-        for start, stop in spans(len(self._pending) if self._running else 0, self.width):
+        """Take the postponed observations into all that is kept, several in one pass."""
+        for start, stop in spans(len(self._pending) if self._reads_columns else 0, self.width):
             some = self._pending[start:stop]
-            self.look_ahead([row for row, _, _ in some])
-            for row, F, s in some:
-                self._running["variance"].update(self._prior_columns[row], F, s)
+            self.look_ahead([one.row for one in some])
+            for one in some:
+                column = self._prior_columns[one.row]
+                self._update_rows(one.point, column, one.steps, one.covariance)
         self._pending.clear()
 
     # ---- fields of a state
