@@ -1,5 +1,7 @@
 """Wrong arguments of the learner: what the errors say."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -94,3 +96,27 @@ def test_outside_the_pool_noise_per_row_does_not_say_enough():
 def test_points_to_predict_at_share_the_dimension_of_the_pool():
     with pytest.raises(ValueError, match="pool and X must share their feature dimension"):
         make().predict(np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize("pool", [np.eye(5, 2), tm.Box([0.0, 0.0], [1.0, 1.0])])
+def test_more_points_than_memory_holds_are_refused_with_the_number_that_fits(pool):
+    learner = tm.ActiveLearner(
+        tm.kernels.Gaussian(1.0), pool=pool, targets=[[0, 1]], noise_std=0.1
+    )
+    with pytest.raises(ValueError, match=r"Ask for at most [\d,]+ at once") as caught:
+        learner.ask(10**9)
+    most = int(re.search(r"at most ([\d,]+)", str(caught.value))[1].replace(",", ""))
+    assert 1_000 < most < 10**7
+    assert len(learner.ask(2)) == 2
+
+
+def test_more_points_than_there_are_rows_are_refused_as_such():
+    learner = tm.ActiveLearner(
+        tm.kernels.Gaussian(1.0),
+        pool=np.eye(5),
+        targets=np.eye(5)[:1],
+        noise_std=0.1,
+        replace=False,
+    )
+    with pytest.raises(ValueError, match="no candidate is left to ask for"):
+        learner.ask(10**9)

@@ -1,6 +1,7 @@
 """The memory budget: what it may be, what becomes of it, and that it is kept."""
 
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -203,3 +204,61 @@ def save_parquet(path, rows):
 
 
 SAVERS = {"npy": np.save, "parquet": save_parquet}
+
+
+def make_groups(folder: Path, version: int, groups: dict[str, tuple[str, int, int]]) -> Path:
+    """Write control groups as Linux shows them: limit, use and what of it is cached files."""
+    names = {
+        1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        2: ("memory.max", "memory.current", "inactive_file"),
+    }[version]
+    for path, (limit, used, cached) in groups.items():
+        group = folder / ("memory" if version == 1 else ".") / path
+        group.mkdir(parents=True, exist_ok=True)
+        (group / names[0]).write_text(f"{limit}\n")
+        (group / names[1]).write_text(f"{used}\n")
+        (group / "memory.stat").write_text(f"anon 12\n{names[2]} {cached}\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("version", "membership"),
+    [(1, "12:pids:/\n5:memory:/jobs/mine\n0::/\n"), (2, "0::/jobs/mine\n")],
+)
+def test_the_limits_of_all_containers_around_the_process_count(version, membership, tmp_path):
+    groups = {"jobs/mine": ("max", 70, 0), "jobs": ("1000", 700, 50), "": ("4000", 900, 0)}
+    if version == 1:  # which writes a large number for no limit
+        groups["jobs/mine"] = (str(2**63 - 4096), 70, 0)
+    root = make_groups(tmp_path / "cgroup", version, groups)
+    (tmp_path / "mine").write_text(membership)
+    left = list(memory.left_of_containers(tmp_path / "mine", root))
+    assert min(left) == 350 and 3100 in left
+    assert list(memory.left_of_containers(tmp_path / "gone", root)) == []
+
+
+def test_a_container_that_sees_its_own_group_as_the_root_is_found(tmp_path):
+    """Docker with version 1 names the path outside, which is not there inside."""
+    root = make_groups(tmp_path, 1, {"": ("1000", 400, 100)})
+    (tmp_path / "mine").write_text("5:memory:/docker/0123456789ab\n")
+    assert list(memory.left_of_containers(tmp_path / "mine", root)) == [700]
+
+
+def test_the_budget_keeps_to_the_limit_of_the_process_and_of_its_container(monkeypatch):
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**30, limits[1]))
+    try:
+        assert 0 < memory.available(CPU) <= 2**30
+        budget = tm.select(POOL, TARGETS, k=1).settings["memory"]
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+    assert budget <= 2**29
+    monkeypatch.setattr(memory, "left_of_containers", lambda: iter([2**28]))
+    assert memory.available(CPU) == 2**28
+
+
+def test_picks_without_end_are_refused_with_what_they_would_take():
+    with pytest.raises(ValueError, match="values per row and 1,000,000,000,000 picks"):
+        tm.select(POOL, TARGETS, k=10**12, replace=True)
+    with pytest.raises(ValueError, match="is larger than the 40 candidates"):
+        tm.select(POOL, TARGETS, k=10**12, kernel=tm.kernels.Gaussian(1.0))

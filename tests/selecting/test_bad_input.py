@@ -1,7 +1,10 @@
 """Bad input gets an error that names the argument, the rule, what came and the way out."""
 
+import warnings
+
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 
 import tellmost as tm
@@ -502,6 +505,27 @@ def test_a_selection_from_a_longer_pool_with_the_same_rows_is_refused():
     earlier = tm.select(np.concatenate([POOL, POOL]), TARGETS, k=2)
     with pytest.raises(ValueError, match="another pool"):
         tm.select(POOL, TARGETS, k=2, observed=earlier)
+
+
+def quantised() -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch deprecates them
+        return torch.quantize_per_tensor(torch.eye(3, 4), 0.1, 0, torch.qint8)
+
+
+UNLIKE_DENSE = {
+    "a meta one": torch.empty(3, 4, device="meta"),
+    "a sparse_coo one": torch.eye(3, 4).to_sparse(),
+    "a quantised one": quantised(),
+    "a sparse one": scipy.sparse.csr_matrix(np.eye(3, 4)),
+}
+
+
+@pytest.mark.parametrize(("what", "array"), UNLIKE_DENSE.items(), ids=UNLIKE_DENSE)
+def test_arrays_that_are_not_dense_are_refused_by_name(what, array):
+    for name, pool, targets in (("pool", array, np.eye(2, 4)), ("targets", np.eye(5, 4), array)):
+        with pytest.raises(TypeError, match=f"^{name} must be a dense .*; got {what}"):
+            tm.select(pool, targets, 2)
 
 
 def test_a_bad_choice_is_refused_before_the_pools_file_is_opened():

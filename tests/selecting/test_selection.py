@@ -175,7 +175,8 @@ def test_settings_can_be_written_as_json(options):
 
 
 def test_settings_of_a_pool_without_variance_can_be_written_as_json():
-    settings = tm.select(np.zeros((4, 3)), np.ones(3), k=2).settings
+    settings = tm.select(np.ones((4, 3)), np.eye(3), k=2, normalize="center").settings
+    assert settings["noise_ratio"] is None
     assert json.loads(json.dumps(settings, allow_nan=False)) == settings
 
 
@@ -489,6 +490,26 @@ def test_more_picks_than_directions_are_warned_of_where_the_noise_is_below_the_s
     assert bool(chosen.settings["notes"]) == warns
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_noise_as_large_as_rows_of_unit_length_is_no_small_noise(dtype):
+    rows = (POOL / np.linalg.norm(POOL, axis=1, keepdims=True)).astype(dtype)
+    assert not tm.select(rows, TARGETS, len(rows), noise_std=1.0).settings["notes"]
+
+
+@pytest.mark.parametrize(
+    ("pool", "targets", "normalize", "said"),
+    [
+        (POOL, 50 * TARGETS, None, "the targets have 45 times the length of the pool's rows"),
+        (POOL, TARGETS / 50, None, "the targets have 0.018 times the length"),
+        (POOL * np.array([1, 1e6] + [1] * (POOL.shape[1] - 2)), TARGETS, "unit", "feature 1 of"),
+        (np.ones_like(POOL), TARGETS, "center", "all rows of the pool are equal"),
+    ],
+)
+def test_scales_that_make_inner_products_say_little_are_noted(pool, targets, normalize, said):
+    with pytest.warns(UserWarning, match=said):
+        tm.select(pool, targets, 3, normalize=normalize, noise_ratio=1.0)
+
+
 # ---- why it ended
 
 
@@ -500,7 +521,7 @@ def test_a_warning_points_at_the_line_that_called_select():
 
 
 def test_exactly_k_picks_are_made_even_at_zero_gain():
-    chosen = tm.select(np.zeros((5, 3)), np.ones(3), k=5)
+    chosen = tm.select(np.eye(5, 3), np.eye(3)[2], k=5)
     assert len(chosen) == 5 and chosen.stop_reason == "k reached"
 
 

@@ -1,5 +1,6 @@
 """The learner's arguments, checked, and made into points and rows."""
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -24,6 +25,7 @@ from tellmost.rows.checks import (
 )
 from tellmost.rows.sources import as_tensor, read_array
 from tellmost.rules import KMeansPlusPlus, Random, Rule
+from tellmost.running.memory import available, in_words
 from tellmost.selecting.arguments import check_candidates, check_points
 from tellmost.shapes import Bool
 from tellmost.targets import Known, NoTargetsLeft, Region, Targets
@@ -76,6 +78,25 @@ def seeded(rule: Rule, name: Any, seed: int) -> Rule:
     if isinstance(name, str) and isinstance(rule, Random | KMeansPlusPlus):
         return type(rule)(seed)
     return rule
+
+
+def check_asked(count: int, told: int, rows: int, columns: int) -> None:
+    """Refuse to ask for more points than half of the memory that is left can hold.
+
+    Each takes columns over the rows of the pool, and a row of a factor, which is copied to grow.
+    """
+
+    def needed(ahead: int) -> int:
+        return 8 * (columns * rows * ahead + 2 * (told + ahead) ** 2)
+
+    left = available(torch.device("cpu")) // 2
+    if needed(count) > left:
+        most = bisect_right(range(count), left, key=needed) - 1
+        raise ValueError(
+            f"ask({count:,}) would hold {in_words(needed(count))}, a column of the pool and the "
+            f"covariances with all others for each point; {in_words(left)} may be taken. Ask for "
+            f"at most {most:,} at once."
+        )
 
 
 def check_seed(seed: Any) -> int:

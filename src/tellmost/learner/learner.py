@@ -12,6 +12,7 @@ from torch import Tensor
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.written import write
 from tellmost.learner.arguments import (
+    check_asked,
     check_box,
     check_data,
     check_pool,
@@ -137,6 +138,9 @@ class ActiveLearner:
         Several are chosen one after the other, each as if those before had been measured.
         """
         count = check_whole(n, "n")
+        asked = count if self._replace or self._box is not None else min(count, len(self._points))
+        columns = 1 + ("variance_given_targets" in self._rule.needs)
+        check_asked(asked, len(self), len(self._points), columns)
         self._aim()
         tracker = self._tracker if count == 1 else self._tracker.fork()
         if self._box is not None:

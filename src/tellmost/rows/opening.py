@@ -81,6 +81,7 @@ def _is_iterable_of_blocks(given: Any) -> bool:
     """Say whether it can only be iterated, unlike an array or a list of rows."""
     is_other = isinstance(given, Sequence | Mapping | Set | Tensor | bytes)
     is_array = hasattr(given, "__array__") or hasattr(given, "__array_interface__")
+    is_array = is_array or hasattr(given, "toarray")  # scipy's sparse ones, refused as arrays
     return isinstance(given, Iterable) and not (is_other or is_array)
 
 

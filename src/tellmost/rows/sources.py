@@ -169,11 +169,8 @@ def read_array(array: Any, name: str) -> Tensor:
 def as_tensor(array: object, name: str) -> Tensor:
     """A numeric array as a tensor that shares its memory where that is possible."""
     if isinstance(array, Tensor):
-        if array.layout != torch.strided or array.is_nested:
-            layout = "nested" if array.is_nested else str(array.layout).removeprefix("torch.")
-            raise TypeError(
-                f"{name} must be a dense tensor; got a {layout} one. Densify it first."
-            )
+        if (unlike := _unlike_dense(array)) is not None:
+            raise TypeError(f"{name} must be a dense tensor; got a {unlike[0]} one. {unlike[1]}")
         tensor = array.detach()
     else:
         tensor = _from_numpy(array, name)
@@ -185,7 +182,22 @@ def as_tensor(array: object, name: str) -> Tensor:
     return tensor
 
 
+def _unlike_dense(array: Tensor) -> tuple[str, str] | None:
+    """What a tensor is if it is not plain numbers in memory, and the way out."""
+    if array.is_nested:
+        return "nested", "Densify it first."
+    if array.layout != torch.strided:
+        return str(array.layout).removeprefix("torch."), "Densify it first."
+    if array.is_quantized:
+        return "quantised", "Pass its dequantize()."
+    return ("meta", "It has no values: load it onto a device first.") if array.is_meta else None
+
+
 def _from_numpy(array: object, name: str) -> Tensor:
+    if type(array).__module__.startswith("scipy.sparse"):
+        raise TypeError(
+            f"{name} must be a dense array; got a scipy sparse one. Pass its toarray()."
+        )
     if np.ma.is_masked(array):
         raise TypeError(f"{name} must not have masked entries. Fill or drop them first.")
     try:

@@ -4,7 +4,7 @@ With a budget of B bytes, n rows of d features, m targets, k picks, and s = min(
 kernels that are inner products, else 0:
 
     pool   = the pool's data, if they take at most HELD_SHARE B and fit; else 0, and it is streamed
-    rows   = ROW_BYTES n                    running values, gains, and what they are made of,
+    rows   = ROW_BYTES n + PICK_BYTES k     running values, gains, and what they are made of,
              + 8 n k (1, or 2 + m / k)      and for other kernels a column per pick, or two and
                                             one per target for rules that see the targets first
     points = 8 (4 s^2 + 3 m d)              posteriors of the weights; targets, products with them
@@ -18,6 +18,7 @@ that is streamed, costs nothing.
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,20 @@ ROW_BYTES = 112
 """Memory per row of the pool, beside columns: up to fourteen float64 values, of which five are
 kept between picks (prior variance, running values, scores, row numbers) and the others are gains,
 masks and temporaries of a rule."""
+
+CONTROL_GROUPS = {
+    "": ("", "memory.max", "memory.current", "inactive_file"),
+    "memory": (
+        "memory",
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        "total_inactive_file",
+    ),
+}
+"""Controllers of a group in versions 2 and 1 of Linux: folder, limit, use, and files in use."""
+
+PICK_BYTES = 400
+"""What a pick takes in lists and in the result, as Python objects."""
 
 UNITS = {
     "B": 1,
@@ -67,7 +82,7 @@ class Sizes:
         columns = 0 if self.has_weights else self.picks
         if columns and self.sees_targets:
             columns = 2 * columns + self.targets
-        return (ROW_BYTES + 8 * columns) * self.rows
+        return (ROW_BYTES + 8 * columns) * self.rows + PICK_BYTES * self.picks
 
     @property
     def for_points(self) -> int:
@@ -136,9 +151,9 @@ def check_plan(
         raise ValueError(
             f"memory must be at least {least:,} bytes ({in_words(least)}) for a pool of "
             f"{sizes.rows:,} rows of {sizes.features:,} features and {sizes.targets:,} targets: "
-            f"{in_words(sizes.for_rows)} for values per row, {in_words(sizes.for_points)} for the "
-            f"targets and the posterior, {in_words(blocks)} for blocks of rows; {came}. Give "
-            f"more, or split the pool."
+            f"{in_words(sizes.for_rows)} for values per row and {sizes.picks:,} picks, "
+            f"{in_words(sizes.for_points)} for the targets and the posterior, {in_words(blocks)} "
+            f"for blocks of rows; {came}. Give more, ask for fewer picks, or split the pool."
         )
     if budget is None:  # half of what is free, or more if blocks would be tiny
         comfortable = least + BLOCKS * numerics.BLOCK_BYTES
@@ -164,15 +179,53 @@ def least_budget(sizes: Sizes) -> int:
 
 
 def available(device: torch.device) -> int:
-    """Bytes that could be allocated on a device now."""
+    """Bytes that could be allocated now, within the limits of the process and its container."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        for line in meminfo.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return 1024 * int(line.split()[1])
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    machine = _numbers_in(Path("/proc/meminfo")).get("MemAvailable:")
+    if machine is None:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    left = [1024 * machine, *_left_of_address_space(), *left_of_containers()]
+    return max(min(left), 0)
+
+
+def _left_of_address_space() -> Iterator[int]:
+    """What the process may still map under its own limit (ulimit -v), if it has one."""
+    import resource  # only where there is /proc, so not where it is missing
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        yield limit - pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def left_of_containers(
+    membership: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
+) -> Iterator[int]:
+    """What each control group around the process still allows, in version 2 and 1.
+
+    Cached files count as used there, but those that were not read lately give way.
+    """
+    lines = membership.read_text().splitlines() if membership.exists() else []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers not in CONTROL_GROUPS:
+            continue
+        folder, limit, used, cached = CONTROL_GROUPS[controllers]
+        top = root / folder
+        own = top / path.lstrip("/")
+        for group in (own, *own.parents):
+            if group.is_relative_to(top) and (group / limit).exists():
+                most = (group / limit).read_text().strip()
+                if most.isdigit():  # else "max"
+                    gives_way = _numbers_in(group / "memory.stat").get(cached, 0)
+                    yield int(most) - int((group / used).read_text()) + gives_way
+
+
+def _numbers_in(path: Path) -> dict[str, int]:
+    """The first number after the first word of each line of a file that may be missing."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {words[0]: int(words[1]) for words in map(str.split, lines) if len(words) > 1}
 
 
 def in_words(count: int) -> str:

@@ -75,7 +75,8 @@ def check_data(
         shape = (n if pool_shard is None else pool_shard.total, *source.shape[1:])
         seen = check_observed(observed, shape, kernel, where, replace)
         chosen = check_candidates(candidates, n, is_alone=group is None)
-        sizes = sizes_of(source, points, kernel, rule, k)
+        picks = k if replace or k is None else min(k, shape[0])
+        sizes = sizes_of(source, points, kernel, rule, picks)
         is_here = source.held is not None and source.device == where
         processes = 1 if group is None else group.size
         plan = check_plan(budget, sizes, where, is_here=is_here, processes=processes)

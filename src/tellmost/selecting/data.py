@@ -27,6 +27,9 @@ from tellmost.shapes import Float, Int, Shaped
 EFFECTIVE_RANK_ROWS = 256
 """Evenly spaced candidates from which the effective rank of a pool is estimated."""
 
+LEAST_VARIANCE = 1e-140
+"""Rules square prior variances, and smaller squares lose their digits in float64."""
+
 ANOTHER_POOL = (
     "observed is a Selection from another pool: its row numbers mean other points here. Pass the "
     "same pool, or the observed points themselves as an (o, d) array."
@@ -247,26 +250,48 @@ def resolve_noise(
     if isinstance(noise_std, Tensor):
         of_pool = noise_std.to(device).square()
         of_rows = data.cut(of_pool)
-        mean = mean_of(of_rows, data.shard)
-        return SelectionNoise(of_pool, of_rows, None, _ratio(mean, prior))
+        return SelectionNoise(of_pool, of_rows, None, _ratio(mean_of(of_rows, data.shard), prior))
     if noise_std is not None:
         scalar = noise_std**2
     else:
         assert ratio is not None
-        scalar = ratio * (prior if prior > 0 else 1.0)  # nothing to learn: any noise will do
+        scalar = ratio * (prior or 1.0)  # nothing to learn: any noise will do
     value = torch.tensor(scalar, dtype=torch.float64, device=device)
-    return SelectionNoise(
-        value.expand(n), value.expand(len(data.rows)), scalar, _ratio(scalar, prior)
-    )
+    ratio = _ratio(scalar, prior)
+    return SelectionNoise(value.expand(n), value.expand(len(data.rows)), scalar, ratio)
 
 
 def mean_prior_variance(data: SelectionData) -> float:
+    """The mean prior variance of the candidates; 0 only where centring left nothing of them."""
     variance = data.cut(data.known.prior_variance)
     with data.together():
         check_variance(data.kernel, variance, "pool")
         if data.targets is not None:
-            check_variance(data.kernel, data.kernel.diagonal(data.targets), "targets")
-    return mean_of(variance, data.shard)
+            of_targets = data.kernel.diagonal(data.targets)
+            check_variance(data.kernel, of_targets, "targets")
+            check_size(data, float(of_targets.mean()), "targets")
+    mean = mean_of(variance, data.shard)
+    check_size(data, mean, "pool")
+    return mean
+
+
+def check_size(data: SelectionData, mean: float, name: str) -> None:
+    """Refuse rows about which nothing is uncertain, or too little for float64."""
+    is_centred = data.normalize is not None and "center" in data.normalize
+    if mean >= LEAST_VARIANCE or (mean == 0 and is_centred):
+        return
+    of = "rows that may be picked" if name == "pool" else "targets"
+    how = "" if data.normalize is None else f" after normalize={data.normalize!r}"
+    if mean == 0:
+        raise ValueError(
+            f"{name} must not have a prior variance of 0 everywhere, as nothing is to be learned "
+            f"then; {data.kernel!r} gives 0 for all {of}{how}. Either all are zero (were they "
+            f"embedded?), or their squares are too small for float64: scale all features up."
+        )
+    raise ValueError(
+        f"{name} must have prior variances that float64 can square; {data.kernel!r} gives the "
+        f"{of}{how} {mean:.1g} on average. Multiply all features by a number such as 1e100."
+    )
 
 
 def check_variance(kernel: Kernel, variance: Float[Tensor, " b"], name: str) -> None:

@@ -19,10 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tellmost.kernels.kernel import Points
 from tellmost.kernels.linear import check_kernel
 from tellmost.posterior.floor import Floor, check_floor, compute_floor
 from tellmost.posterior.problem import FewRows, Problem
 from tellmost.posterior.weight_tracker import Tracker, WeightTracker, track
+from tellmost.rows.checks import is_plain
 from tellmost.rows.sources import NamedArray
 from tellmost.rules import Rule
 from tellmost.running.processes import Shard, check_group
@@ -61,6 +63,15 @@ if TYPE_CHECKING:
 
 DETERMINED = 1e-9
 """The targets determine f at a row where they leave less than this share of its variance."""
+
+RATIO_OF_ONE = 1.0 - 1e-6
+"""A noise ratio from here on counts as 1: rows of unit length are as exact in float32."""
+
+UNLIKE_FEATURES = 1e3
+"""A feature this many times as large as most others decides all inner products."""
+
+UNLIKE_LENGTHS = 10.0
+"""Targets so many times longer, or shorter, than the rows are likely to come from elsewhere."""
 
 SMALL_NOISE = "small noise"
 """The kind of the note that small noise spreads the picks."""
@@ -264,7 +275,8 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
         check_floor(problem)
     check_placement(rule, problem)
     tracker = track(problem)
-    notes = note_small_noise(problem, stop.picks, task.noise)
+    few = FewRows.read(problem, evenly_spaced(problem.row_count)).points
+    notes = note_scales(problem, few) | note_small_noise(problem, few, stop.picks, task.noise)
     notes |= note_determined_targets(tracker, rule, shard)
     before = tracker.targets.copy_of_variance()
     eligibility = Eligibility(task.limits, shard)
@@ -399,16 +411,45 @@ def summarize(
     )
 
 
-def note_small_noise(problem: Problem, picks: int | None, noise: SelectionNoise) -> dict[str, str]:
+def note_scales(problem: Problem, few: Points) -> dict[str, str]:
+    """Note features, or targets, whose scale makes inner products say little."""
+    if not is_plain(problem.kernel) or not problem.needs:
+        return {}
+    if not bool(few.any()):
+        note = "all rows of the pool are equal: centring leaves nothing that tells them apart."
+        return {"equal rows": note}
+    notes = {}
+    scales = few.square().mean(dim=0).sqrt()
+    largest, usual = float(scales.max()), float(scales[scales > 0].median())
+    if largest > UNLIKE_FEATURES * usual:
+        notes["unlike features"] = (
+            f"feature {int(scales.argmax())} of the pool has {largest / usual:.1g} times the size "
+            f"of a usual one, so it alone decides what is near. Standardise the features, or drop "
+            f"it."
+        )
+    if problem.targets is not None:
+        of_targets = float(problem.targets.square().sum(dim=1).mean().sqrt())
+        times = of_targets / float(few.square().sum(dim=1).mean().sqrt())
+        if not 1 / UNLIKE_LENGTHS < times < UNLIKE_LENGTHS:
+            notes["unlike lengths"] = (
+                f"the targets have {times:.2g} times the length of the pool's rows, as if they "
+                f"came from another space. Embed both alike, or pass normalize='unit'."
+            )
+    return notes
+
+
+def note_small_noise(
+    problem: Problem, few: Points, picks: int | None, noise: SelectionNoise
+) -> dict[str, str]:
     """Note that small noise spreads picks once they outnumber the pool's directions."""
     if (
         picks is None
-        or noise.ratio >= 1.0
+        or noise.ratio >= RATIO_OF_ONE
         or problem.targets is None
         or not problem.conditions_rows
     ):
         return {}
-    rank = effective_rank(problem)
+    rank = effective_rank(problem, few)
     if picks <= rank:
         return {}
     note = (
@@ -419,15 +460,13 @@ def note_small_noise(problem: Problem, picks: int | None, noise: SelectionNoise)
     return {SMALL_NOISE: note}
 
 
-def effective_rank(problem: Problem) -> float:
+def effective_rank(problem: Problem, few: Points) -> float:
     """(E k(x, x))^2 / E k(x, z)^2 over pairs: d for isotropic candidates, 1 for equal ones.
 
     It estimates (tr K)^2 / |K|_F^2 of the whole pool from pairs of a few evenly spaced rows.
     """
-    n = problem.row_count
-    points = FewRows.read(problem, evenly_spaced(n)).points
-    count = len(points)
-    K = problem.kernel.block(points, points)
+    n, count = problem.row_count, len(few)
+    K = problem.kernel.block(few, few)
     if count == 1:
         return 1.0
     own = float(K.diagonal().mean()) ** 2
