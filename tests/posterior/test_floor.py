@@ -273,10 +273,11 @@ def test_inner_products_have_an_exact_floor_at_every_size(d):
 
 @pytest.mark.usefixtures("small_limits")
 def test_a_large_pool_that_says_nothing_has_the_floor_of_the_prior():
-    """Rows of zeros under a kernel that is not treated as an inner product."""
+    """Equal rows, once centred, under a kernel that is not treated as an inner product."""
     _, A, _ = draw(6, 20, 3, 2)
+    pool, kernel = np.ones((20, 2)), Sum(Linear(), Linear())
     chosen = tm.select(
-        np.zeros((20, 2)), A, 2, kernel=Sum(Linear(), Linear()), noise_std=0.5, floor=True
+        pool, 1 + A, 2, kernel=kernel, normalize="center", noise_std=0.5, floor=True
     )
     np.testing.assert_allclose(chosen.floor, 2 * (A**2).sum(axis=1), rtol=1e-12)
     np.testing.assert_allclose(chosen.whole_pool, chosen.floor, rtol=1e-12)

@@ -517,7 +517,7 @@ UNLIKE_DENSE = {
     "a meta one": torch.empty(3, 4, device="meta"),
     "a sparse_coo one": torch.eye(3, 4).to_sparse(),
     "a quantised one": quantised(),
-    "a sparse one": scipy.sparse.csr_matrix(np.eye(3, 4)),
+    "a scipy sparse one": scipy.sparse.csr_matrix(np.eye(3, 4)),
 }
 
 
