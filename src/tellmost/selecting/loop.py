@@ -102,7 +102,8 @@ def repeat(
 ) -> bool:
     """Condition on the picks made before, and say whether all of them reach the least gain."""
     chooser.best(stop.least)  # the scale of all gains comes from the first step
-    first, least = abs(chooser.first or 0.0), stop.least(chooser.first)
+    least = stop.least(chooser.first)
+    scale = max(abs(chooser.first or 0.0), 1.0)  # nats and correlations round relative to 1
     goes_on = stop.picks is None or len(log.made) < stop.picks
     reads = isinstance(chooser, Eager) and goes_on
     made, left = log.made[: stop.picks], trace.uncertainty_before
@@ -111,7 +112,7 @@ def repeat(
             log.contradict(number, "its row may not be picked there")
         if reads and not tracker.is_at_hand(pick.row):
             tracker.look_ahead([p.row for p in made[number - 1 :][: tracker.width]])
-        compare(log, number, "gain", pick.gain, chooser.gain_of(pick.row), first)
+        compare(log, number, "gain", pick.gain, chooser.gain_of(pick.row), scale)
         if pick.gain < least - DRIFT_TOLERANCE * abs(least):  # chosen by running gains
             return False
         eligibility.take(pick.row)

@@ -77,9 +77,9 @@ SMALL_NOISE = "small noise"
 """The kind of the note that small noise spreads the picks."""
 
 ROUNDING = 1e-13
-"""Gains that are computed in another order differ by this share of the first gain, if the noise is
-large. Small noise multiplies it by prior variance / noise variance, since it divides what rounds
-like the prior variance. Measured: a hundredth of it."""
+"""Other machines find gains that differ by this share of the first gain, if the noise is large.
+Small noise multiplies it by prior variance / noise variance, since gains divide by what remains.
+Measured on 2,000 problems with ratios down to 1e-12: a hundredth of it."""
 
 ArrayLike = np.ndarray | Tensor | str | os.PathLike[str] | list[Any] | NamedArray
 PoolLike = ArrayLike | Iterable[Any]  # of paths, or of blocks
