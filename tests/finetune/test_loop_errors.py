@@ -15,7 +15,11 @@ from tellmost.finetune import (
     Predictive,
     Projected,
     Targeted,
+    TargetedSampler,
     Weighted,
+    embed,
+    few_shot,
+    fit_laplace,
 )
 
 POOL, LABELS = clusters()
@@ -275,3 +279,20 @@ def test_the_model_may_be_any_module_and_its_layers_are_named_where_one_is_missi
     with pytest.raises(ValueError, match="head"):
         tuner(strategy=Targeted(embedding=LastLayer("head"))).step()
     assert isinstance(tuner(), ActiveFineTuner)
+
+
+@pytest.mark.parametrize("wrong", ["resnet", None, torch.nn.Linear, torch.relu])
+def test_what_is_no_network_is_refused_wherever_a_network_is_asked_for(wrong):
+    x, labels = torch.eye(12, 4), np.arange(12) % 2
+    calls = [
+        lambda: ActiveFineTuner(wrong, pool=x, targets=x[:2], labels=labels, train=train),
+        lambda: TargetedSampler(wrong, pool=x, targets=x[:2], labels=labels, batch=2),
+        lambda: embed(wrong, x, LastLayer()),
+        lambda: few_shot(wrong, x[:2], pool=x, train=train, k=2, labels=labels),
+        lambda: fit_laplace(wrong, x, labels=labels),
+    ]
+    for call in calls:
+        with pytest.raises(
+            TypeError, match=r"model must be an instance of torch\.nn\.Module; got"
+        ):
+            call()

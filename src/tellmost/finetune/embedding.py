@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tellmost.finetune.inputs import Inputs, device_of, in_words
+from tellmost.finetune.inputs import Inputs, check_model, device_of, in_words
 from tellmost.kernels import Kernel
 from tellmost.running.progress import ProgressLine
 from tellmost.running.writing import check_writable, written_whole
@@ -78,6 +78,7 @@ def embed(
         progress: a line on stderr; None shows it on a terminal after a second.
     """
     inputs = Inputs.of(data, "data")
+    check_model(model)
     check_request(inputs, embedding, batch_size, dtype)
     place = device_of(model) if device is None else torch.device(device)
     with evaluating(model), torch.no_grad(), writing(out) as path:

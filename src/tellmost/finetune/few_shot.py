@@ -12,7 +12,7 @@ from torch.utils.data import default_collate
 
 from tellmost.finetune.embedding import evaluating
 from tellmost.finetune.history import NO_ROWS
-from tellmost.finetune.inputs import Collate, Inputs, call, check_labels, device_of
+from tellmost.finetune.inputs import Collate, Inputs, call, check_labels, check_model, device_of
 from tellmost.finetune.plan import RoundPlan, are_row_numbers
 from tellmost.finetune.strategies import BY_VTL, Strategy
 from tellmost.finetune.training import (
@@ -100,7 +100,7 @@ def few_shot(
         raise ValueError(
             f"k must be at most the number of candidates, {len(candidate_rows)}; got {count}."
         )
-    inputs = plan.inputs_of(model, 0, candidate_rows, NO_ROWS, NO_ROWS)
+    inputs = plan.inputs_of(check_model(model), 0, candidate_rows, NO_ROWS, NO_ROWS)
     outputs: list[Tensor] = []
     chosen: list[np.ndarray] = []
     with ProgressLine(progress, "queries", done_before=0) as line:

@@ -197,6 +197,13 @@ def call(model: Callable[..., Any], batch: Any) -> Tensor:
     return outputs
 
 
+def check_model(model: Any) -> nn.Module:
+    if not isinstance(model, nn.Module):
+        came = f"the class {model.__name__}" if isinstance(model, type) else repr(type(model))
+        raise TypeError(f"model must be an instance of torch.nn.Module; got {came}.")
+    return model
+
+
 def device_of(model: nn.Module) -> torch.device:
     """The device of the model's parameters; the CPU if it has none."""
     return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))

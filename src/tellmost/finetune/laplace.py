@@ -46,7 +46,7 @@ from tellmost.finetune.embedding import (
     place_of,
 )
 from tellmost.finetune.gradients import LossGradients, OutputGradients
-from tellmost.finetune.inputs import Inputs, device_of
+from tellmost.finetune.inputs import Inputs, check_model, device_of
 from tellmost.finetune.layers import Head, LastLayer, at_the_head
 from tellmost.kernels import Kernel, Kronecker, Linear, Scaled
 from tellmost.shapes import Float
@@ -145,6 +145,7 @@ def fit_laplace(
         layer: the final layer's name; None: the ``nn.Linear`` that makes the outputs.
         batch_size: how many inputs go into one call of the model.
     """
+    check_model(model)
     inputs = Inputs.of(data, "data")
     check_structure(structure, prior_precision)
     if len(inputs) == 0:

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import Sampler, default_collate
 
 from tellmost.finetune.history import read_batches
-from tellmost.finetune.inputs import Collate, check_labels
+from tellmost.finetune.inputs import Collate, check_labels, check_model
 from tellmost.finetune.plan import RoundPlan
 from tellmost.finetune.strategies import BY_VTL, Strategy
 from tellmost.learner.record import check_same
@@ -59,7 +59,7 @@ class TargetedSampler(Sampler[list[int]]):
             strategy: what chooses; where none is given, ``Targeted("vtl",
                 normalize="center+unit")``, as in ``ActiveFineTuner``.
         """
-        self._model = model
+        self._model = check_model(model)
         self._plan = RoundPlan(
             pool,
             targets,

@@ -18,7 +18,14 @@ from tellmost.finetune.history import (
     read_saved,
     write_round,
 )
-from tellmost.finetune.inputs import Collate, check_labels, check_task, device_of, is_in_task
+from tellmost.finetune.inputs import (
+    Collate,
+    check_labels,
+    check_model,
+    check_task,
+    device_of,
+    is_in_task,
+)
 from tellmost.finetune.plan import RoundPlan
 from tellmost.finetune.strategies import BY_VTL, Strategy
 from tellmost.finetune.training import (
@@ -115,7 +122,7 @@ class ActiveFineTuner:
         """
         if strategy is None:
             strategy = replace(BY_VTL, observed=observed is not None)
-        self._model, self._devices = model, devices_of(model)
+        self._model, self._devices = check_model(model), devices_of(model)
         self._plan = RoundPlan(
             pool,
             targets,
