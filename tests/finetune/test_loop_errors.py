@@ -292,7 +292,5 @@ def test_what_is_no_network_is_refused_wherever_a_network_is_asked_for(wrong):
         lambda: fit_laplace(wrong, x, labels=labels),
     ]
     for call in calls:
-        with pytest.raises(
-            TypeError, match=r"model must be an instance of torch\.nn\.Module; got"
-        ):
+        with pytest.raises(TypeError, match="model must be an instance of"):
             call()
