@@ -327,6 +327,8 @@ CSV_FAILURES = {
     "equal ids": ("id,a\nu,1\nv,2\nu,3\n", "line 2 and line 4 both have id 'u'"),
     "no id": ("id,a\nu,1\n,2\n", "every row must have an id in 'id'; line 3 has none"),
     "equal names": ("a,a\n1,2\n", "two columns named 'a'"),
+    "a label": ("a,Target,b\n1,2,3\n", "'Target' is named like one.*features='a:b'"),
+    "another id": ("ID,a\n1,2\n", "'ID' is named like one.*exclude_columns='ID'"),
     "an open quote": ('a,b\n1,"2\n3,4\n', "line 3: unexpected end of data"),
 }
 

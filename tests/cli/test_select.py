@@ -222,7 +222,7 @@ def test_what_is_named_like_a_label_is_no_feature_unless_one_says_so(labelled, r
         ["check", "pool.csv"],
     ):
         said = run(*command, "--exclude-columns", "cost", code=1).stderr
-        assert "column 'y' is named like a label" in said
+        assert "column 'y' is named like one" in said
         assert "--exclude-columns y, or" in said and "--features a:y." in said
     check = ["check", "pool.csv"]
     assert "the 8 columns a:h\n" in run(*check, "--exclude-columns", "y,cost").stdout

@@ -134,12 +134,31 @@ def test_a_next_round_goes_on_from_the_picks(files, run, damaged, expected):
     assert [p["index"] for p in done["picks"]] == GOOD[expected.indices[4:]].tolist()
 
 
-def test_what_would_number_other_rows_is_refused_before_the_work(files, run, damaged):
+def test_a_saved_selection_would_number_other_rows_and_is_refused(files, run, damaged):
     np.save(files / "pool.npy", damaged)
-    for more in (["-o", "picks.tellmost"], ["--report", "page.html"]):
-        done = run("select", "pool.npy", *BASIC, *more, code=2)
-        assert "skipped: 5 of 120 rows of pool.npy, row 0, row 7" in done.stderr
-        assert not (files / more[1]).exists()
+    done = run("select", "pool.npy", *BASIC, "-o", "picks.tellmost", code=2)
+    assert "skipped: 5 of 120 rows of pool.npy, row 0, row 7" in done.stderr
+    assert not (files / "picks.tellmost").exists()
+
+
+def test_the_page_numbers_rows_and_targets_as_the_files_do(files, run, rows, damaged):
+    pytest.importorskip("plotly")
+    np.save(files / "pool.npy", damaged)
+    targets = rows[1].copy()
+    targets[[0, 3]] = np.nan
+    np.save(files / "val.npy", targets)
+    run("select", "pool.npy", *BASIC, "-o", "picks.jsonl", "--report", "page.html")
+    picks = [json.loads(line) for line in (files / "picks.jsonl").read_text().splitlines()]
+    page = (files / "page.html").read_text(encoding="utf-8")
+    payload = page[page.index('type="application/json"') :]
+    about = json.loads(payload[payload.index(">") + 1 : payload.index("</script>")])
+    columns = {column["name"]: column["cells"] for column in about["picks"]["columns"]}
+    assert columns["row"] == about["map"]["picks"]["numbers"] == [p["index"] for p in picks]
+    assert columns["nearest target"] == [p["nearest_target"] for p in picks]
+    assert {row for some in columns["serves most"] for row in some} <= {1, 2, 4, 5}
+    assert about["map"]["targets"]["numbers"] == [1, 2, 4, 5]
+    assert about["map"]["pool"]["numbers"] == GOOD.tolist()
+    assert sorted(about["targets"]["numbers"]) == [1, 2, 4, 5]
 
 
 def test_empty_texts_are_skipped(files, run, rows, monkeypatch):

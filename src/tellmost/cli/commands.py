@@ -180,18 +180,15 @@ def report(given: OptionValues) -> int:
         tellmost report picks.tellmost --pool pool.npy --targets val.npy -o report.html
     """
     from tellmost import Selection
-    from tellmost.cli.inputs import read_points, vectors_of
-    from tellmost.cli.output import check_page, describe_files, show_items
+    from tellmost.cli.inputs import read_points
+    from tellmost.cli.output import check_page, describe_files, write_page_of
     from tellmost.cli.paths import check_files
-    from tellmost.running.progress import working
 
     check_files(given)
     check_page(given.output, "--output")
     chosen = Selection.load(given.selection)
     pool, targets = read_points(given)
-    with working(given.progress, "writing the page"):
-        items = show_items(pool), show_items(targets)
-        chosen.report(given.output, pool.vectors, vectors_of(targets), *items)
+    write_page_of(given.output, chosen, pool, targets, given.progress)
     print("\n".join([*describe_files(pool, targets), f"written: {given.output}"]))
     return DONE
 

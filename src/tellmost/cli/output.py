@@ -27,6 +27,7 @@ from tellmost.cli.pick_files import COLUMNS, check_picks_path, pick_rows, write_
 from tellmost.cli.records import Records, as_ranges, listed
 from tellmost.integrations.label_studio import check_tasks_path, write_label_studio
 from tellmost.report.levels import weigh
+from tellmost.report.page import write_page
 from tellmost.running.progress import working
 from tellmost.running.writing import check_writable
 from tellmost.selecting.replay import nearest_targets
@@ -69,10 +70,10 @@ class Outlet:
     def check(self, pool: Records, targets: Records | None) -> None:
         """Find before long work what cannot be written about these rows."""
         is_saved = self.output is not None and self.output.suffix == SAVED
-        if pool.rows is not None and (self.report is not None or is_saved):
+        if pool.rows is not None and is_saved:
             raise UsageError(
-                f"a page and a .tellmost file would number the rows without those that are "
-                f"skipped. Write .csv, .jsonl or .parquet, or leave these rows out of the file; "
+                f"--output: a .tellmost file numbers the rows without those that are skipped. "
+                f"Write .csv, .jsonl or .parquet, or leave these rows out of the file; "
                 f"{describe_skipped(pool)}."
             )
         self._check_ids(pool, targets)
@@ -107,9 +108,7 @@ class Outlet:
         elif self.output is not None:
             write_picks(self.output, in_file, pool, rows, as_records=self.given.records)
         if self.report is not None:
-            shown = show_items(pool), show_items(targets)
-            with working(self.given.progress, "writing the page"):
-                chosen.report(self.report, pool.vectors, points, *shown)
+            write_page_of(self.report, chosen, pool, targets, self.given.progress)
         return rows
 
     @property
@@ -122,6 +121,16 @@ def check_page(path: Path, option: str) -> None:
     if path.suffix not in (".html", ".htm"):
         raise UsageError(f"{option} writes a page, .html; got {path.name}.")
     check_writable(path, option)
+
+
+def write_page_of(
+    path: Path, chosen: Selection, pool: Records, targets: Records | None, progress: bool | None
+) -> None:
+    """Write a page that names rows and targets as their files do."""
+    points, of_targets = (None, None) if targets is None else (targets.vectors, targets.rows)
+    shown = show_items(pool), show_items(targets)
+    with working(progress, "writing the page"):
+        write_page(chosen, path, pool.vectors, points, *shown, pool.rows, of_targets)
 
 
 def show_items(records: Records | None) -> list[Any] | None:

@@ -45,6 +45,7 @@ def skip_bad_rows(records: Records) -> Records:
         vectors = vectors[is_good.numpy()]
     else:
         vectors = FiniteRows(vectors, argument, is_good)
+        vectors = vectors if argument == "pool" else torch.cat(list(vectors))  # targets are held
     return replace(keep_rows(records, is_good.numpy()), vectors=vectors)
 
 

@@ -34,7 +34,7 @@ LOOKED_AT = 100  # so many rows show which columns hold numbers
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
 
 CELLS = (".csv", ".tsv")
-LABELS = {"y", "label", "target", "class"}  # numbers under such a name are hardly features
+NO_FEATURES = {"y", "label", "target", "class", "id"}  # numbers under such names hardly are
 
 Cells = list[str]
 
@@ -145,14 +145,15 @@ class Delimited:
         )
 
     def _check_no_label(self, names: Sequence[str], features: Sequence[str]) -> None:
-        """A label that is taken for a feature gives away what is to be predicted."""
-        found = [name for name in features if name.strip().lower() in LABELS]
+        """Refuse a label or an id. As a feature it would say what none can know of a new row."""
+        found = [name for name in features if name.strip().lower() in NO_FEATURES]
         if found:
             ranges = ",".join(as_ranges(features, names))
             raise ValueError(
-                f"{self.file.label}: features must be told from labels, and column {found[0]!r} "
-                f"is named like a label. Leave it out, exclude_columns='{','.join(found)}', or "
-                f"take it as a feature, features='{ranges}'."
+                f"{self.file.label}: features must be told from labels and ids, and column "
+                f"{found[0]!r} is named like one. Leave it out, "
+                f"exclude_columns='{','.join(found)}', or take it as a feature, "
+                f"features='{ranges}'."
             )
 
     def _begins_with_number(self, place: int) -> bool:

@@ -7,6 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tellmost.evaluation.health import examine
 from tellmost.report.curves import follow_curves, write_curves
 from tellmost.report.levels import suggest_stop, telling_levels, with_levels
@@ -19,6 +21,7 @@ from tellmost.report.target_bars import describe_targets, write_targets
 from tellmost.running.writing import check_writable, written_whole
 from tellmost.selecting.replay import Recalled, recall
 from tellmost.selecting.selection import Selection
+from tellmost.shapes import Int
 
 # the browser makes sure that nothing is loaded, whatever an item says
 POLICY = (
@@ -37,11 +40,17 @@ def write_page(
     targets: Any,
     items: Any = None,
     target_items: Any = None,
+    pool_rows: Int[np.ndarray, " n"] | None = None,
+    target_rows: Int[np.ndarray, " m"] | None = None,
 ) -> None:
-    """Write the page, whole or not at all. ``pool`` and ``targets`` are those of the selection."""
+    """Write the page, whole or not at all. ``pool`` and ``targets`` are those of the selection.
+
+    ``pool_rows`` and ``target_rows`` are the numbers to show for them. None counts from 0.
+    """
     library = read_plotly()  # before any long work, since it may be missing
     check_writable(path, "path")
     recalled = recall(chosen, pool, targets)
+    recalled = replace(recalled, pool_rows=pool_rows, target_rows=target_rows)
     with closing(recalled.pool.source):
         check_items(items, len(recalled.pool))
         check_items(target_items, chosen.settings["targets"], "target_items", "target")

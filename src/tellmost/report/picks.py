@@ -67,7 +67,7 @@ def describe_picks(
     indices = chosen.indices[:SHOWN_PICKS]
     k, texts = len(indices), texts_of(items, indices, ITEM_LENGTH)
     columns = [PickColumn("rank", "whole", list(range(1, k + 1)))]
-    columns.append(PickColumn("row", "whole", indices.tolist()))
+    columns.append(PickColumn("row", "whole", recalled.name_rows(indices).tolist()))
     if texts is not None:
         columns.append(PickColumn("item", "text", texts))
     columns.append(PickColumn("gain", "number", chosen.gains[:k]))
@@ -79,7 +79,7 @@ def describe_picks(
         is_plain = chosen.settings["kernel"] == repr(Linear())
         name = "cosine similarity" if is_plain else "cosine of the rows"
         texts = texts_of(target_items, nearest.targets, ITEM_LENGTH)
-        cells = nearest.targets.tolist() if texts is None else texts
+        cells = recalled.name_targets(nearest.targets).tolist() if texts is None else texts
         kind = "whole" if texts is None else "text"
         columns.append(PickColumn("nearest target", kind, cells))
         columns.append(PickColumn(name, "cosine", nearest.cosines))
@@ -96,9 +96,10 @@ def find_served(recalled: Recalled, indices: Int[np.ndarray, " k"]) -> list[list
         where = torch.cat([where, numbers], dim=1)
         best, order = best.topk(min(SERVED, best.shape[1]), dim=1)
         where = where.gather(1, order)
+    names = recalled.name_targets(where.numpy()).tolist()
     return [
         [target for target, fall in zip(*pair, strict=True) if fall > 0]
-        for pair in zip(where.tolist(), best.tolist(), strict=True)
+        for pair in zip(names, best.tolist(), strict=True)
     ]
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from tellmost.evaluation.health import Health, draw_rows
 from tellmost.report.markup import (
@@ -69,19 +68,18 @@ def draw_map(recalled: Recalled, health: Health, items: Any, target_items: Any) 
     some = draw_rows(np.random.default_rng(0), len(pool), MAP_ROWS).numpy()
     picks, total = recalled.chosen.indices[:MAP_PICKS], len(recalled.chosen)
 
-    def dots(numbers: Int[np.ndarray, " b"], rows: Tensor, shown: Any, total: int) -> Dots:
-        return Dots(numbers, health.project(rows), texts_of(shown, numbers, HOVER_LENGTH), total)
+    def dots(numbers: Int[np.ndarray, " b"], total: int) -> Dots:
+        places = health.project(pool.rows(torch.from_numpy(numbers)))
+        texts = texts_of(items, numbers, HOVER_LENGTH)
+        return Dots(recalled.name_rows(numbers), places, texts, total)
 
     aims = None
     if targets is not None:
-        first = targets[:MAP_TARGETS]
-        aims = dots(np.arange(len(first)), first, target_items, len(targets))
-    return Map(
-        pool=dots(some, pool.rows(torch.from_numpy(some)), items, len(pool)),
-        targets=aims,
-        picks=dots(picks, pool.rows(torch.from_numpy(picks)), items, total),
-        explained=health.explained,
-    )
+        first = np.arange(min(len(targets), MAP_TARGETS))
+        places = health.project(targets[: len(first)])
+        texts = texts_of(target_items, first, HOVER_LENGTH)
+        aims = Dots(recalled.name_targets(first), places, texts, len(targets))
+    return Map(dots(some, len(pool)), aims, dots(picks, total), health.explained)
 
 
 def write_map(map: Map | None) -> str:

@@ -83,9 +83,8 @@ def describe_targets(recalled: Recalled, items: Any) -> tuple[TargetBars, Target
         near = None if closeness is None else closeness[numbers]
         left = None if whole is None else whole[numbers]
         texts = texts_of(items, numbers, ITEM_LENGTH)
-        return TargetBars(
-            numbers, before, after, left, near, texts, chosen.target_variance.shape[1]
-        )
+        names, total = recalled.name_targets(numbers), chosen.target_variance.shape[1]
+        return TargetBars(names, before, after, left, near, texts, total)
 
     return bars(shown), bars(least)
 

@@ -40,6 +40,16 @@ class Recalled:
     given_targets: Any
     pool: Pool
     targets: Tensor | None  # rows, or numbers of rows of a Precomputed kernel
+    pool_rows: Int[np.ndarray, " n"] | None = None  # numbers to show, where the rows are some of
+    target_rows: Int[np.ndarray, " m"] | None = None  # those of a file
+
+    def name_rows(self, indices: Int[np.ndarray, " b"]) -> Int[np.ndarray, " b"]:
+        """The numbers to show for pool rows."""
+        return indices if self.pool_rows is None else self.pool_rows[indices]
+
+    def name_targets(self, numbers: Int[np.ndarray, " b"]) -> Int[np.ndarray, " b"]:
+        """The numbers to show for targets."""
+        return numbers if self.target_rows is None else self.target_rows[numbers]
 
     @property
     def obstacle(self) -> str | None:
