@@ -13,6 +13,7 @@ import pytest
 
 import tellmost as tm
 from tellmost.cli.reading import read_records
+from tellmost.cli.text_embeddings import load_kept
 from tellmost.rows.sources import open_source
 
 ROUNDS = 25
@@ -171,12 +172,23 @@ def test_links_in_a_circle_are_no_file(tmp_path):
 
 
 def test_a_line_without_end_is_read_no_further_than_a_line_can_be_long(tmp_path, monkeypatch):
-    monkeypatch.setattr("tellmost.cli.text_tables.LONGEST_LINE", 2**16)
+    for module in ("text_tables", "text_formats"):
+        monkeypatch.setattr(f"tellmost.cli.{module}.LONGEST_LINE", 2**16)
     for name, content in (("a.jsonl", in_jsonl()), ("a.csv", in_csv())):
         path = tmp_path / f"{name}.gz"
         path.write_bytes(gzip.compress(content + b"1" * 2**20))
         with pytest.raises(ValueError, match=rf"{re.escape(name)}\.gz: a line must be shorter"):
             read_table(path)
+    path.write_bytes(gzip.compress(in_csv() + b'"' + b"1,2\n" * 2**12))
+    with pytest.raises(ValueError, match=r"a row must be shorter .* line 42 is not. Close its"):
+        read_table(path)
+
+
+def test_kept_embeddings_that_claim_more_than_there_is_are_made_again(tmp_path):
+    header = {"descr": "<f4", "fortran_order": False, "shape": (3, 10**12)}
+    with (tmp_path / "kept.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+    assert load_kept(tmp_path / "kept.npy", 3) is None
 
 
 def test_an_array_that_memory_has_no_room_for_is_not_unpacked(tmp_path, monkeypatch):

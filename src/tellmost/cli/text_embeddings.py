@@ -1,8 +1,10 @@
 """Vectors of texts are made once, and kept in a file that is named for what they were made of."""
 
 import hashlib
+import os
 import warnings
 from collections.abc import Callable, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 
 from tellmost.cli.embedding_models import Model, find_model
 from tellmost.cli.text_tables import Where
+from tellmost.running.reading import npy_header, refusing_damage
 from tellmost.running.writing import written_whole
 from tellmost.shapes import Float
 
@@ -156,10 +159,15 @@ def _keep(path: Path, vectors: Float[np.ndarray, "u d"]) -> None:
 def load_kept(path: Path, count: int) -> Float[np.ndarray, "u d"] | None:
     """The vectors that were kept. None where there are none, or where the file is damaged."""
     try:
-        with path.open("rb") as file:
+        with path.open("rb") as file, refusing_damage(path.name):
+            shape, _, dtype = npy_header(file)
+            size = file.tell() + prod(shape) * dtype.itemsize + DIGEST_BYTES
+            if size != os.fstat(file.fileno()).st_size:
+                return None
+            file.seek(0)
             vectors = np.lib.format.read_array(file, allow_pickle=False)
             digest = file.read()
-    except (OSError, ValueError, EOFError):
+    except (OSError, ValueError):
         return None
     is_right = vectors.dtype == np.float32 and vectors.ndim == 2 and len(vectors) == count
     return vectors if is_right and digest == _digest(vectors) else None

@@ -6,6 +6,7 @@ Vectors are columns of numbers, or one column of lists of numbers.
 import csv
 import gzip
 import json
+import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from tellmost.cli.records import (
 )
 from tellmost.cli.text_tables import LONGEST_LINE, VectorRows, is_gzipped, read_lines, suffix_of
 from tellmost.rows.files import File
+from tellmost.running.memory import in_words
 from tellmost.shapes import Int
 
 LEAST_COUNTED = 8  # hardly any point reads 0, 1, 2, ... 7: such a row is a header
@@ -197,7 +199,14 @@ class Delimited:
 
         def lines() -> Iterator[str]:
             nonlocal number
-            for number, text in read_lines(self.file):  # noqa: B007 - seen outside
+            held = 0
+            for number, text in read_lines(self.file):
+                held = sys.getsizeof(text) + (held if taken else 0)
+                if held > LONGEST_LINE:
+                    raise ValueError(
+                        f"{self.file.label}: a row must be shorter than {in_words(LONGEST_LINE)}; "
+                        f"that of line {number - len(taken)} is not. Close its quote."
+                    )
                 taken.append(text)
                 yield text
 
