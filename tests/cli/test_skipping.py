@@ -71,9 +71,10 @@ def test_cells_that_are_missing_are_skipped_and_words_are_not(files, run, rows):
     lines = (files / "pool.jsonl").read_text().splitlines()
     record = json.loads(lines[5])
     record["vector"][1] = None
-    lines[5] = json.dumps(record)
+    for row in (0, 5):
+        lines[row] = json.dumps(record | {"id": row})
     (files / "pool.jsonl").write_text("\n".join(lines))
-    assert run("select", "pool.jsonl", *BASIC, "--json").json()["skipped_rows"]["pool"] == [5]
+    assert run("select", "pool.jsonl", *BASIC, "--json").json()["skipped_rows"]["pool"] == [0, 5]
 
 
 def test_targets_are_skipped_too(files, run, rows):

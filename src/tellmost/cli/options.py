@@ -119,7 +119,8 @@ OPTIONS = (
         "numbers a regression."
     ),
     Option("label_column", str, FILES, "NAME").says(
-        "The column of labels, in the files of labels or in the pool's and the targets'."
+        "The column of labels, in the files of labels or in the pool's and the targets', where it "
+        "is no feature."
     ),
     Option("rule", str, PICKS, "NAME", default="vtl").says(
         "vtl, itl, itl-y, mm-itl, ctl; without targets: uncertainty, undirected-itl, "

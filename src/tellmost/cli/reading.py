@@ -17,7 +17,7 @@ from tellmost.rows.files import File, check_there, open_filled
 from tellmost.rows.sources import NamedArray
 from tellmost.shapes import Shaped
 
-TEXTS: dict[str, Callable[[File], TextFormat]] = {
+TEXTS: dict[str, Callable[..., TextFormat]] = {
     ".csv": Delimited,
     ".tsv": Delimited,
     ".jsonl": JsonLines,
@@ -141,7 +141,7 @@ def _read_parquet(file: File, wanted: Wanted) -> Records:
 
 
 def _read_text(file: File, wanted: Wanted) -> Records:
-    source = TEXTS[suffix_of(file.path)](file)
+    source = TEXTS[suffix_of(file.path)](file, has_gaps=wanted.skip_bad)
     if not source.has_rows:
         raise ValueError(f"{file.label} has no rows, only a header: {listed(source.names)}.")
     id_column = _check_names(wanted, source.names, file)
@@ -151,13 +151,10 @@ def _read_text(file: File, wanted: Wanted) -> Records:
         ([], None)
         if wanted.embed is not None
         else _find_vectors(
-            lambda: source.vectors(
-                wanted.vector_column, keep, wanted.features, has_gaps=wanted.skip_bad
-            ),
-            wanted,
+            lambda: source.vectors(wanted.vector_column, keep, wanted.features), wanted
         )
     )
-    lines, kept, vectors = read_body(source, keep, read_vector, has_gaps=wanted.skip_bad)
+    lines, kept, vectors = read_body(source, keep, read_vector)
     ids: Shaped[np.ndarray, " n"] = np.arange(len(lines))
     if id_column is not None:
         ids = check_ids(kept[id_column], id_column, file, lambda row: name_place(row, lines))

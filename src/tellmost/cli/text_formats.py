@@ -45,10 +45,15 @@ ReadVector = Callable[[Any, int], Sequence[Any]]
 
 
 class Delimited:
-    """Rows of cells. If ``has_header`` is None the first rows tell whether there is a header."""
+    """Rows of cells. If ``has_header`` is None the first rows tell whether there is a header.
 
-    def __init__(self, file: File, has_header: bool | None = None) -> None:
-        self.file = file
+    With gaps a number that is missing is NaN. Otherwise it is an error.
+    """
+
+    def __init__(
+        self, file: File, has_header: bool | None = None, *, has_gaps: bool = False
+    ) -> None:
+        self.file, self.has_gaps = file, has_gaps
         self._delimiter = "\t" if suffix_of(file.path) == ".tsv" else ","
         start = list(islice(self._scan(), LOOKED_AT))
         if not start:
@@ -81,17 +86,11 @@ class Delimited:
         return row[self._places[name]]
 
     def vectors(
-        self,
-        wanted: str | None,
-        others: Iterable[str],
-        features: Sequence[str] | None = None,
-        *,
-        has_gaps: bool = False,
+        self, wanted: str | None, others: Iterable[str], features: Sequence[str] | None = None
     ) -> tuple[list[str], ReadVector]:
         """The columns that are features, and how to take a vector out of a row.
 
-        ``features`` names them, in the words of ``find_columns``. None finds them. A number that
-        is missing is NaN with gaps, and otherwise an error.
+        ``features`` names them, in the words of ``find_columns``. None finds them.
         """
         if wanted is not None:
             name = check_named(wanted, self.names, self.file)
@@ -107,14 +106,12 @@ class Delimited:
 
         def read(row: Cells, line: int) -> Sequence[Any]:
             cells = take(row)
-            if has_gaps:
-                cells = ["nan" if _is_missing(cell) else cell for cell in cells]
-            try:
-                if has_plain_digits("".join(cells)):
-                    return list(map(float, cells))
-            except ValueError:
-                pass
-            raise self._no_number(row, places, line)
+            numbers = as_numbers(cells)
+            if numbers is None and self.has_gaps:
+                numbers = as_numbers(["nan" if _is_missing(cell) else cell for cell in cells])
+            if numbers is None:
+                raise self._no_number(row, places, line)
+            return numbers
 
         return [names[place] for place in places], read
 
@@ -222,6 +219,14 @@ class Delimited:
             raise ValueError(f"{self.file.label}, line {number}: {error}.") from error
 
 
+def as_numbers(cells: Sequence[str]) -> list[float] | None:
+    """The numbers in some cells. None if a cell holds none."""
+    try:
+        return list(map(float, cells)) if has_plain_digits("".join(cells)) else None
+    except ValueError:
+        return None
+
+
 def is_header(start: Sequence[Cells]) -> bool:
     """Say if the first of some rows names columns: it holds a word, or it counts 0, 1, 2, ...
 
@@ -259,8 +264,8 @@ class JsonLines:
     header = ""
     has_rows = True
 
-    def __init__(self, file: File) -> None:
-        self.file = file
+    def __init__(self, file: File, *, has_gaps: bool = False) -> None:
+        self.file, self.has_gaps = file, has_gaps
         _, first = next(self.rows(), (0, None))
         if first is None:
             raise ValueError(f"{file.label} has no rows.")
@@ -287,12 +292,7 @@ class JsonLines:
             ) from None
 
     def vectors(
-        self,
-        wanted: str | None,
-        others: Iterable[str],
-        features: Sequence[str] | None = None,
-        *,
-        has_gaps: bool = False,
+        self, wanted: str | None, others: Iterable[str], features: Sequence[str] | None = None
     ) -> tuple[list[str], ReadVector]:
         """The column that holds the vectors, and how to take one out of a record."""
         name = self._vector_name(wanted)
@@ -311,10 +311,11 @@ class JsonLines:
     def _vector_name(self, wanted: str | None) -> str:
         if wanted is not None:
             return check_named(wanted, self.names, self.file)
+        kinds = int | float | None if self.has_gaps else int | float
         lists = [
             name
             for name, value in self._first.items()
-            if isinstance(value, list) and value and all(isinstance(x, int | float) for x in value)
+            if isinstance(value, list) and value and all(isinstance(x, kinds) for x in value)
         ]
         return only_vectors(lists, self.names, self.file, "field must hold the vectors")
 
@@ -374,16 +375,12 @@ class TextTable:
 
 
 def read_body(
-    source: TextFormat,
-    keep: Sequence[str],
-    read_vector: ReadVector | None,
-    *,
-    has_gaps: bool = False,
+    source: TextFormat, keep: Sequence[str], read_vector: ReadVector | None
 ) -> tuple[Int[np.ndarray, " n"], dict[str, list[Any]], VectorRows | None]:
     """Read the lines of rows, the columns to keep, and vectors where there is a way to."""
     lines = array("q")
     kept: dict[str, list[Any]] = {name: [] for name in keep}
-    vectors = None if read_vector is None else VectorRows(source.file, has_gaps=has_gaps)
+    vectors = None if read_vector is None else VectorRows(source.file, has_gaps=source.has_gaps)
     for line, row in source.rows():
         lines.append(line)
         for name, values in kept.items():
