@@ -328,6 +328,8 @@ CSV_FAILURES = {
     "no id": ("id,a\nu,1\n,2\n", "every row must have an id in 'id'; line 3 has none"),
     "equal names": ("a,a\n1,2\n", "two columns named 'a'"),
     "a label": ("a,Target,b\n1,2,3\n", "'Target' is named like one.*features='a:b'"),
+    "old lines": ("a,b\r1,2\r", "line 1: lines must end in LF or CR LF; one ends in CR alone"),
+    "semicolons": ("a;b\n1;2\n", "no column of numbers; it has a;b. Separate cells by commas"),
     "another id": ("ID,a\n1,2\n", "'ID' is named like one.*exclude_columns='ID'"),
     "an open quote": ('a,b\n1,"2\n3,4\n', "line 3: unexpected end of data"),
 }

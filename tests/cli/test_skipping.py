@@ -118,6 +118,16 @@ def test_files_about_rows_speak_of_all_rows_of_the_file(files, run, rows, damage
     assert "--observed must name rows that are finite and not empty; row 30 of pool.npy" in said
 
 
+@pytest.mark.parametrize("option", ["--cost", "--noise-std"])
+def test_a_bad_value_is_named_by_the_row_of_the_file(option, files, run, damaged):
+    np.save(files / "pool.npy", damaged)
+    values = np.ones(120)
+    values[[7, 50]] = -1  # row 7 is skipped, so that nothing is asked of it
+    np.savetxt(files / "values.csv", values)
+    said = run("select", "pool.npy", *BASIC, option, "values.csv", code=1).stderr
+    assert f"{option} must be positive; row 50 has -1" in said
+
+
 def test_records_of_the_picks_are_those_of_the_file(files, run, damaged, expected):
     write_csv(files, damaged, IDS)
     run("select", "pool.csv", *BASIC, "--normalize", "center", "--records", "-o", "out.csv")

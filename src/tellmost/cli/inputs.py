@@ -22,6 +22,7 @@ from tellmost.cli.text_formats import CELLS
 from tellmost.cli.text_tables import suffix_of
 from tellmost.kernels import Kernel
 from tellmost.kernels.written import read_kernel
+from tellmost.rows.checks import check_positives
 from tellmost.running.memory import check_memory
 from tellmost.running.progress import ProgressLine, working
 from tellmost.selecting.arguments import (
@@ -250,7 +251,16 @@ def read_values(
         return records.of_vectors(records.column(column))
     if records is None:
         raise UsageError(f"{option} needs --targets.")
-    return records.of_vectors(read_labels(path, option, records, column=column))
+    return of_usable(read_labels(path, option, records, column=column), option, records)
+
+
+def of_usable(values: np.ndarray, option: str, records: Records) -> np.ndarray:
+    """The values of the rows that are not skipped. An error numbers rows as the file does."""
+    if records.rows is not None and option in ("--cost", "--noise-std"):
+        usable = values.copy()
+        usable[records.skipped] = 1
+        check_positives(usable, option, len(records), f"row of {records.path.name}")
+    return records.of_vectors(values)
 
 
 def choose_values(
@@ -260,7 +270,7 @@ def choose_values(
     if path is not None and column is not None:
         raise UsageError(f"give {option} (a file) or a column of the pool's file, not both.")
     if column is not None and option == "--cost":
-        return pool.of_vectors(pool.numbers(column))
+        return of_usable(pool.numbers(column), option, pool)
     return read_values(path, option, pool, column)
 
 

@@ -92,7 +92,7 @@ def read_records(
     texts = records.values(text_field)
     if skip_bad:
         records = keep_rows(records, np.array([not is_empty(text) for text in texts]))
-    rows = records.in_file(np.arange(len(texts) - len(records.skipped))).tolist()
+    rows = records.of_vectors(np.arange(len(texts))).tolist()
     vectors = embed_texts(
         [texts[row] for row in rows],
         embed,

@@ -35,6 +35,7 @@ LEAST_COUNTED = 8  # hardly any point reads 0, 1, 2, ... 7: such a row is a head
 LOOKED_AT = 100  # so many rows show which columns hold numbers
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
 
+TAB = "\t"
 CELLS = (".csv", ".tsv")
 NO_FEATURES = {"y", "label", "target", "class", "id"}  # numbers under such names hardly are
 
@@ -54,7 +55,7 @@ class Delimited:
         self, file: File, has_header: bool | None = None, *, has_gaps: bool = False
     ) -> None:
         self.file, self.has_gaps = file, has_gaps
-        self._delimiter = "\t" if suffix_of(file.path) == ".tsv" else ","
+        self._delimiter = TAB if suffix_of(file.path) == ".tsv" else ","
         start = list(islice(self._scan(), LOOKED_AT))
         if not start:
             raise ValueError(f"{file.label} has no rows.")
@@ -139,8 +140,9 @@ class Delimited:
         if places:
             return places
         raise ValueError(
-            f"{self.file.label} has no column of numbers; it has {listed(names)}. Name a column "
-            f"of lists with vector_column, or embed a text_field."
+            f"{self.file.label} has no column of numbers; it has {listed(names)}. Separate cells "
+            f"by {'tabs' if self._delimiter == TAB else 'commas'}, name a column of lists with "
+            f"vector_column, or embed a text_field."
         )
 
     def _check_no_label(self, names: Sequence[str], features: Sequence[str]) -> None:
@@ -216,7 +218,9 @@ class Delimited:
                     yield number - len(taken) + 1, cells, "".join(taken)
                 taken.clear()
         except csv.Error as error:
-            raise ValueError(f"{self.file.label}, line {number}: {error}.") from error
+            is_old = "new-line" in str(error)
+            reason = "lines must end in LF or CR LF; one ends in CR alone" if is_old else error
+            raise ValueError(f"{self.file.label}, line {number}: {reason}.") from error
 
 
 def as_numbers(cells: Sequence[str]) -> list[float] | None:
