@@ -110,11 +110,19 @@ def test_an_interrupted_run_goes_on_where_it_was(options, picks, path):
     assert_same_run(tm.select(POOL, targets, checkpoint=path, **options), whole, picks)
 
 
-@pytest.mark.parametrize("rule", ["uncertainty", "undirected-itl", "random"])
-def test_rules_without_targets_go_on_where_they_were(rule, path):
-    whole = tm.select(POOL, k=K, rule=rule)
-    interrupt(path, 5, POOL, k=K, rule=rule)
-    assert_same_run(tm.select(POOL, k=K, rule=rule, checkpoint=path), whole, 5)
+UNDIRECTED = ["uncertainty", "undirected-itl", "undirected-vtl", "random", "k-center", "k-means++"]
+
+
+@pytest.mark.parametrize("conditional", [True, False])
+@pytest.mark.parametrize("kernel", [None, tm.kernels.Gaussian(3.0)], ids=["linear", "gaussian"])
+@pytest.mark.parametrize("rule", UNDIRECTED)
+def test_rules_without_targets_go_on_where_they_were(rule, kernel, conditional, path):
+    options = {"k": K, "rule": rule, "kernel": kernel, "conditional": conditional}
+    whole = tm.select(POOL, **options)
+    interrupt(path, 5, POOL, **options)
+    resumed = tm.select(POOL, checkpoint=path, **options)
+    assert_same_run(resumed, whole, 5)
+    assert_same_run(tm.select(POOL, checkpoint=path, **options), resumed, K)
 
 
 def test_numbers_of_a_matrix_go_on_where_they_were(path):
