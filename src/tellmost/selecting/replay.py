@@ -47,7 +47,7 @@ class Recalled:
         """The numbers to show for pool rows."""
         return indices if self.pool_rows is None else self.pool_rows[indices]
 
-    def name_targets(self, numbers: Int[np.ndarray, " b"]) -> Int[np.ndarray, " b"]:
+    def name_targets(self, numbers: Int[np.ndarray, "*b"]) -> Int[np.ndarray, "*b"]:
         """The numbers to show for targets."""
         return numbers if self.target_rows is None else self.target_rows[numbers]
 
