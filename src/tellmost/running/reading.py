@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from os import PathLike
-from typing import IO
+from typing import Any
 
 import numpy as np
 import torch
@@ -46,7 +46,7 @@ def reason_of(error: BaseException) -> str:
     return f"it has no {lines[0]}" if isinstance(error, KeyError) else lines[0].rstrip(".")
 
 
-def npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+def npy_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
     """The shape of an .npy array, whether its order is Fortran's, and its dtype."""
     version = np.lib.format.read_magic(stream)
     if version not in HEADERS:  # field names in UTF-8: records, which are no numbers
