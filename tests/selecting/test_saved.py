@@ -48,12 +48,15 @@ def put(name, place, value):
 
 I64 = np.int64
 CLAIMS = {
-    "a negative row": (put("indices", 2, -1), "indices must be rows of the pool, 0 to 59; got"),
-    "a row beyond": (put("indices", 2, 60), "indices must be rows of the pool"),
-    "a huge row": (put("indices", 2, 2**62), "indices must be rows of the pool"),
+    "a negative row": (put("indices", 2, -1), "indices must name rows of the pool, 0 to 59; got"),
+    "a row beyond": (put("indices", 2, 60), "indices must name rows of the pool"),
+    "a huge row": (put("indices", 2, 2**62), "indices must name rows of the pool"),
     "half a row": ({"indices": CHOSEN.indices + 0.5}, "indices must be int64; got float64"),
-    "a row twice": (put("indices", 2, CHOSEN.indices[0]), "indices must differ; got .* twice"),
-    "an observed row": (put("indices", 2, 1), "indices must not have been observed"),
+    "a row twice": (put("indices", 2, CHOSEN.indices[0]), "indices, .* has row .* more than once"),
+    "an observed row": (
+        put("indices", 2, 1),
+        "indices, with what was observed before, has row 1 more than once",
+    ),
     "more picks than gains": ({"indices": CHOSEN.indices[:4]}, r"gains must have shape \(4,\)"),
     "no uncertainty before": ({"uncertainty": np.ones(5)}, r"uncertainty must have shape \(6,\)"),
     "a gain that is NaN": (put("gains", 1, np.nan), "gains must be finite; got"),
@@ -62,9 +65,12 @@ CLAIMS = {
     "other targets": ({"target_variance": np.ones((2, 3))}, r"must have shape \(2, 4\)"),
     "a NaN in the floor": (put("floor", 1, np.nan), "floor must be finite"),
     "a whole pool of three": ({"whole_pool": np.ones(3)}, "whole_pool must have shape"),
-    "noise 0": (put("noise_variance", 5, 0.0), "noise_variance must be positive"),
+    "noise 0": (put("noise_variance", 5, 0.0), "noise_variance must be finite and positive"),
     "noise of other rows": ({"noise_variance": np.ones(61)}, "noise_variance must have shape"),
-    "observed elsewhere": ({"observed_indices": np.array([70])}, "observed_indices must be rows"),
+    "observed elsewhere": (
+        {"observed_indices": np.array([70])},
+        "observed_indices must name rows",
+    ),
     "observed in a table": ({"observed_indices": np.zeros((1, 2), I64)}, "must have 1 dimensions"),
     "observed points of NaN": ({"observed_points": np.full((1, 6), np.nan)}, "must be finite"),
     "no candidate": (put("candidate_indices", CHOSEN.indices[0] - 2, 1), "must ascend"),
@@ -84,7 +90,10 @@ WORDS = {
     "a truth value": ({"replace": 1}, "replace must be bool"),
     "noise NaN": ({"noise_variance": float("nan")}, "noise_variance must be finite"),
     "weights of three": ({"target_weights": [1, 2, 3]}, "target_weights must have a number per"),
-    "a negative weight": ({"target_weights": [1, 2, 3, -4]}, "target_weights must be finite"),
+    "a negative weight": (
+        {"target_weights": [1.0, 2.0, 3.0, -4.0]},
+        "target_weights must be finite",
+    ),
     "notes": ({"notes": [1]}, "notes must be texts"),
     "a device": ({"device": "toaster"}, "toaster"),
 }

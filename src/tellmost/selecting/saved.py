@@ -11,6 +11,7 @@ import torch
 
 from tellmost.kernels.written import read_kernel
 from tellmost.numerics import SAME_VALUES
+from tellmost.rows.checks import check_distinct, check_range
 from tellmost.rules import read_rule
 from tellmost.running.reading import StoredArray, open_archive, refusing_damage
 from tellmost.running.writing import written_whole
@@ -18,21 +19,20 @@ from tellmost.running.writing import written_whole
 FORMAT = 1
 WORDS = ("stop_reason", "settings", "fingerprint")
 ROWS = ("indices", "observed_indices", "candidate_indices")
-VALUES = ("uncertainty", "target_variance", "floor", "whole_pool")
-ARRAYS = (*ROWS, "gains", *VALUES, "observed_points", "noise_variance")
 ALWAYS = ("indices", "gains", "uncertainty", "target_variance", "observed_indices")
+SOMETIMES = ("floor", "whole_pool", "observed_points", "candidate_indices", "noise_variance")
+ARRAYS = (*ALWAYS, *SOMETIMES)
 
 LONGEST_TEXT = 2**22  # characters of settings, beside those of target weights
 LONGEST_WEIGHT = 32  # characters; a float and a comma take at most 26
 
-NUMBER = (int, float)
 SETTINGS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("rows", "features", "candidates", "targets"), (int,)),
     **dict.fromkeys(("rule", "rule_in_full", "unit", "kernel", "device"), (str,)),
     **dict.fromkeys(("replace", "conditional"), (bool,)),
     **dict.fromkeys(("limits", "notes"), (list,)),
-    "noise_variance": (*NUMBER, str),
-    "noise_ratio": (*NUMBER, type(None)),
+    "noise_variance": (float, str),
+    "noise_ratio": (float, type(None)),
     "normalize": (str, type(None)),
     "target_weights": (list, type(None)),
     "floor_is_exact": (bool, type(None)),
@@ -107,15 +107,15 @@ def check_words(about: Mapping[str, Any]) -> None:
         value = settings[name]
         names = " or ".join(kind.__name__ for kind in kinds)
         require(type(value) in kinds, f"{name} must be {names}", value)
-        if type(value) in NUMBER:
+        if type(value) in (int, float):
             require(0 <= value < float("inf"), f"{name} must be finite and not negative", value)
     weights = settings["target_weights"]
     if weights is not None:
-        is_right = len(weights) == settings["targets"] and all(type(w) in NUMBER for w in weights)
+        is_right = len(weights) == settings["targets"] and all(type(w) is float for w in weights)
         require(
             is_right, "target_weights must have a number per target", f"{len(weights)} entries"
         )
-        check_not_negative(np.array(weights, dtype=np.float64), "target_weights")
+        check_numbers(np.array(weights), "target_weights")
     for name in ("limits", "notes"):
         are_texts = all(isinstance(one, str) for one in settings[name])
         require(are_texts, f"{name} must be texts", settings[name])
@@ -154,46 +154,34 @@ def check_shapes(stored: Mapping[str, StoredArray], settings: Mapping[str, Any])
 
 
 def check_values(arrays: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> None:
-    check_rows(arrays, settings["rows"], is_repeatable=settings["replace"])
-    variance = arrays["target_variance"]
-    if "prefix_of" in settings and np.isnan(variance[1]).all():  # it was not kept
-        variance = variance[:1]
-    for name in VALUES:
-        if name in arrays:
-            check_not_negative(variance if name == "target_variance" else arrays[name], name)
-    for name in ("gains", "observed_points"):
-        values = arrays.get(name, variance[:0])
-        bad = values[~np.isfinite(values)]
-        require(not len(bad), f"{name} must be finite", bad[:1])
-    noise = arrays.get("noise_variance", variance[:0])
-    bad = noise[~(np.isfinite(noise) & (noise > 0))]
-    require(not len(bad), "noise_variance must be positive", bad[:1])
-
-
-def check_rows(arrays: Mapping[str, np.ndarray], n: int, *, is_repeatable: bool) -> None:
-    """Picks, observed rows and candidates are rows of the pool, and may be what they are."""
+    """Rows are different rows of the pool, and numbers are such as a selection makes."""
+    given = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    picks, allowed = given["indices"], given.get("candidate_indices")
     for name in ROWS:
-        rows = arrays.get(name, np.empty(0, dtype=np.int64))
-        bad = rows[(rows < 0) | (rows >= n)]
-        require(not len(bad), f"{name} must be rows of the pool, 0 to {n - 1}", bad[:1])
-    picks, allowed = arrays["indices"], arrays.get("candidate_indices")
-    if not is_repeatable:
-        rows, counts = np.unique(picks, return_counts=True)
-        require(len(rows) == len(picks), "indices must differ", f"{rows[counts > 1][:1]} twice")
-        bad = picks[np.isin(picks, arrays["observed_indices"])]
-        require(not len(bad), "indices must not have been observed before", bad[:1])
+        if name in given:
+            check_range(given[name], settings["rows"], name, "rows of the pool")
+    if not settings["replace"]:
+        taken = torch.cat([picks, torch.unique(given["observed_indices"])])
+        check_distinct(taken, "indices, with what was observed before,", "")
     if allowed is not None:
-        bad = allowed[1:][np.diff(allowed) <= 0]
-        require(not len(bad), "candidate_indices must ascend", bad[:1])
-        bad = picks[~np.isin(picks, allowed)]
-        require(not len(bad), "indices must be candidates", bad[:1])
+        require(bool((allowed.diff() > 0).all()), "candidate_indices must ascend", "others")
+        require(bool(torch.isin(picks, allowed).all()), "indices must be candidates", "others")
+    for name in arrays.keys() - set(ROWS):
+        values = arrays[name]
+        if name == "target_variance" and "prefix_of" in settings and np.isnan(values[1]).all():
+            values = values[:1]  # that of a prefix was not kept
+        check_numbers(values, name)
 
 
-def check_not_negative(values: np.ndarray, name: str) -> None:
-    """Variances and weights are finite, and at least 0 up to rounding."""
-    least = -SAME_VALUES * np.abs(values).max(initial=0.0)
+def check_numbers(values: np.ndarray, name: str) -> None:
+    """Numbers are finite. Variances and weights are at least 0 up to rounding, noise is more."""
+    rule, least = "finite and not negative", -SAME_VALUES * np.abs(values).max(initial=0.0)
+    if name in ("gains", "observed_points"):
+        rule, least = "finite", -np.inf
+    elif name == "noise_variance":
+        rule, least = "finite and positive", np.nextafter(0.0, 1.0)
     bad = values[~(np.isfinite(values) & (values >= least))]
-    require(not len(bad), f"{name} must be finite and not negative", bad[:1])
+    require(not len(bad), f"{name} must be {rule}", bad[:1])
 
 
 def require(is_right: bool, rule: str, came: object) -> None:
