@@ -194,8 +194,10 @@ def test_kept_embeddings_that_claim_more_than_there_is_are_made_again(tmp_path):
 def test_an_array_that_memory_has_no_room_for_is_not_unpacked(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "a.npz", rows=np.zeros((1000, 1000)))
     monkeypatch.setattr("tellmost.running.reading.available", lambda device: 10**6)
-    with pytest.raises(ValueError, match=r"rows\.npy takes 8 MB, and 1 MB of memory are"):
+    with pytest.raises(ValueError, match=r"rows\.npy takes 8 MB, and memory has room for 1 MB"):
         read_table(tmp_path / "a.npz")
+    with pytest.raises(ValueError, match=r"too large: rows\.npy .* has room for 2 MB"):
+        read_records(tmp_path / "a.npz", memory=2 * 10**6)
 
 
 def test_rows_of_text_that_memory_has_no_room_for_are_refused(tmp_path, monkeypatch):
@@ -203,3 +205,5 @@ def test_rows_of_text_that_memory_has_no_room_for_are_refused(tmp_path, monkeypa
     monkeypatch.setattr("tellmost.cli.text_tables.available", lambda device: 16 * 100)
     with pytest.raises(ValueError, match=r"a\.csv\.gz: the numbers up to line 53 take half"):
         read_table(tmp_path / "a.csv.gz")
+    with pytest.raises(ValueError, match=r"the numbers up to line 103 take half of the memory"):
+        read_records(tmp_path / "a.csv.gz", memory=16 * 200)

@@ -69,11 +69,13 @@ class ArrayTable:
                     np.save(stream, rows.numpy())
 
 
-def open_array(file: File, name: str | None, *, lone_vector: bool) -> ArrayTable:
+def open_array(
+    file: File, name: str | None, *, lone_vector: bool, memory: int | None = None
+) -> ArrayTable:
     """The array of this name in a file, or the only one."""
     vectors: Any = file.path if name is None else NamedArray(file.path, name)
     if file.path.suffix == ".npz":
-        name, vectors = load_npz(file, name)
+        name, vectors = load_npz(file, name, memory)
     return ArrayTable(file, vectors, name or "vectors", lone_vector=lone_vector)
 
 
@@ -89,7 +91,7 @@ def open_arrays(paths: Sequence[Path], argument: str) -> ArrayTable:
     return ArrayTable(open_filled(paths[0], argument), list(paths))
 
 
-def load_npz(file: File, name: str | None) -> tuple[str, np.ndarray]:
+def load_npz(file: File, name: str | None, memory: int | None = None) -> tuple[str, np.ndarray]:
     """Load one array of an archive into memory. Pickled objects are refused, never loaded."""
     with refusing_damage(f"{file.label} is not a complete .npz file"):
         archive = ZipFile(file.path)
@@ -97,9 +99,9 @@ def load_npz(file: File, name: str | None) -> tuple[str, np.ndarray]:
         found = arrays_in(archive)
         chosen = choose_name(list(found), "array", file, name)
         what = f"{file.label}: the array {chosen!r}"
-        with refusing_damage(f"{what} is damaged"):
+        with refusing_damage(f"{what} is damaged, or too large"):
             is_pickled = found[chosen].header[1].hasobject
-            array = None if is_pickled else found[chosen].read()
+            array = None if is_pickled else found[chosen].read(memory)
     if array is None:
         raise ValueError(
             f"{what} holds pickled Python objects, which can run code when loaded, and is "

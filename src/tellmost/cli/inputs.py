@@ -200,6 +200,7 @@ def read_file(
             skip_bad=given.on_bad_row == "skip",
             embed=given.embed,
             device=given.device,
+            memory=check_memory(given.memory),
             progress=line,
             **names,
         )

@@ -40,6 +40,7 @@ class Wanted:
     embed: str | None
     lone_vector: bool
     skip_bad: bool
+    memory: int | None
 
 
 def read_records(
@@ -55,6 +56,7 @@ def read_records(
     lone_vector: bool = False,
     skip_bad: bool = False,
     device: str | None = None,
+    memory: int | None = None,
     progress: Progress | None = None,
 ) -> Records:
     """Read points from a file, with their ids and whatever else the file has about them.
@@ -73,6 +75,8 @@ def read_records(
         lone_vector: whether an array of one dimension is one row. Targets may be given so.
         skip_bad: whether rows are skipped that are not finite, or whose text to embed is empty.
             Otherwise the first of them is an error, here or when the vectors are used.
+        memory: bytes that an array may take that cannot be streamed, and twice those that numbers
+            of a text file may take. None for what is available.
         device, progress: for embedding.
     """
     check_there(path, argument, "Name one file in it.")
@@ -83,7 +87,15 @@ def read_records(
         )
     file = open_filled(path, argument)
     wanted = Wanted(
-        vector_column, text_field, id_column, columns, features, embed, lone_vector, skip_bad
+        vector_column,
+        text_field,
+        id_column,
+        columns,
+        features,
+        embed,
+        lone_vector,
+        skip_bad,
+        memory,
     )
     others = _read_parquet if suffix == ".parquet" else _read_text
     records = (_read_arrays if suffix in ARRAYS else others)(file, wanted)
@@ -123,7 +135,9 @@ def _read_arrays(file: File, wanted: Wanted) -> Records:
         raise ValueError(
             f"{file.label} holds vectors, not texts: there is nothing to embed. Drop embed."
         )
-    table = open_array(file, wanted.vector_column, lone_vector=wanted.lone_vector)
+    table = open_array(
+        file, wanted.vector_column, lone_vector=wanted.lone_vector, memory=wanted.memory
+    )
     return Records(table.vectors, np.arange(len(table)), table)
 
 
@@ -154,7 +168,7 @@ def _read_text(file: File, wanted: Wanted) -> Records:
             lambda: source.vectors(wanted.vector_column, keep, wanted.features), wanted
         )
     )
-    lines, kept, vectors = read_body(source, keep, read_vector)
+    lines, kept, vectors = read_body(source, keep, read_vector, wanted.memory)
     ids: Shaped[np.ndarray, " n"] = np.arange(len(lines))
     if id_column is not None:
         ids = check_ids(kept[id_column], id_column, file, lambda row: name_place(row, lines))

@@ -379,12 +379,17 @@ class TextTable:
 
 
 def read_body(
-    source: TextFormat, keep: Sequence[str], read_vector: ReadVector | None
+    source: TextFormat,
+    keep: Sequence[str],
+    read_vector: ReadVector | None,
+    memory: int | None = None,
 ) -> tuple[Int[np.ndarray, " n"], dict[str, list[Any]], VectorRows | None]:
     """Read the lines of rows, the columns to keep, and vectors where there is a way to."""
     lines = array("q")
     kept: dict[str, list[Any]] = {name: [] for name in keep}
-    vectors = None if read_vector is None else VectorRows(source.file, has_gaps=source.has_gaps)
+    vectors = None
+    if read_vector is not None:
+        vectors = VectorRows(source.file, has_gaps=source.has_gaps, memory=memory)
     for line, row in source.rows():
         lines.append(line)
         for name, values in kept.items():

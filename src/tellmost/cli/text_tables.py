@@ -86,12 +86,13 @@ class VectorRows:
     With gaps a number may be missing or not finite. It is NaN where it is missing.
     """
 
-    def __init__(self, file: File, *, has_gaps: bool = False) -> None:
+    def __init__(self, file: File, *, has_gaps: bool = False, memory: int | None = None) -> None:
         self._file, self._has_gaps = file, has_gaps
         self._values = array("d")
         self._first = ""  # where the first row is
         self._d = 0
-        self._room = available(torch.device("cpu")) // ROOM_PER_NUMBER
+        room = available(torch.device("cpu")) if memory is None else memory
+        self._room = room // ROOM_PER_NUMBER
 
     def add(self, values: Sequence[Any], place: str) -> None:
         """Add a row. ``place`` says where it stands, for errors."""
@@ -108,9 +109,8 @@ class VectorRows:
             )
         if len(self._values) > self._room:
             raise ValueError(
-                f"{self._file.label}: the numbers up to {place} take half of the memory that is "
-                f"available. Split the file, or keep the rows as .npy or .parquet, which are "
-                f"streamed."
+                f"{self._file.label}: the numbers up to {place} take half of the memory. Give "
+                f"more, or keep the rows as .npy or .parquet, which are streamed."
             )
         row = _numbers(values, f"{self._file.label}, {place}")
         self._values.frombytes(row.astype(np.float64).tobytes())

@@ -83,19 +83,22 @@ class StoredArray:
             shape, _, dtype = npy_header(stream)
             return shape, dtype, stream.tell() + prod(shape) * dtype.itemsize
 
-    def read(self) -> np.ndarray:
-        """The array, if the file has as much of it as its header says, and memory has room."""
+    def read(self, memory: int | None = None) -> np.ndarray:
+        """The array, if the file has as much of it as its header says, and memory has room.
+
+        ``memory`` is the room in bytes; None for what is available.
+        """
         size, claimed = self.entry.file_size, self.header[2]
         if size != claimed:
             raise ValueError(
                 f"{self.entry.filename} must have the {claimed:,} bytes that its header promises; "
                 f"it has {size:,}"
             )
-        room = available(torch.device("cpu"))
+        room = available(torch.device("cpu")) if memory is None else memory
         if size > room:
             raise ValueError(
-                f"{self.entry.filename} takes {in_words(size)}, and {in_words(room)} of memory "
-                f"are available"
+                f"{self.entry.filename} takes {in_words(size)}, and memory has room for "
+                f"{in_words(room)}"
             )
         with self.archive.open(self.entry) as stream:
             array = np.lib.format.read_array(stream, allow_pickle=False)
