@@ -156,6 +156,7 @@ def test_small_noise_is_not_warned_of_in_every_round():
         assert len(tuner(strategy=Targeted(noise_std=0.01), batch=10).run(2)) == 2
 
 
+@pytest.mark.skipif("config.getoption('--shapes', False)", reason="calls go through the checker")
 def test_a_note_of_the_strategy_is_warned_of_once_where_the_loop_was_called():
     loop = tuner(targets=POOL, strategy=Targeted("itl", noise_std=0.1), batch=2)
     with warnings.catch_warnings(record=True) as said:

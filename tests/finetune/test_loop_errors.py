@@ -281,6 +281,7 @@ def test_the_model_may_be_any_module_and_its_layers_are_named_where_one_is_missi
     assert isinstance(tuner(), ActiveFineTuner)
 
 
+@pytest.mark.skipif("config.getoption('--shapes', False)", reason="annotations refuse it first")
 @pytest.mark.parametrize("wrong", ["resnet", None, torch.nn.Linear, torch.relu])
 def test_what_is_no_network_is_refused_wherever_a_network_is_asked_for(wrong):
     x, labels = torch.eye(12, 4), np.arange(12) % 2

@@ -106,6 +106,9 @@ def capacity_bound(n: int, *, rank: int, signal_to_noise: float) -> float:
 
 
 def _greedy(setting: Setting, n: int, ratio: SubmodularityRatio | None) -> Capacity:
+    if setting.signal_to_noise == 0:  # nothing to learn, so all samples are alike
+        nothing = np.zeros(n, dtype=np.int64)
+        return Capacity(0.0, 0.0, nothing, EXACT, setting.pool_is_targeted)
     chosen = choose(setting, n, "itl")
     value, is_of_samples = float(chosen.gains.sum()), setting.pool_is_targeted
     upper, guarantee = _capacity_of_samples(setting, n), NO_GUARANTEE
