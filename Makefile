@@ -3,6 +3,7 @@
 # make test-all   the same, with what needs a browser
 # make lint    style and types
 # make bench   speed and memory, against the limit of the machine (and peers, if PEERS is given)
+# make soak    random problems, kills and damaged files for an hour, or for MINUTES=10
 
 PYTHON ?= python3
 VENV   := .venv
@@ -10,7 +11,7 @@ RUN    := $(VENV)/bin/python
 TWO    := --numprocesses 2 --dist loadfile
 PIP    := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: demo test test-all lint bench soak clean
 
 demo: $(VENV)/.demo
 	$(RUN) -m tellmost demo --out demo
@@ -39,6 +40,10 @@ bench: $(VENV)/.demo
 	$(RUN) benchmarks/safe_optimizer.py $(if $(PEERS),--peers $(PEERS))
 	$(if $(PEERS),$(RUN) benchmarks/against_peers.py --peers $(PEERS))
 	$(if $(PEERS),$(RUN) benchmarks/heuristic_safeopt.py --peers $(PEERS))
+
+# nice, since it takes all processors for long
+soak: $(VENV)/.test
+	OMP_NUM_THREADS=1 nice -n 15 $(RUN) benchmarks/soak/run.py --minutes $(or $(MINUTES),60)
 
 clean:
 	rm -rf $(VENV) demo
