@@ -115,8 +115,8 @@ def stop_command(rng, folder, note):
         code, seconds = timed(lambda: ended(lambda: ending.main(command(folder / "whole"))))
         got = ended(lambda: ending.main(command(folder / "out/a")), rng.random() * seconds, number)
     else:
-        code, seconds = timed(lambda: in_a_shell(command(folder / "whole")))
-        got = in_a_shell(command(folder / "out/a"), rng.random() * seconds, number)
+        code, seconds = timed(lambda: in_a_shell(command(folder / "whole"), note))
+        got = in_a_shell(command(folder / "out/a"), note, rng.random() * seconds, number)
     assert code == 0, f"the undisturbed command ended with {code}"
     ends = {0, CODES[number]} | (set() if note["forked"] else {-number})  # as Python starts
     assert got in ends, f"exit code {got}, which is none of {sorted(ends)}"
@@ -161,11 +161,12 @@ def ended(work, delay=0.0, number=None):
     return child.exitcode
 
 
-def in_a_shell(words, delay=0.0, number=None):
+def in_a_shell(words, note, delay=0.0, number=None):
     """The exit code of the program, started as a user does and sent a signal."""
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen([sys.executable, "-m", "tellmost", *words], **quiet) as child:
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-m", "tellmost", *words], **pipes) as child:
         if number:
             time.sleep(delay)
             child.send_signal(number)
-        return child.wait(120)
+        note["said"] = child.communicate(timeout=120)[1]
+        return child.returncode
