@@ -5,10 +5,10 @@ import weakref
 import numpy as np
 import pytest
 import torch
-from networks import cnn, mlp
 from torch import nn
 from torch.utils.data import TensorDataset
 
+from networks import cnn, mlp
 from tellmost.finetune import LastLayer, LossGradients, Outputs, embed
 
 PICTURES = torch.randn(

@@ -5,9 +5,9 @@ import copy
 import numpy as np
 import pytest
 import torch
-from networks import cnn
 
 import tellmost as tm
+from networks import cnn
 from tellmost.finetune import (
     Inputs,
     LastLayer,

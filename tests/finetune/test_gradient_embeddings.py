@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from networks import cnn, mlp
 from torch import nn
 
 import oracle_finetune_embeddings as oracle
 import tellmost as tm
+from networks import cnn, mlp
 from tellmost.finetune import LossGradients, OutputGradients, embed
 from tellmost.kernels import Outer
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from networks import cnn, mlp, with_two_heads
 from torch import nn
 from torch.utils.data import TensorDataset
 
 import oracle_finetune_embeddings as oracle
 import tellmost as tm
+from networks import cnn, mlp, with_two_heads
 from tellmost.finetune import (
     Embedded,
     Inputs,

@@ -5,9 +5,9 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import torch
-from networks import cnn, mlp
 from torch import nn
 
+from networks import cnn, mlp
 from tellmost.finetune import Predictive, embed
 
 ROWS = torch.randn(7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4))

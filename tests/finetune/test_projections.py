@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from networks import cnn, mlp
 
+from networks import cnn, mlp
 from tellmost.finetune import LossGradients, OutputGradients, Outputs, Projected, embed
 from tellmost.finetune.projections import seeded_bits, signs
 

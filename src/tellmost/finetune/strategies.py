@@ -159,6 +159,7 @@ class Targeted:
         return check_rule(self.rule).name
 
     def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
+        check_count(inputs, k)
         rule = seeded(check_rule(self.rule), self.rule, inputs.seed)
         made = inputs.embed("candidates", self.embedding)
         weigh = self._weigh(inputs)

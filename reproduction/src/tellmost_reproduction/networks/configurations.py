@@ -11,18 +11,16 @@ from tellmost.finetune import LaplaceCovariance, LastLayer, LossGradients, Targe
 from tellmost.finetune.baselines import (
     BADGE,
     BAIT,
-    EIG,
     CoreSet,
-    InformationDensity,
     LeastConfidence,
     Margin,
     MaxEntropy,
-    ProbCover,
     RandomChoice,
-    TypiClust,
 )
 from tellmost.finetune.embedding import Embedding
 from tellmost.finetune.strategies import Strategy
+from tellmost_reproduction.networks.covering import ProbCover, TypiClust
+from tellmost_reproduction.networks.directed import EIG, InformationDensity
 from tellmost_reproduction.networks.problems import CIFAR, MNIST
 
 ROUNDS, SEEDS = 100, 10

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from networks import mlp
 from torch import Tensor, nn
 
+from networks import mlp
 from tellmost.finetune import Inputs
 from tellmost.finetune.embedding import Embedded
 from tellmost.finetune.strategies import RoundInputs

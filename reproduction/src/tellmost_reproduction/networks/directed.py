@@ -1,11 +1,8 @@
-r"""MaxEntropy, Margin and LeastConfidence prefer what a classifier is unsure of.
-InformationDensity weighs that by the similarity to the targets, and EIG is how much surer of the
-targets a step of training makes the classifier.
+r"""InformationDensity and EIG, the methods of others that look at the targets.
 
-All read the class probabilities :math:`p(x) = \mathrm{softmax}(f(x))`, with
-:math:`p_{(1)} \ge p_{(2)} \ge \dots` in descending order, and take the k best by themselves, so
-that nothing keeps a batch apart. The scores are sums of small probabilities where the largest is
-near one, so that confident networks still rank their candidates.
+InformationDensity weighs how unsure a classifier is by the similarity to the targets. EIG is how
+much surer of the targets a step of training makes the classifier. Both take the k best by
+themselves, so that nothing keeps a batch apart.
 """
 
 from dataclasses import dataclass, field
@@ -16,63 +13,14 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
+from tellmost.finetune import LastLayer, LossGradients
+from tellmost.finetune.baselines import entropy, find_largest, read_logits
 from tellmost.finetune.embedding import Embedding
-from tellmost.finetune.gradients import LossGradients
-from tellmost.finetune.layers import LastLayer, Outputs
 from tellmost.finetune.strategies import Part, RoundInputs, check_count
 from tellmost.kernels import Linear
 from tellmost.posterior.problem import prior_correlation
 from tellmost.rows.sources import spans
 from tellmost.shapes import Float, Int
-
-
-@dataclass(frozen=True)
-class MaxEntropy:
-    r"""Prefer the predictions of largest entropy.
-
-    .. math:: H(p(x)) = -\sum_i p_i(x) \log p_i(x)
-
-    Settles and Craven 2008; Hübotter et al. 2024, App. "Baselines".
-    """
-
-    name: ClassVar[str] = "max-entropy"
-
-    def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
-        check_count(inputs, k)
-        return find_largest(entropy(read_logits(inputs, "candidates", "MaxEntropy")), k)
-
-
-@dataclass(frozen=True)
-class Margin:
-    r"""Prefer the predictions whose two likeliest classes are closest.
-
-    .. math:: 1 - (p_{(1)}(x) - p_{(2)}(x)) = 2\, p_{(2)}(x) + \sum_{i > 2} p_{(i)}(x)
-
-    Scheffer et al. 2001; called MaxMargin in Hübotter et al. 2024, App. "Baselines".
-    """
-
-    name: ClassVar[str] = "margin"
-
-    def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
-        check_count(inputs, k)
-        return find_largest(lack_of_margin(read_logits(inputs, "candidates", "Margin")), k)
-
-
-@dataclass(frozen=True)
-class LeastConfidence:
-    r"""Prefer the predictions whose likeliest class is least likely.
-
-    .. math:: 1 - p_{(1)}(x) = \sum_{i > 1} p_{(i)}(x)
-
-    Lewis and Gale 1994; Hübotter et al. 2024, App. "Baselines".
-    """
-
-    name: ClassVar[str] = "least-confidence"
-
-    def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
-        check_count(inputs, k)
-        logits = read_logits(inputs, "candidates", "LeastConfidence")
-        return find_largest(lack_of_confidence(logits), k)
 
 
 @dataclass(frozen=True)
@@ -111,41 +59,6 @@ def mean_cosine(inputs: RoundInputs, embedding: Embedding) -> Float[Tensor, " n"
     kernel = Linear() if candidates.kernel is None else candidates.kernel
     covariance = kernel.block(x, a)
     return prior_correlation(covariance, kernel.diagonal(x), kernel.diagonal(a)).mean(dim=1)
-
-
-def entropy(logits: Float[Tensor, "*n c"]) -> Float[Tensor, "*n"]:
-    """The entropy of each prediction, in nats."""
-    return torch.special.entr(logits.softmax(dim=-1)).sum(dim=-1)
-
-
-def lack_of_margin(logits: Float[Tensor, "n c"]) -> Float[Tensor, " n"]:
-    less_likely = sorted_probabilities(logits)[:, 1:]
-    return less_likely[:, 0] + less_likely.sum(dim=1)
-
-
-def lack_of_confidence(logits: Float[Tensor, "n c"]) -> Float[Tensor, " n"]:
-    return sorted_probabilities(logits)[:, 1:].sum(dim=1)
-
-
-def sorted_probabilities(logits: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
-    """The class probabilities, the likeliest first."""
-    return logits.softmax(dim=1).sort(dim=1, descending=True).values
-
-
-def read_logits(inputs: RoundInputs, part: Part, name: str) -> Float[Tensor, "n c"]:
-    """The outputs of a classifier; ``name`` is the baseline, for errors."""
-    logits = torch.as_tensor(inputs.embed(part, Outputs()).points).to(torch.float64)
-    if logits.shape[1] < 2:
-        raise ValueError(
-            f"{name} needs a classifier with an output for each of two classes or more; the model "
-            f"has {logits.shape[1]}. Make two outputs, 0 and z, of one output z."
-        )
-    return logits
-
-
-def find_largest(scores: Float[Tensor, " n"], k: int) -> Int[np.ndarray, " k"]:
-    """The positions of the k largest scores, the best first. Of equals the lowest is first."""
-    return scores.sort(descending=True, stable=True).indices[:k].cpu().numpy()
 
 
 @dataclass(frozen=True)

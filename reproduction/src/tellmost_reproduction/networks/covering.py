@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from tellmost import numerics
-from tellmost.finetune.baselines.uncertainty import read_logits
+from tellmost.finetune.baselines import read_logits
 from tellmost.finetune.embedding import Embedding, check_inner_products
 from tellmost.finetune.layers import LastLayer
 from tellmost.finetune.strategies import RoundInputs, check_count
