@@ -19,6 +19,7 @@ from tellmost.selecting.select import ROUNDING
 KERNELS = ("linear", "linear", "gaussian", "laplace", "matern 0.5", "matern 1.5", "matern 2.5")
 FORMS = ("array", "tensor", "npy", "files", "blocks", "csv")
 FALLS = {"vtl": True, "undirected-vtl": False}  # with, and without targets: gains are falls
+NATS = 0.01  # information is a difference of logarithms, each of which has an error of about 1e-16
 SAME_FALL = 1e-7  # relative, between a gain and a difference of uncertainties
 
 
@@ -140,6 +141,7 @@ def check_picks(problem, chosen, rule, options):
     cost = cost / cost[problem.candidates].mean()
     scored = oracle.RULES[rule](problem, [])
     least_scale = 1 if tm.rules.get(rule).is_signed else 0  # similarities are sums around 1
+    least_scale = NATS if "itl" in rule else least_scale
     first = np.abs(scored[open_rows(problem, [])]).max(initial=least_scale)
     floor = rounding(problem) * first
     margin = TIE_TOLERANCE * first + floor

@@ -53,9 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(app: Callable[..., Any], arguments: list[str]) -> int:
     """Run a command and return its exit code; errors and warnings become one line each."""
-    with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+    shown, warnings.showwarning = warnings.showwarning, _show_warning
+    try:
         return _run(app, arguments)
+    finally:
+        warnings.showwarning = shown
 
 
 def _run(app: Callable[..., Any], arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-r"""Hyper-parameters by marginal likelihood, through gpytorch and botorch (extra ``bo``).
+r"""Hyper-parameters by marginal likelihood, with the kernels of gpytorch (extra ``bo``).
 
 .. math:: \log p(y) = -\tfrac12 (y - \mu)^\top C^{-1} (y - \mu) - \tfrac12 \log\det C
     - \tfrac{n}{2} \log 2\pi, \qquad C = K + \rho^2 I
@@ -6,26 +6,19 @@ r"""Hyper-parameters by marginal likelihood, through gpytorch and botorch (extra
 Rasmussen and Williams 2006, eq. 5.8.
 """
 
+import math
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
-from botorch.optim.fit import fit_gpytorch_mll_scipy
-from gpytorch import settings
-from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel as Theirs
 from gpytorch.kernels import ScaleKernel
-from gpytorch.likelihoods import GaussianLikelihood
-from gpytorch.means import Mean as TheirMean
-from gpytorch.means import ZeroMean
-from gpytorch.mlls import ExactMarginalLogLikelihood
-from gpytorch.models import ExactGP
-from linear_operator.utils.errors import NanError, NotPSDError
+from scipy.optimize import minimize
 from torch import Tensor
 
 from tellmost.integrations.gpytorch import GPyTorchKernel, Logarithmic, from_gpytorch, to_gpytorch
@@ -66,7 +59,6 @@ FIT_UNFINISHED = 1e-3
 """A fit that could not go on is worth a warning when an entry of that gradient is larger."""
 
 Limits = tuple[Tensor, Tensor]
-Bounds = dict[str, Limits]
 
 
 @dataclass(frozen=True)
@@ -80,37 +72,36 @@ class Observations:
     ranges: Float[Tensor, " d"]  # of the inputs; 1 along a dimension in which all are equal
 
 
-class CenteredMean(TheirMean):  # type: ignore[misc]
-    """A constant mean. Its distance from the centre of y, in spreads of y, is searched for."""
+class Regression(torch.nn.Module):
+    """A kernel, a noise variance and a mean, whose likelihood is looked at."""
 
-    def __init__(self, observations: Observations) -> None:
+    def __init__(self, observations: Observations, kernel: Theirs, noise: float) -> None:
         super().__init__()
-        self._center, self._spread = observations.center, observations.spread
-        shift = torch.nn.Parameter(torch.zeros((), dtype=torch.float64))
-        self.register_parameter("shift", shift)
+        self.observations = observations
+        self.kernel = kernel
+        self.log_noise = torch.nn.Parameter(torch.tensor(noise, dtype=torch.float64).log())
+        self.shift = torch.nn.Parameter(torch.zeros((), dtype=torch.float64))
 
     @property
-    def constant(self) -> Tensor:
-        return self._center + self._spread * self.shift
+    def mean(self) -> Tensor:
+        """A constant. Its distance from the centre of y, in spreads of y, is searched for."""
+        return self.observations.center + self.observations.spread * self.shift
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.constant.expand(x.shape[:-1])
+    def loss(self) -> Float[Tensor, ""]:
+        """Minus the log likelihood per observation, less the priors that a kernel brings along.
 
-
-class Regression(ExactGP):  # type: ignore[misc]
-    """Mean, kernel and noise in the form that gpytorch needs."""
-
-    def __init__(
-        self, observations: Observations, mean: TheirMean, kernel: Theirs, noise: float
-    ) -> None:
-        likelihood = GaussianLikelihood(noise_constraint=Logarithmic()).double()
-        likelihood.noise = torch.tensor(noise, dtype=torch.float64)
-        super().__init__(observations.points, observations.y, likelihood)
-        self.mean_module = mean
-        self.covar_module = kernel
-
-    def forward(self, x: Tensor) -> MultivariateNormal:
-        return MultivariateNormal(self.mean_module(x), self.covar_module(x))
+        It is infinite where float64 has no factor of the covariance: nothing is added to it.
+        """
+        points, y = self.observations.points, self.observations.y
+        noise = self.log_noise.exp().expand(len(y)).diag()
+        factor, failed = torch.linalg.cholesky_ex(self.kernel(points).to_dense() + noise)
+        if failed:
+            return self.log_noise.new_tensor(math.inf)
+        whitened = torch.linalg.solve_triangular(factor, (y - self.mean)[:, None], upper=False)
+        loss = 0.5 * whitened.square().sum() + factor.diagonal().log().sum()
+        for _, module, prior, value, _ in self.kernel.named_priors():
+            loss = loss - prior.log_prob(value(module)).sum()
+        return loss / len(y) + 0.5 * math.log(2 * math.pi)
 
 
 @dataclass(frozen=True)
@@ -127,8 +118,7 @@ def fit_prior(X: Any, y: Any, kernel: Any, *, noise_std: float | None, mean: Mea
     known = None if noise_std is None else check_noise_std(noise_std)
     observations = observe(X, y, mean)
     models = starts(kernel, known, mean, observations)
-    fits = (ascend(model, known is not None, observations) for model in models)
-    best = max(fits, key=lambda fit: fit.value)
+    best = max((ascend(model) for model in models), key=lambda fit: fit.value)
     if best.value == -torch.inf:
         raise ValueError(
             "GP.fit found no prior under which the likelihood of y is a number. Causes: (a) "
@@ -143,9 +133,9 @@ def fit_prior(X: Any, y: Any, kernel: Any, *, noise_std: float | None, mean: Mea
             stacklevel=3,
         )
     fitted = best.model
-    noise = float(fitted.likelihood.noise.detach()) ** 0.5 if known is None else known
-    found = float(fitted.mean_module.constant.detach()) if mean is None else mean
-    kernel = from_gpytorch(fitted.covar_module) or GPyTorchKernel(fitted.covar_module)
+    noise = math.exp(float(fitted.log_noise.detach()) / 2) if known is None else known
+    found = float(fitted.mean.detach()) if mean is None else mean
+    kernel = from_gpytorch(fitted.kernel) or GPyTorchKernel(fitted.kernel)
     return GP(kernel, mean=found, noise_std=noise)
 
 
@@ -193,11 +183,14 @@ def starts(
     noises = [share * observations.spread**2 for share in START_NOISE]
     if noise_std is not None:
         noises = [noise_std**2]
-    models = []
-    for start in start_kernels(kernel, observations):
-        for noise in noises:
-            own_mean = CenteredMean(observations) if mean is None else ZeroMean()
-            models.append(Regression(observations, own_mean, deepcopy(start), noise))
+    models = [
+        Regression(observations, deepcopy(start), noise)
+        for start in start_kernels(kernel, observations)
+        for noise in noises
+    ]
+    for model in models:
+        model.log_noise.requires_grad_(noise_std is None)
+        model.shift.requires_grad_(mean is None)
     return models
 
 
@@ -217,95 +210,79 @@ def start_kernels(kernel: Any, observations: Observations) -> list[Theirs]:
     return [to_gpytorch(ours)]
 
 
-def ascend(model: Regression, is_noise_known: bool, observations: Observations) -> Fit:
+def ascend(model: Regression) -> Fit:
     """Follow the gradient of the log likelihood from the model's hyper-parameters."""
-    model.likelihood.raw_noise.requires_grad_(not is_noise_known)
-    mll = ExactMarginalLogLikelihood(model.likelihood, model).train()
-    bounds = bounds_of(mll, observations)
-    with exactly(len(observations.y)):
-        if free_parameters(mll):
-            options = {"maxiter": FIT_STEPS, "gtol": FIT_GRADIENT, "ftol": 0.0}
-            loss = partial(loss_and_gradients, mll)
-            limits: Any = bounds  # tensors, a limit per entry, are fine, though typed as numbers
-            fit_gpytorch_mll_scipy(mll, bounds=limits, closure=loss, options=options)
-        try:
-            value, gradient = slope(mll, bounds)
-        except NanError:
-            return Fit(model, -torch.inf, torch.inf)
-    return Fit(model, value if value == value else -torch.inf, gradient)
+    free = [raw for raw in model.parameters() if raw.requires_grad]
+    if not free:
+        value = -float(model.loss().detach())
+        return Fit(model, value, 0.0 if math.isfinite(value) else math.inf)
+    low, high = bounds_of(model, free)
+    loss_at = partial(loss_and_gradient, model, free)
+    options = {"maxiter": FIT_STEPS, "gtol": FIT_GRADIENT, "ftol": 0.0}
+    start = torch.nn.utils.parameters_to_vector(free).detach().numpy()
+    limits = np.stack([low, high], axis=1)
+    found = minimize(loss_at, start, jac=True, bounds=limits, options=options).x
+    loss, gradient = loss_at(found)
+    if math.isnan(loss):
+        return Fit(model, -math.inf, math.inf)
+    is_free = ((gradient > 0) & (found > low)) | ((gradient < 0) & (found < high))
+    return Fit(model, -loss, float(np.abs(gradient * is_free).max()))
 
 
-def slope(mll: ExactMarginalLogLikelihood, bounds: Bounds) -> tuple[float, float]:
-    """The log likelihood per observation, and the largest entry of its gradient within bounds."""
-    loss, gradients = loss_and_gradients(mll)
-    steepest = 0.0
-    for (name, raw), gradient in zip(free_parameters(mll).items(), gradients, strict=True):
-        if gradient is not None:
-            low, high = bounds.get(name, (raw.detach() - 1, raw.detach() + 1))
-            is_free = ((gradient > 0) & (raw > low)) | ((gradient < 0) & (raw < high))
-            steepest = max(steepest, float((gradient.abs() * is_free).max()))
-    return -float(loss), steepest
+def loss_and_gradient(
+    model: Regression, free: list[torch.nn.Parameter], values: Float[np.ndarray, " p"]
+) -> tuple[float, Float[np.ndarray, " p"]]:
+    """The loss where the free parameters have these values. The model keeps them.
 
-
-def loss_and_gradients(
-    mll: ExactMarginalLogLikelihood,
-) -> tuple[Float[Tensor, ""], tuple[Tensor | None, ...]]:
-    """Minus the log likelihood per observation, and its gradient by each free parameter.
-
-    A covariance without a factor raises NanError: botorch then steps back, and does not give up.
+    Where it has no number, L-BFGS is told so, and steps back.
     """
-    try:
-        loss = -mll(mll.model(*mll.model.train_inputs), mll.model.train_targets)
-        free = tuple(free_parameters(mll).values())
-        return loss.detach(), torch.autograd.grad(loss, free, allow_unused=True) if free else ()
-    except NotPSDError as error:
-        raise NanError from error
+    torch.nn.utils.vector_to_parameters(torch.from_numpy(values.copy()), free)
+    loss = model.loss()
+    if not loss.isfinite():
+        return math.nan, np.full(len(values), math.nan)
+    slopes = torch.autograd.grad(loss, free, allow_unused=True, materialize_grads=True)
+    return float(loss.detach()), torch.nn.utils.parameters_to_vector(slopes).numpy()
 
 
-def free_parameters(mll: ExactMarginalLogLikelihood) -> dict[str, torch.nn.Parameter]:
-    return {name: raw for name, raw in mll.named_parameters() if raw.requires_grad}
+def bounds_of(
+    model: Regression, free: list[torch.nn.Parameter]
+) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
+    """The least and largest values between which the free parameters are searched for.
 
-
-@contextmanager
-def exactly(count: int) -> Iterator[None]:
-    """Use Cholesky factors at every size, without the jitter that gpytorch would add.
-
-    The search steps back from a covariance that has no factor.
+    Kernels of gpytorch keep their own constraints. A start of the caller's may lie outside.
     """
-    with ExitStack() as stack:
-        stack.enter_context(settings.max_cholesky_size(count + 1))
-        stack.enter_context(settings.cholesky_jitter(float_value=0.0, double_value=0.0))
-        stack.enter_context(settings.cholesky_max_tries(1))
-        stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")  # about the jitter of 0; we look at how the search ended
-        yield
+    limits = {id(raw): limit for raw, limit in limits_of(model)}
+    lows, highs = [], []
+    for raw in free:
+        start = raw.detach()
+        low, high = limits.get(id(raw), (start - math.inf, start + math.inf))
+        lows.append(low.expand(start.shape).minimum(start))
+        highs.append(high.expand(start.shape).maximum(start))
+    flat = torch.nn.utils.parameters_to_vector
+    return flat(lows).numpy(), flat(highs).numpy()
 
 
-def bounds_of(mll: ExactMarginalLogLikelihood, observations: Observations) -> Bounds:
-    """The bounds of the logarithms. Kernels of gpytorch keep their own constraints."""
-    limits = {id(raw): limit for raw, limit in limits_of(mll.model, observations)}
-    found: Bounds = {}
-    for name, raw, constraint in mll.named_parameters_and_constraints():
-        if isinstance(constraint, Logarithmic):
-            start = raw.detach()  # may lie outside, if it is the caller's
-            low, high = (limit.log().expand(start.shape) for limit in limits[id(raw)])
-            found[name] = (low.minimum(start), high.maximum(start))
-    return found
-
-
-def limits_of(model: Regression, observations: Observations) -> Iterator[tuple[Tensor, Limits]]:
-    """The least and largest noise variance, factors and lengthscales, in the unit of the data."""
+def limits_of(model: Regression) -> Iterator[tuple[Tensor, Limits]]:
+    """The least and largest logarithms of noise variance, factors and lengthscales."""
+    observations = model.observations
     variance = torch.tensor(observations.spread**2, dtype=torch.float64)
-    least, largest = FITTED_VARIANCES
-    shortest, longest = FITTED_LENGTHSCALES
-    yield model.likelihood.raw_noise, (least * variance, largest * variance)
-    for module in model.covar_module.modules():
-        if isinstance(module, ScaleKernel):
+    yield model.log_noise, logarithms(FITTED_VARIANCES, variance)
+    parts = (part for part in model.kernel.modules() if isinstance(part, Theirs))
+    for module in parts:
+        if isinstance(module, ScaleKernel) and has_ours(module, "outputscale"):
             inner = module.base_kernel(observations.points, diag=True).detach().mean()
             scale = variance / inner if inner > 0 else variance
-            yield module.raw_outputscale, (least * scale, largest * scale)
-        elif isinstance(module, Theirs) and module.has_lengthscale:
+            yield module.raw_outputscale, logarithms(FITTED_VARIANCES, scale)
+        elif module.has_lengthscale and has_ours(module, "lengthscale"):
             ranges = observations.ranges
-            if module.lengthscale.numel() == 1:
-                ranges = ranges.max()
-            yield module.raw_lengthscale, (shortest * ranges, longest * ranges)
+            scale = ranges.max() if module.lengthscale.numel() == 1 else ranges
+            yield module.raw_lengthscale, logarithms(FITTED_LENGTHSCALES, scale)
+
+
+def has_ours(module: Theirs, name: str) -> bool:
+    """True if the logarithm of this hyper-parameter is searched for, as in our kernels."""
+    return isinstance(getattr(module, f"raw_{name}_constraint"), Logarithmic)
+
+
+def logarithms(limits: tuple[float, float], scale: Tensor) -> Limits:
+    return (limits[0] * scale).log(), (limits[1] * scale).log()
