@@ -46,7 +46,7 @@ def margins(safe: Safe, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarra
 
 
 def reaches(safe: Safe, slopes, margin: np.ndarray, z: int, x: int) -> bool:
-    """Whether row z keeps every limit at row x, by its margins and the Lipschitz constants."""
+    """True if row z keeps every limit at row x, by its margins and the Lipschitz constants."""
     return all(
         margin[i, z] - constant * np.linalg.norm(safe.X[x] - safe.X[z], ord=norm) >= 0
         for i, (constant, norm) in enumerate(slopes)

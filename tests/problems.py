@@ -147,7 +147,7 @@ def rule_object(case: Case, rule: str):
 
 
 def has_clear_rank(case: Case) -> bool:
-    """Whether no eigenvalue of K_AA lies so near the rank tolerance that rounding decides."""
+    """True if no eigenvalue of K_AA lies so near the rank tolerance that rounding decides."""
     A = case.oracle.A
     values = np.linalg.eigvalsh(case.oracle.K[np.ix_(A, A)])
     share = np.abs(values) / values.max()

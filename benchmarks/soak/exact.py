@@ -42,7 +42,7 @@ oracle.condition, oracle.condition_exactly = condition, condition_exactly
 
 
 def has_clear_rank(problem):
-    """Whether no eigenvalue of the targets lies so near the rank tolerance that it is unclear."""
+    """True if no eigenvalue of the targets lies so near the rank tolerance that it is unclear."""
     values = np.linalg.eigvalsh(problem.K[np.ix_(problem.A, problem.A)].astype(float))
     return not np.any((values > 1e-13 * values.max()) & (values < 1e-6 * values.max()))
 

@@ -89,7 +89,7 @@ def ask_and_check(case: Case, optimizer: tm.SafeOptimizer, last: int, context, p
 
 
 def is_lost(optimizer: tm.SafeOptimizer) -> bool:
-    """Whether a violation was told of the seed."""
+    """True if a violation was told of the seed."""
     return any(one.status == "violated" and one.index == SEED_ROW for one in optimizer.history)
 
 

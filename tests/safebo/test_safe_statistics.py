@@ -53,7 +53,7 @@ def run_bounded(seed: int, beta, rounds: int, norm: float = 2.0, targets=None):
 
 
 def has_violated(seed: int, beta, norm: float) -> bool:
-    """Whether any query of a run is unsafe in truth, while it goes where safety is unknown."""
+    """True if any query of a run is unsafe in truth, while it goes where safety is unknown."""
     run = run_bounded(seed, beta, 12, norm, tm.targets.PotentialExpanders())
     try:
         return any(f[query.index] < limit for _, f, limit, query in run)
@@ -128,7 +128,7 @@ def unsafe_queries(seed: int, confidence: float, shift: float = 0.0):
 
 
 def exceeds(shares: list[float], bound: float) -> bool:
-    """Whether the mean over runs is above a bound, by a one-sided t-test.
+    """True if the mean over runs is above a bound, by a one-sided t-test.
 
     Queries of one run depend on each other; runs do not.
     """

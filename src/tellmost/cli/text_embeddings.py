@@ -82,7 +82,7 @@ def check_texts(texts: Sequence[Any], where: Where) -> None:
 
 
 def is_empty(text: Any) -> bool:
-    """Whether there is no text, or one that no model can read."""
+    """True if there is no text, or one that no model can read."""
     is_text = isinstance(text, str)
     return text is None or (is_text and not (text.strip() and is_whole_text(text)))
 

@@ -66,14 +66,14 @@ class Method:
 
     @property
     def is_random(self) -> bool:
-        """Whether it is run with every seed. The picks of all others do not depend on y."""
+        """True if it is run with every seed. The picks of all others do not depend on y."""
         return is_random(self.rule) or has_seed(self.rule)
 
     def with_seed(self, seed: int) -> Rule:
         return replace(self.rule, seed=seed)  # type: ignore[type-var]
 
     def applies(self, setting: Setting) -> bool:
-        """Whether the rule is defined there: some need the targets in the pool."""
+        """True if the rule is defined there: some need the targets in the pool."""
         wanted = targets_in_pool(self.rule)
         return (
             wanted is None
@@ -83,7 +83,7 @@ class Method:
 
 
 def has_seed(rule: object) -> bool:
-    """Whether another seed can be given to it: a dataclass with a field of this name."""
+    """True if another seed can be given to it: a dataclass with a field of this name."""
     return is_dataclass(rule) and any(one.name == "seed" and one.init for one in fields(rule))
 
 

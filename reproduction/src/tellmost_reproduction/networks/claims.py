@@ -194,7 +194,7 @@ def row_label(key: str, kind: str, *, is_conditional: bool = True) -> str:
 
 
 def all_within(made: Sequence[PairedComparison]) -> Fact:
-    """Whether all are surely within the two points; one that is outside decides."""
+    """True if all are surely within the two points; one that is outside decides."""
     facts = [within(one) for one in made]
     return False if False in facts else None if None in facts else True
 

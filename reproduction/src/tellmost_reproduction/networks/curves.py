@@ -44,11 +44,11 @@ class Curves:
         return [run for key, run in sorted(self.runs.items()) if key[0] == name]
 
     def has(self, *names: str) -> bool:
-        """Whether each has two seeds or more, so that there is a standard error."""
+        """True if each has two seeds or more, so that there is a standard error."""
         return all(len(self.of_name(name)) > 1 for name in names)
 
     def is_stuck(self, name: str) -> bool:
-        """Whether no seed bought as many labels of the task as it has classes.
+        """True if no seed bought as many labels of the task as it has classes.
 
         Such a network knows one class or two and answers nothing else, so its curve says little
         about the rule that chose.
@@ -146,7 +146,7 @@ def tenths(curves: Curves, name: str) -> tuple[slice, slice]:
 
 
 def bars_apart(curves: Curves, one: str, other: str, labels: int) -> bool:
-    """Whether the first is better after so many labels by more than both standard errors."""
+    """True if the first is better after so many labels by more than both standard errors."""
     first, second = (curves.mean_at("accuracy", name, labels) for name in (one, other))
     return first.value - (first.error or 0.0) > second.value + (second.error or 0.0)
 

@@ -105,7 +105,7 @@ def words_for(curves: Curves, one: Configuration) -> str:
 
 
 def is_drawn(one: Configuration) -> bool:
-    """Whether it has a curve: the targets alone are a level, noise ratios are in the tables."""
+    """True if it has a curve: the targets alone are a level, noise ratios are in the tables."""
     is_default = one.name.startswith(f"{one.dataset}/ratio-1/")
     return one.pool != "targets" and (is_default or "/ratio-" not in one.name)
 

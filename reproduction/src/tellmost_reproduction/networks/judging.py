@@ -139,7 +139,7 @@ def alike(text: str, names: Sequence[Pair]) -> Claim:
 
 
 def better(one: PairedComparison) -> Fact:
-    """Whether the first beats the second, or is beaten."""
+    """True if the first beats the second, or is beaten."""
     return one.is_better if one.sign else None
 
 
@@ -148,7 +148,7 @@ def worse(one: PairedComparison) -> Fact:
 
 
 def within(one: PairedComparison) -> Fact:
-    """Whether the interval of the difference lies within two points of zero, or beyond them."""
+    """True if the interval of the difference lies within two points of zero, or beyond them."""
     low, high = one.interval
     if low >= -ALIKE and high <= ALIKE:
         return True

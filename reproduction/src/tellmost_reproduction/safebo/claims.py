@@ -30,7 +30,7 @@ def rivals_of(record: Record) -> list[str]:
 
 
 def opens(record: Record, key: str) -> bool:
-    """Whether it ever learns of a safe point that was not known to be safe at the start."""
+    """True if it ever learns of a safe point that was not known to be safe at the start."""
     return any(int(run.safe.max()) > int(run.safe[0]) for run in record.of(key))
 
 
@@ -249,7 +249,7 @@ def never_opens(record: Record) -> Verdict:
 
 
 def has_moved(run: Run) -> bool:
-    """Whether more than one point was measured."""
+    """True if more than one point was measured."""
     return len(np.unique(run.picks, axis=0)) > 1
 
 

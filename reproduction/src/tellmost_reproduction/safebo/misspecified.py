@@ -134,7 +134,7 @@ class Ending:
 
     @property
     def is_warned_in_time(self) -> bool:
-        """Whether it was warned before the first violation was asked for."""
+        """True if it was warned before the first violation was asked for."""
         if self.first_violation is None or self.warned_after is None:
             return False
         return self.warned_after < self.first_violation
@@ -429,7 +429,7 @@ def keeps_safe(key: str) -> bool:
 
 
 def warns_always(endings: Sequence[Ending], setting: Setting) -> bool:
-    """Whether it warns of priors as they are given, more often than its error rate allows."""
+    """True if it warns of priors as they are given, more often than its error rate allows."""
     some = runs_of(endings, setting, GIVEN)
     return count(some, "warned") > CALIBRATION_ERROR * len(some)
 

@@ -38,7 +38,7 @@ class Challenge(Protocol):
         """The regret of a recommendation against the safe optimum."""
 
     def violates(self, place: Place) -> bool:
-        """Whether a constraint is truly violated there."""
+        """True if a constraint is truly violated there."""
 
     def count_safe(self, optimizer: SafeOptimizer) -> tuple[int, int]:
         """How many points are taken for safe now, and how many of these are not."""
