@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_problems import inside, kernels, noise_shares, repeated, seeds, tiny
 
 import oracle_theory
-import tellmost as tm
 from tellmost import theory
 from tellmost.theory.setting import ENUMERATED
+from tiny_problems import inside, kernels, noise_shares, repeated, seeds, tiny
 
 
 def capacity(case, n, **more):
@@ -105,49 +104,3 @@ def test_many_choices_are_made_greedily_and_refused_if_exactness_is_asked_for():
     assert not found.is_exact and found.value < found.upper < float("inf")
     with pytest.raises(ValueError, match=f"at most {ENUMERATED:,}"):
         theory.information_capacity(x, x[:3], 8, noise_std=1.0, method="exact")
-
-
-def test_the_rates_are_those_of_the_papers_table():
-    d, n = 3, 1000
-    L = log(n)
-    table = {
-        tm.kernels.Linear(): d * L,
-        tm.kernels.Gaussian(0.5): L ** (d + 1),
-        tm.kernels.Laplace(2.0): n ** (3 / 4) * L ** (1 / 4),
-        tm.kernels.Matern(2.5): n ** (3 / 8) * L ** (5 / 8),
-    }
-    for kernel, expected in table.items():
-        rate = theory.capacity_rate(kernel, d)
-        assert rate.at(n) == pytest.approx(expected) and rate.is_sublinear
-        assert theory.capacity_rate(tm.kernels.Scaled(kernel, 3.0), d) == rate
-    assert theory.capacity_rate(tm.kernels.Matern(0.5), d) == theory.capacity_rate(
-        tm.kernels.Laplace(), d
-    )
-    assert str(theory.capacity_rate(tm.kernels.Matern(2.5), d)) == "n^0.375 log(n)^0.625"
-
-
-def test_only_smooth_kernels_are_sure_to_reach_the_floor_beyond_the_samples():
-    reaches = [theory.capacity_rate(tm.kernels.Matern(nu), 2).is_below_root for nu in (0.5, 1.5)]
-    assert reaches == [False, True]  # 2 nu > d
-
-
-def test_kernels_outside_the_table_need_a_finite_domain():
-    kernel = tm.kernels.Sum(tm.kernels.Gaussian(), tm.kernels.Linear())
-    with pytest.raises(ValueError, match=r"no rate is known.*Give size"):
-        theory.capacity_rate(kernel, 2)
-    assert theory.capacity_rate(kernel, 2, size=7).at(100) == pytest.approx(7 * log(100))
-
-
-@pytest.mark.parametrize("kernel", [tm.kernels.Linear(), tm.kernels.Gaussian(0.3)])
-def test_capacities_grow_no_faster_than_their_rate(kernel):
-    """On a grid of the unit interval, from 10 to 300 observations."""
-    x = np.linspace(0, 1, 40)[:, None]
-    rate = theory.capacity_rate(kernel, 1)
-    values = [
-        theory.information_capacity(
-            x, None, n, kernel=kernel, noise_std=0.3, method="greedy"
-        ).value
-        / rate.at(n)
-        for n in (10, 50, 300)
-    ]
-    assert values[2] < 1.5 * values[0]

@@ -1,17 +1,17 @@
 """Confidence intervals hold for functions of bounded norm, and are never understated."""
 
-from math import exp, log, sqrt
+from math import log, sqrt
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_problems import kernels, noise_shares, seeds, tiny
 
 import oracle
 import oracle_theory
 import tellmost as tm
 from tellmost import theory
+from tiny_problems import kernels, noise_shares, seeds, tiny
 
 GRID = np.linspace(0, 1, 15)[:, None]
 KERNEL = tm.kernels.Gaussian(0.2)
@@ -147,47 +147,3 @@ def test_numbers_without_a_meaning_are_refused(arguments, message):
     given = {"information": 1.0, "norm": 1.0, "delta": 0.1} | arguments
     with pytest.raises(ValueError, match=message):
         theory.confidence_width(given.pop("information"), **given)
-
-
-# ---- targets that are drawn anew each round
-
-
-@given(st.integers(1, 60), st.integers(1, 8), st.floats(0.01, 1.0))
-@settings(max_examples=40, deadline=None)
-def test_few_rounds_near_a_point_are_as_rare_as_the_bound_says(n, size, weight):
-    found = theory.stochastic_target_bound(n, size=size, weight=weight)
-    share = 1 - (1 - weight) ** size
-    assert found.share == pytest.approx(share)
-    few = sum(binomial(n, i, share) for i in range(n + 1) if i < found.rounds)
-    assert few <= found.failure + 1e-12
-
-
-def binomial(n: int, i: int, p: float) -> float:
-    from math import comb
-
-    return comb(n, i) * p**i * (1 - p) ** (n - i)
-
-
-def test_the_papers_approximation_promises_rounds_that_do_not_exist():
-    found = theory.stochastic_target_bound(20, size=10, weight=0.3)
-    assert found.approximate_rounds == 30 > 20 >= found.rounds  # K p n / 2
-    assert found.approximate_failure == pytest.approx(exp(-10 * 0.3 * 20 / 8))
-    assert found.approximate_failure < found.failure
-    small = theory.stochastic_target_bound(1000, size=2, weight=1e-4)
-    assert small.failure == pytest.approx(small.approximate_failure, rel=1e-4)
-
-
-def test_more_targets_and_heavier_balls_fail_less():
-    """As the proposition is printed, exp(-(1-p) n / (8 K)), they would fail more."""
-    few, more = (theory.stochastic_target_bound(50, size=K, weight=0.1) for K in (1, 5))
-    heavy = theory.stochastic_target_bound(50, size=1, weight=0.5)
-    assert more.failure < few.failure and heavy.failure < few.failure
-    assert theory.stochastic_target_bound(8, size=1, weight=1.0).failure == pytest.approx(exp(-1))
-
-
-def test_the_sketched_variance_falls_with_the_root_of_the_rounds():
-    bound = theory.stochastic_target_bound(200, size=1, weight=0.5)
-    found = bound.reducible(2.0, constant=3.0, lipschitz=0.5, radius=0.1)
-    assert found == pytest.approx(3 * 0.5 * 0.1 * 2 / sqrt(50))
-    with pytest.raises(ValueError, match="weight is the probability of a ball"):
-        theory.stochastic_target_bound(10, size=1, weight=1.5)

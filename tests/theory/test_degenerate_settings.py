@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from tiny_problems import RULES
 
 import tellmost as tm
 from tellmost import theory
+from tiny_problems import RULES
 
 x = np.array([[0.0], [1.0], [2.0]])
 a = np.array([[0.5], [3.0]])
@@ -30,8 +30,6 @@ QUESTIONS = {
         pool, targets, 0.3, method="undirected", **k
     ),
     "size": lambda pool, targets, **k: theory.markov_boundary_size(pool, targets, 0.3, **k),
-    "gain bound": lambda pool, targets, **k: theory.gain_bound(pool, targets, 3, **k),
-    "variance bound": lambda pool, targets, **k: theory.variance_bound(pool, targets, 3, **k),
 }
 
 
@@ -83,7 +81,6 @@ def test_targets_that_no_sample_tells_about_have_no_gains_and_ratio_one(rule):
     assert theory.marginal_gains(x, far, 3, **ask).tolist() == [0, 0, 0]
     assert theory.information_ratio(x, far, [0, 1], **ask) == 1
     assert theory.submodularity_ratio(x, far, 2, **ask).value == 1
-    assert theory.gain_bound(x, far, 3, **ask).gain == 0
 
 
 def test_a_prior_without_variance_has_capacity_zero():
@@ -149,8 +146,6 @@ def test_tiny_noise_has_no_nan():
         ),
         (lambda: theory.markov_boundary(x, a, 0.0, **ASK), ValueError, "epsilon must be"),
         (lambda: theory.markov_boundary(x, a, 1.0, method="both", **ASK), ValueError, "method"),
-        (lambda: theory.capacity_rate(tm.kernels.Gaussian, 2), TypeError, "the class itself"),
-        (lambda: theory.variance_bound(x, a, 2, ratio=0, **ASK), ValueError, "ratio must be"),
     ],
 )
 def test_bad_input_is_named(call, error, message):

@@ -9,22 +9,10 @@ from tellmost.theory.boundaries import (
 )
 from tellmost.theory.capacity import (
     Capacity,
-    CapacityRate,
     capacity_bound,
-    capacity_rate,
     information_capacity,
 )
 from tellmost.theory.confidence import confidence_width, realised_information
-from tellmost.theory.convergence import (
-    GainBound,
-    StochasticTargetBound,
-    VarianceBound,
-    error_bound,
-    gain_bound,
-    stochastic_target_bound,
-    variance_bound,
-    variance_bound_within,
-)
 from tellmost.theory.gains import (
     Interaction,
     SubmodularityRatio,
@@ -39,19 +27,12 @@ from tellmost.theory.setting import uncertainty_reduction
 
 __all__ = [
     "Capacity",
-    "CapacityRate",
-    "GainBound",
     "Interaction",
     "IrreducibleVariance",
     "MarkovBoundary",
-    "StochasticTargetBound",
     "SubmodularityRatio",
-    "VarianceBound",
     "capacity_bound",
-    "capacity_rate",
     "confidence_width",
-    "error_bound",
-    "gain_bound",
     "information_capacity",
     "information_ratio",
     "irreducible_variance",
@@ -61,10 +42,7 @@ __all__ = [
     "markov_boundary_size",
     "multivariate_information",
     "realised_information",
-    "stochastic_target_bound",
     "submodularity_ratio",
     "task_complexity",
     "uncertainty_reduction",
-    "variance_bound",
-    "variance_bound_within",
 ]
