@@ -5,6 +5,7 @@ A module of experiments has ``reproduce(name, request) -> Outcome``; to add one,
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 
@@ -96,9 +97,40 @@ CATALOGUE = {
 """All experiments by name, in the order of the paper."""
 
 
-def check_rules(names: list[str]) -> None:
-    """Check that the caller's rules can be found and made. Torch is loaded only for a rule."""
-    if names:
+def find(name: str | None, request: Request) -> Entry:
+    """The experiment of this name. Refuse what it could not run with. torch is rarely loaded."""
+    if name is None:
+        raise ValueError(f"name an experiment: {', '.join(CATALOGUE)}.")
+    if name not in CATALOGUE:
+        close = get_close_matches(name, CATALOGUE, 1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        names = ", ".join(CATALOGUE)
+        raise ValueError(f"there is no experiment {name!r}; there are {names}.{hint}")
+    if request.rules:
         from tellmost_reproduction.gp.methods import read_methods
 
-        read_methods(names)
+        read_methods(list(request.rules))
+    check_data(CATALOGUE[name], request)
+    check_device(request.device)
+    return CATALOGUE[name]
+
+
+def check_data(entry: Entry, request: Request) -> None:
+    if request.data is not None and not request.data.is_dir():
+        raise ValueError(f"--data must be a folder; {request.data} is none.")
+    if entry.needs_data and request.data is None and not request.is_smoke:
+        raise ValueError(
+            f"{entry.name} needs --data, a folder with images and weights (docs/"
+            f"network-experiments.md says which, and where they come from). --smoke runs without."
+        )
+
+
+def check_device(device: str) -> None:
+    """Check that the device exists. torch is not loaded for the CPU."""
+    if device == "cpu":
+        return
+    import torch
+
+    if not device.startswith("cuda") or not torch.cuda.is_available():
+        there = "cpu, cuda" if torch.cuda.is_available() else "cpu (torch sees no GPU here)"
+        raise ValueError(f"--device must be one of {there}; got {device!r}.")

@@ -1,6 +1,5 @@
 """``tellmost reproduce`` runs the paper's experiments, which are another distribution."""
 
-from difflib import get_close_matches
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -47,17 +46,13 @@ def reproduce(given: OptionValues) -> int:
         entries = experiments.CATALOGUE.values()
         print("\n".join(f"{entry.name:26}{entry.title}" for entry in entries))
         return DONE
-    entry = find_entry(experiments.CATALOGUE, given.name)
-    rules = given.rule or []
+    request = experiments.Request(
+        given.out, given.smoke, tuple(given.rule or ()), given.progress, given.data, given.device
+    )
     try:
-        experiments.check_rules(rules)
+        entry = experiments.find(given.name, request)
     except (ValueError, TypeError, ImportError, AttributeError) as error:
         raise UsageError(" ".join(str(error).split())) from error
-    check_data(entry, given.data, is_smoke=given.smoke)
-    check_device(given.device)
-    request = experiments.Request(
-        given.out, given.smoke, tuple(rules), given.progress, given.data, given.device
-    )
     outcome = entry.run(request)
     print(outcome.text)
     print(f"\nwritten: {', '.join(str(path) for path in outcome.written)}")
@@ -72,36 +67,3 @@ def find_experiments() -> Any:
     for found in entry_points(group="tellmost.experiments"):
         return found.load()
     raise UsageError(INSTALL)
-
-
-def find_entry(catalogue: dict[str, Any], name: str | None) -> Any:
-    """The experiment of this name."""
-    if name is None:
-        raise UsageError(f"name an experiment: {', '.join(catalogue)}.")
-    if name not in catalogue:
-        close = get_close_matches(name, catalogue, 1)
-        hint = f" Did you mean {close[0]}?" if close else ""
-        names = ", ".join(catalogue)
-        raise UsageError(f"there is no experiment {name!r}; there are {names}.{hint}")
-    return catalogue[name]
-
-
-def check_data(entry: Any, data: Path | None, *, is_smoke: bool) -> None:
-    if data is not None and not data.is_dir():
-        raise UsageError(f"--data must be a folder; {data} is none.")
-    if entry.needs_data and data is None and not is_smoke:
-        raise UsageError(
-            f"{entry.name} needs --data, a folder with images and weights (docs/"
-            f"network-experiments.md says which, and where they come from). --smoke runs without."
-        )
-
-
-def check_device(device: str) -> None:
-    """Check that the device exists. torch is not loaded for the CPU."""
-    if device == "cpu":
-        return
-    import torch
-
-    if not device.startswith("cuda") or not torch.cuda.is_available():
-        there = "cpu, cuda" if torch.cuda.is_available() else "cpu (torch sees no GPU here)"
-        raise UsageError(f"--device must be one of {there}; got {device!r}.")
