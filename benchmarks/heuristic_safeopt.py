@@ -19,8 +19,12 @@ from torch import Tensor
 import tellmost as tm
 from drawn_task import BETA, NOISE_STD, STARTS, STEPS, DrawnTask, Grid, Priors
 from setting import save
-from tellmost.safebo.baselines import HeuristicSafeOpt
-from tellmost.safebo.baselines.expanding import find_expanders, find_maximizers, imagine_margins
+from tellmost.safebo.baselines import (
+    HeuristicSafeOpt,
+    find_expanders,
+    find_maximizers,
+    imagine_margins,
+)
 from tellmost.safebo.strategies import Choice, RoundView
 from tellmost.safebo.trials import MiscalibratedModel
 
@@ -97,7 +101,7 @@ class Comparison:
         self.difference_of_bounds = float(np.abs(ours.bounds() - theirs).max())
 
     def causes(self) -> dict[str, str]:
-        """Of each thing that is compared: "same", or why it is not."""
+        """For each thing that is compared: "same", or why it is not."""
         return {
             "safe": self._of_safe(),
             "maximizers": self._of_maximizers(),

@@ -164,7 +164,7 @@ def top_k(problem: Problem, picks: list[int]) -> np.ndarray:
 
 
 def correlation(problem: Problem, x: int, z: int) -> float:
-    """Of two points by their rows of K, before any observation."""
+    """The correlation of two points, named by their rows of K, before any observation."""
     scale = np.sqrt(problem.K[x, x] * problem.K[z, z])
     return problem.K[x, z] / scale if scale > 0 else 0.0
 

@@ -36,7 +36,7 @@ def bounds_at(safe: Safe, rounds: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def margins(safe: Safe, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each limit at worst and at best, in its unit: a row per limit."""
+    """The margins of each limit at worst and at best, in its unit: a row per limit."""
     worst, best = [], []
     for limit in safe.limits:
         low, high = lower[limit.function] - limit.value, upper[limit.function] - limit.value
@@ -178,12 +178,12 @@ def heuristic_safeopt(safe: Safe, is_open: np.ndarray) -> np.ndarray:
 
 
 def sign_entropy(m: np.ndarray) -> np.ndarray:
-    """Of whether a Gaussian is positive, by the approximation of ISE; m its mean over its sd."""
+    """The entropy of the sign of a Gaussian, as ISE approximates it. m is its mean over its sd."""
     return log(2) * np.exp(-(m**2) / (pi * log(2)))
 
 
 def sign_information(safe: Safe) -> np.ndarray:
-    """Of the largest x' and limit, for every row: entropies after all outcomes, by quadrature."""
+    """The gain at every row, about the best x' and limit: entropies averaged by quadrature."""
     n, last = len(safe.X), len(safe.told)
     most = np.zeros(n)
     for limit in safe.limits:
@@ -212,7 +212,7 @@ def max_value_information(safe: Safe, best: np.ndarray) -> np.ndarray:
 
 
 def truncated_entropy(mean: float, sd: float, most: float) -> float:
-    """Of a Gaussian that is known to be at most so much."""
+    """The entropy of a Gaussian that is known to be at most so much."""
     f = np.linspace(min(most, mean) - 12 * sd, min(most, mean + 12 * sd), 20_001)
     log_density = -0.5 * ((f - mean) / sd) ** 2 - 0.5 * log(2 * pi * sd**2)
     mass = np.trapezoid(np.exp(log_density), f)

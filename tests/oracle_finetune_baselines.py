@@ -36,7 +36,7 @@ def mean_cosine(x: np.ndarray, targets: np.ndarray) -> float:
 
 
 def loss_gradient(model: nn.Module, last: nn.Linear, x: Tensor) -> np.ndarray:
-    """Of the last layer's parameters, had the predicted label been observed."""
+    """The gradient by the last layer's parameters, had the predicted label been observed."""
     logits = model(x[None])
     loss = cross_entropy(logits, logits.argmax(dim=1))
     parts = torch.autograd.grad(loss, list(last.parameters()))

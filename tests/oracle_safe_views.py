@@ -20,7 +20,7 @@ def reachable_by_kernel(Ks, observed, noise, margins, start, epsilon, beta):
 
 
 def irreducible_std(K, observed, noise, S):
-    """Of f given noisy observations, and f itself on S."""
+    """The deviation of f, given noisy observations and f itself on S."""
     K = condition(K, observed, noise)
     if len(S):
         K = condition_exactly(K, S)

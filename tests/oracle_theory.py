@@ -42,7 +42,7 @@ def multisets(n: int, size: int):
 
 
 def capacity(problem: Problem, n: int) -> float:
-    """Of all multisets of at most n samples."""
+    """The most information that a multiset of at most n samples has."""
     sets = chain.from_iterable(multisets(problem.n, size) for size in range(n + 1))
     return max(reduction(problem, X, "itl") for X in sets)
 
@@ -96,7 +96,7 @@ def boundary_size(K: np.ndarray, noise, epsilon: float, sigma: float, noisy: flo
 
 
 def posterior_mean_and_variance(K, picks, y, noise):
-    """Of a zero-mean prior, at every row of K."""
+    """The posterior of a zero-mean prior, at every row of K."""
     picks = list(picks)
     weights = np.linalg.solve(K[np.ix_(picks, picks)] + np.diag(noise[picks]), K[picks]).T
     return weights @ y, np.diag(K) - np.einsum("ij,ji->i", weights, K[picks])

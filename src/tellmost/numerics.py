@@ -38,7 +38,7 @@ SMALLEST_REMAINING = 1e-15
 noise / (variance + noise) > 0; rounding may leave a negative share, whose logarithm is NaN."""
 
 LEADERS = 64
-"""How many of the best rows are scored afresh from the posterior before one is chosen."""
+"""So many of the best rows are scored afresh from the posterior before one is chosen."""
 
 LEADER_BAND = 1e-5
 """Rows whose running gain is within this relative distance of the best are leaders."""
@@ -59,7 +59,7 @@ RECENT_BYTES = 2**20
 1,024 float32 features, which are the leaders of a few picks and most of the next shortlist."""
 
 FORECAST_REACH = 96.0
-"""How far a forecast of the next picks holds: of T columns made ahead, about T / (1 + T /
+"""The reach of a forecast of the next picks: of T columns made ahead, about T / (1 + T /
 reach) are used before a pick comes that was not foreseen. Measured: 7 to 9 passes per 100 picks
 at T = 16."""
 

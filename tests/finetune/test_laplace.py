@@ -123,7 +123,7 @@ def test_variances_of_outputs_are_those_of_the_weights(structure):
 
 
 def linear_model(weights: torch.Tensor, *, bias: bool) -> nn.Linear:
-    """Of (d, c) weights; with a bias their last row is it."""
+    """The layer with these (d, c) weights. With a bias, their last row is the bias."""
     made = nn.Linear(5, weights.shape[1], bias=bias).double()
     with torch.no_grad():
         made.weight.copy_(weights[:5].T)

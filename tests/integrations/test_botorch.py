@@ -97,7 +97,7 @@ def test_vtl_is_the_fall_of_botorchs_integrated_variance(q, pending, name):
 
 @pytest.mark.parametrize("about", ["f", "y"])
 def test_itl_is_the_joint_information_by_log_determinants(about):
-    """Of three points, from the model's prior: D observed, A seen, both orders of conditioning."""
+    """Three points, from the model's prior: D observed, A seen, in both orders."""
     gp = tm.GP.of(MODEL)
     points = torch.cat([POOL[:3], X, TARGETS])
     K = gp.kernel.block(points, points).numpy()

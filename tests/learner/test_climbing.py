@@ -35,7 +35,7 @@ def matern(x: Tensor, z: Tensor, lengthscale: Tensor) -> Tensor:
 
 
 class Posterior:
-    """Of a function of prior variance 1, given noisy observations: a Cholesky factor."""
+    """A function of prior variance 1 given noisy observations, by a Cholesky factor."""
 
     def __init__(self, kernel, points: Tensor, noise: Tensor) -> None:
         self.kernel, self.points = kernel, points

@@ -65,7 +65,7 @@ class Case:
         )
 
     def field(self, maker: Sketch | Dense, name: str, noise: float = 0.0) -> np.ndarray:
-        """Of all rows."""
+        """The field at all rows."""
         m = int(self.is_target.sum())
         ones = torch.ones(m, dtype=torch.float64)
         targets, rows = TargetState(ones, ones, ones / m), torch.arange(N)

@@ -13,15 +13,12 @@ from safe_problems import SEED_ROW, Case, Options
 import oracle_baselines as slow
 import tellmost as tm
 from tellmost.safebo import CoordinateLines, baselines
-from tellmost.safebo.baselines import expanding
-from tellmost.safebo.baselines.expanding import (
+from tellmost.safebo.baselines import (
+    expected_improvement,
     find_expanders,
     find_expanders_by_slope,
-    find_maximizers,
-)
-from tellmost.safebo.baselines.scoring import (
-    expected_improvement,
     find_incumbent,
+    find_maximizers,
     max_value_information,
     safety_information,
 )
@@ -349,7 +346,7 @@ def test_safeopt_stays_within_what_slopes_prove_where_bounds_prove_more():
 def test_heuristic_safeopt_finds_the_widest_expander_however_rows_are_cut(
     chunk_bytes, monkeypatch
 ):
-    monkeypatch.setattr(expanding, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(baselines, "CHUNK_BYTES", chunk_bytes)
     X = np.linspace(0, 1, 61)
     f, g = -4 * (X - 0.5) ** 2, np.cos(4 * (X - 0.5))
     optimizer = tm.SafeOptimizer(

@@ -96,7 +96,7 @@ def hill(points):
 
 
 def unsafe_queries(seed: int, confidence: float, shift: float = 0.0):
-    """Of a run on a draw from the prior: whether each query is unsafe, and with what chance.
+    """A run on a draw from the prior: which queries are unsafe, and with what chance.
 
     Nothing is chosen by looking at f, so the model is right about it.
     """

@@ -295,7 +295,7 @@ class ActiveLearner:
             self._take_in(one)
 
     def _data_of_prior(self) -> list[Told]:
-        """What the prior brings along, which counts as told."""
+        """The data that the prior brings along, which count as told."""
         data = self._gp.data
         if data is None:
             return []

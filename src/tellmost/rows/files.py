@@ -275,7 +275,7 @@ def open_safetensors(file: File, named: NamedArray) -> FlatFile:
 
 
 def _safetensors_header(file: File) -> tuple[dict[str, Any], int]:
-    """What the file says that it holds, and where the data starts."""
+    """The content that the file claims to have, and where the data starts."""
     with file.path.open("rb") as stream, refusing_damage(f"{file.label} {NO_SAFETENSORS}"):
         size = int.from_bytes(stream.read(8), "little")
         if size > min(LONGEST_HEADER, file.size - 8):

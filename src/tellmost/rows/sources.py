@@ -183,7 +183,7 @@ def as_tensor(array: object, name: str) -> Tensor:
 
 
 def _unlike_dense(array: Tensor) -> tuple[str, str] | None:
-    """What a tensor is if it is not plain numbers in memory, and the way out."""
+    """The kind of a tensor that is not plain numbers in memory, and the way out."""
     if array.is_nested:
         return "nested", "Densify it first."
     if array.layout != torch.strided:

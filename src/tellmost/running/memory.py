@@ -55,7 +55,7 @@ CONTROL_GROUPS = {
 """Controllers of a group in versions 2 and 1 of Linux: folder, limit, use, and files in use."""
 
 PICK_BYTES = 400
-"""What a pick takes in lists and in the result, as Python objects."""
+"""The bytes that a pick takes in lists and in the result, as Python objects."""
 
 UNITS = {
     "B": 1,
@@ -190,7 +190,7 @@ def available(device: torch.device) -> int:
 
 
 def _left_of_address_space() -> Iterator[int]:
-    """What the process may still map under its own limit (ulimit -v), if it has one."""
+    """The bytes that the process may still map under its own limit (ulimit -v), if it has one."""
     import resource  # only where there is /proc, so not where it is missing
 
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
@@ -202,7 +202,7 @@ def _left_of_address_space() -> Iterator[int]:
 def left_of_containers(
     membership: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
 ) -> Iterator[int]:
-    """What each control group around the process still allows, in version 2 and 1.
+    """The bytes that each control group around the process still allows, in version 2 and 1.
 
     Cached files count as used there, but those that were not read lately give way.
     """

@@ -13,8 +13,9 @@ from tellmost.safebo.baselines import (
     SafeRandom,
     SafeUCB,
     SafeUncertainty,
+    find_expanders_by_slope,
+    grow,
 )
-from tellmost.safebo.baselines.expanding import find_expanders_by_slope, grow
 from tellmost.safebo.round_state import RoundState, Track
 from tellmost.safebo.strategies import Choice, QueryStrategy, RoundView
 from tellmost.targets import PotentialExpanders, ThompsonMaximizers
