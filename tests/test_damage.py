@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tellmost as tm
-from tellmost.cli.reading import read_records
+from tellmost.cli.reading import Wanted, read_records
 from tellmost.cli.text_embeddings import load_kept
 from tellmost.rows.sources import open_source
 
@@ -197,7 +197,7 @@ def test_an_array_that_memory_has_no_room_for_is_not_unpacked(tmp_path, monkeypa
     with pytest.raises(ValueError, match=r"rows\.npy takes 8 MB, and memory has room for 1 MB"):
         read_table(tmp_path / "a.npz")
     with pytest.raises(ValueError, match=r"too large: rows\.npy .* has room for 2 MB"):
-        read_records(tmp_path / "a.npz", memory=2 * 10**6)
+        read_records(tmp_path / "a.npz", wanted=Wanted(memory=2 * 10**6))
 
 
 def test_rows_of_text_that_memory_has_no_room_for_are_refused(tmp_path, monkeypatch):
@@ -206,4 +206,4 @@ def test_rows_of_text_that_memory_has_no_room_for_are_refused(tmp_path, monkeypa
     with pytest.raises(ValueError, match=r"a\.csv\.gz: the numbers up to line 53 take half"):
         read_table(tmp_path / "a.csv.gz")
     with pytest.raises(ValueError, match=r"the numbers up to line 103 take half of the memory"):
-        read_records(tmp_path / "a.csv.gz", memory=16 * 200)
+        read_records(tmp_path / "a.csv.gz", wanted=Wanted(memory=16 * 200))

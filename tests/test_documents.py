@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tellmost.cli.reading import read_records
+from tellmost.cli.reading import Wanted, read_records
 from test_architecture import files_entered
 
 ROOT = Path(__file__).parents[1]
@@ -52,7 +52,9 @@ def banking77(tmp_path_factory, minilm_home):
         for name, step in (("train.csv", 2), ("test.csv", 1)):  # every second row is enough
             lines = (ROOT / "tests" / "data" / "banking77" / name).read_text().splitlines(True)
             (folder / name).write_text("".join(lines[::step]))
-            made = read_records(folder / name, text_field="text", embed="all-minilm")
+            made = read_records(
+                folder / name, wanted=Wanted(text_field="text", embed="all-minilm")
+            )
             np.save((folder / name).with_suffix(".npy"), made.vectors)
         yield folder
 

@@ -8,7 +8,7 @@ import pytest
 import tellmost as tm
 from files_of_points import IDS, ROWS, N, write_csv, write_jsonl, write_npy, write_parquet
 from tellmost.cli.labels import match_ids, read_labels, read_observed
-from tellmost.cli.reading import read_records
+from tellmost.cli.reading import Wanted, read_records
 
 WANTED = [7, 0, 3]
 NAMES = [IDS[row] for row in WANTED]
@@ -41,7 +41,9 @@ def test_ids_are_found_in_every_format(pool, tmp_path):
 
 
 def test_the_pools_own_id_column_comes_first(tmp_path):
-    pool = read_records(write_csv(tmp_path, key=[f"k{row}" for row in range(N)]), id_column="key")
+    pool = read_records(
+        write_csv(tmp_path, key=[f"k{row}" for row in range(N)]), wanted=Wanted(id_column="key")
+    )
     path = write(tmp_path, "ids.csv", "id,key\ndoc-1,k5\ndoc-2,k6\n")
     assert match_ids(path, pool, "observed").tolist() == [5, 6]
 

@@ -23,7 +23,7 @@ from files_of_points import (
 )
 from tellmost.cli.labels import match_ids
 from tellmost.cli.pick_files import check_picks_path, pick_rows, write_picks
-from tellmost.cli.reading import read_records
+from tellmost.cli.reading import Wanted, read_records
 from tellmost.rows.sources import open_source
 from tellmost.selecting.replay import nearest_targets
 
@@ -125,13 +125,13 @@ def test_lines_of_a_jsonl_file_are_kept_as_they_are(tmp_path):
 
 def test_rows_of_a_csv_file_are_kept_as_they_are(tmp_path):
     path = write_csv(tmp_path, text=TEXTS)
-    records = read_records(path, text_field="text")
+    records = read_records(path, wanted=Wanted(text_field="text"))
     write_picks(tmp_path / "picked.csv", CHOSEN, records, [], as_records=True)
     written = (tmp_path / "picked.csv").read_bytes().decode()
     assert written.startswith("id,x0,x1,x2,text\r\ndoc-")
-    assert read_records(tmp_path / "picked.csv", text_field="text").items() == records.items(
-        CHOSEN.indices
-    )
+    assert read_records(
+        tmp_path / "picked.csv", wanted=Wanted(text_field="text")
+    ).items() == records.items(CHOSEN.indices)
 
 
 def test_the_schema_of_a_parquet_file_is_kept(tmp_path):

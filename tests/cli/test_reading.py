@@ -24,7 +24,7 @@ from files_of_points import (
     write_npz,
     write_parquet,
 )
-from tellmost.cli.reading import read_records
+from tellmost.cli.reading import Wanted, read_records
 from tellmost.rows.sources import NamedArray, open_source
 
 TARGETS = np.random.default_rng(1).normal(size=(2, D))
@@ -104,7 +104,7 @@ def test_vectors_and_ids_survive_the_file(write, points):
 @pytest.mark.parametrize("write", [write_parquet, write_csv, write_jsonl])
 def test_columns_are_read_by_name_on_the_way_or_later(write, tmp_path):
     path = write(tmp_path, cost=list(range(1, N + 1)), topic=["a", "b"] * (N // 2))
-    records = read_records(path, columns=["cost"])
+    records = read_records(path, wanted=Wanted(columns=["cost"]))
     np.testing.assert_array_equal(records.column("cost"), np.arange(1, N + 1))
     assert records.column("topic").tolist() == ["a", "b"] * (N // 2)
     np.testing.assert_array_equal(rows_of(records), ROWS)
@@ -112,7 +112,7 @@ def test_columns_are_read_by_name_on_the_way_or_later(write, tmp_path):
 
 @pytest.mark.parametrize("write", [write_parquet, write_csv, write_jsonl])
 def test_texts_are_the_items_to_show(write, tmp_path):
-    records = read_records(write(tmp_path, text=TEXTS), text_field="text")
+    records = read_records(write(tmp_path, text=TEXTS), wanted=Wanted(text_field="text"))
     assert records.items() == TEXTS
     assert records.items(np.array([2, 0])) == [TEXTS[2], TEXTS[0]]
 
@@ -124,14 +124,14 @@ def test_an_unknown_column_lists_those_there_are(write, tmp_path):
         with pytest.raises(
             ValueError, match=r"^pool: pool\.\w+ has no column 'no'; it has id, .*cost"
         ):
-            read_records(path, **{option: "no"})
+            read_records(path, wanted=Wanted(**{option: "no"}))
     with pytest.raises(ValueError, match=r"it has id, .*cost"):
         read_records(path).column("no")
 
 
 def test_an_array_has_no_columns_to_name(tmp_path):
     with pytest.raises(ValueError, match="no column 'cost': it holds rows of numbers"):
-        read_records(ARRAYS["npy"](tmp_path), columns=["cost"])
+        read_records(ARRAYS["npy"](tmp_path), wanted=Wanted(columns=["cost"]))
     with pytest.raises(ValueError, match="no column 'cost'"):
         read_records(ARRAYS["npy"](tmp_path)).column("cost")
 
@@ -177,19 +177,19 @@ def test_one_of_several_arrays_is_named(tmp_path):
     with pytest.raises(ValueError, match="exactly one array; it has 2: first, second"):
         read_records(tmp_path / "pool.npz")
     with pytest.raises(ValueError, match="no array named 'third'; it has first, second"):
-        read_records(tmp_path / "pool.npz", vector_column="third")
-    records = read_records(tmp_path / "pool.npz", vector_column="second")
+        read_records(tmp_path / "pool.npz", wanted=Wanted(vector_column="third"))
+    records = read_records(tmp_path / "pool.npz", wanted=Wanted(vector_column="second"))
     np.testing.assert_array_equal(rows_of(records), 2 * ROWS)
 
 
 def test_one_of_several_tensors_is_named_and_streamed(tmp_path):
     save = pytest.importorskip("safetensors.numpy").save_file
     save({"first": ROWS, "second": 2 * ROWS}, tmp_path / "pool.safetensors")
-    records = read_records(tmp_path / "pool.safetensors", vector_column="second")
+    records = read_records(tmp_path / "pool.safetensors", wanted=Wanted(vector_column="second"))
     assert isinstance(records.vectors, NamedArray)
     np.testing.assert_array_equal(rows_of(records), 2 * ROWS)
     with pytest.raises(ValueError, match="no tensor named 'third'; it has first, second"):
-        read_records(tmp_path / "pool.safetensors", vector_column="third")
+        read_records(tmp_path / "pool.safetensors", wanted=Wanted(vector_column="third"))
 
 
 class Witness:
@@ -236,10 +236,10 @@ def test_one_of_several_columns_of_vectors_is_named(tmp_path):
     path = write_parquet(tmp_path, other=(2 * ROWS).tolist())
     with pytest.raises(ValueError, match="2 do: vector, other, of the columns id, vector, other"):
         read_records(path)
-    records = read_records(path, vector_column="other")
+    records = read_records(path, wanted=Wanted(vector_column="other"))
     np.testing.assert_array_equal(rows_of(records), 2 * ROWS)
     with pytest.raises(ValueError, match="'id' must hold lists of numbers; it holds string"):
-        read_records(path, vector_column="id")
+        read_records(path, wanted=Wanted(vector_column="id"))
 
 
 def test_a_row_of_a_parquet_file_that_is_not_finite_is_named_by_its_id(tmp_path):
@@ -255,7 +255,7 @@ def test_a_row_of_a_parquet_file_that_is_not_finite_is_named_by_its_id(tmp_path)
 
 def read_csv(folder, text, **options):
     (folder / "pool.csv").write_text(text, encoding="utf-8")
-    return read_records(folder / "pool.csv", **options)
+    return read_records(folder / "pool.csv", wanted=Wanted(**options))
 
 
 def test_a_csv_file_of_numbers_needs_no_header(tmp_path):
@@ -348,7 +348,7 @@ def test_a_csv_file_that_cannot_be_read_says_where(text, message, tmp_path):
 
 def read_jsonl(folder, text, **options):
     (folder / "pool.jsonl").write_text(text, encoding="utf-8")
-    return read_records(folder / "pool.jsonl", **options)
+    return read_records(folder / "pool.jsonl", wanted=Wanted(**options))
 
 
 JSONL_FAILURES = {
@@ -389,7 +389,7 @@ def test_texts_without_a_model_say_so(tmp_path):
     with pytest.raises(ValueError, match="vector_column or made by embed; got both"):
         read_jsonl(tmp_path, text, text_field="text", embed="all-minilm", vector_column="v")
     with pytest.raises(ValueError, match="nothing to embed"):
-        read_records(ARRAYS["npy"](tmp_path), embed="all-minilm")
+        read_records(ARRAYS["npy"](tmp_path), wanted=Wanted(embed="all-minilm"))
 
 
 # ---- any file
@@ -423,7 +423,7 @@ def test_gzipped_text_is_read_as_well(write, tmp_path):
 
 def test_missing_empty_and_unknown_files_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"targets: there is no file .*gone.npy"):
-        read_records(tmp_path / "gone.npy", "targets")
+        read_records(tmp_path / "gone.npy", argument="targets")
     with pytest.raises(ValueError, match=r"is a folder. Name one file in it"):
         read_records(tmp_path)
     (tmp_path / "pool.xlsx").write_bytes(b"x")
@@ -461,14 +461,16 @@ def test_a_column_of_numbers_names_the_row_that_has_none(write, tmp_path):
     records = read_records(write(tmp_path, cost=costs))
     np.testing.assert_array_equal(records.numbers("cost"), np.arange(1.0, N + 1))
     costs[3] = "dear"
-    records = read_records(write(tmp_path, cost=costs), columns=["cost"])
+    records = read_records(write(tmp_path, cost=costs), wanted=Wanted(columns=["cost"]))
     with pytest.raises(ValueError, match=r"id 'doc-3'\): column 'cost' must hold numbers; got 'd"):
         records.numbers("cost")
 
 
 def test_a_lone_vector_is_one_row_where_that_is_allowed(tmp_path):
     np.save(tmp_path / "query.npy", ROWS[0])
-    targets = read_records(tmp_path / "query.npy", "targets", lone_vector=True)
+    targets = read_records(
+        tmp_path / "query.npy", argument="targets", wanted=Wanted(lone_vector=True)
+    )
     assert len(targets) == 1
     assert tm.select(ROWS, targets.vectors, 2).indices.tolist() == (
         tm.select(ROWS, ROWS[:1], 2).indices.tolist()

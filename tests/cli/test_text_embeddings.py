@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tellmost.cli.reading import read_records
+from tellmost.cli.reading import Wanted, read_records
 from tellmost.cli.text_embeddings import embed_texts
 
 TEXTS = ["a", "bb", "a", "ccc", "bb"]
@@ -254,7 +254,9 @@ def test_a_text_that_is_none_names_its_line(bad, kind, model, tmp_path):
     lines = [json.dumps({"id": f"d{n}", "text": text}) for n, text in enumerate(["a", bad])]
     (tmp_path / "train.jsonl").write_text("\n".join(lines))
     with pytest.raises(kind, match=r"^pool: train.jsonl, line 2 \(id 'd1'\): "):
-        read_records(tmp_path / "train.jsonl", text_field="text", embed=f"{model}:lengths")
+        read_records(
+            tmp_path / "train.jsonl", wanted=Wanted(text_field="text", embed=f"{model}:lengths")
+        )
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
@@ -267,7 +269,7 @@ def test_a_file_of_texts_is_embedded_as_it_is_read(suffix, model, tmp_path):
         path.write_text("\n".join(["text,n", *(f"{text},7" for text in TEXTS)]))
     else:
         path.write_text("\n".join(f'{{"text": "{text}"}}' for text in TEXTS))
-    records = read_records(path, text_field="text", embed=f"{model}:lengths")
+    records = read_records(path, wanted=Wanted(text_field="text", embed=f"{model}:lengths"))
     np.testing.assert_array_equal(records.vectors[:, 0], [1, 2, 1, 3, 2])
     assert records.items() == TEXTS
     assert (tmp_path / f"train.{suffix}.embeddings").is_dir()

@@ -7,14 +7,14 @@ import pytest
 
 import tellmost as tm
 from files_of_points import IDS, ROWS, TEXTS, write_jsonl, write_npy
-from tellmost.cli.reading import read_records
+from tellmost.cli.reading import Wanted, read_records
 from tellmost.integrations.label_studio import write_label_studio
 
 CHOSEN = tm.select(ROWS, np.ones((1, 3)), 3)
 
 
 def test_a_task_has_the_text_the_id_and_why_it_was_picked(tmp_path):
-    records = read_records(write_jsonl(tmp_path, text=TEXTS), text_field="text")
+    records = read_records(write_jsonl(tmp_path, text=TEXTS), wanted=Wanted(text_field="text"))
     write_label_studio(tmp_path / "tasks.json", CHOSEN, records)
     tasks = json.loads((tmp_path / "tasks.json").read_text(encoding="utf-8"))
     for rank, (task, index) in enumerate(zip(tasks, CHOSEN.indices.tolist(), strict=True)):

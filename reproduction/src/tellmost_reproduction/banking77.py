@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.cli.reading import read_records
+from tellmost.cli.reading import Wanted, read_records
 from tellmost.shapes import Bool, Float, Int
 from tellmost_reproduction.scores import Scores, summarize_scores, tabulate
 
@@ -46,7 +46,7 @@ class Result:
 def read_queries(folder: Path, model: str) -> tuple[list[str], Queries, Queries]:
     """The names of the intents, and both parts of the data."""
     parts = [
-        read_records(folder / f"{part}.csv", part, text_field="text", embed=model)
+        read_records(folder / f"{part}.csv", part, wanted=Wanted(text_field="text", embed=model))
         for part in ("train", "test")
     ]
     labels = [part.column("category") for part in parts]

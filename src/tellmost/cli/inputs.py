@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from inspect import signature
 from math import inf
 from pathlib import Path
@@ -15,7 +16,7 @@ from tellmost.cli.ending import UsageError
 from tellmost.cli.labels import match_ids, read_labels, read_observed
 from tellmost.cli.options import OptionValues
 from tellmost.cli.paths import noise_file
-from tellmost.cli.reading import column_names, read_records
+from tellmost.cli.reading import Wanted, column_names, read_records
 from tellmost.cli.records import Records, find_columns, listed, match_features
 from tellmost.cli.skipping import skip_bad_rows
 from tellmost.cli.text_formats import CELLS
@@ -147,15 +148,11 @@ def check_features(given: OptionValues) -> None:
 
 
 def read_pool(given: OptionValues) -> Records:
-    names = {
-        "vector_column": given.vector_column,
-        "text_field": given.text_field,
-        "id_column": given.id_column,
-    }
     columns = [name for name in (given.cost_column, given.group_column) if name is not None]
+    wanted = Wanted(given.vector_column, given.text_field, given.id_column, tuple(columns))
     if len(given.pool) == 1:
-        return read_file(given.pool[0], "pool", given, **names, columns=columns)
-    if columns or any(name is not None for name in (*names.values(), given.embed)):
+        return read_file(given.pool[0], "pool", given, wanted)
+    if wanted != Wanted() or given.embed is not None:
         raise UsageError(
             "several pool files hold arrays without columns; drop the options that name columns."
         )
@@ -169,41 +166,33 @@ def read_targets(given: OptionValues, pool: Records) -> Records:
     there = column_names(given.targets, "targets")
     is_archive = given.targets.suffix in (".npz", ".safetensors")
     text_field = given.text_field
-    records = read_file(
-        given.targets,
-        "targets",
-        given,
+    wanted = Wanted(
         vector_column=given.vector_column if given.vector_column in there or is_archive else None,
         text_field=text_field if text_field in there or given.embed is not None else None,
         id_column=given.id_column if given.id_column in there else None,
         lone_vector=True,
     )
-    return match_features(records, pool)
+    return match_features(read_file(given.targets, "targets", given, wanted), pool)
 
 
-def read_file(
-    path: Path, argument: str, given: OptionValues, *, columns: Sequence[str] = (), **names: Any
-) -> Records:
+def read_file(path: Path, argument: str, given: OptionValues, wanted: Wanted) -> Records:
     """The rows of one file. The column of labels and those to exclude are no features."""
     label = [] if given.label_column is None else [given.label_column]
     known = column_names(path, argument)
     others, _ = find_columns([*(given.exclude_columns or ()), *label], known)
-    features = given.features if suffix_of(path) in CELLS else None
+    wanted = replace(
+        wanted,
+        columns=[*wanted.columns, *others],
+        features=(given.features or None) if suffix_of(path) in CELLS else None,
+        embed=given.embed,
+        skip_bad=given.on_bad_row == "skip",
+        device=given.device,
+        memory=check_memory(given.memory),
+    )
     is_counted = given.embed is not None
     waiting = nullcontext() if is_counted else working(given.progress, f"reading {path.name}")
     with waiting, ProgressLine(given.progress, "texts embedded", done_before=0) as line:
-        return read_records(
-            path,
-            argument,
-            columns=[*columns, *others],
-            features=features or None,
-            skip_bad=given.on_bad_row == "skip",
-            embed=given.embed,
-            device=given.device,
-            memory=check_memory(given.memory),
-            progress=line,
-            **names,
-        )
+        return read_records(path, argument, wanted, line)
 
 
 def vectors_of(records: Records | None) -> Any:

@@ -30,40 +30,9 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Wanted:
-    """The parts of a file that the caller asks for."""
-
-    vector_column: str | None
-    text_field: str | None
-    id_column: str | None
-    columns: Sequence[str]
-    features: Sequence[str] | None
-    embed: str | None
-    lone_vector: bool
-    skip_bad: bool
-    memory: int | None
-
-
-def read_records(
-    path: Path,
-    argument: str = "pool",
-    *,
-    vector_column: str | None = None,
-    text_field: str | None = None,
-    id_column: str | None = None,
-    columns: Sequence[str] = (),
-    features: Sequence[str] | None = None,
-    embed: str | None = None,
-    lone_vector: bool = False,
-    skip_bad: bool = False,
-    device: str | None = None,
-    memory: int | None = None,
-    progress: Progress | None = None,
-) -> Records:
-    """Read points from a file, with their ids and whatever else the file has about them.
+    """The parts of a file that the caller asks for.
 
     Args:
-        path: .npy, .npz, .safetensors, .parquet, .csv, .tsv or .jsonl; the last three also .gz.
-        argument: what the file is for. Errors name it.
         vector_column: the column, field or array of vectors. None means the only one there is. In
             a .csv or .tsv file it means all named columns of numbers that serve no other end.
         text_field: the column of texts, which are shown and, with ``embed``, embedded.
@@ -75,9 +44,33 @@ def read_records(
         lone_vector: whether an array of one dimension is one row. Targets may be given so.
         skip_bad: whether rows are skipped that are not finite, or whose text to embed is empty.
             Otherwise the first of them is an error, here or when the vectors are used.
+        device: for embedding.
         memory: bytes that an array may take that cannot be streamed, and twice those that numbers
             of a text file may take. None for what is available.
-        device, progress: for embedding.
+    """
+
+    vector_column: str | None = None
+    text_field: str | None = None
+    id_column: str | None = None
+    columns: Sequence[str] = ()
+    features: Sequence[str] | None = None
+    embed: str | None = None
+    lone_vector: bool = False
+    skip_bad: bool = False
+    device: str | None = None
+    memory: int | None = None
+
+
+def read_records(
+    path: Path,
+    argument: str = "pool",
+    wanted: Wanted = Wanted(),  # it never changes
+    progress: Progress | None = None,
+) -> Records:
+    """Read points from a file, with their ids and whatever else the file has about them.
+
+    The file is .npy, .npz, .safetensors, .parquet, .csv, .tsv or .jsonl; the last three also .gz.
+    ``argument`` is what the file is for, which errors name. ``progress`` is of embedding.
     """
     check_there(path, argument, "Name one file in it.")
     suffix = suffix_of(path)
@@ -86,30 +79,19 @@ def read_records(
             f"{argument}: cannot read {path.name}; the formats are {', '.join(FORMATS)}."
         )
     file = open_filled(path, argument)
-    wanted = Wanted(
-        vector_column,
-        text_field,
-        id_column,
-        columns,
-        features,
-        embed,
-        lone_vector,
-        skip_bad,
-        memory,
-    )
     others = _read_parquet if suffix == ".parquet" else _read_text
     records = (_read_arrays if suffix in ARRAYS else others)(file, wanted)
-    if embed is None or text_field is None:
-        return skip_bad_rows(records) if skip_bad else records
-    texts = records.values(text_field)
-    if skip_bad:
+    if wanted.embed is None or wanted.text_field is None:
+        return skip_bad_rows(records) if wanted.skip_bad else records
+    texts = records.values(wanted.text_field)
+    if wanted.skip_bad:
         records = keep_rows(records, np.array([not is_empty(text) for text in texts]))
     rows = records.of_vectors(np.arange(len(texts))).tolist()
     vectors = embed_texts(
         [texts[row] for row in rows],
-        embed,
+        wanted.embed,
         beside=records.path,
-        device=device,
+        device=wanted.device,
         progress=progress,
         where=lambda number: f"{file.label}, {records.line(rows[number])}",
     )
