@@ -52,7 +52,6 @@ KERNELS = {
     "sum": Sum(Linear(), Laplace()),
     "product": Product(Gaussian(2.0), Matern(1.5)),
     "outer": Outer(1),
-    "outer-with-covariances": Outer(2, ROOT[:2] @ ROOT[:2].T, torch.tensor([[0.7]])),
     "kronecker": Kronecker(torch.tensor([[1.0, 0.2]]), None, TURN),
     "kronecker-of-zeros": Kronecker(torch.tensor([[1.0, 0.0]])),
     "nested": Sum(Scaled(Product(Linear(), Gaussian()), 0.3), Scaled(Scaled(FEATURES, 2.0), 0.1)),

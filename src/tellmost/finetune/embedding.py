@@ -31,16 +31,21 @@ class Embedded:
 
 @runtime_checkable
 class Embedding(Protocol):
-    """A way to turn inputs into points by a network. It is a value that can be hashed."""
+    """A way to turn inputs into points by a network. It is a value that can be hashed.
 
-    @property
-    def name(self) -> str: ...
+    An embedding whose points are not compared by inner products also has
+    ``kernel(model, batch)``, which returns the kernel that compares them. The batch tells the
+    sizes.
+    """
 
     def on(self, model: nn.Module) -> AbstractContextManager[Callable[[Any], Tensor]]:
         """Gives the function from a batch to its (b, p) points. The model is in eval mode."""
 
-    def kernel(self, model: nn.Module, batch: Any) -> Kernel | None:
-        """The kernel that compares points; None: inner products. The batch tells the sizes."""
+
+def kernel_of(embedding: Embedding, model: nn.Module, batch: Any) -> Kernel | None:
+    """The kernel that compares the points of an embedding; None: inner products."""
+    made = getattr(embedding, "kernel", None)
+    return None if made is None else made(model, batch)
 
 
 def check_inner_products(user: str, embedding: Embedding, kernel: Kernel | None) -> None:
@@ -84,7 +89,7 @@ def embed(
     with evaluating(model), torch.no_grad(), writing(out) as path:
         rows, first = PointRows(inputs, dtype, path), inputs.batch(np.arange(1), place)
         with naming_types(model, first, inputs.name):
-            kernel = embedding.kernel(model, first)
+            kernel = kernel_of(embedding, model, first)
             with embedding.on(model) as points_of, ProgressLine(progress, "inputs", 0) as line:
                 for batch in inputs.batches(batch_size, place):
                     rows.add(points_of(batch))
@@ -142,8 +147,8 @@ def check_request(
         raise ValueError(f"{inputs.name} must have at least one input; got none.")
     if isinstance(embedding, type) or not isinstance(embedding, Embedding):
         raise TypeError(
-            f"embedding must be an object such as tellmost.finetune.LastLayer(), with a name, "
-            f"on(model) and kernel(model, batch); got {embedding!r}."
+            f"embedding must be an object such as tellmost.finetune.LastLayer(), which has "
+            f"on(model); got {embedding!r}."
         )
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}.")

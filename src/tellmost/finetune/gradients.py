@@ -49,10 +49,6 @@ class LossGradients:
     layer: str | None = None
     materialize: bool = False
 
-    @property
-    def name(self) -> str:
-        return "loss gradients"
-
     @contextmanager
     def on(self, model: nn.Module) -> Iterator[Callable[[Any], Tensor]]:
         with at_the_head(model, self.layer) as run:
@@ -221,13 +217,6 @@ class OutputGradients:
                 f"{given!r}."
             )
 
-    @property
-    def name(self) -> str:
-        which = {"last": "the final layer", "all": "all weights"}
-        chosen = self.parameters
-        words = which[chosen] if isinstance(chosen, str) else ", ".join(chosen)
-        return f"output gradients of {words}"
-
     @contextmanager
     def on(self, model: nn.Module) -> Iterator[Callable[[Any], Tensor]]:
         with self.tiles_on(model) as tiles_of:
@@ -248,6 +237,3 @@ class OutputGradients:
                     yield Tile(0, 0, head.features * head.outputs.shape[1] ** 0.5)
 
                 yield last
-
-    def kernel(self, model: nn.Module, batch: Any) -> None:
-        return None

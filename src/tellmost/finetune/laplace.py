@@ -43,6 +43,7 @@ from tellmost.finetune.embedding import (
     Embedding,
     check_inner_products,
     evaluating,
+    kernel_of,
     place_of,
 )
 from tellmost.finetune.gradients import LossGradients, OutputGradients
@@ -341,15 +342,11 @@ class Weighted:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_linear", Linear(self.covariance))
 
-    @property
-    def name(self) -> str:
-        return f"{self.embedding.name}, weighted"
-
     def on(self, model: nn.Module) -> AbstractContextManager[Callable[[Any], Tensor]]:
         return self.embedding.on(model)
 
     def kernel(self, model: nn.Module, batch: Any) -> Kernel:
-        own = self.embedding.kernel(model, batch)
+        own = kernel_of(self.embedding, model, batch)
         check_inner_products("Weighted(embedding)", self.embedding, own)
         with self.embedding.on(model) as points_of:
             self._linear.weight_covariance(points_of(batch).shape[1])

@@ -189,30 +189,16 @@ class LastLayer:
 
     layer: str | None = None
 
-    @property
-    def name(self) -> str:
-        return "last layer" if self.layer is None else f"inputs of {self.layer}"
-
     @contextmanager
     def on(self, model: nn.Module) -> Iterator[Callable[[Any], Tensor]]:
         with watching(model, self.layer) as last_call:
             yield lambda batch: last_call(batch)[0].features
-
-    def kernel(self, model: nn.Module, batch: Any) -> None:
-        return None
 
 
 @dataclass(frozen=True)
 class Outputs:
     """The outputs of the network: its logits, or predictions of several values."""
 
-    @property
-    def name(self) -> str:
-        return "outputs"
-
     @contextmanager
     def on(self, model: nn.Module) -> Iterator[Callable[[Any], Tensor]]:
         yield lambda batch: call(model, batch)
-
-    def kernel(self, model: nn.Module, batch: Any) -> None:
-        return None

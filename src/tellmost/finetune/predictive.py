@@ -102,17 +102,9 @@ class Predictive:
     def __post_init__(self) -> None:
         if not isinstance(self.members, int):
             object.__setattr__(self, "members", tuple(self.members))  # which can be hashed
-        if self._count < 2:
-            raise ValueError(f"members must be at least 2, to differ; got {self._count}.")
-
-    @property
-    def _count(self) -> int:
-        return self.members if isinstance(self.members, int) else len(self.members)
-
-    @property
-    def name(self) -> str:
-        kind = "draws by dropout" if isinstance(self.members, int) else "networks"
-        return f"predictions of {self._count} {kind}"
+        count = self.members if isinstance(self.members, int) else len(self.members)
+        if count < 2:
+            raise ValueError(f"members must be at least 2, to differ; got {count}.")
 
     @contextmanager
     def on(self, model: nn.Module) -> Iterator[Callable[[Any], Tensor]]:
@@ -131,9 +123,6 @@ class Predictive:
                 return centred.flatten(1) / (outputs.shape[1] - 1) ** 0.5
 
             yield deviations
-
-    def kernel(self, model: nn.Module, batch: Any) -> None:
-        return None
 
 
 def by_dropout(model: nn.Module, draws: list[Masks], batch: Any) -> list[Tensor]:

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tellmost.finetune.embedding import Embedding, check_inner_products
+from tellmost.finetune.embedding import Embedding, check_inner_products, kernel_of
 from tellmost.finetune.gradients import OutputGradients, Tile
 from tellmost.rows.pool import GOLDEN, MIX, mixed, shifted
 from tellmost.shapes import Float, Int
@@ -50,10 +50,6 @@ class Projected:
         if self.kind not in ("dense", "countsketch"):
             raise ValueError(f"kind must be 'dense' or 'countsketch'; got {self.kind!r}.")
 
-    @property
-    def name(self) -> str:
-        return f"{self.embedding.name}, projected to {self.dimension} ({self.kind})"
-
     @contextmanager
     def on(self, model: nn.Module) -> Iterator[Callable[[Any], Tensor]]:
         project = (DenseProjection if self.kind == "dense" else CountSketch)(
@@ -71,7 +67,7 @@ class Projected:
             yield projected
 
     def kernel(self, model: nn.Module, batch: Any) -> None:
-        kernel = self.embedding.kernel(model, batch)
+        kernel = kernel_of(self.embedding, model, batch)
         check_inner_products("Projected(embedding)", self.embedding, kernel)
 
 

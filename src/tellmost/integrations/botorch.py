@@ -148,7 +148,7 @@ def covariance_within(kernel: Kernel, X: Float[Tensor, "b q d"]) -> Float[Tensor
     if X.shape[1] == 1:
         return kernel.diagonal(X[:, 0])[:, None, None]
     if isinstance(kernel, ModelKernel):
-        return kernel.prior.joint(X)
+        return kernel.joint(X)
     return torch.stack([kernel.block(x, x) for x in X])
 
 

@@ -33,8 +33,11 @@ variance: gpytorch takes distances from inner products, which leaves seven digit
 
 
 @dataclass(frozen=True, eq=False)
-class ModelPrior:
-    """The prior of a model, and its data. Gradients flow to points and not to the model."""
+class ModelKernel:
+    """The kernel of a model, with its mean and data, in the unit of the raw x and y.
+
+    Gradients flow to the points and not to the model.
+    """
 
     model: ExactGP  # a float64 copy, in evaluation mode
     center: float
@@ -42,7 +45,7 @@ class ModelPrior:
     data: Data
 
     @classmethod
-    def of(cls, model: Any) -> "ModelPrior":
+    def of(cls, model: Any) -> "ModelKernel":
         check_model(model)
         ours = copy_of(model)
         center, scale = read_outcome(ours)
@@ -59,16 +62,19 @@ class ModelPrior:
         check_inputs(ours, points)
         return cls(ours, center, scale, Data(points, center + scale * y, noise))
 
-    def covariance(self, x: Float[Tensor, "n d"], z: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+    def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         n = len(x)
         covariance = self._prior(torch.cat([x, z])).lazy_covariance_matrix
         return covariance[:n, n:].to_dense() * self.scale**2  # only this block is evaluated
+
+    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
+        return self.block(x, z.reshape(1, -1))[:, 0]
 
     def joint(self, x: Float[Tensor, "*b q d"]) -> Float[Tensor, "*b q q"]:
         """The covariances among the points of each batch."""
         return self._prior(x).lazy_covariance_matrix.to_dense() * self.scale**2
 
-    def variance(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
         covariance = self._prior(x).lazy_covariance_matrix
         return covariance.diagonal(dim1=-2, dim2=-1) * self.scale**2
 
@@ -85,37 +91,21 @@ class ModelPrior:
         noise = self.data.noise_variance
         return float(noise[0]) ** 0.5 if torch.allclose(noise, noise[:1], atol=0.0) else None
 
-
-@dataclass(frozen=True, eq=False)
-class ModelKernel:
-    """The kernel of a model, where no Tellmost kernel is the same."""
-
-    prior: ModelPrior
-
-    def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
-        return self.prior.covariance(x, z)
-
-    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
-        return self.prior.covariance(x, z.reshape(1, -1))[:, 0]
-
-    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
-        return self.prior.variance(x)
-
     def hyperparameters(self) -> dict[str, list[float]]:
         """The hyper-parameters of the kernel alone, in the unit of the model's inputs."""
-        found = hyperparameters_of(self.prior.model)
+        found = hyperparameters_of(self.model)
         elsewhere = ("likelihood.", "mean_module.")
         return {name: found[name] for name in found if not name.startswith(elsewhere)}
 
     def __repr__(self) -> str:
-        return f"ModelKernel({type(self.prior.model).__name__})"
+        return f"ModelKernel({type(self.model).__name__})"
 
 
 @dataclass(frozen=True, eq=False)
 class ModelMean:
     """The mean of a model, where it is not a constant."""
 
-    prior: ModelPrior
+    prior: ModelKernel
 
     def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         return self.prior.mean(x)
@@ -128,7 +118,7 @@ class ModelMean:
 
 def read_model(model: Any, *, noise_std: float | None) -> GP:
     """See ``GP.of``."""
-    prior = ModelPrior.of(model)
+    prior = ModelKernel.of(model)
     noise_std = prior.noise_std if noise_std is None else noise_std
     if noise_std is None:
         noise = prior.data.noise_variance.sqrt()
@@ -137,7 +127,7 @@ def read_model(model: Any, *, noise_std: float | None) -> GP:
             f"deviations from {float(noise.min()):.3g} to {float(noise.max()):.3g}, so that of "
             f"further observations cannot be guessed."
         )
-    kernel = translated(prior) or ModelKernel(prior)
+    kernel = translated(prior) or prior
     return GP(kernel, mean=read_mean(prior), noise_std=noise_std, data=prior.data)
 
 
@@ -172,7 +162,7 @@ def read_noise(likelihood: Any, count: int) -> Float[Tensor, " t"]:
     )
 
 
-def read_mean(prior: ModelPrior) -> Mean:
+def read_mean(prior: ModelKernel) -> Mean:
     """A number if the mean of the model is a constant, else a function."""
     if type(getattr(prior.model, "mean_module", None)) not in (ConstantMean, ZeroMean):
         return ModelMean(prior)
@@ -180,7 +170,7 @@ def read_mean(prior: ModelPrior) -> Mean:
     return float(values[0]) if bool((values == values[0]).all()) else ModelMean(prior)
 
 
-def translated(prior: ModelPrior) -> Kernel | None:
+def translated(prior: ModelKernel) -> Kernel | None:
     """The Tellmost kernel that is the same as the model's, or None if there is none."""
     theirs = getattr(prior.model, "covar_module", None)
     stretch = stretch_of(prior)
@@ -197,7 +187,7 @@ def translated(prior: ModelPrior) -> Kernel | None:
     return kernel if is_kernel_of(prior, kernel) else None
 
 
-def stretch_of(prior: ModelPrior) -> Float[Tensor, " d"] | None:
+def stretch_of(prior: ModelKernel) -> Float[Tensor, " d"] | None:
     """The numbers by which inputs are divided for the model. None if more is done to them."""
     transform = getattr(prior.model, "input_transform", None)
     if not isinstance(transform, AffineInputTransform):
@@ -212,14 +202,14 @@ def stretch_of(prior: ModelPrior) -> Float[Tensor, " d"] | None:
     return stretch
 
 
-def is_kernel_of(prior: ModelPrior, kernel: Kernel) -> bool:
+def is_kernel_of(prior: ModelKernel, kernel: Kernel) -> bool:
     """Compare the kernel with the model's covariances, since ``forward`` may do anything."""
     points = prior.data.points[:PROBES]
     n, d = points.shape
     spread = points.std(dim=0, correction=0)
     steps = spread.where(spread > 0, 1.0) * torch.linspace(0.2, 1.0, d).to(points)
     probes = torch.cat([points, points + steps * torch.linspace(0.5, 1.0, n).to(points)[:, None]])
-    theirs = prior.covariance(probes, probes)
+    theirs = prior.block(probes, probes)
     tolerance = TRANSLATED * float(theirs.diagonal().max())
     return torch.allclose(kernel.block(probes, probes), theirs, rtol=0.0, atol=tolerance)
 

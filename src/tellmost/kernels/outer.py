@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
-from tellmost.kernels.linear import Linear, checked_covariance
 from tellmost.shapes import Float
 
 OUTER_ROUNDING = 1e-16
@@ -31,41 +30,27 @@ span twelve powers of ten, they are taken as they are."""
 
 @dataclass(frozen=True, eq=False)
 class Outer:
-    """The outer product of the first ``split`` entries of a point and its other entries.
-
-    Each factor may have a covariance of its own; None stands for the identity.
-    """
+    """The outer product of the first ``split`` entries of a point and its other entries."""
 
     split: int
-    first: Float[Tensor, "c c"] | None = None
-    second: Float[Tensor, "d d"] | None = None
 
     def __post_init__(self) -> None:
         if self.split < 1:
             raise ValueError(f"Outer(split) must be at least 1; got {self.split}.")
-        for name in ("first", "second"):
-            if (covariance := getattr(self, name)) is not None:
-                object.__setattr__(self, name, checked_covariance(covariance))
-        if self.first is not None and len(self.first) != self.split:
-            raise ValueError(
-                f"Outer(first) must be (split, split); got {tuple(self.first.shape)} for a split "
-                f"at {self.split}."
-            )
 
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         (r, h), (s, g) = halves(x, self.split), halves(z, self.split)
-        return (r @ weighted(s, self.first).T).mul_(h @ weighted(g, self.second).T)
+        return (r @ s.T).mul_(h @ g.T)
 
     def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
         return self.block(x, z.reshape(1, -1))[:, 0]
 
     def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
         r, h = halves(x, self.split)
-        return Linear(self.first).diagonal(r) * Linear(self.second).diagonal(h)
+        return r.square().sum(dim=1) * h.square().sum(dim=1)
 
     def __repr__(self) -> str:
-        is_plain = self.first is None and self.second is None
-        return f"Outer({self.split})" if is_plain else f"Outer({self.split}, with covariances)"
+        return f"Outer({self.split})"
 
 
 @dataclass(frozen=True, eq=False)
