@@ -170,12 +170,12 @@ def test_noise_and_mean_are_said_once(prior, arguments, message):
         as_gp(prior, **arguments)
 
 
-@pytest.mark.parametrize("name", ["fit", "of"])
-def test_without_the_extra_the_error_names_it(name, monkeypatch):
+@pytest.mark.parametrize(("name", "missing"), [("fit", "gpytorch"), ("of", "botorch")])
+def test_without_the_extra_the_error_names_it(name, missing, monkeypatch):
     for module in list(sys.modules):
-        if module.split(".")[0] == "botorch" or module.startswith("tellmost.integrations."):
+        if module.split(".")[0] == missing or module.startswith("tellmost.integrations."):
             monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "botorch", None)
+    monkeypatch.setitem(sys.modules, missing, None)
     call = {"fit": lambda: tm.GP.fit(POINTS, POINTS[:, 0]), "of": lambda: tm.GP.of(None)}[name]
     with pytest.raises(ImportError, match=rf"GP.{name} needs .*pip install 'tellmost\[bo\]'"):
         call()

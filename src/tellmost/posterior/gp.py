@@ -105,7 +105,7 @@ class GP:
         try:
             from tellmost.integrations.fitting import fit_prior
         except ModuleNotFoundError as error:
-            raise ImportError(f"GP.fit needs gpytorch and botorch; {INSTALL}") from error
+            raise ImportError(f"GP.fit needs gpytorch; {INSTALL}") from error
         return fit_prior(X, y, kernel, noise_std=noise_std, mean=mean)
 
     @staticmethod
