@@ -417,6 +417,14 @@ def swap_lines(lines):
     lines[3], lines[4] = lines[4], lines[3]
 
 
+def times(name, factor):
+    def damage(lines):
+        pick = json.loads(lines[3])
+        lines[3] = json.dumps(pick | {name: factor * pick[name]}).encode()
+
+    return damage
+
+
 def entry(name, value):
     def put(lines):
         lines[3] = json.dumps(json.loads(lines[3]) | {name: value}).encode()
@@ -434,6 +442,8 @@ DAMAGED_PICKS = {
     "a negative gain": entry("gain", -0.5),
     "uncertainty -5": entry("uncertainty", -5.0),
     "uncertainty infinite": entry("uncertainty", float("inf")),
+    "uncertainty a little off": times("uncertainty", 0.999),
+    "half a gain": times("gain", 0.5),
 }
 REPLAYED = {
     "finished": {"k": 6},
@@ -441,6 +451,7 @@ REPLAYED = {
     "to a least gain": {"k": None, "min_gain": 1e-3},
     "lazily": {"k": 6, "rule": "uncertainty"},
     "of the whole pool": {"k": 6, "targets": None, "rule": "undirected-vtl"},
+    "of tiny rows": {"k": 6, "pool": 1e-7 * POOL, "targets": 1e-7 * TARGETS},
     "a baseline": {"k": 6, "rule": "cosine"},
     "at random": {"k": 6, "rule": "random"},
     "ranked once": {"k": 6, "conditional": False},

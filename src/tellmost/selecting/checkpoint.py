@@ -85,6 +85,7 @@ def open_checkpoint(
     *,
     most: int | None,
     rounding: float,
+    least_scale: float,
 ) -> "Checkpoint":
     """The log of this run. Of several processes the first reads and writes it for all.
 
@@ -99,13 +100,14 @@ def open_checkpoint(
         told = group.texts("" if made is None else json.dumps([asdict(pick) for pick in made]))
         made = [Pick(**pick) for pick in json.loads(told[0])] if made is None else made
     writes = group is None or group.rank == 0
-    return Checkpoint(path, identity, candidates, made or [], rounding, writes=writes)
+    return Checkpoint(path, identity, candidates, made or [], rounding, least_scale, writes=writes)
 
 
 class Checkpoint:
     """The picks made before, and within ``with`` a place for new ones.
 
-    ``rounding`` is the share of the first gain by which other machines find other gains.
+    ``rounding`` is the share of the first gain, or of ``least_scale`` if that is more, by which
+    other machines find other gains.
     """
 
     def __init__(
@@ -115,11 +117,12 @@ class Checkpoint:
         candidates: Int[Tensor, " c"] | None,
         made: Sequence[Pick],
         rounding: float,
+        least_scale: float,
         *,
         writes: bool = True,
     ) -> None:
         self.made = made
-        self.rounding = rounding
+        self.rounding, self.least_scale = rounding, least_scale
         self._path = path
         self._identity = identity
         self._candidates = candidates

@@ -103,10 +103,11 @@ def repeat(
     """Condition on the picks made before, and say whether all of them reach the least gain."""
     chooser.best(stop.least)  # the scale of all gains comes from the first step
     least = stop.least(chooser.first)
-    scale = max(abs(chooser.first or 0.0), 1.0)  # nats and correlations round relative to 1
+    scale = max(abs(chooser.first or 0.0), log.least_scale)
     goes_on = stop.picks is None or len(log.made) < stop.picks
     reads = isinstance(chooser, Eager) and goes_on
-    made, left = log.made[: stop.picks], trace.uncertainty_before
+    reads = reads or tracker.targets.uncertainty() is None  # it is the mean over the rows then
+    made = log.made[: stop.picks]
     for number, pick in enumerate(made, start=1):
         if eligibility.is_closed(pick.row):
             log.contradict(number, "its row may not be picked there")
@@ -117,9 +118,7 @@ def repeat(
             return False
         eligibility.take(pick.row)
         tracker.observe(pick.row, update_rows=reads)
-        left = min(max(pick.uncertainty, 0.0), left)
-        if reads or number == len(made) or tracker.targets.uncertainty() is not None:
-            left = _uncertainty(tracker)  # else it would take a pass over the rows
+        left = _uncertainty(tracker)
         compare(log, number, "uncertainty", pick.uncertainty, left, trace.uncertainty_before)
         trace.picks.append(pick)
         trace.resumed += 1

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from tellmost.kernels.written import read_kernel
 from tellmost.numerics import SAME_VALUES
 from tellmost.rows.checks import check_distinct, check_range
-from tellmost.rules import read_rule
+from tellmost.rules import Rule, read_rule
 from tellmost.running.reading import StoredArray, open_archive, refusing_damage
 from tellmost.running.writing import written_whole
 
@@ -27,7 +28,7 @@ LONGEST_TEXT = 2**22  # characters of settings, beside those of target weights
 LONGEST_WEIGHT = 32  # characters; a float and a comma take at most 26
 
 SETTINGS: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(("rows", "features", "candidates", "targets"), (int,)),
+    **dict.fromkeys(("rows", "features", "candidates", "targets", "passes"), (int,)),
     **dict.fromkeys(("rule", "rule_in_full", "unit", "kernel", "device"), (str,)),
     **dict.fromkeys(("replace", "conditional"), (bool,)),
     **dict.fromkeys(("limits", "notes"), (list,)),
@@ -61,8 +62,9 @@ def read_fields(path: Path) -> dict[str, Any]:
             settings = about["settings"]
             check_shapes({name: stored[name] for name in ARRAYS if name in stored}, settings)
             arrays = {name: stored[name].read() for name in ARRAYS if name in stored}
-            check_values(arrays, settings)
-            return {"floor": None, "whole_pool": None, **objects_of(settings), **arrays, **about}
+            used = objects_of(settings)
+            check_values(arrays, settings, used.get("rule"))
+            return {"floor": None, "whole_pool": None, **used, **arrays, **about}
     raise ValueError(
         f"{path.name} was saved by another version of Tellmost (format {version}, this one "
         f"reads {FORMAT})."
@@ -116,6 +118,7 @@ def check_words(about: Mapping[str, Any]) -> None:
             is_right, "target_weights must have a number per target", f"{len(weights)} entries"
         )
         check_numbers(np.array(weights), "target_weights")
+        require(bool(np.isclose(sum(weights), 1)), "target_weights must sum to 1", sum(weights))
     for name in ("limits", "notes"):
         are_texts = all(isinstance(one, str) for one in settings[name])
         require(are_texts, f"{name} must be texts", settings[name])
@@ -124,7 +127,7 @@ def check_words(about: Mapping[str, Any]) -> None:
 
 def check_shapes(stored: Mapping[str, StoredArray], settings: Mapping[str, Any]) -> None:
     """Each array has the shape that the others and the settings give it. None is read yet."""
-    k, n, m = stored["indices"].header[0][0], settings["rows"], settings["targets"]
+    k, n, m = prod(stored["indices"].header[0]), settings["rows"], settings["targets"]
     candidates = settings["candidates"]
     are_rows = candidates <= n if "candidate_indices" in stored else candidates == n
     require(are_rows, f"candidates must be among the {n} rows", candidates)
@@ -148,12 +151,16 @@ def check_shapes(stored: Mapping[str, StoredArray], settings: Mapping[str, Any])
         require(is_right, f"{name} must be {'int64' if name in ROWS else 'floats'}", dtype)
         if name in expected:
             require(shape == expected[name], f"{name} must have shape {expected[name]}", shape)
+        elif name == "observed_points":
+            d = settings["features"]
+            require(shape[1:] == (d,), f"{name} must have {d} features", shape)
         else:
-            dimensions = 2 if name == "observed_points" else 1
-            require(len(shape) == dimensions, f"{name} must have {dimensions} dimensions", shape)
+            require(len(shape) == 1, f"{name} must have 1 dimensions", shape)
 
 
-def check_values(arrays: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> None:
+def check_values(
+    arrays: Mapping[str, np.ndarray], settings: Mapping[str, Any], rule: Rule | None
+) -> None:
     """Rows are different rows of the pool, and numbers are such as a selection makes."""
     given = {name: torch.from_numpy(array) for name, array in arrays.items()}
     picks, allowed = given["indices"], given.get("candidate_indices")
@@ -162,7 +169,7 @@ def check_values(arrays: Mapping[str, np.ndarray], settings: Mapping[str, Any]) 
             check_range(given[name], settings["rows"], name, "rows of the pool")
     if not settings["replace"]:
         taken = torch.cat([picks, torch.unique(given["observed_indices"])])
-        check_distinct(taken, "indices, with what was observed before,", "")
+        check_distinct(taken, "indices, with what was observed before,", "Each can be but once.")
     if allowed is not None:
         require(bool((allowed.diff() > 0).all()), "candidate_indices must ascend", "others")
         require(bool(torch.isin(picks, allowed).all()), "indices must be candidates", "others")
@@ -170,18 +177,22 @@ def check_values(arrays: Mapping[str, np.ndarray], settings: Mapping[str, Any]) 
         values = arrays[name]
         if name == "target_variance" and "prefix_of" in settings and np.isnan(values[1]).all():
             values = values[:1]  # that of a prefix was not kept
-        check_numbers(values, name)
+        is_signed = name == "gains" and (rule is None or rule.is_signed)
+        check_numbers(values, name, is_signed=is_signed or name == "observed_points")
+    for name in ("uncertainty", "target_variance"):  # one more observation raises no variance
+        rises = np.diff(arrays[name], axis=0)
+        bad = rises[rises > SAME_VALUES * arrays[name].max(initial=0.0)]
+        require(not len(bad), f"{name} must not rise from pick to pick", f"{bad[:1]} more")
 
 
-def check_numbers(values: np.ndarray, name: str) -> None:
-    """Numbers are finite. Variances and weights are at least 0 up to rounding, noise is more."""
-    rule, least = "finite and not negative", -SAME_VALUES * np.abs(values).max(initial=0.0)
-    if name in ("gains", "observed_points"):
-        rule, least = "finite", -np.inf
-    elif name == "noise_variance":
-        rule, least = "finite and positive", np.nextafter(0.0, 1.0)
-    bad = values[~(np.isfinite(values) & (values >= least))]
-    require(not len(bad), f"{name} must be {rule}", bad[:1])
+def check_numbers(values: np.ndarray, name: str, *, is_signed: bool = False) -> None:
+    """Numbers are finite, and at least 0 up to rounding unless signed. Noise is more."""
+    bad = values[~np.isfinite(values)]
+    require(not len(bad), f"{name} must be finite", bad[:1])
+    rule, is_right = "not be negative", values >= -SAME_VALUES * np.abs(values).max(initial=0.0)
+    if name == "noise_variance":
+        rule, is_right = "be positive", values > 0
+    require(is_signed or bool(is_right.all()), f"{name} must {rule}", values[~is_right][:1])
 
 
 def require(is_right: bool, rule: str, came: object) -> None:

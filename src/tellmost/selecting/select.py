@@ -315,7 +315,7 @@ def open_log(task: Task, path: Path) -> Checkpoint:
     noise, most = task.noise, task.stop.picks
     if most is None and not task.limits.replace:
         most = data.candidate_count + 1  # one too many has a row for the second time
-    spread = mean_of(noise.of_rows, data.shard) * mean_of(1.0 / noise.of_rows, data.shard)
+    prior = mean_of(noise.of_rows, data.shard) / noise.ratio
     return open_checkpoint(
         path,
         identity,
@@ -323,7 +323,8 @@ def open_log(task: Task, path: Path) -> Checkpoint:
         data.all_candidates(),
         data.shard,
         most=most,
-        rounding=ROUNDING * (1.0 + spread / noise.ratio),
+        rounding=ROUNDING * (1.0 + prior * mean_of(1.0 / noise.of_rows, data.shard)),
+        least_scale=min(prior, 1.0),  # variances round relative to it, nats and correlations to 1
     )
 
 
