@@ -12,7 +12,7 @@ from tellmost.shapes import Bool, Float, Int
 if TYPE_CHECKING:
     import pandas
 
-FORMAT = "tellmost-fine-tuner-2"
+FORMAT = "tellmost-fine-tuner-3"
 SECONDS = ("embedding", "selecting", "training", "evaluating")
 COLUMNS = ("round", "labels", "trained_on", "share")
 NO_ROWS: Int[np.ndarray, " o"] = np.empty(0, dtype=np.int64)
@@ -28,6 +28,7 @@ class FineTuningRound:
     is_in_task: Bool[np.ndarray, " k"]  # the others cost a label and are not trained on
     metrics: Mapping[str, float]  # what the trainer and the evaluation returned
     seconds: Mapping[str, float]  # of embedding, selecting, training and evaluating
+    is_trained: bool = field(default=True, repr=False)  # not in a round that failed before
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,37 +105,33 @@ class FineTuningHistory:
         return "\n".join("  ".join(line) for line in zip(*columns, strict=True))
 
 
-@dataclass(frozen=True, eq=False)
-class Bought:
-    """Picks that are labelled, of a round that is not over."""
-
-    rows: Int[np.ndarray, " k"]
-    labels: Int[np.ndarray, " k"]
-    seconds: Mapping[str, float]
-    metrics: Mapping[str, float] | None = None  # of the training; None: not yet trained on
-
-
-def write_round(one: FineTuningRound | Bought) -> dict[str, Any]:
+def write_round(one: FineTuningRound) -> dict[str, Any]:
     """A round as plain values; its place among the rounds is its number."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, np.ndarray):
             return value.tolist()
-        return None if value is None else dict(value)
+        return value if isinstance(value, bool) else dict(value)
 
     return {f.name: plain(getattr(one, f.name)) for f in fields(one) if f.name != "number"}
 
 
 def read_saved(
     state: Mapping[str, Any], *, has_task: bool, n: int, taken: Int[np.ndarray, " o"]
-) -> tuple[FineTuningHistory, Bought | None]:
-    """The rounds of a loop over n rows, of which those in ``taken`` are never picked."""
+) -> tuple[FineTuningHistory, FineTuningRound | None]:
+    """The rounds of a loop over n rows, of which those in ``taken`` are never picked.
+
+    The second is the round that is not over, if there is one.
+    """
     with refusing_damaged_state():
-        rounds = tuple(read_round(number, one) for number, one in enumerate(state["history"], 1))
-        bought = None if state["bought"] is None else read_bought(state["bought"])
-        parts = [taken, *(one.rows for one in rounds), *([] if bought is None else [bought.rows])]
-        check_rows(np.concatenate(parts), n)
-        return FineTuningHistory(rounds, has_task), bought
+        saved = [
+            *state["history"],
+            *([] if state["unfinished"] is None else [state["unfinished"]]),
+        ]
+        rounds = [read_round(number, one) for number, one in enumerate(saved, 1)]
+        check_rows(np.concatenate([taken, *(one.rows for one in rounds)]), n)
+        unfinished = None if state["unfinished"] is None else rounds.pop()
+        return FineTuningHistory(tuple(rounds), has_task), unfinished
 
 
 def read_batches(state: Mapping[str, Any], n: int) -> tuple[int, list[list[int]], list[list[int]]]:
@@ -161,16 +158,12 @@ def numbers(values: Any) -> Int[np.ndarray, " r"]:
 
 
 def read_round(number: int, one: Mapping[str, Any]) -> FineTuningRound:
-    bought, inside = read_bought(one), np.array(one["is_in_task"], dtype=bool)
-    rows, labels = bought.rows, bought.labels
-    if inside.shape != rows.shape:
-        raise ValueError(f"{len(rows)} rows need as many of is_in_task; there are {inside.size}")
-    return FineTuningRound(number, rows, labels, inside, dict(one["metrics"]), bought.seconds)
-
-
-def read_bought(one: Mapping[str, Any]) -> Bought:
     rows, labels = numbers(one["rows"]), numbers(one["labels"])
-    if len(rows) != len(labels):
-        raise ValueError(f"{len(rows)} rows need as many labels; there are {len(labels)}")
-    metrics = None if one["metrics"] is None else dict(one["metrics"])
-    return Bought(rows, labels, dict(one["seconds"]), metrics)
+    inside = np.array(one["is_in_task"], dtype=bool)
+    if labels.shape != rows.shape or inside.shape != rows.shape:
+        raise ValueError(
+            f"{len(rows)} rows need as many labels and as many of is_in_task; there are "
+            f"{len(labels)} and {inside.size}"
+        )
+    metrics, seconds = dict(one["metrics"]), dict(one["seconds"])
+    return FineTuningRound(number, rows, labels, inside, metrics, seconds, bool(one["is_trained"]))

@@ -12,7 +12,6 @@ from torch.utils.data import default_collate
 from tellmost.finetune.history import (
     FORMAT,
     NO_ROWS,
-    Bought,
     FineTuningHistory,
     FineTuningRound,
     read_saved,
@@ -144,7 +143,7 @@ class ActiveFineTuner:
         self._observed_labels = self._labels(self._observed) if len(self._observed) else NO_ROWS
         self._progress = progress
         self._history = FineTuningHistory(has_task=self._task is not None)
-        self._bought: Bought | None = None
+        self._unfinished: FineTuningRound | None = None
 
     # ---- the loop
 
@@ -156,13 +155,13 @@ class ActiveFineTuner:
 
     def _step(self) -> FineTuningRound:
         self._check_devices("before")
-        if self._bought is None:
-            self._bought = self._buy()
-        if self._bought.metrics is None:
-            self._bought = self._trained(self._bought)
-        done = self._evaluated(self._bought)
+        if self._unfinished is None:
+            self._unfinished = self._buy()
+        if not self._unfinished.is_trained:
+            self._unfinished = self._trained(self._unfinished)
+        done = self._evaluated(self._unfinished)
         self._history = replace(self._history, rounds=(*self._history.rounds, done))
-        self._bought = None
+        self._unfinished = None
         return done
 
     def run(self, rounds: int) -> FineTuningHistory:
@@ -218,7 +217,7 @@ class ActiveFineTuner:
         state = {
             **self._identity(),
             "history": [write_round(one) for one in self._history],
-            "bought": None if self._bought is None else write_round(self._bought),
+            "unfinished": None if self._unfinished is None else write_round(self._unfinished),
         }
         if model:
             state["model"] = deepcopy(self._model.state_dict())
@@ -229,17 +228,17 @@ class ActiveFineTuner:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where the loop with this state stood. Its arguments must have been the same."""
         check_same(state, self._identity(), "loop")
-        history, bought = read_saved(
+        history, unfinished = read_saved(
             state, has_task=self._task is not None, n=len(self._plan.pool), taken=self._observed
         )
-        for one in (*history, *([] if bought is None else [bought])):
+        for one in (*history, *([] if unfinished is None else [unfinished])):
             self._labels.check_same(one.rows, one.labels)
         load_train = loader_of(self._train) if "train" in state else None
         if "model" in state:
             self._model.load_state_dict(state["model"])
         if load_train is not None:
             load_train(deepcopy(state["train"]))  # an optimiser would go on to change the state
-        self._history, self._bought = history, bought
+        self._history, self._unfinished = history, unfinished
 
     def _identity(self) -> dict[str, Any]:
         return {
@@ -253,7 +252,7 @@ class ActiveFineTuner:
 
     # ---- the parts of a round
 
-    def _buy(self) -> Bought:
+    def _buy(self) -> FineTuningRound:
         """Choose rows, and ask for their labels."""
         open_rows = self.open_rows
         if len(open_rows) == 0:
@@ -263,7 +262,9 @@ class ActiveFineTuner:
         labelled = np.concatenate([self._observed, self._history.rows])
         inputs = self._plan.inputs_of(self._model, number, candidates, *self._known(), labelled)
         rows = candidates[self._plan.choose(inputs, self._batch)]
-        return Bought(rows, self._labels(rows), inputs.watch.seconds)
+        labels, seconds = self._labels(rows), inputs.watch.seconds
+        inside = is_in_task(labels, self._task)
+        return FineTuningRound(number, rows, labels, inside, {}, seconds, is_trained=False)
 
     def _known(self) -> tuple[Int[np.ndarray, " o"], Int[np.ndarray, " o"]]:
         """The rows observed before and the picks that were trained on, with their labels."""
@@ -272,21 +273,19 @@ class ActiveFineTuner:
         kept = is_in_task(labels, self._task)
         return rows[kept], labels[kept]
 
-    def _trained(self, bought: Bought) -> Bought:
-        """The picks after training. It must not be done twice, whatever the trainer returned."""
+    def _trained(self, bought: FineTuningRound) -> FineTuningRound:
+        """The round after training. It must not be done twice, whatever the trainer returned."""
         watch = Stopwatch(device_of(self._model))
         with watch.measure("training"):
             returned = self._train_on_what_is_known(bought)
-        done = replace(bought, metrics={}, seconds={**bought.seconds, **watch.seconds})
-        self._bought = done
+        done = replace(bought, is_trained=True, seconds={**bought.seconds, **watch.seconds})
+        self._unfinished = done
         self._check_devices("after train in")
         return replace(done, metrics=check_metrics(returned, "train"))
 
-    def _train_on_what_is_known(self, bought: Bought) -> Any:
+    def _train_on_what_is_known(self, bought: FineTuningRound) -> Any:
         """Return what the trainer returned; None if there is nothing to train on."""
-        number = len(self._history) + 1
-        kept = is_in_task(bought.labels, self._task)
-        rows, labels = bought.rows[kept], bought.labels[kept]
+        rows, labels = bought.rows[bought.is_in_task], bought.labels[bought.is_in_task]
         if self._train_on != "new":
             earlier, earlier_labels = self._known()
             skipped = 0
@@ -296,26 +295,26 @@ class ActiveFineTuner:
             labels = np.concatenate([earlier_labels[skipped:], labels])
         if len(rows) == 0:
             return None
-        inputs, seed = self._plan.pool.subset(rows), self._plan.seed_of(number, "training")
-        return run_trainer(self._train, self._model, inputs, labels, number, seed=seed)
+        inputs, seed = self._plan.pool.subset(rows), self._plan.seed_of(bought.number, "training")
+        return run_trainer(self._train, self._model, inputs, labels, bought.number, seed=seed)
 
-    def _evaluated(self, bought: Bought) -> FineTuningRound:
+    def _evaluated(self, trained: FineTuningRound) -> FineTuningRound:
         """The round at its end."""
-        number, metrics = len(self._history) + 1, dict(bought.metrics or {})
-        watch = Stopwatch(device_of(self._model))
-        if self._evaluate is not None:
-            seed = self._plan.seed_of(number, "training")
-            with watch.measure("evaluating"):
-                found = run_evaluation(self._evaluate, self._model, seed=seed)
-                for name in sorted(metrics.keys() & found.keys()):
-                    raise ValueError(
-                        f"train and evaluate must name their metrics differently; both return "
-                        f"{name!r}."
-                    )
-                metrics |= found
-            self._check_devices("after evaluate in")
-        kept, seconds = is_in_task(bought.labels, self._task), {**bought.seconds, **watch.seconds}
-        return FineTuningRound(number, bought.rows, bought.labels, kept, metrics, seconds)
+        if self._evaluate is None:
+            return trained
+        watch, seed = (
+            Stopwatch(device_of(self._model)),
+            self._plan.seed_of(trained.number, "training"),
+        )
+        with watch.measure("evaluating"):
+            found = run_evaluation(self._evaluate, self._model, seed=seed)
+        for name in sorted(trained.metrics.keys() & found.keys()):
+            raise ValueError(
+                f"train and evaluate must name their metrics differently; both return {name!r}."
+            )
+        self._check_devices("after evaluate in")
+        metrics, seconds = {**trained.metrics, **found}, {**trained.seconds, **watch.seconds}
+        return replace(trained, metrics=metrics, seconds=seconds)
 
     def _check_devices(self, when: str) -> None:
         check_devices(self._model, self._devices, f"{when} round {len(self._history) + 1}")
