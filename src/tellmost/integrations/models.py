@@ -117,7 +117,7 @@ class ModelMean:
 
 
 def read_model(model: Any, *, noise_std: float | None) -> GP:
-    """See ``GP.of``."""
+    """The prior and the data of a fitted model, as ``GP.of`` describes them."""
     prior = ModelKernel.of(model)
     noise_std = prior.noise_std if noise_std is None else noise_std
     if noise_std is None:

@@ -431,7 +431,7 @@ class ActiveLearner:
         tracker.aim_at(targets, self._rule.needs | {"variance"})
 
     def _floor_of(self, points: Points, rows: Tensor) -> float:
-        """Computed anew when targets, candidates, or observations elsewhere change."""
+        """The floor, which changes with targets, candidates, and observations elsewhere."""
         inside = set(rows.tolist())
         outside = [one for one in self._told if one.row not in inside]
         about = self._aimed_at, frozenset(inside), len(outside)

@@ -43,7 +43,7 @@ def check_seed(seed: int, rule: str) -> None:
 
 
 def draw(seed: int, state: State) -> Float[Tensor, " n"]:
-    """Uniform in (0, 1): a function of the seed, the row and the step alone."""
+    """Numbers in (0, 1), a function of the seed, the row and the step alone."""
     keys = scramble(state.rows + scramble(torch.tensor(2 * seed + 1)).to(state.rows))
     keys = scramble(keys + state.step)
     return shifted(keys, 11).to(torch.float64).add_(0.5).div_(2**53)
