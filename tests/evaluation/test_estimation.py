@@ -7,8 +7,14 @@ import pytest
 import torch
 
 import tellmost as tm
-from tellmost.evaluation.estimation import Range, at_size, estimate, in_time, passes_of
-from tellmost.evaluation.timing import TimedTrial
+from tellmost.evaluation.estimation import (
+    Range,
+    TimedTrial,
+    at_size,
+    estimate,
+    in_time,
+    passes_of,
+)
 
 
 def rows(n=3_000, d=12, seed=0):

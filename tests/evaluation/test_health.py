@@ -9,7 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tellmost as tm
-from tellmost.evaluation.health import LEAST_EXAMINED, NEAR_DUPLICATE, examine
+from tellmost.evaluation import check
+from tellmost.evaluation.health import LEAST_EXAMINED, NEAR_DUPLICATE, Health
+
+
+def examine(pool, **options) -> Health:
+    return check(pool, **options).health
 
 
 def rows(n=300, d=8, seed=0, dtype=np.float32):

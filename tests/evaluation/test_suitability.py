@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tellmost.evaluation.evidence import folds_of
-from tellmost.evaluation.health import examine
 from tellmost.evaluation.suitability import WEAK_PROBE, check
 
 
@@ -109,7 +108,7 @@ def test_without_labels_there_is_health_and_what_labels_would_add():
     X, _ = clusters()
     result = check(X)
     assert result.verdict == "unknown" and result.evidence is None
-    assert result.health.to_dict() == examine(X).to_dict()
+    assert result.health.rows == len(X)
     assert "would add" in squeezed(result.describe())
 
 

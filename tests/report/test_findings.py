@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tellmost as tm
-from tellmost.evaluation.health import examine
+from tellmost.evaluation import check
 from tellmost.report import curves as curves_of_report
 from tellmost.report.curves import follow, follow_curves
 from tellmost.report.levels import with_levels
@@ -124,7 +124,7 @@ def test_a_rule_that_does_not_see_the_noise_is_not_compared():
 def test_the_map_shows_rows_where_their_principal_components_are():
     pool = POOL * np.array([9.0, 4.0, 1.0, 1.0, 0.5, 0.5])
     chosen = tm.select(pool, TARGETS, 5)
-    map = draw_map(recall(chosen, pool, TARGETS), examine(pool), None, None)
+    map = draw_map(recall(chosen, pool, TARGETS), check(pool).health, None, None)
     _, _, axes = np.linalg.svd(pool - pool.mean(axis=0), full_matrices=False)
     expected = np.abs((pool - pool.mean(axis=0)) @ axes[:2].T)
     np.testing.assert_allclose(np.abs(map.pool.places), expected, atol=1e-9)

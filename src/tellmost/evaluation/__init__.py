@@ -3,7 +3,7 @@
 from tellmost.evaluation.comparing import compare
 from tellmost.evaluation.comparison import Comparison
 from tellmost.evaluation.estimation import Estimate, estimate
-from tellmost.evaluation.health import Health, examine
+from tellmost.evaluation.health import Health
 from tellmost.evaluation.suitability import Suitability, check
 
 __all__ = [
@@ -14,5 +14,4 @@ __all__ = [
     "check",
     "compare",
     "estimate",
-    "examine",
 ]

@@ -1,27 +1,40 @@
-"""estimate(): device, memory, passes and time of a selection, before it is made."""
+"""estimate(): device, memory, passes and time of a selection, before it is made.
 
-from collections.abc import Iterator
+A short selection from the first rows of the pool is timed part by part.
+"""
+
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from tellmost import numerics
 from tellmost.evaluation.statistics import entry, number, paragraph
-from tellmost.evaluation.timing import Request, TimedTrial, try_out
 from tellmost.kernels.linear import check_kernel
+from tellmost.posterior.problem import Problem
+from tellmost.posterior.weight_tracker import Tracker, track
+from tellmost.rows.pool import Pool
+from tellmost.rows.sources import HeldRows, Source
 from tellmost.rules import Rule
 from tellmost.running.memory import Sizes, in_words
 from tellmost.selecting.arguments import check_combination, check_data, check_rule, sizes_of
-from tellmost.selecting.data import SelectionData, check_noise
+from tellmost.selecting.choosers import Chooser, Lazy, Once, choose_chooser
+from tellmost.selecting.data import Observed, SelectionData, check_noise, resolve_noise
 from tellmost.selecting.limits import (
+    Eligibility,
+    Stop,
     check_columns_ahead,
     check_enough,
     check_limits,
     check_stop,
 )
+from tellmost.selecting.loop import run
+from tellmost.selecting.select import Task, find_rounds
 
 TRIAL_BYTES = 64 * 2**20
 """The size of a trial's rows in their own dtype. It is more than the caches hold, so that rows are
@@ -33,6 +46,9 @@ TRIAL_SECONDS = 0.5
 TRIAL_MARGIN = 1.5
 """The machine may be faster or slower than in the trial by this factor: because of other work, a
 file that is no longer in memory, or caches."""
+
+WAYS = {Once: "once", Lazy: "lazily"}
+"""Words for how these choosers find a row. Others score all rows each time."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +88,139 @@ class Estimate:
     def to_dict(self) -> dict[str, Any]:
         """The estimate for machines, ready for JSON."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class TimedTrial:
+    """The seconds that each part of a selection takes for so many rows."""
+
+    rows: int
+    first_look: float  # reading, checking, normalising
+    set_up: float
+    each_pass: float  # that makes columns
+    each_pick: float  # beside its share of passes
+    per_entry: float  # of a column of an earlier pick, for one row; function space only
+    form: str
+    width: int  # columns that a pass makes
+    values: int  # running values per row
+    keeps_covariance: bool
+    passes_at_start: int
+    passes_per_pick: float
+    way: str  # how picks are found: "all rows", "once", "lazily", "in rounds"
+
+
+class Watch:
+    """The seconds since the last lap. A GPU finishes its work first."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._last = device, 0.0
+        self.lap()
+
+    def lap(self) -> float:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        now = time.perf_counter()
+        passed, self._last = now - self._last, now
+        return passed
+
+
+def try_out(take: Callable[[int], Task], count: int, watch: Watch) -> TimedTrial:
+    """Select a few of the first ``count`` rows of the pool, and take the time."""
+    watch.lap()
+    task = take(count)
+    first_look = watch.lap()
+    few = min(task.stop.picks or 1, numerics.MOST_COLUMNS_AHEAD)
+    problem = task.data.problem(task.rule, task.noise, few, task.columns_ahead)
+    watch.lap()
+    tracker = track(problem)
+    set_up = watch.lap()
+    picks = min(task.stop.picks or 1, max(2 * tracker.width, 8))
+    eligibility = Eligibility(task.limits)
+    rounds = find_rounds(replace(task, stop=Stop(picks)), tracker, eligibility)
+    chooser = choose_chooser(
+        task.rule, problem, tracker, eligibility, conditional=True, has_rounds=rounds is not None
+    )
+    watch.lap()
+    if isinstance(chooser, Once | Lazy):
+        chooser.best(task.stop.least)  # scores all rows, and never again
+    set_up, at_start = set_up + watch.lap(), tracker.passes
+    run(chooser, tracker, eligibility, Stop(picks), rounds=rounds)
+    running, passes = watch.lap(), tracker.passes - at_start
+    each_pass = time_of_pass(tracker, chooser, watch)
+    return TimedTrial(
+        rows=count,
+        first_look=first_look,
+        set_up=set_up,
+        each_pass=each_pass,
+        each_pick=max(running - passes * each_pass, 0.0) / picks,
+        per_entry=time_per_entry(tracker, problem, watch),
+        form=tracker.form,
+        width=tracker.width,
+        values=len(getattr(tracker, "running", (None,))),
+        keeps_covariance=problem.keeps_covariance,
+        passes_at_start=at_start,
+        passes_per_pick=passes / picks,
+        way="in rounds" if rounds is not None else WAYS.get(type(chooser), "all rows"),
+    )
+
+
+def time_of_pass(tracker: Tracker, chooser: Chooser, watch: Watch) -> float:
+    """The seconds to make as many columns as a pass makes, or 0 if no pass is ever made."""
+    if isinstance(chooser, Once):
+        return 0.0
+    watch.lap()
+    tracker.look_ahead(list(range(tracker.width)))
+    return watch.lap()
+
+
+def time_per_entry(tracker: Tracker, problem: Problem, watch: Watch) -> float:
+    """The time per entry: in function space a pick reads the columns of all earlier picks."""
+    if tracker.form != "function space":
+        return 0.0
+    columns = torch.ones(
+        numerics.LEAST_BLOCK_ROWS, len(problem.rows), dtype=torch.float64, device=problem.device
+    )
+    weights = columns.new_ones(len(columns))
+    watch.lap()
+    weights @ columns
+    posteriors = 2 if problem.sees_targets else 1
+    return posteriors * watch.lap() / columns.numel()
+
+
+def front_of(source: Source, count: int) -> Source:
+    """A view of rows in memory, or else the same reading of fewer rows."""
+    if source.held is not None:
+        return HeldRows(source.held[:count], source.where)
+    front: Any = Front(source, count)
+    return front
+
+
+class Front:
+    """The first rows of a source that is read whenever rows are needed."""
+
+    held = None
+
+    def __init__(self, source: Source, count: int) -> None:
+        self._source = source
+        self.shape = (count, *source.shape[1:])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)  # the first rows are read as all rows are
+
+    def close(self) -> None:
+        """Leave the source open, since it is still needed."""
+
+
+def first_rows(data: SelectionData, count: int) -> SelectionData:
+    """Read the first rows, with their share of the memory."""
+    some = None if data.candidates is None else data.candidates[data.candidates < count]
+    return replace(
+        data,
+        pool=replace(data.pool, source=front_of(data.pool.source, count)),
+        candidates=some if some is not None and len(some) > 1 else None,
+        observed=Observed(torch.empty(0, dtype=torch.int64)),
+        plan=replace(data.plan, kept=data.plan.kept * count // len(data.pool)),
+    ).read()
 
 
 def estimate(
@@ -117,23 +266,37 @@ def estimate(
     )
     ratio, std = check_noise(noise_ratio, noise_std, data)
     check_enough(stop, check_limits(data, chosen, replace=replace))
-    request = Request(data, chosen, ratio, std, stop.picks, ahead, replace)
+    k = stop.picks
+
+    def take(count: int) -> Task:
+        """The selection of at most half of the first rows."""
+        front = first_rows(data, count)
+        return Task(
+            data=front,
+            rule=chosen,
+            noise=resolve_noise(front, ratio, std[:count] if isinstance(std, Tensor) else std),
+            limits=check_limits(front, chosen, replace=replace),
+            stop=Stop(min(k, max(len(front.rows) // 2, 1))),
+            columns_ahead=ahead,
+        )
+
     with closing(data.pool.source), torch.inference_mode():
-        return sum_up(request, measure(request))
+        return sum_up(data, chosen, k, measure(data.pool, take))
 
 
-def measure(request: Request) -> list[TimedTrial]:
+def measure(pool: Pool, take: Callable[[int], Task]) -> list[TimedTrial]:
     """Try a quarter of the trial's rows and, if that was quick, all of them."""
-    pool = request.data.pool
     n, width = len(pool), pool.dimension * pool.source.dtype.itemsize
     # fewer rows than features would be treated in function space
     count = min(n, max(TRIAL_BYTES // width, 2 * pool.dimension))
     quarter = max(count // 4, min(n, 2 * pool.dimension))
-    try_out(request, min(n, max(quarter // 4, 1)))  # libraries take their time at the first call
-    trials = [try_out(request, quarter)]
+    watch = Watch(pool.device)
+    # libraries take their time at the first call
+    try_out(take, min(n, max(quarter // 4, 1)), watch)
+    trials = [try_out(take, quarter, watch)]
     seconds = trials[0].first_look + trials[0].set_up + trials[0].each_pass
     if count > quarter and seconds <= TRIAL_SECONDS / 4:
-        trials.append(try_out(request, count))
+        trials.append(try_out(take, count, watch))
     return trials
 
 
@@ -153,9 +316,8 @@ def at_size(trials: list[TimedTrial], part: str, rows: int) -> float:
     return value + slope * (rows - last.rows)
 
 
-def sum_up(request: Request, trials: list[TimedTrial]) -> Estimate:
-    data, trial, k = request.data, trials[-1], request.k
-    n, pool = len(data.pool), data.pool
+def sum_up(data: SelectionData, rule: Rule, k: int, trials: list[TimedTrial]) -> Estimate:
+    trial, pool, n = trials[-1], data.pool, len(data.pool)
     passes = passes_of(trial, k)
     first = at_size(trials, "first_look", n) + at_size(trials, "set_up", n)
     columns = trial.per_entry * n * k**2 / 2
@@ -164,9 +326,9 @@ def sum_up(request: Request, trials: list[TimedTrial]) -> Estimate:
     made = [count - trial.passes_at_start for count in (passes.least, passes.likely, passes.most)]
     least, likely, most = (first + picks + count * each for count in made)
     is_held = data.plan.holds_pool or not pool.is_streamed
-    sizes = sizes_of(pool.source, data.targets, data.kernel, request.rule, k)
+    sizes = sizes_of(pool.source, data.targets, data.kernel, rule, k)
     return Estimate(
-        rule=request.rule.name,
+        rule=rule.name,
         k=k,
         rows=n,
         features=pool.dimension,
@@ -175,7 +337,7 @@ def sum_up(request: Request, trials: list[TimedTrial]) -> Estimate:
         pool="held" if is_held else "streamed",
         form=trial.form,
         data_bytes=sizes.data_bytes,
-        memory=memory_of(data, sizes, trial, request.rule),
+        memory=memory_of(data, sizes, trial, rule),
         budget=data.plan.budget,
         columns_ahead=trial.width,
         passes=passes,

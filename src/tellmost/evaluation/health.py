@@ -1,4 +1,4 @@
-r"""examine(): what can be said about a pool from its rows alone: lengths, copies, directions.
+r"""The health of a pool, from its rows alone: lengths, copies, directions.
 
 Equal rows are found by 128 bits of each: two sums, modulo 2^64, as in ``fingerprint``:
 
@@ -15,7 +15,6 @@ d for isotropic rows, 1 for equal ones, 0 for zeros. Principal directions are th
 """
 
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +29,7 @@ from tellmost.rows.pool import Normalization, column_factors, shifted
 from tellmost.rows.sources import spans
 from tellmost.rules import Random
 from tellmost.selecting.arguments import check_data
-from tellmost.selecting.data import SelectionData, check_variance
+from tellmost.selecting.data import SelectionData
 from tellmost.shapes import Float, Int
 
 NEAR_DUPLICATE = 0.99
@@ -170,27 +169,6 @@ class Health:
             "explained": list(self.explained),
             "remarks": self.remarks,
         }
-
-
-@torch.inference_mode()
-def examine(
-    pool: Any,
-    *,
-    normalize: str | None = None,
-    device: Any = None,
-    memory: int | str | None = None,
-    seed: int = 0,
-) -> Health:
-    """Look at every row of a pool, given as ``select`` takes it, a few times at most.
-
-    If all rows would take more than a few seconds, near-duplicates and directions come from a
-    random sample, which the seed decides. A pool that ``select`` would stream is streamed.
-    """
-    data = check_pool(pool, normalize, device, memory)
-    with closing(data.pool.source):
-        data = data.read()
-        check_variance(data.kernel, data.known.prior_variance, "pool")
-        return look(data, normalize, np.random.default_rng(seed))
 
 
 def check_pool(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.evaluation.health import examine
+from tellmost.evaluation.suitability import check
 from tellmost.report.curves import follow_curves, write_curves
 from tellmost.report.levels import suggest_stop, telling_levels, with_levels
 from tellmost.report.markup import check_items, write_payload
@@ -74,7 +74,9 @@ def compose(recalled: Recalled, items: Any, target_items: Any, library: str) -> 
     chosen, has_rows = recalled.chosen, len(recalled.pool.shape) == 2
     stop, curves = suggest_stop(chosen.uncertainty), follow_curves(recalled)
     normalize = chosen.settings["normalize"]
-    health = examine(recalled.given_pool, normalize=normalize) if has_rows else None
+    health = None
+    if has_rows:
+        health = check(recalled.given_pool, normalize=normalize, progress=False).health
     picks = describe_picks(recalled, items, target_items, with_served=curves.obstacle is None)
     map = None if health is None else draw_map(recalled, health, items, target_items)
     targets = describe_targets(recalled, target_items)
