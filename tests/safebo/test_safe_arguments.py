@@ -186,11 +186,11 @@ def test_a_wrong_tell_is_refused_and_nothing_at_all_changes(told, kind, message)
 
 def test_one_function_is_told_one_value_and_one_noise():
     optimizer = make(constraints={"g": limit(GP)})
-    with pytest.raises(ValueError, match="one function serves as objective 1, g 2: tell it once"):
+    with pytest.raises(ValueError, match=r"serves as objective 1\.0, g 2\.0: tell"):
         optimizer.tell(3, 1.0, {"g": 2.0})
-    with pytest.raises(ValueError, match="which are one function"):
+    with pytest.raises(ValueError, match="one function serves as objective"):
         optimizer.tell(3, 1.0, {"g": 1.0}, noise_std={"objective": 0.1, "g": 0.2})
-    with pytest.raises(ValueError, match="name its noise once"):
+    with pytest.raises(ValueError, match="one function serves as objective"):
         make(constraints={"g": limit(GP)}, noise_std={"objective": 0.1, "g": 0.2})
     assert len(optimizer.history) == 0
 

@@ -13,7 +13,7 @@ from tellmost.posterior.gp import GP
 from tellmost.rows.checks import check_positive, check_positives, converted
 from tellmost.rules import Rule
 from tellmost.safebo.constraints import Constraint
-from tellmost.safebo.outputs import OBJECTIVE, READABLE, Output
+from tellmost.safebo.outputs import OBJECTIVE, READABLE, Output, by_number
 from tellmost.safebo.spaces import Search, SobolSet, Space
 from tellmost.safebo.trials import STATUS, Located, Query, Status, Trial
 from tellmost.selecting.arguments import check_rule
@@ -126,18 +126,11 @@ def check_output_noise(noise_std: Any, outputs: Sequence[Output], space: Space) 
     for name in given:
         if name not in names:
             raise ValueError(f"noise_std names {name!r}; the outputs are {', '.join(names)}.")
-    found = []
-    for output in outputs:
-        mine = [given[name] for name in output.names if name in given]
-        if len(mine) > 1:
-            words = ", ".join(map(repr, output.names))
-            raise ValueError(f"noise_std: {words} are one function; name its noise once.")
-        found.append(_check_noise(mine[0], output.names[0], space) if mine else None)
-    return found
+    return [_check_noise(output.value_in(given), output.names[0], space) for output in outputs]
 
 
 def _check_noise(noise_std: Any, name: str, space: Space) -> Any:
-    if callable(noise_std):
+    if noise_std is None or callable(noise_std):
         return noise_std
     if np.ndim(noise_std) == 0:
         return check_positive(noise_std, f"noise_std[{name!r}]")
@@ -222,18 +215,13 @@ def check_told_noise(
         return {}
     if not isinstance(noise_std, Mapping):
         return dict.fromkeys(told, check_positive(noise_std, "noise_std"))
-    numbers = {name: number for number in told for name in outputs[number].names}
-    own: dict[int, float] = {}
-    for name, given in noise_std.items():
-        if name not in numbers:
+    for name in noise_std:
+        if not any(name in outputs[number].names for number in told):
             raise ValueError(f"noise_std names {name!r}, but no value was told of it.")
-        std = check_positive(given, f"noise_std[{name!r}]")
-        if own.setdefault(numbers[name], std) != std:
-            names = ", ".join(map(repr, outputs[numbers[name]].names))
-            raise ValueError(
-                f"noise_std differs between {names}, which are one function: tell one."
-            )
-    return own
+    return {
+        number: check_positive(std, f"noise_std[{outputs[number].names[0]!r}]")
+        for number, std in by_number(outputs, noise_std).items()
+    }
 
 
 def judge(

@@ -17,7 +17,7 @@ from tellmost.safebo.bounds import Learned, RKHSBound, Schedule, check_confidenc
 from tellmost.safebo.calibration import Calibration, Refit, calibrate, describe_refit, fit_again
 from tellmost.safebo.choice import SafeTask
 from tellmost.safebo.constraints import Constraint
-from tellmost.safebo.outputs import OBJECTIVE, gather_outputs, gather_sides, number_of, told_values
+from tellmost.safebo.outputs import OBJECTIVE, by_number, gather_outputs, gather_sides, number_of
 from tellmost.safebo.round_state import RoundState, SafeModel, describe_betas
 from tellmost.safebo.rounds import SafeRounds
 from tellmost.safebo.saving import (
@@ -194,7 +194,7 @@ class SafeOptimizer:
         if context is None and isinstance(x, Query):
             context = x.context
         where = with_context(point[None], space.read_context(context))
-        outputs, told = model.outputs, told_values(model.outputs, given)
+        outputs, told = model.outputs, by_number(model.outputs, given)
         values = {name: value for number, value in told.items() for name in outputs[number].names}
         own = arguments.check_told_noise(noise_std, outputs, told)
         noise = {

@@ -7,7 +7,9 @@ shares of the prior variance; those of ITL, MM-ITL and CTL do not depend on the 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -58,18 +60,18 @@ class Output:
         """The noise variance with which a rule about y_A sees the targets."""
         return noise_of_targets(rule, self.gp.noise_std**2) / self.scale**2
 
-    def value_in(self, told: Mapping[str, float]) -> float | None:
-        """Its value among told values, under any of its names; None if it was not told."""
-        values = {name: told[name] for name in self.names if name in told}
-        if len(set(values.values())) > 1:
-            which = ", ".join(f"{name} {value:g}" for name, value in values.items())
+    def value_in(self, given: Mapping[str, Any]) -> Any:
+        """What was given of it, under any of its names; None if nothing was."""
+        found = [given[name] for name in self.names if name in given]
+        if any(not np.array_equal(value, found[0]) for value in found):
+            which = ", ".join(f"{name} {given[name]}" for name in self.names if name in given)
             raise ValueError(f"one function serves as {which}: tell it once, or the same value.")
-        return next(iter(values.values()), None)
+        return found[0] if found else None
 
 
-def told_values(outputs: Sequence[Output], told: Mapping[str, float]) -> dict[int, float]:
-    """The value of each output that was told, by its number."""
-    values = {number: output.value_in(told) for number, output in enumerate(outputs)}
+def by_number(outputs: Sequence[Output], given: Mapping[str, Any]) -> dict[int, Any]:
+    """What was given by name, such as told values, by the numbers of the outputs."""
+    values = {number: output.value_in(given) for number, output in enumerate(outputs)}
     return {number: value for number, value in values.items() if value is not None}
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.safebo.choice import SafeRound, SafeTask
-from tellmost.safebo.outputs import OutputValue, told_values
+from tellmost.safebo.outputs import OutputValue, by_number
 from tellmost.safebo.round_state import Layout, RoundState, SafeModel
 from tellmost.safebo.spaces import with_context
 from tellmost.safebo.trials import Trial
@@ -164,7 +164,7 @@ class SafeRounds:
     def _values_in(self, trial: Trial, row: int) -> dict[int, OutputValue]:
         """Read what a trial says of each output that was told."""
         values = {}
-        for number, value in told_values(self.model.outputs, trial.values).items():
+        for number, value in by_number(self.model.outputs, trial.values).items():
             output = self.model.outputs[number]
             std = trial.noise_std[output.names[0]] / output.scale
             values[number] = OutputValue(row, value / output.scale, std**2)
