@@ -8,7 +8,6 @@ Hübotter et al. 2024, Sec. 3: the irreducible uncertainty. For inner products i
 outside the span of the candidates' features.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -19,7 +18,8 @@ from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.linear import feature_form
 from tellmost.numerics import RANK_TOLERANCE
-from tellmost.posterior.function_space import FunctionPosterior, GrowingMatrix
+from tellmost.posterior.function_space import FunctionPosterior
+from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.problem import FewRows, Problem, nonnegative
 from tellmost.posterior.weight_space import (
     WeightPosterior,
@@ -158,11 +158,10 @@ def _explained_exactly(
 
 def _by_subset(problem: Problem, picks: list[int]) -> Floor:
     """Upper bounds, since a subset that contains the picks leaves more variance."""
-    posterior = _given_observed(problem)
-    pivots, floor, is_complete = _pivoted_cholesky(problem, posterior, picks)
+    pivots, floor, is_complete = _pivoted_cholesky(problem, picks)
     # a pick that repeats a pivot says nothing without noise, but something with it
     subset = torch.tensor(sorted({*pivots, *picks}), dtype=torch.int64)
-    points = problem.rows.rows(subset)
+    points, posterior = problem.rows.rows(subset), _given_observed(problem)
     explained = _explained(
         posterior.covariance(points, points),
         problem.noise_variance[subset],
@@ -182,54 +181,31 @@ def _by_subset(problem: Problem, picks: list[int]) -> Floor:
 
 
 def _pivoted_cholesky(
-    problem: Problem, posterior: FunctionPosterior, picks: list[int]
-) -> tuple[list[int], Tensor, bool]:
-    """The pivots, the variances that the targets keep, and whether all rows keep none."""
-    factor = _PivotedFactor(problem, posterior)
-    for pick in dict.fromkeys(picks):
-        factor.add(pick)
-    limit = max(FLOOR_RANK, len(factor.pivots))
-    while len(factor.pivots) < limit and factor.add(int(factor.residual.argmax())):
-        pass
-    is_complete = float(factor.residual.max()) <= factor.enough
-    return factor.pivots, nonnegative(factor.left), is_complete
+    problem: Problem, picks: list[int]
+) -> tuple[list[int], Float[Tensor, " m"], bool]:
+    """The pivots, the variances that the targets keep, and whether all rows keep none.
 
+    f is seen without noise at the picks, and then wherever its variance is largest.
+    """
+    tracker = FunctionTracker(replace(problem, needs=frozenset({"variance"}), columns_ahead=1))
+    left = tracker.variance_of_rows
+    enough = RANK_TOLERANCE * float(left.max())
+    limit = max(FLOOR_RANK, len(set(picks)))
+    pivots: list[int] = []
 
-class _PivotedFactor:
-    """A Cholesky factor of the candidates' covariance, without noise, a chosen row at a time."""
-
-    def __init__(self, problem: Problem, posterior: FunctionPosterior) -> None:
-        self.pivots: list[int] = []
-        self.residual = _all_rows(problem, lambda block: posterior.variance(block)[None])[0]
-        self.left = posterior.variance(problem.known_targets)
-        self.enough = RANK_TOLERANCE * float(self.residual.max())
-        self._problem = problem
-        self._rows = GrowingMatrix(len(problem.rows), problem.device)
-        self._targets = GrowingMatrix(len(problem.known_targets), problem.device)
-        self._rows.append(_all_rows(problem, posterior.whiten))
-        self._targets.append(posterior.whiten(problem.known_targets))
-
-    def add(self, pivot: int) -> bool:
+    def see(row: int) -> bool:
         """Condition on f at a candidate, and return whether that says anything new."""
-        s = float(self.residual[pivot])
-        if s <= self.enough:
+        if float(left[row]) <= enough:
             return False
-        kernel, targets = self._problem.kernel, self._problem.known_targets
-        point = self._problem.rows.rows(torch.tensor([pivot]))
-        F = self._rows.rows[:, pivot]
-        prior = _all_rows(self._problem, lambda block: kernel.column(block, point)[None])
-        row = (prior - F @ self._rows.rows) / s**0.5
-        target = (kernel.column(targets, point) - F @ self._targets.rows)[None] / s**0.5
-        nonnegative(self.residual.sub_(row[0].square()))
-        self.left.sub_(target[0].square())
-        self._rows.append(row)
-        self._targets.append(target)
-        self.pivots.append(pivot)
+        tracker.observe_point(problem.rows.rows(torch.tensor([row])), 0.0)
+        pivots.append(row)
         return True
 
-
-def _all_rows(problem: Problem, values_of: Callable[[Tensor], Tensor]) -> Float[Tensor, "r n"]:
-    return torch.cat([values_of(block) for _, _, block in problem.rows.blocks()], dim=1)
+    for pick in dict.fromkeys(picks):
+        see(pick)
+    while len(pivots) < limit and see(int(left.argmax())):
+        pass
+    return pivots, tracker.targets.copy_of_variance(), float(left.max()) <= enough
 
 
 def retrace(

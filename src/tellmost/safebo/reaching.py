@@ -25,8 +25,6 @@ import torch
 from torch import Tensor
 
 from tellmost.numerics import RANK_TOLERANCE
-from tellmost.posterior.function_space import GrowingMatrix
-from tellmost.posterior.problem import nonnegative
 from tellmost.rows.checks import check_nonnegative, check_vector
 from tellmost.safebo.outputs import OutputPosterior
 from tellmost.safebo.round_state import RoundState
@@ -85,31 +83,25 @@ def extend_by_kernel(
 class IrreducibleDeviation:
     """The standard deviation of one output given what was told, and f at points seen since.
 
-    A Cholesky factor grows by the seen point that is least known, until all are known up to
+    The seen point that is least known is observed without noise, until all are known up to
     ``numerics.RANK_TOLERANCE`` of the largest prior variance. Smooth kernels need few points.
     """
 
     def __init__(self, posterior: OutputPosterior, is_row: Bool[Tensor, " n"]) -> None:
-        self._kernel, self._points = posterior.output.kernel, posterior.points[is_row]
-        self._left = posterior.belief.of_rows()[1][is_row].clone()
-        self._is_seen = torch.zeros(len(self._points), dtype=torch.bool)
-        self._enough = RANK_TOLERANCE * float(self._kernel.diagonal(self._points).max())
-        self._rows = GrowingMatrix(len(self._points), self._points.device)
-        self._rows.append(posterior.belief.tracker.whitened_rows[:, is_row])
+        self._tracker, self._is_row = posterior.belief.tracker.fork(), is_row
+        self._is_seen = torch.zeros_like(is_row)
+        prior = self._tracker.problem.prior_variance[is_row]
+        self._enough = RANK_TOLERANCE * float(prior.max())
 
     def after(self, is_new: Bool[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Compute what is left after f was seen at these points too."""
-        self._is_seen |= is_new
+        self._is_seen[self._is_row] |= is_new
+        left = self._tracker.variance_of_rows
         while True:
-            left, F = self._left.where(self._is_seen, -1.0), self._rows.rows
-            pivot = int(left.argmax())
-            if float(left[pivot]) <= self._enough:
-                return self._left.where(self._left > self._enough, 0.0).sqrt()
-            column = self._kernel.column(self._points, self._points[pivot : pivot + 1])
-            row = (column - F[:, pivot] @ F) / left[pivot].sqrt()
-            nonnegative(self._left.sub_(row.square()))
-            self._left[pivot] = 0.0
-            self._rows.append(row[None])
+            pivot = int(left.where(self._is_seen, -1.0).argmax())
+            if not self._is_seen[pivot] or float(left[pivot]) <= self._enough:
+                return left[self._is_row].where(left[self._is_row] > self._enough, 0.0).sqrt()
+            self._tracker.observe_point(self._tracker.points[pivot : pivot + 1], 0.0)
 
 
 def extend_by_lipschitz(
