@@ -11,7 +11,7 @@ from problems import tensor
 from tellmost.kernels import Gaussian, Kernel, Matern
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.problem import Observation, Problem, TargetState
-from tellmost.posterior.sketch import Dense, Features, Moments, Sketch, must_be_many
+from tellmost.posterior.sketch import Dense, Features, Sketch, must_be_many
 from tellmost.rows.pool import Pool
 from tellmost.safebo.round_state import SEEING_TOLERANCE, SKETCH_NOISE, SKETCH_TOLERANCE
 
@@ -44,7 +44,7 @@ class Case:
     def sketch(self, tolerance: float) -> Sketch:
         features = Features.of(self.kernel, self.X, tolerance, N)
         assert features is not None
-        sketch = Sketch(Moments(features))
+        sketch = Sketch(features)
         for row, variance in zip(self.observed, self.noise, strict=True):
             sketch.observe(row, float(variance))
         return sketch
@@ -192,13 +192,13 @@ def test_rough_functions_are_known_to_need_many_features_before_any_is_made():
 def test_moments_follow_targets_that_come_and_go():
     case = make_case("gaussian", 2, 0.1, 0)
     features = Features.of(case.kernel, case.X, SEEING_TOLERANCE, N)
-    moments, rng = Moments(features), np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     chosen = case.is_target
     for share in (0.02, 0.02, 0.9, 0.02, 0.0):
         chosen = chosen ^ torch.from_numpy(rng.random(N) < share)
         some = features.rows[chosen]
-        torch.testing.assert_close(moments.of(chosen), some.T @ some, rtol=1e-12, atol=1e-10)
-        unseen = moments.unseen(chosen)
+        torch.testing.assert_close(features.moments(chosen), some.T @ some, rtol=1e-12, atol=1e-10)
+        unseen = features.unseen(chosen)
         largest = torch.linalg.eigvalsh(some.T @ some).max()
         assert unseen.shape[1] > 0
         assert float((some @ unseen).square().sum(dim=0).max()) <= 1.01e-10 * float(largest)

@@ -7,7 +7,7 @@ import torch
 import tellmost as tm
 from tellmost import numerics
 from tellmost.posterior import sketch
-from tellmost.posterior.sketch import Features, Moments
+from tellmost.posterior.sketch import Features
 from tellmost.safebo import round_state
 from tellmost.safebo.outputs import Output, OutputPosterior, OutputValue
 from tellmost.safebo.round_state import SEEING_TOLERANCE, SKETCH_TOLERANCE
@@ -31,10 +31,7 @@ def make_pair(rule, tolerance: float) -> tuple[OutputPosterior, OutputPosterior]
     seen = [OutputValue(row, 0.5, 0.04) for row in (0, 17, 17, 80)]
     features = Features.of(output.kernel, POINTS, tolerance, len(POINTS))
     assert features is not None and features.rank < len(POINTS)
-    views = [
-        OutputPosterior(output, POINTS, NOISE, seen, one, rule)
-        for one in (Moments(features), None)
-    ]
+    views = [OutputPosterior(output, POINTS, NOISE, seen, one, rule) for one in (features, None)]
     return views[0], views[1]
 
 

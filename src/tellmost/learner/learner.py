@@ -341,6 +341,7 @@ class ActiveLearner:
 
     def _known(self) -> Known:
         mean, variance = self._belief.of_rows()
+        everything = np.ones(len(mean), dtype=bool)
         return Known(
             points=self.points,
             mean=mean.cpu().numpy(),
@@ -348,6 +349,8 @@ class ActiveLearner:
             seed=self._seed_after(len(self._told)),
             beta=CONFIDENCE_BETA,
             draw=lambda count, generator: (self._belief.sample_rows(count, generator), None),
+            is_safe=everything,
+            may_be_safe=everything,
         )
 
     def _seed_after(self, observations: int) -> int:

@@ -34,7 +34,6 @@ A kernel of no small rank has no sketch; Dense then makes the same fields of the
 
 from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -68,11 +67,18 @@ SKETCHED = FROM_COVARIANCE | {"variance_given_targets"}
 """Fields of a state that a sketch makes."""
 
 
-@dataclass(frozen=True)
 class Features:
-    """The features phi of all rows, a row each."""
+    """The features phi of all rows, and sum_a phi_a phi_a' over some rows.
 
-    rows: Float[Tensor, "n r"]
+    The sum is kept up to date while few of these rows change. Outputs of one kernel share the
+    features, so that what is made for one output serves the next.
+    """
+
+    def __init__(self, rows: Float[Tensor, "n r"]) -> None:
+        self.rows = rows
+        self._chosen = torch.zeros(len(rows), dtype=torch.bool)
+        self._sum = rows.new_zeros(self.rank, self.rank)
+        self._unseen: Tensor | None = None
 
     @classmethod
     def of(cls, kernel: Kernel, points: Points, tolerance: float, most: int) -> "Features | None":
@@ -96,6 +102,31 @@ class Features:
     def rank(self) -> int:
         return self.rows.shape[1]
 
+    def moments(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r r"]:
+        """The sum over these rows."""
+        if not torch.equal(chosen, self._chosen):
+            self._sum = self._updated(chosen)
+            self._chosen, self._unseen = chosen.clone(), None
+        return self._sum
+
+    def unseen(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r u"]:
+        """Orthonormal directions of the weights about which f at these rows says nothing."""
+        moments = self.moments(chosen)
+        if self._unseen is None:
+            values, U = torch.linalg.eigh(moments)
+            self._unseen = U[:, values <= RANK_TOLERANCE * values.max()]
+        return self._unseen
+
+    def _updated(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r r"]:
+        new, old = chosen & ~self._chosen, self._chosen & ~chosen
+        if int(new.sum()) + int(old.sum()) < int(chosen.sum()):
+            return self._sum + self._square(new) - self._square(old)
+        return self._square(chosen)
+
+    def _square(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r r"]:
+        some = self.rows[chosen]
+        return some.T @ some
+
 
 def must_be_many(kernel: Kernel, points: Points, enough: float, most: int) -> bool:
     """Say whether it is certain that more than ``most`` features are needed.
@@ -113,49 +144,11 @@ def must_be_many(kernel: Kernel, points: Points, enough: float, most: int) -> bo
     return has_eigenvalues_above(PROVEN * len(some) * enough, kernel.block(some, some))
 
 
-class Moments:
-    """sum_a phi_a phi_a' over some rows, kept up to date while few of them change.
-
-    Sketches of one kernel share it, so that what is made for one output serves the next.
-    """
-
-    def __init__(self, features: Features) -> None:
-        self.features = features
-        self._chosen = torch.zeros(len(features.rows), dtype=torch.bool)
-        self._sum = features.rows.new_zeros(features.rank, features.rank)
-        self._unseen: Tensor | None = None
-
-    def of(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r r"]:
-        if not torch.equal(chosen, self._chosen):
-            self._sum = self._updated(chosen)
-            self._chosen, self._unseen = chosen.clone(), None
-        return self._sum
-
-    def unseen(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r u"]:
-        """Orthonormal directions of the weights about which f at these rows says nothing."""
-        moments = self.of(chosen)
-        if self._unseen is None:
-            values, U = torch.linalg.eigh(moments)
-            self._unseen = U[:, values <= RANK_TOLERANCE * values.max()]
-        return self._unseen
-
-    def _updated(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r r"]:
-        new, old = chosen & ~self._chosen, self._chosen & ~chosen
-        if int(new.sum()) + int(old.sum()) < int(chosen.sum()):
-            return self._sum + self._square(new) - self._square(old)
-        return self._square(chosen)
-
-    def _square(self, chosen: Bool[Tensor, " n"]) -> Float[Tensor, "r r"]:
-        some = self.features.rows[chosen]
-        return some.T @ some
-
-
 class Sketch:
     """The posterior of the weights, and the fields that a rule reads of rows and targets."""
 
-    def __init__(self, moments: Moments) -> None:
-        self.features = moments.features
-        self._moments = moments
+    def __init__(self, features: Features) -> None:
+        self.features = features
         self._precision = torch.eye(self.features.rank).to(self.features.rows)
         self._observed: list[tuple[int, float]] = []  # rows, and standard deviations of the noise
 
@@ -218,7 +211,7 @@ class Sketch:
     ) -> Float[Tensor, " b"]:
         """The mean over the targets of the squared covariance."""
         covariance = torch.cholesky_inverse(torch.linalg.cholesky(self._precision))
-        between = covariance @ self._moments.of(is_target) @ covariance
+        between = covariance @ self.features.moments(is_target) @ covariance
         return nonnegative((phi @ between).mul_(phi).sum(dim=1).div_(int(is_target.sum())))
 
     def _given_targets(
@@ -226,10 +219,10 @@ class Sketch:
     ) -> Float[Tensor, " b"]:
         """The variance if f, or with noise y, were seen at the targets."""
         if noise_variance > 0:
-            precision = self._precision + self._moments.of(is_target) / noise_variance
+            precision = self._precision + self.features.moments(is_target) / noise_variance
             factor = torch.linalg.cholesky(precision)
             return torch.linalg.solve_triangular(factor, phi.T, upper=False).square().sum(dim=0)
-        unseen = self._moments.unseen(is_target)
+        unseen = self.features.unseen(is_target)
         factor = torch.linalg.cholesky(self._precision_along(unseen))
         root = torch.linalg.solve_triangular(factor, unseen.T, upper=False)
         return (phi @ root.T).square_().sum(dim=1)

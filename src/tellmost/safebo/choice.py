@@ -253,8 +253,8 @@ class SafeRound:
             beta=state.betas[0],
             draw=self._draw,
             limits=(lower.numpy(), upper.numpy()),
-            safe=state.sets.is_safe[rows].numpy(),
-            perhaps_safe=state.sets.may_be_safe[rows].numpy(),
+            is_safe=state.sets.is_safe[rows].numpy(),
+            may_be_safe=state.sets.may_be_safe[rows].numpy(),
             is_minimized=state.model.is_minimized,
         )
 

@@ -18,7 +18,7 @@ from tellmost.kernels.kernel import Points, are_same
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.gp import GP, Belief
 from tellmost.posterior.problem import Observation, Problem, State, TargetState
-from tellmost.posterior.sketch import SKETCHED, Dense, Moments, Sketch
+from tellmost.posterior.sketch import SKETCHED, Dense, Features, Sketch
 from tellmost.rows.pool import Pool
 from tellmost.rules import Rule, noise_of_targets
 from tellmost.safebo.bounds import Learned
@@ -167,7 +167,7 @@ class OutputPosterior:
         points: Points,
         noise_variance: Float[Tensor, " n"],
         values: Sequence[OutputValue],
-        moments: Moments | None,
+        features: Features | None,
         rule: Rule,
     ) -> None:
         self.output = output
@@ -191,7 +191,7 @@ class OutputPosterior:
         self.belief = Belief(self._tracker, output.mean_of, y)
         self._seen = [(one.row, one.noise_variance) for one in values]
         self._log_noise = sum(log(noise) for _, noise in self._seen)
-        self._sketch = None if moments is None else Sketch(moments)
+        self._sketch = None if features is None else Sketch(features)
         if self._sketch is not None:
             for row, noise in self._seen:
                 self._sketch.observe(row, noise)

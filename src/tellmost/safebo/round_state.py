@@ -10,7 +10,7 @@ from torch import Tensor
 from tellmost.kernels.kernel import Points
 from tellmost.learner.record import Noise
 from tellmost.posterior.gp import GP
-from tellmost.posterior.sketch import Features, Moments
+from tellmost.posterior.sketch import Features
 from tellmost.rules import Rule
 from tellmost.safebo.bounds import Confidence, ConfidenceBounds, SafeSets, probability_safe
 from tellmost.safebo.constraints import Constraint, Lipschitz, Side
@@ -104,14 +104,13 @@ class SafeModel:
             self.noise_at(number, points) / output.scale**2
             for number, output in enumerate(self.outputs)
         ]
-        moments: dict[tuple[int, float], Moments | None] = {}
+        features: dict[tuple[int, float], Features | None] = {}
         posteriors = []
         for output, noise, seen in zip(self.outputs, noises, values, strict=True):
             key = id(output.kernel), self._tolerance(output, noises)
-            if key not in moments:
-                features = self._features(output, layout, key[1])
-                moments[key] = None if features is None else Moments(features)
-            one = OutputPosterior(output, points, noise, seen, moments[key], self.rule)
+            if key not in features:
+                features[key] = self._features(output, layout, key[1])
+            one = OutputPosterior(output, points, noise, seen, features[key], self.rule)
             posteriors.append(one)
         return RoundState(self, layout, posteriors)
 

@@ -34,27 +34,15 @@ class Known:
     seed: int  # of this round; the same data give the same number
     beta: float  # how many standard deviations make a bound, if targets do not say
     draw: Draw
+    is_safe: Bool[np.ndarray, " n"]  # surely, with respect to all constraints
+    may_be_safe: Bool[np.ndarray, " n"]  # no constraint is surely violated
     limits: tuple[np.ndarray, np.ndarray] | None = None  # bounds of f, where they are kept
-    safe: Bool[np.ndarray, " n"] | None = None  # what is surely safe; None: everything
-    perhaps_safe: Bool[np.ndarray, " n"] | None = None  # what may still be safe
     is_minimized: bool = False  # whether small values of f are good
 
     @property
     def generator(self) -> np.random.Generator:
         """A generator for random choices of this round. It starts afresh each time."""
         return np.random.default_rng(self.seed)
-
-    @property
-    def is_safe(self) -> Bool[np.ndarray, " n"]:
-        """The pessimistic safe set, whose points surely satisfy all constraints."""
-        return np.ones(len(self.mean), dtype=bool) if self.safe is None else self.safe
-
-    @property
-    def may_be_safe(self) -> Bool[np.ndarray, " n"]:
-        """The optimistic safe set, whose points do not surely violate a constraint."""
-        if self.perhaps_safe is None:
-            return np.ones(len(self.mean), dtype=bool)
-        return self.perhaps_safe
 
     def bounds(self, beta: float | None) -> tuple[np.ndarray, np.ndarray]:
         """The lower and upper bound of f: mean -+ beta std, or those that are kept."""
