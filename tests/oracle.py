@@ -277,6 +277,55 @@ def whole_pool(problem: Problem) -> np.ndarray:
     return np.diag(condition(start, list(rows), problem.noise[rows]))[problem.A]
 
 
+# ---- targets as examples
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Squared distances of the points (rows first, then targets) to the targets, and weights."""
+
+    distances: np.ndarray  # (n + m, m)
+    weights: np.ndarray
+
+    @property
+    def n(self) -> int:
+        return len(self.distances) - len(self.weights)
+
+    def density(self, h: float, of: np.ndarray | None = None) -> np.ndarray:
+        """p(x) of all points, from these of the targets, or from all of them."""
+        of = np.arange(len(self.weights)) if of is None else of
+        K = np.exp(-self.distances[:, of] / (2 * h**2))
+        return K / K.sum(axis=0) @ (self.weights[of] / self.weights[of].sum())
+
+    def others(self, a: int) -> np.ndarray:
+        """The targets that are left if a is left out, with those that are nearer to it than the
+        pool is to either."""
+        rows, targets = self.distances[: self.n], self.distances[self.n :]
+        fresh = rows[(rows > 0).all(axis=1)]
+        nearest = fresh.min(axis=0, initial=np.inf)
+        near = [targets[a, b] <= min(nearest[a], nearest[b]) for b in range(len(targets))]
+        near[a] = True
+        return np.flatnonzero(~np.array(near))
+
+    def gain(self, h: float) -> float:
+        """How much likelier each target is under the others than a point at random, in logs."""
+        total = 0.0
+        for a, w in enumerate(self.weights):
+            others = self.others(a)
+            if len(others) == 0:
+                return -np.inf
+            p = self.density(h, others)[self.n + a]
+            total += w * np.log(len(self.distances) * p)
+        return total
+
+    def measure(self, h: float) -> np.ndarray:
+        """Weights of all points: of what is likelier under the targets, and a quarter as given."""
+        p = self.density(h)
+        kept = np.where(p * len(p) > 1, p, 0.0)
+        given = np.concatenate([np.zeros(self.n), self.weights])
+        return 0.75 * kept / kept.sum() + 0.25 * given
+
+
 # ---- kernels, written out pair by pair
 
 
