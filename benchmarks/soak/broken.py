@@ -112,8 +112,11 @@ def stop_command(rng, folder, note):
         return words.split()
 
     if note["forked"]:
-        code, seconds = timed(lambda: ended(lambda: ending.main(command(folder / "whole"))))
-        got = ended(lambda: ending.main(command(folder / "out/a")), rng.random() * seconds, number)
+        said = folder / "said"
+        code, seconds = timed(lambda: ended(lambda: ending.main(command(folder / "whole")), said))
+        late = rng.random() * seconds
+        got = ended(lambda: ending.main(command(folder / "out/a")), said, late, number)
+        note["said"] = said.read_text()
     else:
         code, seconds = timed(lambda: in_a_shell(command(folder / "whole"), note))
         got = in_a_shell(command(folder / "out/a"), note, rng.random() * seconds, number)
@@ -133,19 +136,22 @@ def timed(work):
 
 def interrupted(rng, seconds, work):
     """Kill a process that works, at a random moment; whether it had not ended by then."""
-    code = ended(work, rng.uniform(0, 1.3) * seconds, signal.SIGKILL)
+    code = ended(work, delay=rng.uniform(0, 1.3) * seconds, number=signal.SIGKILL)
     assert code in (0, -signal.SIGKILL), f"the process ended with {code}"
     return code != 0
 
 
-def ended(work, delay=0.0, number=None):
-    """The exit code of a copy of this process that works, sent a signal after so many seconds."""
+def ended(work, said=os.devnull, delay=0.0, number=None):
+    """The exit code of a copy of this process that works, sent a signal after so many seconds.
+
+    What it prints is written to the file ``said``.
+    """
 
     def run():
         signal.alarm(0)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for stream in (1, 2):
-            os.dup2(os.open(os.devnull, os.O_RDWR), stream)
+            os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
         ready.set()
         work()
 
