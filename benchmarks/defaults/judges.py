@@ -71,7 +71,7 @@ def with_one(X: Tensor) -> Tensor:
 
 
 def logistic(X: Tensor, y: Tensor, unseen: Tensor, l2: float) -> Tensor:
-    """Logistic regressions, a weight matrix for each method, by L-BFGS on the sum of their losses."""
+    """Logistic regressions, one for each method, by L-BFGS on the sum of their losses."""
     B, k, d = X.shape
     W = X.new_zeros(B, d, unseen.shape[2], requires_grad=True)
     search = torch.optim.LBFGS(
