@@ -127,9 +127,11 @@ def test_the_map_shows_rows_where_their_principal_components_are():
     map = draw_map(recall(chosen, pool, TARGETS), check(pool).health, None, None)
     _, _, axes = np.linalg.svd(pool - pool.mean(axis=0), full_matrices=False)
     expected = np.abs((pool - pool.mean(axis=0)) @ axes[:2].T)
-    np.testing.assert_allclose(np.abs(map.pool.places), expected, atol=1e-9)
-    np.testing.assert_array_equal(map.picks.places, map.pool.places[chosen.indices])
-    np.testing.assert_array_equal(map.picks.numbers, chosen.indices)
+    dots, picks = map["pool"], map["picks"]
+    places = np.stack([dots["x"], dots["y"]], axis=1)
+    np.testing.assert_allclose(np.abs(places), expected, rtol=1e-5, atol=1e-9)
+    np.testing.assert_array_equal(np.stack([picks["x"], picks["y"]], 1), places[chosen.indices])
+    assert picks["numbers"] == chosen.indices.tolist()
 
 
 def test_a_payload_has_no_markup_and_reads_back():

@@ -1,11 +1,11 @@
 """embed(): the points that a network makes of inputs, and the kernel that compares them."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -87,15 +87,13 @@ def embed(
     check_request(inputs, embedding, batch_size, dtype)
     place = device_of(model) if device is None else torch.device(device)
     with evaluating(model), torch.no_grad(), writing(out) as path:
-        rows, first = PointRows(inputs, dtype, path), inputs.batch(np.arange(1), place)
+        first = inputs.batch(np.arange(1), place)
         with naming_types(model, first, inputs.name):
             kernel = kernel_of(embedding, model, first)
             with embedding.on(model) as points_of, ProgressLine(progress, "inputs", 0) as line:
-                for batch in inputs.batches(batch_size, place):
-                    rows.add(points_of(batch))
-                    line(rows.done, len(inputs))
-        rows.check_all_came()
-    return Embedded(rows.points if out is None else np.load(out, mmap_mode="r"), kernel)
+                batches = map(points_of, inputs.batches(batch_size, place))
+                points = collect(batches, inputs, dtype, path, line)
+    return Embedded(points if out is None else np.load(out, mmap_mode="r"), kernel)
 
 
 @contextmanager
@@ -164,72 +162,67 @@ WHY_NOT_FINITE = (
 )
 
 
-class PointRows:
-    """The points of inputs, added batch by batch to a tensor, or to the file ``path``."""
-
-    def __init__(self, inputs: Inputs, dtype: torch.dtype, path: Path | None) -> None:
-        self.points: Tensor | np.ndarray = torch.empty(0)
-        self.done = self._batches = 0
-        self._inputs, self._dtype, self._path = inputs, dtype, path
-
-    def add(self, points: Tensor) -> None:
-        """Add the next batch of (b, p) points."""
-        if not isinstance(points, Tensor) or points.ndim != 2:
+def collect(
+    batches: Iterable[Tensor],
+    inputs: Inputs,
+    dtype: torch.dtype,
+    path: Path | None,
+    line: ProgressLine,
+) -> Tensor | np.ndarray:
+    """The points of all inputs, which come batch by batch: a tensor, or the file ``path``."""
+    points: Tensor | np.ndarray = torch.empty(0)
+    done = 0
+    for number, made in enumerate(batches):
+        if not isinstance(made, Tensor) or made.ndim != 2:
             raise ValueError(
-                f"an embedding must make (b, p) points, a row per input; got {in_words(points)}."
+                f"an embedding must make (b, p) points, a row per input; got {in_words(made)}."
             )
-        if self.done + len(points) > len(self._inputs):
-            self._refuse_count(f"{self.done + len(points)} or more")
-        rounded = points.detach().to(self._dtype)
-        self._check_values(points, rounded)
-        self._batches += 1
-        if self._batches == 1:
-            self._make_room(rounded)
-        if rounded.shape[1] != self.points.shape[1]:
+        rounded, end = made.detach().to(dtype), done + len(made)
+        check_count(f"{end} or more", len(inputs), is_right=end <= len(inputs))
+        check_values(made, rounded, inputs, number, done)
+        if number == 0:
+            points = room_for(rounded, len(inputs), path)
+        if rounded.shape[1] != points.shape[1]:
             raise ValueError(
-                f"an embedding must make rows of one length; batch {self._batches - 1} has "
-                f"{rounded.shape[1]} columns, those before {self.points.shape[1]}."
+                f"an embedding must make rows of one length; batch {number} has "
+                f"{rounded.shape[1]} columns, those before {points.shape[1]}."
             )
-        place = slice(self.done, self.done + len(rounded))
-        if isinstance(self.points, Tensor):
-            self.points[place] = rounded
-        else:
-            self.points[place] = rounded.cpu().numpy()
-        self.done += len(rounded)
+        points[done:end] = rounded if isinstance(points, Tensor) else rounded.cpu().numpy()
+        done = end
+        line(done, len(inputs))
+    check_count(str(done), len(inputs), is_right=done == len(inputs))
+    return points
 
-    def check_all_came(self) -> None:
-        if self.done != len(self._inputs):
-            self._refuse_count(str(self.done))
 
-    def _refuse_count(self, made: str) -> NoReturn:
+def room_for(first: Tensor, count: int, path: Path | None) -> Tensor | np.ndarray:
+    """Room for so many rows like those of the first batch, in memory or in a file."""
+    shape = (count, first.shape[1])
+    if path is None:
+        return first.new_empty(shape)
+    dtype = str(first.dtype).removeprefix("torch.")
+    return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+
+
+def check_count(made: str, count: int, *, is_right: bool) -> None:
+    if not is_right:
         raise ValueError(
-            f"an embedding must make a row per input; it made {made} for {len(self._inputs)} "
-            f"inputs."
+            f"an embedding must make a row per input; it made {made} for {count} inputs."
         )
 
-    def _make_room(self, first: Tensor) -> None:
-        shape = (len(self._inputs), first.shape[1])
-        if self._path is None:
-            self.points = first.new_empty(shape)
-        else:
-            dtype = str(self._dtype).removeprefix("torch.")
-            self.points = np.lib.format.open_memmap(
-                self._path, mode="w+", dtype=dtype, shape=shape
-            )
 
-    def _check_values(self, points: Tensor, rounded: Tensor) -> None:
-        """Points are finite; the error names the caller's argument and its rows."""
-        if bool(torch.isfinite(rounded).all()):
-            return
-        is_wrong = ~torch.isfinite(rounded).all(dim=1)
-        where = place_of(is_wrong, self._inputs, self._batches, self.done)
-        if bool(torch.isfinite(points).all()):
-            wider = torch.float32 if self._dtype == torch.float16 else torch.float64
-            raise ValueError(
-                f"points exceed the range of {self._dtype} in {where}. Use dtype={wider} in "
-                f"embed(), or scale what the network makes of these inputs."
-            )
-        raise ValueError(f"the embedding is not finite in {where}. {WHY_NOT_FINITE}")
+def check_values(points: Tensor, rounded: Tensor, inputs: Inputs, batch: int, start: int) -> None:
+    """Points are finite; the error names the caller's argument and its rows."""
+    is_wrong = ~torch.isfinite(rounded).all(dim=1)
+    if not bool(is_wrong.any()):
+        return
+    where = place_of(is_wrong, inputs, batch, start)
+    if bool(torch.isfinite(points).all()):
+        wider = torch.float32 if rounded.dtype == torch.float16 else torch.float64
+        raise ValueError(
+            f"points exceed the range of {rounded.dtype} in {where}. Use dtype={wider} in "
+            f"embed(), or scale what the network makes of these inputs."
+        )
+    raise ValueError(f"the embedding is not finite in {where}. {WHY_NOT_FINITE}")
 
 
 def place_of(is_wrong: Bool[Tensor, " b"], inputs: Inputs, batch: int, start: int) -> str:

@@ -95,7 +95,7 @@ def compose(recalled: Recalled, items: Any, target_items: Any, library: str) -> 
         "levels": [level.pack() for level in telling_levels(chosen)],
         "stop": None if stop is None else stop.picks,
         "picks": {"columns": [column.pack() for column in picks]},
-        "map": None if map is None else map.pack(),
+        "map": map,
         "targets": None if targets is None else targets[0].pack(),
     }
     return write_document(title_of(chosen), body, payload, library)
