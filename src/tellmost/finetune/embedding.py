@@ -187,7 +187,10 @@ def collect(
                 f"an embedding must make rows of one length; batch {number} has "
                 f"{rounded.shape[1]} columns, those before {points.shape[1]}."
             )
-        points[done:end] = rounded if isinstance(points, Tensor) else rounded.cpu().numpy()
+        if isinstance(points, Tensor):
+            points[done:end] = rounded
+        else:
+            points[done:end] = rounded.cpu().numpy()
         done = end
         line(done, len(inputs))
     check_count(str(done), len(inputs), is_right=done == len(inputs))

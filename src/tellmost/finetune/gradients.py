@@ -16,7 +16,7 @@ For the final layer the sum is :math:`c\, h(x)^\top h(z)`, and nothing needs to 
 Elsewhere ``torch.func`` differentiates every output for every input, in parts that fit in memory.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -84,13 +84,8 @@ def outer(r: Float[Tensor, "b c"], h: Float[Tensor, "b d"]) -> Float[Tensor, "b 
     return (r[:, :, None] * h[:, None, :].to(r)).flatten(1)
 
 
-@dataclass(frozen=True, eq=False)
-class Tile:
-    """A part of the points of a batch: its values, and where its first row and column belong."""
-
-    row: int
-    column: int
-    values: Float[Tensor, "r w"]
+Pieces = Iterator[tuple[int, Tensor]]
+"""The points of some inputs from left to right: the number of the first column, and the values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,21 +121,20 @@ class Jacobians:
         """P, the number of weights."""
         return sum(value.numel() for value in self.chosen.values())
 
-    def tiles(self, batch: Any) -> Iterator[Tile]:
-        """The (b, c P) derivatives in parts, output by output."""
+    def pieces(self, batch: Any) -> Iterator[Pieces]:
+        """The (b, c P) derivatives: some inputs after the others, and of these some outputs."""
         b = len(next(iter(batch.values()))) if isinstance(batch, Mapping) else len(batch)
         count = self._run(self.chosen, cut(batch, slice(0, 1))).shape[1]
-        at_once = max(
-            1,
-            GRADIENT_BYTES // (self.size * max(value.itemsize for value in self.chosen.values())),
-        )
+        itemsize = max(value.itemsize for value in self.chosen.values())
+        at_once = max(1, GRADIENT_BYTES // (self.size * itemsize))
         inputs = min(b, at_once)
-        outputs = max(1, min(count, at_once // inputs))
         for row in range(0, b, inputs):
             some = cut(batch, slice(row, row + inputs))
-            for start in range(0, count, outputs):
-                values = self._derivatives(some, start, min(start + outputs, count))
-                yield Tile(row, start * self.size, values)
+            yield self._pieces_of(some, count, max(1, min(count, at_once // inputs)))
+
+    def _pieces_of(self, batch: Any, count: int, step: int) -> Pieces:
+        for start in range(0, count, step):
+            yield start * self.size, self._derivatives(batch, start, min(start + step, count))
 
     def _derivatives(self, batch: Any, start: int, stop: int) -> Tensor:
         """The derivatives of outputs from start to stop, (b, (stop - start) P)."""
@@ -177,14 +171,6 @@ def explaining(chosen: Mapping[str, Tensor]) -> Iterator[None]:
         ) from error
 
 
-def assembled(tiles: Iterable[Tile]) -> Float[Tensor, "b p"]:
-    """The points of a batch, from tiles that come row by row."""
-    rows: dict[int, list[Tensor]] = {}
-    for tile in tiles:
-        rows.setdefault(tile.row, []).append(tile.values)
-    return torch.cat([torch.cat(values, dim=1) for values in rows.values()])
-
-
 def cut(batch: Any, part: Any) -> Any:
     """Select items of a batch. The index is applied to each of its tensors."""
     if isinstance(batch, Mapping):
@@ -219,21 +205,26 @@ class OutputGradients:
 
     @contextmanager
     def on(self, model: nn.Module) -> Iterator[Callable[[Any], Tensor]]:
-        with self.tiles_on(model) as tiles_of:
-            yield lambda batch: assembled(tiles_of(batch))
+        with self.pieces_on(model) as pieces_of:
+
+            def whole(batch: Any) -> Tensor:
+                some = [torch.cat([v for _, v in pieces], dim=1) for pieces in pieces_of(batch)]
+                return torch.cat(some)
+
+            yield whole
 
     @contextmanager
-    def tiles_on(self, model: nn.Module) -> Iterator[Callable[[Any], Iterator[Tile]]]:
-        """Gives the function from a batch to its points in parts that fit into memory."""
+    def pieces_on(self, model: nn.Module) -> Iterator[Callable[[Any], Iterator[Pieces]]]:
+        """Gives the function from a batch to its points in pieces that fit into memory."""
         if not isinstance(self.parameters, str):
-            yield Jacobians.of(model, tuple(self.parameters)).tiles
+            yield Jacobians.of(model, tuple(self.parameters)).pieces
         elif self.parameters == "all":
-            yield Jacobians.of(model, None).tiles
+            yield Jacobians.of(model, None).pieces
         else:
             with at_the_head(model, None) as run:
 
-                def last(batch: Any) -> Iterator[Tile]:
+                def last(batch: Any) -> Iterator[Pieces]:
                     head = run(batch)  # sqrt(c) h, whose inner products are the sum over outputs
-                    yield Tile(0, 0, head.features * head.outputs.shape[1] ** 0.5)
+                    yield iter([(0, head.features * head.outputs.shape[1] ** 0.5)])
 
                 yield last

@@ -13,13 +13,14 @@ number, the same on every device and in any order. The mixing is SplitMix64's
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tellmost.finetune.embedding import Embedding, check_inner_products, kernel_of
-from tellmost.finetune.gradients import OutputGradients, Tile
+from tellmost.finetune.gradients import OutputGradients, Pieces
 from tellmost.rows.pool import GOLDEN, MIX, mixed, shifted
 from tellmost.shapes import Float, Int
 
@@ -55,14 +56,15 @@ class Projected:
         project = (DenseProjection if self.kind == "dense" else CountSketch)(
             self.dimension, self.seed
         )
-        with tiles_of(self.embedding, model) as tiles:
+        with pieces_of(self.embedding, model) as points_of:
 
             def projected(batch: Any) -> Tensor:
-                rows: dict[int, Tensor] = {}
-                for tile in tiles(batch):
-                    part = project(tile.values, tile.column)
-                    rows[tile.row] = rows[tile.row] + part if tile.row in rows else part
-                return torch.cat(list(rows.values()))
+                return torch.cat(
+                    [
+                        reduce(torch.add, (project(values, column) for column, values in pieces))
+                        for pieces in points_of(batch)
+                    ]
+                )
 
             yield projected
 
@@ -72,14 +74,16 @@ class Projected:
 
 
 @contextmanager
-def tiles_of(embedding: Embedding, model: nn.Module) -> Iterator[Callable[[Any], Iterator[Tile]]]:
-    """Gives the function from a batch to its points in parts, or in one part."""
+def pieces_of(
+    embedding: Embedding, model: nn.Module
+) -> Iterator[Callable[[Any], Iterator[Pieces]]]:
+    """Gives the function from a batch to its points in pieces, or in a single piece."""
     if isinstance(embedding, OutputGradients):  # which may be too long to be held
-        with embedding.tiles_on(model) as tiles:
-            yield tiles
+        with embedding.pieces_on(model) as points_of:
+            yield points_of
     else:
-        with embedding.on(model) as points_of:
-            yield lambda batch: iter([Tile(0, 0, points_of(batch))])
+        with embedding.on(model) as whole:
+            yield lambda batch: iter([iter([(0, whole(batch))])])
 
 
 class DenseProjection:
