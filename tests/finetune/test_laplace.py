@@ -83,27 +83,21 @@ def test_a_kernel_is_the_covariance_of_the_materialised_gradients(structure):
     if structure != "full":
         factors = embed(model, ROWS, LossGradients(), **EXACT)
         weighed = fit.weigh(factors, LossGradients())
-        kernel = fit.kernel(LossGradients())
-        for made, k in ((weighed.points, weighed.kernel), (factors.points, kernel)):
-            torch.testing.assert_close(k.block(made, made), expected, rtol=1e-10, atol=1e-14)
-            torch.testing.assert_close(k.column(made, made[:1]), expected[:, 0])
-            torch.testing.assert_close(k.diagonal(made), expected.diagonal())
+        made, k = weighed.points, weighed.kernel
+        torch.testing.assert_close(k.block(made, made), expected, rtol=1e-10, atol=1e-14)
+        torch.testing.assert_close(k.column(made, made[:1]), expected[:, 0])
+        torch.testing.assert_close(k.diagonal(made), expected.diagonal())
 
 
 def test_a_kernel_of_many_classes_adds_to_the_eigenvalues_exactly():
-    """Against the double sum over pairs of directions; the curvatures span 12 powers of 10."""
+    """Against the double sum over pairs of entries; the curvatures span 12 powers of 10."""
     generator = torch.Generator().manual_seed(0)
     c, d = 30, 50
-    U, V = (
-        torch.linalg.qr(torch.randn(n, n, dtype=torch.float64, generator=generator)).Q
-        for n in (c, d)
-    )
     x, z = (torch.randn(n, c + d, dtype=torch.float64, generator=generator) for n in (60, 3))
     values = torch.logspace(0, -6, c)[:, None] * torch.logspace(3, -3, d)
     w = 1 / (values.double() + 1e-3)
-    r, s, h, g = x[:, :c] @ U, z[:, :c] @ U, x[:, c:] @ V, z[:, c:] @ V
-    expected = torch.einsum("ij,ni,mi,nj,mj->nm", w, r, s, h, g)
-    kernel, largest = Kronecker(w, U, V), float(expected.abs().max())
+    expected = torch.einsum("ij,ni,mi,nj,mj->nm", w, x[:, :c], z[:, :c], x[:, c:], z[:, c:])
+    kernel, largest = Kronecker(w), float(expected.abs().max())
     assert float((kernel.block(x, z) - expected).abs().max()) < 1e-12 * largest
     assert float((kernel.column(x, z[1:2]) - expected[:, 1]).abs().max()) < 1e-12 * largest
 
@@ -153,8 +147,8 @@ def test_a_linear_model_with_gaussian_noise_is_exact(structure, bias):
     torch.testing.assert_close(fit.covariance(), torch.block_diag(C, C), **close)
     variance = ((h @ C) * h).sum(dim=1)[:, None].expand(-1, 2)
     torch.testing.assert_close(fit.predictive_variance(model, ROWS), variance, **close)
-    kernel = fit.kernel(LastLayer()).block(ROWS, ROWS)
-    torch.testing.assert_close(kernel, ROWS @ C[:5, :5] @ ROWS.T, **close)
+    kernel = fit.weigh(Embedded(ROWS, None), LastLayer()).kernel
+    torch.testing.assert_close(kernel.block(ROWS, ROWS), ROWS @ C[:5, :5] @ ROWS.T, **close)
     gradients = fit.weigh(embed(model, ROWS, OutputGradients(), **EXACT), OutputGradients())
     of_both = gradients.kernel.block(gradients.points, gradients.points)
     torch.testing.assert_close(of_both, 2 * h @ C @ h.T, **close)
@@ -170,8 +164,9 @@ def test_a_covariance_is_of_the_structure_and_the_layer_asked_for(structure, lay
     data = Inputs.of(ROWS, "pool")
     weigh = LaplaceCovariance(structure, prior_precision=0.5).fit(model, data, LABELS, embedding)
     fit = fit_laplace(model, ROWS, LABELS, structure=structure, prior_precision=0.5, layer=layer)
-    made = weigh(embed(model, ROWS, embedding, **EXACT)).kernel.covariance
-    assert torch.equal(made, fit.kernel(embedding).covariance)
+    points = embed(model, ROWS, embedding, **EXACT)
+    made = weigh(points).kernel.covariance
+    assert torch.equal(made, fit.weigh(points, embedding).kernel.covariance)
     assert made.shape == ((6, 6) if layer == "1" else (3, 3))
 
 
@@ -185,7 +180,8 @@ def test_a_fitted_covariance_follows_what_was_observed():
     data = Inputs.of(TensorDataset(ROWS, torch.from_numpy(LABELS)), "pool")
     made = embed(model, ROWS, LastLayer(), **EXACT)
     weigh = LaplaceCovariance(prior_precision=2.0).fit(model, data, data.labels(), LastLayer())
-    C = fit_laplace(model, data, prior_precision=2.0).kernel(LastLayer()).covariance
+    fit = fit_laplace(model, data, prior_precision=2.0)
+    C = fit.weigh(made, LastLayer()).kernel.covariance
     weighed = weigh(made)
     assert torch.equal(weighed.kernel.covariance, C) and C.shape == (7, 7)
     nothing = data.subset(np.arange(0))
@@ -270,9 +266,9 @@ def test_values_that_are_not_finite_are_named():
 def test_what_a_covariance_does_not_fit_is_explained():
     fit = fit_laplace(mlp(), ROWS, LABELS, structure="full")
     with pytest.raises(ValueError, match=r"full covariance needs LossGradients\(materialize=True"):
-        fit.kernel(LossGradients())
+        fit.weigh(Embedded(ROWS, None), LossGradients())
     with pytest.raises(TypeError, match=r"got Outputs\(\)"):
-        fit.kernel(Outputs())
+        fit.weigh(Embedded(ROWS, None), Outputs())
     with pytest.raises(ValueError, match=r"must be \(d, d\)"):
         embed(mlp(), ROWS, Weighted(Outputs(), torch.eye(2)))
     with pytest.raises(ValueError, match="full covariance of 10,010 weights is too large"):

@@ -22,7 +22,6 @@ from torch import Tensor
 
 from tellmost.finetune.embedding import rows_in_words
 from tellmost.finetune.inputs import Inputs
-from tellmost.kernels import Kronecker
 from tellmost.posterior.problem import nonnegative
 from tellmost.shapes import Float, Int
 
@@ -43,10 +42,6 @@ class Factored:
 
     def variances(self, tau: float) -> Float[Tensor, "c d"]:
         return 1 / (self.values + tau)
-
-    def kernel(self, tau: float) -> Kronecker:
-        """The kernel that compares [residual, feature] points."""
-        return Kronecker(self.variances(tau), self.first, self.second)
 
     def turned(self, points: Float[Tensor, "n p"]) -> Float[Tensor, "n p"]:
         """The components of [residual, feature] points along the eigenvectors."""

@@ -82,30 +82,23 @@ class LaplacePosterior:
         """The covariance of all weights, output by output; for small layers."""
         return self.curvature.covariance(self.prior_precision)
 
-    def kernel(self, embedding: Embedding) -> Kernel:
-        """The kernel for points of ``LossGradients``, ``LastLayer`` or ``OutputGradients()``.
+    def weigh(self, embedded: Embedded, embedding: Embedding) -> Embedded:
+        """The points of this embedding, compared by the covariance of the weights.
 
         For ``LastLayer`` it is the covariance of an output, on average over outputs. For
         ``OutputGradients()``, whose points are longer by sqrt(c), it is the sum over outputs.
+        Those of ``LossGradients()`` are turned along the eigenvectors, once and in memory.
         """
-        curvature, tau = self.curvature, self.prior_precision
+        points, curvature, tau = embedded.points, self.curvature, self.prior_precision
         check_weighable(embedding, is_factored=isinstance(curvature, Factored))
         if isinstance(embedding, LossGradients):
             if isinstance(curvature, Factored) and not embedding.materialize:
-                return curvature.kernel(tau)
-            return Linear(self.covariance())
+                along = Kronecker(curvature.variances(tau))
+                return Embedded(curvature.turned(torch.as_tensor(points)), along)
+            return Embedded(points, Linear(self.covariance()))
         block = curvature.mean_block(tau)
         without_bias = isinstance(embedding, LastLayer) and self.has_bias
-        return Linear(block[:-1, :-1] if without_bias else block)
-
-    def weigh(self, embedded: Embedded, embedding: Embedding) -> Embedded:
-        """The points with this kernel instead of theirs, rotated where that saves work."""
-        points, curvature = embedded.points, self.curvature
-        is_product = isinstance(embedding, LossGradients) and not embedding.materialize
-        if is_product and isinstance(curvature, Factored) and isinstance(points, Tensor):
-            along = Kronecker(curvature.variances(self.prior_precision))
-            return Embedded(curvature.turned(points), along)
-        return Embedded(points, self.kernel(embedding))
+        return Embedded(points, Linear(block[:-1, :-1] if without_bias else block))
 
     def predictive_variance(
         self, model: nn.Module, data: Any, *, batch_size: int = 256

@@ -5,10 +5,10 @@ gradient of a loss with respect to a network's last layer: residual times featur
 
 .. math:: k(x, z) = \langle r_x h_x^\top, r_z h_z^\top \rangle = (r_x^\top r_z)(h_x^\top h_z)
 
-and with weights of covariance :math:`\Sigma = \sum_{ij} w_{ij}\, (u_i u_i^\top) \otimes (v_j
-v_j^\top)`, as a Kronecker-factored Laplace approximation has them,
+and with independent weights of variances :math:`w_{ij}`, as a Kronecker-factored Laplace
+approximation has them along its eigenvectors,
 
-.. math:: k(x, z) = \sum_{ij} w_{ij}\, (u_i^\top r_x)(u_i^\top r_z)(v_j^\top h_x)(v_j^\top h_z).
+.. math:: k(x, z) = \sum_{ij} w_{ij}\, r_{xi}\, r_{zi}\, h_{xj}\, h_{zj}.
 """
 
 from dataclasses import dataclass, field
@@ -55,21 +55,14 @@ class Outer:
 
 @dataclass(frozen=True, eq=False)
 class Kronecker:
-    """Outer products whose weights have independent components along products of directions.
+    """Outer products whose weights are independent, each with a variance of its own.
 
-    Args:
-        variances: w, of the component along each pair of directions.
-        first: orthonormal directions u of the first factor, in columns; None: its own entries.
-        second: the same v of the second.
-
-    Work is least for points along the directions (None, None): to turn a point costs c^2 + d^2. A
-    matrix 1 / (a_i b_j + t) has few singular values that count, so w is written as a sum of
-    products of vectors, and the kernel as a sum of as many products of inner products.
+    ``variances`` has a row for each entry of the first factor, and a column for each of the
+    second. A matrix 1 / (a_i b_j + t) has few singular values that count, so it is written as a
+    sum of products of vectors, and the kernel as a sum of as many products of inner products.
     """
 
     variances: Float[Tensor, "c d"]
-    first: Float[Tensor, "c c"] | None = None
-    second: Float[Tensor, "d d"] | None = None
     _terms: tuple[Tensor, Tensor] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -77,41 +70,31 @@ class Kronecker:
         if w.ndim != 2 or not bool((torch.isfinite(w) & (w >= 0)).all()):
             raise ValueError(
                 "Kronecker(variances) must be a matrix of finite numbers, none below 0: one for "
-                "each pair of directions."
+                "each pair of entries."
             )
-        for name, size in zip(("first", "second"), w.shape, strict=True):
-            directions = getattr(self, name)
-            if directions is not None and directions.shape != (size, size):
-                raise ValueError(
-                    f"Kronecker({name}) must be ({size}, {size}) for variances "
-                    f"{tuple(w.shape)}; got {tuple(directions.shape)}."
-                )
         object.__setattr__(self, "variances", w)
         object.__setattr__(self, "_terms", sum_of_products(w))
 
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         p, q = (term.to(x) for term in self._terms)
-        (r, h), (s, g) = self._turned(x), self._turned(z)
+        (r, h), (s, g) = self._halves(x), self._halves(z)
         total = x.new_zeros(len(x), len(z))
         for a, b in zip(p.T, q.T, strict=True):
             total.add_((r @ (s * a).T).mul_(h @ (g * b).T))
         return total
 
     def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
-        """All terms are two products with the rows, since the point is turned and not the rows."""
+        """All terms are two products with the rows."""
         p, q = (term.to(x) for term in self._terms)
-        if len(x) <= p.shape[1]:
-            return self.block(x, z.reshape(1, -1))[:, 0]
-        (r, h), (s, g) = halves(x, len(self.variances)), self._turned(z.reshape(1, -1))
-        return ((r @ back(p * s.T, self.first)) * (h @ back(q * g.T, self.second))).sum(dim=1)
+        (r, h), (s, g) = self._halves(x), self._halves(z.reshape(1, -1))
+        return ((r @ (p * s.T)) * (h @ (q * g.T))).sum(dim=1)
 
     def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
-        r, h = self._turned(x)
+        r, h = self._halves(x)
         return ((r.square() @ self.variances.to(x)) * h.square()).sum(dim=1)
 
-    def _turned(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        r, h = halves(x, len(self.variances))
-        return weighted(r, self.first), weighted(h, self.second)
+    def _halves(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return halves(x, len(self.variances))
 
     def __repr__(self) -> str:
         c, d = self.variances.shape
@@ -125,14 +108,6 @@ def halves(x: Tensor, split: int) -> tuple[Tensor, Tensor]:
             f"factor begins; got {x.shape[1]}."
         )
     return x[:, :split], x[:, split:]
-
-
-def weighted(x: Tensor, matrix: Tensor | None) -> Tensor:
-    return x if matrix is None else x @ matrix.to(x)
-
-
-def back(columns: Tensor, directions: Tensor | None) -> Tensor:
-    return columns if directions is None else directions.to(columns) @ columns
 
 
 def sum_of_products(w: Float[Tensor, "c d"]) -> tuple[Float[Tensor, "c R"], Float[Tensor, "d R"]]:
