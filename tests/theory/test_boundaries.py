@@ -5,12 +5,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_problems import kernels, repeated, seeds, tiny
 
 import oracle
 import oracle_theory
 import tellmost as tm
 from tellmost import theory
+from tiny_problems import kernels, repeated, seeds, tiny
 
 
 @given(seeds, kernels, st.booleans())

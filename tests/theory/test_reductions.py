@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_problems import RULES, inside, kernels, noise_shares, rules, seeds, tiny
 
 import oracle_theory
 import tellmost as tm
 from tellmost import theory
+from tiny_problems import RULES, inside, kernels, noise_shares, rules, seeds, tiny
 
 some_rows = st.lists(st.integers(0, 3), max_size=4)
 
