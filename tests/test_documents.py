@@ -96,6 +96,15 @@ def test_commands_run(path, tmp_path, monkeypatch, request):
     assert {language for language, _ in steps} == {"python", "sh"}
 
 
+@pytest.fixture(autouse=True)
+def forget_modules_of_documents(tmp_path):
+    """A module that a document writes is not the module of that name in another test."""
+    yield
+    for name, module in list(sys.modules.items()):
+        if str(tmp_path) in str(getattr(module, "__file__", "")):
+            del sys.modules[name]
+
+
 def run_line(line: str) -> int:
     """The exit code of a line of the shell. A plain ``tellmost`` runs here, which is faster."""
     from tellmost.cli import app, ending
