@@ -13,6 +13,8 @@ from baseline_contract import PROMISES
 from networks import mlp, with_two_heads
 from round_inputs import points_of, round_inputs, rows
 from tellmost.finetune import LastLayer, LossGradients, Outputs
+from tellmost.finetune.baselines import entropy, lack_of_confidence, lack_of_margin
+from tellmost_reproduction.networks.configurations import chosen, published, smaller, undirected
 from tellmost_reproduction.networks.covering import (
     ProbCover,
     TypiClust,
@@ -24,6 +26,9 @@ from tellmost_reproduction.networks.covering import (
     pure_radius,
 )
 from tellmost_reproduction.networks.directed import EIG, InformationDensity, expected_information
+from tellmost_reproduction.networks.naively import Naively, score
+from tellmost_reproduction.networks.problems import MNIST, MNIST_FLOAT32, read_problem
+from tellmost_reproduction.networks.runs import Bench
 
 ALL = [EIG(), InformationDensity(), ProbCover(), TypiClust()]
 EXAMPLES = 12
@@ -265,3 +270,29 @@ def test_points_with_a_kernel_of_their_own_are_not_clustered():
     ):
         with pytest.raises(ValueError, match="compared by inner products"):
             strategy.choose(round_inputs(), 3)
+
+
+def test_naive_scores_rank_as_exact_ones_and_tie_where_float32_ends():
+    logits = torch.randn(50, 3, generator=torch.Generator().manual_seed(0))
+    exact = {
+        "entropy": entropy(logits.double()),
+        "margin": lack_of_margin(logits.double()),
+        "confidence": lack_of_confidence(logits.double()),
+    }
+    for doubt, scores in exact.items():
+        naive = score(logits.softmax(dim=1), doubt)
+        assert naive.argsort().tolist() == scores.argsort().tolist()
+        sure = score((200.0 * torch.eye(3)).softmax(dim=1), doubt)
+        assert len(set(sure.tolist())) == 1
+    assert len(set(lack_of_margin(torch.tensor([[90.0, 0, 0], [80, 0, 0]]).double()))) == 2
+
+
+def test_the_published_configurations_of_mnist_draw_among_ties():
+    problem = read_problem(MNIST_FLOAT32, None, torch.device("cpu"), is_smoke=True)
+    margin = next(one for one in undirected(MNIST) if one.name == "mnist/margin")
+    one = smaller(published(margin))
+    assert one.strategy == Naively("margin") and one.dataset == MNIST_FLOAT32
+    run = Bench(problem, capacity=3).run(one, 0, 3)
+    assert len(set(run.picks)) == 3
+    kept = published(chosen(MNIST, "itl")[0])
+    assert kept.strategy == chosen(MNIST, "itl")[0].strategy

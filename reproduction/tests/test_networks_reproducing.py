@@ -12,11 +12,11 @@ from tellmost.finetune import Targeted
 from tellmost.finetune.baselines import RandomChoice
 from tellmost_reproduction.catalogue import CATALOGUE, Request
 from tellmost_reproduction.networks.claims import CLAIMS, judge, unjudged
-from tellmost_reproduction.networks.configurations import chosen, smaller
+from tellmost_reproduction.networks.configurations import chosen, published, smaller
 from tellmost_reproduction.networks.curves import Curves
 from tellmost_reproduction.networks.experiments import EXPERIMENTS, jobs_in_order
 from tellmost_reproduction.networks.page import PAPER, numbers_of, table_of_noise, write_page
-from tellmost_reproduction.networks.problems import CIFAR, MNIST, read_problem
+from tellmost_reproduction.networks.problems import CIFAR, PUBLISHED, TASKS, read_problem
 from tellmost_reproduction.networks.reproducing import is_near
 from tellmost_reproduction.networks.runs import Bench, Run, append_run, read_runs, write_runs
 from tellmost_reproduction.networks.scheduling import open_jobs
@@ -79,20 +79,24 @@ def test_a_name_stands_for_one_configuration():
 def test_jobs_come_by_urgency_and_then_seed_by_seed():
     jobs = jobs_in_order(list(EXPERIMENTS.values()), 10)
     names = [(one.name, seed) for one, seed in jobs]
-    assert len(set(names)) == len(names) == 1110
-    assert names[:7] == [(one.name, 0) for one in EXPERIMENTS["nn-cifar100"].configurations]
+    assert len(set(names)) == len(names) == 2220
+    figure4 = EXPERIMENTS["nn-cifar100"].configurations
+    assert names[:7] == [(published(one).name, 0) for one in figure4]
+    assert names[7:14] == [(one.name, 0) for one in figure4]
     first_of_mnist = next(i for i, (name, _) in enumerate(names) if name.startswith("mnist"))
-    rho = {one.name for one in EXPERIMENTS["nn-rho"].configurations}
-    assert {name for name, _ in names[:first_of_mnist]} == rho | {n for n, _ in names[:7]}
+    rho = EXPERIMENTS["nn-rho"].configurations
+    both = {name for one in (*rho, *figure4) for name in (one.name, published(one).name)}
+    assert {name for name, _ in names[:first_of_mnist]} == both
     seeds = [seed for name, seed in names[first_of_mnist:] if name == "mnist/itl"]
     assert seeds == list(range(10))
     assert not [name for name, _ in names if "typiclust-in-turn" in name]
 
 
-@pytest.mark.parametrize("dataset", [CIFAR, MNIST])
+@pytest.mark.parametrize("dataset", [*TASKS, *PUBLISHED.values()])
 def test_a_run_repeats_itself_and_a_bench_forgets_the_one_before(dataset):
     problem = read_problem(dataset, None, torch.device("cpu"), is_smoke=True)
-    itl, random = (smaller(one) for one in chosen(dataset, "itl", "random"))
+    names = [one for one in TASKS if dataset in (one, PUBLISHED[one])]
+    itl, random = map(smaller, chosen(names[0], "itl", "random"))
     bench = Bench(problem, capacity=30)
     first, _, again = (bench.run(one, 1, 3) for one in (itl, random, itl))
     assert again.picks == first.picks and again.accuracy == first.accuracy
@@ -115,8 +119,8 @@ def test_runs_are_kept_and_none_is_started_twice(tmp_path):
     for name, seed in (("cifar100/itl", 0), ("cifar100/vtl", 1)):
         append_run(made_up(name, seed), path)
     left = {(one.name, seed) for one, seed in open_jobs([experiment], 2, [path], 20)}
-    assert len(left) == 12 and ("cifar100/itl", 0) not in left and ("cifar100/itl", 1) in left
-    assert len(open_jobs([experiment], 2, [path], 100)) == 14  # those are too short
+    assert len(left) == 26 and ("cifar100/itl", 0) not in left and ("cifar100/itl", 1) in left
+    assert len(open_jobs([experiment], 2, [path], 100)) == 28  # those are too short
     write_runs(read_runs([path]).values(), tmp_path / "kept.jsonl.gz")
     append_run(made_up("cifar100/itl", 0, rounds=30), path)
     merged = read_runs([tmp_path / "kept.jsonl.gz", path])

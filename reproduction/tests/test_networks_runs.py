@@ -112,7 +112,7 @@ def test_runs_of_other_configurations_may_have_another_length():
 def test_runs_are_counted_by_length_and_by_what_is_to_be_run():
     runs = [made_up("cifar100/itl", 0), made_up("mnist/typiclust-in-turn", 3, rounds=2)]
     said = count_runs({(run.configuration, run.seed): run for run in runs})
-    assert said.startswith("There are 2 runs (1 of 4 rounds, 1 of 2 rounds). 1 are of the 1,110 ")
+    assert said.startswith("There are 2 runs (1 of 4 rounds, 1 of 2 rounds). 1 are of the 2,220 ")
     assert said.endswith("and 1 are of TypiClust as it was.")
 
 

@@ -21,7 +21,8 @@ from tellmost.finetune.embedding import Embedding
 from tellmost.finetune.strategies import Strategy
 from tellmost_reproduction.networks.covering import ProbCover, TypiClust
 from tellmost_reproduction.networks.directed import EIG, InformationDensity
-from tellmost_reproduction.networks.problems import CIFAR, MNIST
+from tellmost_reproduction.networks.naively import Naively
+from tellmost_reproduction.networks.problems import CIFAR, MNIST, PUBLISHED
 
 ROUNDS, SEEDS = 100, 10
 Pool = Literal["apart", "inside", "scarce", "targets"]
@@ -50,6 +51,9 @@ STANDARD = {
     CIFAR: Configuration("", "", CIFAR, RandomChoice(), 100, 10, 1_000, 10),
     MNIST: Configuration("", "", MNIST, RandomChoice(), 30, 3, 1_000, 1),
 }
+STANDARD |= {
+    PUBLISHED[name]: replace(STANDARD[name], dataset=PUBLISHED[name]) for name in PUBLISHED
+}
 RULES = {"itl": ("ITL", "itl-y"), "vtl": ("VTL", "vtl"), "ctl": ("CTL", "ctl")}
 EMBEDDINGS: dict[str, tuple[str, Embedding]] = {
     "last": ("L", LastLayer()),
@@ -67,6 +71,23 @@ def under(one: Configuration, name: str, more: str = "") -> Configuration:
     """The same configuration as a variant of this name, with more words in its label."""
     method = one.name.removeprefix(f"{one.dataset}/")
     return replace(one, name=f"{one.dataset}/{name}/{method}", label=one.label + more)
+
+
+NAIVE: dict[type, Naively] = {
+    MaxEntropy: Naively("entropy"),
+    Margin: Naively("margin"),
+    LeastConfidence: Naively("confidence"),
+    InformationDensity: Naively("entropy x similarity"),
+}
+"""Baselines that the published code computes in float32 on MNIST, where all candidates may tie."""
+
+
+def published(one: Configuration) -> Configuration:
+    """The same configuration, trained as by the authors' published code."""
+    name = PUBLISHED[one.dataset] + one.name.removeprefix(one.dataset)
+    is_naive = one.dataset == MNIST and type(one.strategy) in NAIVE
+    strategy = NAIVE[type(one.strategy)] if is_naive else one.strategy
+    return replace(one, name=name, dataset=PUBLISHED[one.dataset], strategy=strategy)
 
 
 def smaller(one: Configuration) -> Configuration:

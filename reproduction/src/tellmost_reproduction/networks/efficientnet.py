@@ -127,9 +127,12 @@ class Head(nn.Module):
         self.final = nn.Linear(HEAD, classes)
 
     def forward(self, features: Float[Tensor, "b 192 p q"]) -> Float[Tensor, "b c"]:
-        """Features may come in half precision."""
+        return self.final(self.pooled(features))
+
+    def pooled(self, features: Float[Tensor, "b 192 p q"]) -> Float[Tensor, "b 1280"]:
+        """The inputs of the final layer. Features may come in half precision."""
         images = functional.relu6(self.head(self.block(features.to(self.final.weight.dtype))))
-        return self.final(images.mean(dim=(2, 3)))
+        return images.mean(dim=(2, 3))
 
 
 def prepare(images: Tensor) -> Float[Tensor, "b 3 224 224"]:

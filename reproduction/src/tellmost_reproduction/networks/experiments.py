@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tellmost_reproduction.networks import configurations as made
-from tellmost_reproduction.networks.configurations import Configuration
+from tellmost_reproduction.networks.configurations import Configuration, published
 from tellmost_reproduction.networks.problems import CIFAR, MNIST
 
 
@@ -132,13 +132,16 @@ Job = tuple[Configuration, int]
 
 
 def jobs_in_order(chosen: Sequence[Experiment], seeds: int) -> list[Job]:
-    """Every configuration with every seed, so that runs that are cut off are balanced."""
+    """Every configuration with every seed, so that runs that are cut off are balanced.
+
+    Each is trained as by the published code, and as by the paper's text.
+    """
     jobs: dict[tuple[str, int], Job] = {}
     for urgency in sorted({one.urgency for one in chosen}):
         group = _all(*(one.configurations for one in chosen if one.urgency == urgency))
         runnable = [one for one in group if not one.is_past]
         for block in SEED_BLOCKS:
             for seed in (seed for seed in block if seed < seeds):
-                for configuration in runnable:
-                    jobs.setdefault((configuration.name, seed), (configuration, seed))
+                for one in (*map(published, runnable), *runnable):
+                    jobs.setdefault((one.name, seed), (one, seed))
     return list(jobs.values())

@@ -1,8 +1,11 @@
 """What is to be learned: images on a device, the classes of the task, and the network.
 
 CIFAR-100 is read from plain arrays, MNIST from its four idx files. Digits, 8 x 8 and shipped with
-scikit-learn, stand in for both at smoke size. What the frozen trunk makes of the images of
-CIFAR-100 is computed once and kept in files beside them.
+scikit-learn, stand in for both at smoke size. What the frozen part of the network makes of the
+images of CIFAR-100 is computed once and kept in files beside them.
+
+Both datasets have two ways of training: that of the paper's text, and that of the authors'
+published code, which has a name of its own.
 """
 
 from collections.abc import Callable
@@ -21,6 +24,7 @@ from tellmost_reproduction.networks.convnet import (
     draw_small_convnet,
     draw_small_head,
     draw_small_trunk,
+    seeded,
 )
 from tellmost_reproduction.networks.efficientnet import (
     load_head,
@@ -30,6 +34,11 @@ from tellmost_reproduction.networks.efficientnet import (
 )
 
 CIFAR, MNIST = "cifar100", "mnist"
+CIFAR_HEAD, MNIST_FLOAT32 = "cifar100-head", "mnist-float32"
+PUBLISHED = {CIFAR: CIFAR_HEAD, MNIST: MNIST_FLOAT32}
+"""The same data, trained as by the authors' published code: the final linear layer alone on
+CIFAR-100, and 100 epochs on MNIST, where baselines compute in float32."""
+
 TASKS = {CIFAR: tuple(range(10)), MNIST: (3, 6, 9)}
 SMALL_TASKS = {CIFAR: (0, 1, 2, 3), MNIST: (3, 6, 9)}
 """Classes of the digits, which stand in for both datasets at smoke size."""
@@ -146,19 +155,40 @@ def read_problem(
 ) -> Problem:
     """Read a problem from the files of the folder, or from the digits."""
     if is_smoke:
-        made = digits_for_cifar(device) if name == CIFAR else digits_for_mnist(device)
-        return replace(made, is_smoke=True)
+        return replace(SMALL[name](device), name=name, is_smoke=True)
     if folder is None:
         raise ValueError(f"{name} needs --data, a folder with its files. --smoke runs without.")
-    return read_cifar_problem(folder, device) if name == CIFAR else mnist_problem(folder, device)
+    return replace(LARGE[name](folder, device), name=name)
 
 
 def read_cifar_problem(folder: Path, device: torch.device) -> Problem:
     """Features of the frozen trunk stand for the images."""
     images, weights = read_cifar(folder), read_weights(folder)
-    train, test = read_features(images, weights, folder, device)
+    train, test = read_features(images, FILES, partial(trunk_features, weights), folder, device)
     draw = partial(draw_head, weights, len(TASKS[CIFAR]))
     return make_problem(CIFAR, images, train, test, TASKS[CIFAR], draw)
+
+
+def read_cifar_head_problem(folder: Path, device: torch.device) -> Problem:
+    """Pooled features of the whole pre-trained network stand for the images.
+
+    The weights are read only where there are no features yet.
+    """
+    images = read_cifar(folder)
+
+    def make(pixels: np.ndarray, device: torch.device) -> Tensor:
+        return pooled_features(read_weights(folder), pixels, device)
+
+    train, test = read_features(images, POOLED_FILES, make, folder, device)
+    classes = len(TASKS[CIFAR])
+    draw = partial(draw_final, train.shape[1], classes)
+    return make_problem(CIFAR, images, train.float(), test.float(), TASKS[CIFAR], draw)
+
+
+def draw_final(features: int, classes: int, seed: int) -> nn.Module:
+    """Draw the final layer as torch draws linear layers."""
+    with seeded(seed):
+        return nn.Linear(features, classes)
 
 
 def draw_head(weights: dict[str, Tensor], classes: int, seed: int) -> nn.Module:
@@ -200,6 +230,14 @@ def digits_for_cifar(device: torch.device) -> Problem:
     return make_problem(CIFAR, images, train, test, classes, draw)
 
 
+def digits_for_cifar_head(device: torch.device) -> Problem:
+    """The means of the frozen convolution's channels are the features."""
+    whole = digits_for_cifar(device)
+    train, test = (one.mean(dim=(2, 3)) for one in (whole.inputs, whole.test_inputs))
+    draw = partial(draw_final, train.shape[1], whole.classes)
+    return replace(whole, inputs=train, test_inputs=test, draw=draw)
+
+
 def as_inputs(pixels: np.ndarray, device: torch.device) -> Tensor:
     """Between 0 and 1, in half precision: a byte has no more digits."""
     return torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2).half() / 255
@@ -239,25 +277,30 @@ def among(labels: Int[np.ndarray, " n"], task: tuple[int, ...]) -> Int[np.ndarra
 
 
 FILES = ("trunk_features_train.npy", "trunk_features_test.npy")
+POOLED_FILES = ("pooled_features_train.npy", "pooled_features_test.npy")
+POOLED_STEP = 1 / 256
+"""Pooled features are kept in these steps, which half precision has exactly up to 8; they are
+means of numbers of 0 to 6. The files are then small enough to travel."""
+
 AT_ONCE = 256
+Make = Callable[[np.ndarray, torch.device], Tensor]
+"""Makes features of images."""
 
 
 def read_features(
-    images: Images, weights: dict[str, Tensor], folder: Path, device: torch.device
+    images: Images, names: tuple[str, str], make: Make, folder: Path, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Features of the training and the test images, in half precision, on the device."""
     train, test = (
-        read_or_make(pixels, weights, folder / name, device)
-        for pixels, name in zip((images.train, images.test), FILES, strict=True)
+        read_or_make(pixels, make, folder / name, device)
+        for pixels, name in zip((images.train, images.test), names, strict=True)
     )
     return train, test
 
 
-def read_or_make(
-    pixels: np.ndarray, weights: dict[str, Tensor], path: Path, device: torch.device
-) -> Tensor:
+def read_or_make(pixels: np.ndarray, make: Make, path: Path, device: torch.device) -> Tensor:
     if not path.exists():
-        made = trunk_features(pixels, weights, device)
+        made = make(pixels, device)
         with written_whole(path) as whole, whole.open("wb") as file:
             np.save(file, made.cpu().numpy())
         return made
@@ -271,10 +314,38 @@ def read_or_make(
 
 
 @torch.no_grad()
-def trunk_features(pixels: np.ndarray, weights: dict[str, Tensor], device: torch.device) -> Tensor:
+def trunk_features(weights: dict[str, Tensor], pixels: np.ndarray, device: torch.device) -> Tensor:
     trunk = load_trunk(weights).to(device)
     made = [
         trunk(prepare(torch.from_numpy(pixels[start : start + AT_ONCE]).to(device))).half()
         for start in range(0, len(pixels), AT_ONCE)
     ]
     return torch.cat(made)
+
+
+@torch.no_grad()
+def pooled_features(
+    weights: dict[str, Tensor], pixels: np.ndarray, device: torch.device
+) -> Tensor:
+    """The inputs of the pre-trained network's final layer, which do not change in training."""
+    trunk = load_trunk(weights).to(device)
+    head = load_head(weights, len(TASKS[CIFAR]), seed=0).to(device)
+    made = [
+        head.pooled(trunk(prepare(torch.from_numpy(pixels[start : start + AT_ONCE]).to(device))))
+        for start in range(0, len(pixels), AT_ONCE)
+    ]
+    return ((torch.cat(made) / POOLED_STEP).round() * POOLED_STEP).half()
+
+
+LARGE: dict[str, Callable[[Path, torch.device], Problem]] = {
+    CIFAR: read_cifar_problem,
+    CIFAR_HEAD: read_cifar_head_problem,
+    MNIST: mnist_problem,
+    MNIST_FLOAT32: mnist_problem,
+}
+SMALL: dict[str, Callable[[torch.device], Problem]] = {
+    CIFAR: digits_for_cifar,
+    CIFAR_HEAD: digits_for_cifar_head,
+    MNIST: digits_for_mnist,
+    MNIST_FLOAT32: digits_for_mnist,
+}

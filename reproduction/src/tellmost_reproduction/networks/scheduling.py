@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from tellmost_reproduction.frame.pool import run_beside
-from tellmost_reproduction.networks.configurations import ROUNDS, SEEDS, smaller
+from tellmost_reproduction.networks.configurations import ROUNDS, SEEDS, STANDARD, smaller
 from tellmost_reproduction.networks.experiments import EXPERIMENTS, Experiment, Job, jobs_in_order
 from tellmost_reproduction.networks.problems import read_problem
 from tellmost_reproduction.networks.runs import Bench, Run, append_run, read_runs
@@ -44,8 +44,7 @@ def bench_of(conditions: Conditions, dataset: str) -> Bench:
     allow_tf32()
     device = torch.device(conditions.device)
     problem = read_problem(dataset, conditions.data, device, is_smoke=conditions.is_smoke)
-    most = max(one.batch for each in EXPERIMENTS.values() for one in each.on(dataset))
-    return Bench(problem, capacity=conditions.rounds * most)
+    return Bench(problem, capacity=conditions.rounds * STANDARD[dataset].batch)
 
 
 def run_job(conditions: Conditions, job: Job) -> Run:
@@ -144,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--dataset", choices=("cifar100", "mnist"))
+    parser.add_argument("--dataset", choices=tuple(STANDARD))
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--smoke", action="store_true")
