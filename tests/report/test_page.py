@@ -120,7 +120,9 @@ def test_the_summary_says_what_was_done_how_and_what_is_left(problem, tmp_path):
     assert "Of 40 candidates 6 were picked by vtl to learn about 5 targets." in text
     assert f"went from {before:.4g} to {after:.4g}" in text
     assert f"Observing the whole pool would leave {whole:.4g}" in text
-    assert "No earlier stop is suggested" in text
+    left = f"{chosen.uncertainty[-1] - whole:.4g}"
+    assert f"What this pool can still tell about the targets is another fall of {left}." in text
+    assert "stop" not in text
     assert "= 2 × the candidates' mean prior variance; kernel Linear()" in text
     assert "Rows were scaled to length 1." in text
     assert "by construction" in text and "tellmost compare" in text

@@ -7,13 +7,7 @@ from typing import Any
 import numpy as np
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
-from tellmost.report.levels import (
-    STOP_SHARE,
-    SuggestedStop,
-    find_eligible,
-    find_levels,
-    name_uncertainty,
-)
+from tellmost.report.levels import find_eligible, find_levels, name_uncertainty, still_to_tell
 from tellmost.report.markup import (
     number,
     shorten,
@@ -146,11 +140,10 @@ def pick_again(
     return recalled.select(rule, k, noise_factor=noise_factor, progress=False).indices
 
 
-def write_curves(chosen: Selection, curves: Curves, stop: SuggestedStop | None) -> str:
+def write_curves(chosen: Selection, curves: Curves) -> str:
     name, k = name_uncertainty(chosen), len(chosen)
     before, after = curves.own[[0, -1]]
     about = f"{name}: {number(before)} before the first pick, {number(after)} after pick {k:,}"
-    about += "" if stop is None else f"; a stop is suggested at pick {stop.picks:,}"
     finals = (
         f"{other} {number(course.mean[-1])} after {len(course.mean) - 1:,}"
         for other, course in curves.others.items()
@@ -175,11 +168,7 @@ def _explain(chosen: Selection, curves: Curves) -> str:
         "“tellmost compare” with labels measures accuracy."
     )
     return write_paragraph(proof) + write_small(
-        f"Suggested stop, by marginal gain per pick: the first pick after which the others lower "
-        f"the mean, on average, by less than {100 * STOP_SHARE:.0f}% of what the average pick of "
-        f"this selection does.",
-        _explain_rivals(chosen, curves),
-        _explain_levels(chosen),
+        _explain_rivals(chosen, curves), _explain_levels(chosen)
     )
 
 
@@ -205,9 +194,15 @@ def _explain_levels(chosen: Selection) -> str:
             "What the whole pool would leave is not known: with this kernel it takes long; "
             "select(..., floor=True) computes it."
         )
+    text = ""
+    if still_to_tell(chosen, levels) is not None:
+        text = (
+            "What this pool can still tell about the targets is the distance from the line of "
+            "this selection down to that of the whole pool."
+        )
     if any(level.remark == "uninformative" for level in levels):
-        return (
-            "The floor (every candidate known exactly) is 0 and uninformative: the candidates "
+        text += (
+            " The floor (every candidate known exactly) is 0 and uninformative: the candidates "
             "span the targets."
         )
-    return ""
+    return text

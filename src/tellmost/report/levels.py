@@ -1,13 +1,4 @@
-r"""Levels to which the uncertainty could fall, and where a smaller selection would do as well.
-
-With :math:`u_t` the mean uncertainty after t of k picks, the suggested stop is the first s with
-
-.. math:: \frac{u_s - u_k}{k - s} < \text{STOP\_SHARE} \cdot \frac{u_0 - u_k}{k},
-
-so the picks after it gain, on average, less than that share of the average pick. Both sides are
-averages: one poor pick in between stops nothing. A first pick that gains much stops nothing
-either, as it would if the others were compared with it alone.
-"""
+"""Levels to which the uncertainty could fall, and what the pool can still tell."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -21,10 +12,6 @@ from tellmost.rules import Random
 from tellmost.selecting.replay import Recalled
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
-
-STOP_SHARE = 0.1
-"""A stop is suggested where the picks after it gain, on average, less than this share of what the
-average pick of the selection does: a tenth of the worth for the same price."""
 
 
 @dataclass(frozen=True)
@@ -101,40 +88,12 @@ def name_uncertainty(chosen: Selection) -> str:
     return "weighted mean target variance" if is_weighted else "mean target variance"
 
 
-@dataclass(frozen=True)
-class SuggestedStop:
-    """The pick after which one could stop, what later picks gain on average, and what all do."""
+def still_to_tell(chosen: Selection, levels: list[Level]) -> tuple[Level, float] | None:
+    """What the whole pool would leave, and how much that is below the uncertainty after the picks.
 
-    picks: int
-    gain_after: float
-    gain_of_all: float
-    share_reached: float
-
-
-def suggest_stop(uncertainty: Float[np.ndarray, " steps"]) -> SuggestedStop | None:
-    """The first pick after which the others gain little, or None if there is none."""
-    k = len(uncertainty) - 1
-    fall = float(uncertainty[0] - uncertainty[-1])
-    s = np.arange(1, k)
-    after = (uncertainty[1:k] - uncertainty[-1]) / (k - s)
-    is_enough = np.flatnonzero(after < STOP_SHARE * fall / max(k, 1))
-    if len(is_enough) == 0:
+    None where the whole pool was not computed.
+    """
+    whole = next((level for level in levels if level.name == "whole pool"), None)
+    if whole is None:
         return None
-    first = int(is_enough[0])
-    reached = float(uncertainty[0] - uncertainty[first + 1]) / fall
-    return SuggestedStop(first + 1, float(after[first]), fall / k, reached)
-
-
-def explain_stop(stop: SuggestedStop | None, k: int) -> str:
-    """The suggestion and its reason, in words."""
-    share = f"{100 * STOP_SHARE:.0f}%"
-    if stop is None:
-        return (
-            f"No earlier stop is suggested: there is no point after which the picks gain less "
-            f"than {share} of the average of all {k:,}."
-        )
-    return (
-        f"You could stop at pick {stop.picks:,} of {k:,}, with {100 * stop.share_reached:.1f}% of "
-        f"the fall: the picks after it lower the mean by {stop.gain_after:.2g} each, less than "
-        f"{share} of the {stop.gain_of_all:.2g} of the average pick."
-    )
+    return whole, max(float(chosen.uncertainty[-1]) - whole.value, 0.0)

@@ -55,7 +55,6 @@
     svg.setAttribute("aria-hidden", "true");
     const shapes = {
       line: ["path", { d: "M0 6h26", "stroke-width": 3, fill: "none" }],
-      mark: ["path", { d: "M13 0v12", "stroke-width": 2, fill: "none" }],
       bar: ["rect", { width: 26, height: 12 }],
       dot: ["circle", { cx: 13, cy: 6, r: 5 }],
       diamond: ["path", { d: "M13 0l6 6l-6 6l-6 -6z" }],
@@ -63,7 +62,7 @@
     const [tag, attributes] = shapes[kind];
     const shape = document.createElementNS(SVG, tag);
     for (const [name, value] of Object.entries(attributes)) shape.setAttribute(name, value);
-    const isStroke = kind === "line" || kind === "mark";
+    const isStroke = kind === "line";
     shape.style[isStroke ? "stroke" : "fill"] = `var(--${style.colour})`;
     if (style.dash) shape.setAttribute("stroke-dasharray", style.dash);
     svg.append(shape);
@@ -146,12 +145,6 @@
       shapes.push({
         type: "line", xref: "paper", x0: 0, x1: 1, y0: level.value, y1: level.value,
         line: { color: colour(style.colour), dash: style.dash, width: 2 },
-      });
-    }
-    if (found.stop !== null && !hidden.has("stop")) {
-      shapes.push({
-        type: "line", yref: "paper", y0: 0, y1: 1, x0: found.stop, x1: found.stop,
-        line: { color: colour("ink"), dash: "dot", width: 1.5 },
       });
     }
     Plotly.react(id, traces, layout({
@@ -368,11 +361,7 @@
       kind: "line", fixed: true, label: `${level.name}: ${level.text}`,
       style: { colour: LEVELS[level.name].colour, dash: LEVELS[level.name].swatch },
     }));
-    const stop = found.stop === null ? [] : [{
-      name: "stop", kind: "mark", style: { colour: "ink", dash: "2 2" },
-      label: `suggested stop: pick ${whole(found.stop)}`,
-    }];
-    writeLegend("curve-legend", [...lines, ...stop, ...levels], drawCurves);
+    writeLegend("curve-legend", [...lines, ...levels], drawCurves);
     const groups = [
       { name: "pool", kind: "dot", style: { colour: "cloud" }, label: "pool" },
       { name: "targets", kind: "diamond", style: { colour: "aim" }, label: "targets" },

@@ -11,7 +11,7 @@ import numpy as np
 
 from tellmost.evaluation.suitability import check
 from tellmost.report.curves import follow_curves, write_curves
-from tellmost.report.levels import suggest_stop, telling_levels, with_levels
+from tellmost.report.levels import telling_levels, with_levels
 from tellmost.report.markup import check_items, write_payload
 from tellmost.report.overlap import measure_overlap, write_health
 from tellmost.report.picks import describe_picks, write_picks
@@ -72,7 +72,7 @@ def compose(recalled: Recalled, items: Any, target_items: Any, library: str) -> 
     """Compute what each panel shows, with a few passes over the pool, and write it as a page."""
     recalled = replace(recalled, chosen=with_levels(recalled))
     chosen, has_rows = recalled.chosen, len(recalled.pool.shape) == 2
-    stop, curves = suggest_stop(chosen.uncertainty), follow_curves(recalled)
+    curves = follow_curves(recalled)
     normalize = chosen.settings["normalize"]
     health = None
     if has_rows:
@@ -81,8 +81,8 @@ def compose(recalled: Recalled, items: Any, target_items: Any, library: str) -> 
     map = None if health is None else draw_map(recalled, health, items, target_items)
     targets = describe_targets(recalled, target_items)
     body = (
-        write_summary(chosen, stop)
-        + write_curves(chosen, curves, stop)
+        write_summary(chosen)
+        + write_curves(chosen, curves)
         + write_picks(chosen, picks)
         + write_map(map)
         + write_targets(chosen, targets)
@@ -93,7 +93,6 @@ def compose(recalled: Recalled, items: Any, target_items: Any, library: str) -> 
         "rule": chosen.settings["rule"],
         "curves": curves.pack(),
         "levels": [level.pack() for level in telling_levels(chosen)],
-        "stop": None if stop is None else stop.picks,
         "picks": {"columns": [column.pack() for column in picks]},
         "map": map,
         "targets": None if targets is None else targets[0].pack(),

@@ -6,13 +6,7 @@ from typing import Any
 
 from tellmost.evaluation.statistics import count_of
 from tellmost.kernels import Linear
-from tellmost.report.levels import (
-    Level,
-    SuggestedStop,
-    explain_stop,
-    name_uncertainty,
-    telling_levels,
-)
+from tellmost.report.levels import Level, name_uncertainty, still_to_tell, telling_levels
 from tellmost.report.markup import (
     number,
     percent,
@@ -48,23 +42,20 @@ def title_of(chosen: Selection) -> str:
     return f"{count_of(len(chosen), 'pick', 'picks')} by {chosen.settings['rule']}"
 
 
-def write_summary(chosen: Selection, stop: SuggestedStop | None) -> str:
+def write_summary(chosen: Selection) -> str:
     """Write sentences and numbers, the most important first."""
     levels, notes = telling_levels(chosen), ""
     lead = f"{_picked(chosen)} {_fallen(chosen)} {_compared(chosen, levels)}".strip()
-    about_stop = explain_stop(stop, len(chosen)) if len(chosen) else "Nothing was picked."
     cards = "".join(
         f"<div><dt>{escape(name)}</dt>"
         f"<dd>{escape(value)} <small>{escape(remark)}</small></dd></div>"
-        for name, value, remark in _cards(chosen, levels, stop)
+        for name, value, remark in _cards(chosen, levels)
     )
     if chosen.settings["notes"]:
         listed = write_list(chosen.settings["notes"])
         notes = f'<div class="notes"><h3>Please note</h3>{listed}</div>'
-    sentences = write_paragraph(lead, "lead") + write_paragraph(about_stop)
-    body = (
-        f'{sentences}{write_paragraph(_conditions(chosen))}<dl class="cards">{cards}</dl>{notes}'
-    )
+    sentences = write_paragraph(lead, "lead") + write_paragraph(_conditions(chosen))
+    body = f'{sentences}<dl class="cards">{cards}</dl>{notes}'
     return write_header(title_of(chosen)) + write_section("summary", "Summary", body)
 
 
@@ -96,14 +87,16 @@ def _fallen(chosen: Selection) -> str:
 def _compared(chosen: Selection, levels: list[Level]) -> str:
     """Compare the picks with the whole pool, in words."""
     before, after = chosen.uncertainty[[0, -1]]
-    whole = next((level for level in levels if level.name == "whole pool"), None)
-    if whole is None or whole.value >= before:
+    found = still_to_tell(chosen, levels)
+    if found is None or found[0].value >= before:
         return ""
+    whole, left = found
     share = percent((before - after) / (before - whole.value))
-    bound = "at most " if whole.remark else ""
+    bound, least = ("at most ", "at least ") if whole.remark else ("", "")
     return (
         f"Observing the whole pool would leave {whole.text}: the picks bring {bound}{share} of "
-        f"the fall that all candidates together would."
+        f"the fall that all candidates together would. What this pool can still tell about the "
+        f"targets is {least}another fall of {number(left)}."
     )
 
 
@@ -116,9 +109,7 @@ def _conditions(chosen: Selection) -> str:
     )
 
 
-def _cards(
-    chosen: Selection, levels: list[Level], stop: SuggestedStop | None
-) -> Iterator[tuple[str, str, str]]:
+def _cards(chosen: Selection, levels: list[Level]) -> Iterator[tuple[str, str, str]]:
     """Names, values, and a remark on each."""
     before, after = chosen.uncertainty[[0, -1]]
     less = f"{percent(1 - after / before)} less" if before > 0 else ""
@@ -128,9 +119,10 @@ def _cards(
     for level in levels:
         bound = f"{level.remark}; " if level.remark else ""
         yield (level.name, level.shown, bound + MEANING[level.name])
-    if len(chosen):
-        value = "none earlier" if stop is None else f"{stop.picks:,} picks"
-        yield ("suggested stop", value, "by marginal gain per pick")
+    found = still_to_tell(chosen, levels)
+    if found is not None:
+        bound = "at least, " if found[0].remark else ""
+        yield ("this pool can still tell", number(found[1]), f"{bound}about the targets")
 
 
 def write_settings(chosen: Selection) -> str:
