@@ -1,0 +1,217 @@
+r"""Which targets should the safe optimiser learn about? Potential maximizers, drawn maximizers, or
+all points by the probability with which each is the best safe one?
+
+The last is closed over outputs and points that are taken for independent of each other:
+
+.. math::
+    p(x) = p_s(x) \int \phi_x(t) \prod_{z \ne x} \big(1 - p_s(z) P(f_z > t)\big) \, dt,
+
+with p_s the probability that all limits are kept; a limit of the objective itself bounds t. It
+weighs the squared covariances of VTL. Regret is that of ``best``, in the unit of the objective.
+
+``--out FOLDER`` keeps each run, so that what is done is not done again.
+"""
+
+import argparse
+import os
+from dataclasses import dataclass
+from functools import cache
+from math import inf
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import tellmost as tm
+from setting import save
+from tellmost.safebo.baselines import SafeUCB
+from tellmost.safebo.bounds import probability_safe
+from tellmost.safebo.round_state import RoundState
+from tellmost.safebo.strategies import Choice, RoundView
+from tellmost_reproduction.safebo.methods import Method
+from tellmost_reproduction.safebo.process import process, small_process
+from tellmost_reproduction.safebo.runs import Job, Run, run_all
+from tellmost_reproduction.safebo.tasks import Task, barriers, bumps, island
+
+SEEDS, ROUNDS, LOOKED_AT = 25, 100, (30, 100)
+LEVELS = 128  # at which the integral over t is taken
+LEAST = 1e-4  # share of the largest probability below which a point is no target
+
+
+@dataclass(frozen=True)
+class WeighedMaximizers:
+    """VTL about the points that may be the best safe one, each by the probability that it is."""
+
+    keeps_safe: ClassVar[bool] = True
+
+    def choose(self, view: RoundView) -> Choice:
+        state, rows = view.state, view.is_open.nonzero()[:, 0]
+        weights = probability_best(state)
+        targets = (weights > LEAST * weights.max()).nonzero()[:, 0]
+        weights = weights[targets] / weights[targets].sum()
+        gains = torch.full((len(view.is_open),), -inf, dtype=torch.float64)
+        gains[rows] = 0.0
+        for number, one in enumerate(state.posteriors):
+            squared = one.covariance(targets)[:, rows].square_()
+            noisy = state.std[number, rows].square() + one.noise_variance[rows]
+            gains[rows] += (weights @ squared) / noisy
+        return Choice(view.best(gains), "explore")
+
+
+def probability_best(state: RoundState) -> Tensor:
+    """The probability of each row that it is the best safe one, if all were independent."""
+    sign = -1.0 if state.model.is_minimized else 1.0
+    own = [side for side in state.model.sides if side.output == 0]
+    others = [side for side in state.model.sides if side.output > 0]
+    if any((side.is_lower and sign < 0) or (not side.is_lower and sign > 0) for side in own):
+        raise ValueError("only limits that bound what is sought from the bad side are meant here.")
+    is_open = state.is_candidate & state.sets.may_be_safe
+    mean, std = sign * state.mean[0], state.std[0].clamp(min=1e-12)
+    safe = torch.where(is_open, probability_safe(state.mean, state.std, others), 0.0)
+    lowest = max((sign * side.limit for side in own), default=-inf)
+    levels = levels_of(mean[is_open], std[is_open], lowest)
+    below = torch.special.ndtr((levels[:, None] - mean) / std)  # P(f <= t)
+    middle = torch.special.ndtr(((levels[1:] + levels[:-1])[:, None] / 2 - mean) / std)
+    log_worse = torch.log1p(-(safe * (1 - middle)).clamp(max=1 - 1e-15))
+    all_worse = log_worse.sum(dim=1, keepdim=True) - log_worse
+    return (safe * below.diff(dim=0) * all_worse.exp()).sum(dim=0)
+
+
+def levels_of(mean: Tensor, std: Tensor, lowest: float) -> Tensor:
+    """Values from which the best one may be, of which most lie where it is likely."""
+    low, high = float((mean - 6 * std).max()), float((mean + 6 * std).max())
+    low = max(min(low, float((mean - 2 * std).max())), lowest)
+    return torch.linspace(low, max(high, low + 1e-6), LEVELS, dtype=torch.float64)
+
+
+FEW_DRAWN = Method("thompson-10", "VTL, 10 drawn", targets=tm.targets.ThompsonMaximizers(10))
+METHODS = (
+    Method("vtl", "VTL, potential maximizers"),
+    FEW_DRAWN,
+    Method("thompson-200", "VTL, 200 drawn", targets=tm.targets.ThompsonMaximizers(200)),
+    Method("weighed", "VTL, weighed", strategy=WeighedMaximizers()),
+    Method("ucb", "Safe UCB", strategy=SafeUCB()),
+)
+
+
+# ---- tasks beside those of the paper
+
+
+def task_of(name: str, domain: np.ndarray, values: dict, priors: dict, at_least: float) -> Task:
+    """A task with one limit. One start is drawn, of the safest fiftieth of the domain."""
+    margin = values["g"] - at_least
+    return Task(
+        name=name,
+        domain=domain,
+        values=values,
+        objective=priors["objective"],
+        constraints={"g": tm.Constraint(priors["g"], at_least=at_least)},
+        starts=np.argsort(-margin, kind="stable")[: len(margin) // 50],
+        slopes={},
+        beta=2.33,
+        rounds=ROUNDS,
+        draws_start=True,
+        is_intersected=False,
+    )
+
+
+@cache
+def gardner(points: int = 1_296) -> Task:
+    """The first simulation of Gardner et al. 2014, with signs so that f is maximised, g >= -1/2."""
+    axis = np.linspace(0.0, 6.0, round(points**0.5))
+    x = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    f = -(np.cos(2 * x[:, 0]) * np.cos(x[:, 1]) + np.sin(x[:, 0]))
+    g = -np.cos(x[:, 0] + x[:, 1])
+    priors = {"objective": gaussian(0.8, 1.0), "g": gaussian(1.0, 1.0)}
+    return task_of("gardner", x, {"objective": f, "g": g}, priors, -0.5)
+
+
+def gaussian(lengthscale: float, variance: float) -> tm.GP:
+    kernel = tm.kernels.Scaled(tm.kernels.Gaussian(lengthscale), variance)
+    return tm.GP(kernel, noise_std=0.1)
+
+
+HARTMANN = np.array([[10, 3, 17, 3.5], [0.05, 10, 17, 0.1], [3, 3.5, 1.7, 10], [17, 8, 0.05, 10]])
+CENTRES = 1e-4 * np.array(
+    [
+        [1312, 1696, 5569, 124],
+        [2329, 4135, 8307, 3736],
+        [2348, 1451, 3522, 2883],
+        [4047, 8828, 8732, 5743],
+    ]
+)
+HEIGHTS = np.array([1.0, 1.2, 3.0, 3.2])
+
+
+@cache
+def hartmann(points: int = 1_024) -> Task:
+    """Hartmann's function in 4d as Picheny et al. 2013 scale it, in a ball without its maximum."""
+    x = tm.Box(4 * [0.0], 1.0).sobol(points, seed=0).numpy()
+    squared = ((x[:, None] - CENTRES) ** 2 * HARTMANN).sum(axis=-1)
+    f = (np.exp(-squared) @ HEIGHTS - 1.1) / 0.839
+    g = 0.5 - np.linalg.norm(x - 0.55, axis=1)
+    priors = {
+        "objective": tm.GP(tm.kernels.Matern(2.5, 0.5), noise_std=0.05),
+        "g": tm.GP(tm.kernels.Scaled(tm.kernels.Matern(2.5, 1.5), 0.25), mean=0.0, noise_std=0.02),
+    }
+    return task_of("hartmann", x, {"objective": f, "g": g}, priors, 0.0)
+
+
+TASKS = (process, hartmann, gardner, island, bumps, barriers)
+SMALL = (small_process, lambda: hartmann(256), lambda: gardner(256), bumps)
+
+
+def jobs_of(tasks: list[Task], seeds: int, rounds: int) -> list[Job]:
+    """All seeds side by side, and what is slow and old at the end, in case time runs out."""
+    quick, last = [one for one in METHODS if one is not FEW_DRAWN], [FEW_DRAWN]
+    return [
+        Job(task, method, seed, rounds)
+        for methods in (quick, last)
+        for seed in range(seeds)
+        for task in tasks
+        for method in methods
+    ]
+
+
+def summarize(jobs: list[Job], runs: list[Run], looked_at: tuple[int, ...]) -> list[dict]:
+    """Mean regrets with their errors, and paired differences to the potential maximizers."""
+    found: dict[tuple[str, str], list[Run]] = {}
+    for job, run in zip(jobs, runs, strict=True):
+        found.setdefault((job.challenge.name, job.method.key), []).append(run)
+    rows = []
+    for (task, key), own in found.items():
+        row = {"task": task, "method": key, "seeds": len(own)}
+        for at in looked_at:
+            regret = np.array([run.regret[at] for run in own])
+            before = np.array([run.regret[at] for run in found[task, METHODS[0].key]])
+            row[f"regret_{at}"] = float(regret.mean())
+            row[f"error_{at}"] = standard_error(regret)
+            row[f"ahead_{at}"] = float((before - regret).mean())
+            row[f"error_ahead_{at}"] = standard_error(before - regret)
+            row[f"safe_{at}"] = float(np.mean([run.safe[at] for run in own]))
+        row["violations"] = int(sum(run.violates.sum() for run in own))
+        row["refusals"] = sum(bool(run.refusal) for run in own)
+        row["milliseconds"] = 1e3 * float(np.nanmedian([np.nanmedian(r.seconds) for r in own]))
+        rows.append(row)
+    return rows
+
+
+def standard_error(values: np.ndarray) -> float:
+    return float(values.std(ddof=1) / len(values) ** 0.5)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true", help="tiny, to see that it runs")
+    parser.add_argument("--out", type=Path, help="the folder in which runs are kept")
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    arguments = parser.parse_args()
+    if arguments.smoke:
+        jobs = jobs_of([make() for make in SMALL], seeds=2, rounds=3)
+        print(summarize(jobs, run_all(jobs, workers=1), (3,)))
+    else:
+        jobs = jobs_of([make() for make in TASKS], SEEDS, ROUNDS)
+        runs = run_all(jobs, workers=arguments.workers, kept=arguments.out)
+        save("which_targets", {"rows": summarize(jobs, runs, LOOKED_AT)})
