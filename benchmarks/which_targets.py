@@ -119,7 +119,7 @@ def task_of(name: str, domain: np.ndarray, values: dict, priors: dict, at_least:
 
 @cache
 def gardner(points: int = 1_296) -> Task:
-    """The first simulation of Gardner et al. 2014, with signs so that f is maximised, g >= -1/2."""
+    """The first simulation of Gardner et al. 2014, negated: f is maximised, g is at least -1/2."""
     axis = np.linspace(0.0, 6.0, round(points**0.5))
     x = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
     f = -(np.cos(2 * x[:, 0]) * np.cos(x[:, 1]) + np.sin(x[:, 0]))

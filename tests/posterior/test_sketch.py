@@ -9,9 +9,10 @@ import torch
 import oracle
 from problems import tensor
 from tellmost.kernels import Gaussian, Kernel, Matern
+from tellmost.posterior import sketch as sketches
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.problem import Observation, Problem, TargetState
-from tellmost.posterior.sketch import Dense, Features, Sketch, must_be_many
+from tellmost.posterior.sketch import Dense, Features, Sketch
 from tellmost.rows.pool import Pool
 from tellmost.safebo.round_state import SEEING_TOLERANCE, SKETCH_NOISE, SKETCH_TOLERANCE
 
@@ -178,15 +179,22 @@ def test_features_leave_out_at_most_the_tolerance():
         assert Features.of(case.kernel, case.X, epsilon, features.rank - 1) is None
 
 
-def test_rough_functions_are_known_to_need_many_features_before_any_is_made():
+def test_pivots_among_some_rows_serve_all_rows(monkeypatch):
+    """The rows that were not drawn are held to the same tolerance."""
+    case = make_case("matern", 2, 0.1, 0)
+    monkeypatch.setattr(sketches, "SAMPLED_ROWS", 60)
+    features = Features.of(case.kernel, case.X, 1e-4, N)
+    rest = case.K - (features.rows @ features.rows.T).numpy()
+    assert np.diag(rest).max() <= 1e-4
+    assert np.linalg.eigvalsh(rest).min() >= -1e-14
+    assert Features.of(case.kernel, case.X, 1e-4, features.rank - 1) is None
+
+
+def test_rough_functions_are_known_to_need_many_features_by_some_rows(monkeypatch):
     line = tensor(np.linspace(0, 20, N)[:, None])
-    again = torch.cat([line, line[:30]])  # repeats add no feature
-    rough, enough = Matern(2.5, 0.1), SEEING_TOLERANCE
-    assert must_be_many(rough, line, enough, N // 4)
-    assert must_be_many(rough, again, enough, N // 4)
-    assert not must_be_many(rough, again, enough, N)  # so many points there are not
-    assert not must_be_many(Gaussian(5.0), line, enough, N // 4)
-    assert Features.of(rough, line, enough, N // 4) is None
+    monkeypatch.setattr(sketches, "SAMPLED_ROWS", 100)
+    monkeypatch.setattr(torch.linalg, "solve_triangular", None)  # it would read all rows
+    assert Features.of(Matern(2.5, 0.1), line, SEEING_TOLERANCE, N // 4) is None
 
 
 def test_moments_follow_targets_that_come_and_go():

@@ -258,15 +258,20 @@ def pivoted_cholesky(
     column_of: Callable[[int], Float[Tensor, " n"]],
     enough: Float[Tensor, " n"],
     most: int,
+    known: Float[Tensor, "s n"] | None = None,
 ) -> tuple[Float[Tensor, "r n"], bool]:
     """R with R' R near a covariance, the largest variance first (Harbrecht et al. 2012).
 
     It ends when it leaves no variance above ``enough``, which is the second result, or with
-    ``most`` rows. ``column_of`` gives columns of the covariance.
+    ``most`` rows. ``column_of`` gives columns of the covariance. Rows of R may be ``known``.
     """
     left = variance.clone()
     factor = left.new_empty(most, len(left))
-    for r in range(most):
+    start = 0 if known is None else len(known)
+    if known is not None:
+        factor[:start] = known
+        nonnegative(left.sub_(known.square().sum(dim=0)))
+    for r in range(start, most):
         pivot = int(torch.where(left > enough, left, 0.0).argmax())
         if not bool(left[pivot] > enough[pivot]):
             return factor[:r], True

@@ -42,11 +42,7 @@ from tellmost import numerics
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import RANK_TOLERANCE
-from tellmost.posterior.function_space import (
-    PROVEN,
-    has_eigenvalues_above,
-    pivoted_cholesky,
-)
+from tellmost.posterior.function_space import pivoted_cholesky
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.problem import (
     FROM_COVARIANCE,
@@ -58,9 +54,8 @@ from tellmost.posterior.problem import (
 from tellmost.rows.sources import spans
 from tellmost.shapes import Bool, Float, Int
 
-PROVEN_ROWS = 1_000
-"""At most this many rows are used to prove that no small rank describes the rows. The proof takes
-10 ms, where making features in vain takes 100."""
+SAMPLED_ROWS = 2_000
+"""So many random rows say first whether few features describe all rows, and give most pivots."""
 
 
 SKETCHED = FROM_COVARIANCE | {"variance_given_targets"}
@@ -86,15 +81,19 @@ class Features:
 
         The result is None if this takes more than ``most`` features.
         """
-        variance = kernel.diagonal(points)
-        enough = tolerance * float(variance.max())
-        if must_be_many(kernel, points, enough, most):
+        n, variance = len(points), kernel.diagonal(points)
+        enough = torch.full_like(variance, tolerance * float(variance.max()))
+        most, drawn = min(most, n), torch.Generator().manual_seed(0)
+        some = torch.randperm(n, generator=drawn)[:SAMPLED_ROWS].sort().values
+        known = few_features(kernel, points, some, enough, most)
+        if known is None:
             return None
         factor, is_complete = pivoted_cholesky(
             variance,
             lambda pivot: kernel.column(points, points[pivot : pivot + 1]),
-            torch.full_like(variance, enough),
-            min(most, len(points)),
+            enough,
+            most,
+            known,
         )
         return cls(factor.T.contiguous()) if is_complete else None
 
@@ -128,20 +127,28 @@ class Features:
         return some.T @ some
 
 
-def must_be_many(kernel: Kernel, points: Points, enough: float, most: int) -> bool:
-    """Say whether it is certain that more than ``most`` features are needed.
+def few_features(
+    kernel: Kernel,
+    points: Points,
+    some: Int[Tensor, " s"],
+    enough: Float[Tensor, " n"],
+    most: int,
+) -> Float[Tensor, "r n"] | None:
+    """Features of all rows that are enough for some rows, or None if these need too many.
 
-    Take more than ``most`` points. What ``most`` features leave out of their covariance has an
-    eigenvalue that is no smaller than the least of the covariance itself. So one of the points
-    keeps at least its share of that as a variance.
+    The pivots are found among the few, which costs little. All rows follow in one product.
     """
-    if most >= min(len(points), PROVEN_ROWS):
-        return False
-    some = torch.unique(points, dim=0)
-    some = some[torch.linspace(0, len(some) - 1, min(most + 1, len(some))).long()]
-    if len(some) <= most:
-        return False
-    return has_eigenvalues_above(PROVEN * len(some) * enough, kernel.block(some, some))
+    few, pivots = points[some], list[int]()
+
+    def column_of(pivot: int) -> Float[Tensor, " s"]:
+        pivots.append(pivot)
+        return kernel.column(few, few[pivot : pivot + 1])
+
+    factor, is_complete = pivoted_cholesky(kernel.diagonal(few), column_of, enough[some], most)
+    if not is_complete or len(few) == len(points):
+        return factor if is_complete else None
+    root = factor[:, pivots].T
+    return torch.linalg.solve_triangular(root, kernel.block(few[pivots], points), upper=False)
 
 
 class Sketch:

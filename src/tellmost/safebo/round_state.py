@@ -43,6 +43,9 @@ EMPTY_INTERVAL = 1e-9
 SKETCH_SHARE = 0.25
 """A sketch of more features than this share of the points costs more than it saves."""
 
+MOST_FEATURES = 400
+"""Nor does a sketch of more features than this: sums over targets take their square per row."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -153,7 +156,7 @@ class SafeModel:
             return None
         if not (layout.is_kept or "variance_given_targets" in self.rule.needs):
             return None
-        most = int(SKETCH_SHARE * len(layout.points))
+        most = min(int(SKETCH_SHARE * len(layout.points)), MOST_FEATURES)
         return Features.of(output.kernel, layout.points, tolerance, most)
 
     def _tolerance(self, output: Output, noises: Sequence[Float[Tensor, " n"]]) -> float:
