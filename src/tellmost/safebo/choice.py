@@ -81,7 +81,8 @@ class SafeRound:
         standing = self._standing_rows(near)
         is_safe = near & self.state.sets.is_safe
         is_open = is_safe.clone()
-        is_open[self._seed_rows(seeds.working(self.trials), near)] = True
+        failed = seeds.failed(self.trials)
+        is_open[self._seed_rows([i for i in self.standing() if i not in failed], near)] = True
 
         if untold:
             return self._ask_for(untold[0], "seed")
@@ -106,8 +107,8 @@ class SafeRound:
         choice = check_choice(strategy.choose(view), left, strategy)
         if bool(self.state.sets.is_safe[choice.row]):
             return self._ask_for(choice.row, choice.purpose)
-        standing = self._seed_rows(self.task.seeds.standing(self.trials), is_open)
-        return self._ask_for(choice.row, "seed" if choice.row in standing else "risk")
+        is_seed = choice.row in self._seed_rows(self.standing(), is_open)
+        return self._ask_for(choice.row, "seed" if is_seed else "risk")
 
     def _learn_most(self, is_open: Bool[Tensor, " n"], pending: Sequence[int]) -> Query:
         """The open row of the largest gain, or in a box the point that is climbed to from it."""
@@ -147,7 +148,7 @@ class SafeRound:
         """Say why no point can be named: what is safe is out of reach, or nothing is safe."""
         is_safe = self._safe_or_declared()
         if self.task.max_step is None or self.last_point is None or not bool(is_safe.any()):
-            return nothing_safe(self.state, self._rows_within_step())
+            return nothing_safe(self.state, self._rows_within_step(), self._about_seeds())
         apart = (self.state.points[is_safe][:, : len(self.last_point)] - self.last_point).abs()
         nearest = apart[(apart / self.task.max_step).amax(dim=1).argmin()]
         return out_of_reach(nearest.tolist(), self.task.space.names)
@@ -168,6 +169,7 @@ class SafeRound:
             purpose=purpose,
             names=self.task.space.names,
             context=self.context.numpy().copy() if len(self.context) else None,
+            times_told=self.task.seeds.times_told(self.trials, x) if purpose == "seed" else 0,
         )
 
     # ---- rows that are near, and seeds
@@ -196,22 +198,50 @@ class SafeRound:
         apart = (points[:, : len(last)] - last).abs()
         return (apart <= max_step * (1 + STEP_ROUNDING)).all(dim=1)
 
+    def withdrawn(self) -> dict[int, str]:
+        """The seeds that do not stand, and why.
+
+        A seed is the user's statement about a point. It stands until evidence speaks against it: a
+        violation that was told of it, or bounds by which it breaks a limit under this context.
+        """
+        found = {
+            number: against
+            for number, row in enumerate(self.state.layout.seeds)
+            if (against := self.state.evidence_against(row))
+        }
+        violated = self.task.seeds.violated(self.trials)
+        return found | dict.fromkeys(violated, "a violation was told of it")
+
+    def standing(self) -> list[int]:
+        """The seeds that are taken for safe."""
+        withdrawn = self.withdrawn()
+        return [i for i in range(len(self.task.seeds.declared)) if i not in withdrawn]
+
+    def _about_seeds(self) -> str:
+        """What became of the seeds, where nothing is known to be safe."""
+        withdrawn = self.withdrawn()
+        if len(withdrawn) < len(self.task.seeds.declared):
+            return "ask() repeats a declared seed"
+        each = [f". {self.task.seeds.describe(i)} is withdrawn: {withdrawn[i]}" for i in withdrawn]
+        return f"no declared seed is left{''.join(each)}"
+
     def _standing_rows(self, near: Bool[Tensor, " n"]) -> list[int]:
         """Standing seeds that are near, else those within a step: a failure is no danger."""
-        standing = self.task.seeds.standing(self.trials)
+        standing = self.standing()
         return self._seed_rows(standing, near) or self._seed_rows(
             standing, self._rows_within_step()
         )
 
     def _seed_rows(self, numbers: Sequence[int], near: Bool[Tensor, " n"]) -> list[int]:
-        rows = [self.state.layout.seeds[number] for number in numbers]
+        """The rows of those seeds that stand and are near."""
+        standing = set(self.standing())
+        rows = [self.state.layout.seeds[number] for number in numbers if number in standing]
         return [row for row in rows if bool(near[row])]
 
     def _safe_or_declared(self) -> Bool[Tensor, " n"]:
         """S_n and the seeds that stand."""
         is_safe = self.state.safe_rows.clone()
-        standing = self.task.seeds.standing(self.trials)
-        is_safe[[self.state.layout.seeds[number] for number in standing]] = True
+        is_safe[[self.state.layout.seeds[number] for number in self.standing()]] = True
         return is_safe
 
     def _rows_of(self, waiting: Sequence[Located]) -> list[int]:
@@ -277,8 +307,7 @@ class SafeRound:
         """The best of the rows known to be safe, by its pessimistic bound."""
         state, scale, is_safe = self.state, self.state.scale(0), self.state.safe_rows
         if not bool(is_safe.any()):
-            has_seeds = bool(self.task.seeds.standing(self.trials))
-            raise nothing_safe(state, state.is_candidate, has_seeds=has_seeds)
+            raise nothing_safe(state, state.is_candidate, self._about_seeds())
         lower, _ = state.rising()
         row = int(lower.where(is_safe, -torch.inf).argmax())
         return Recommendation(
@@ -309,7 +338,7 @@ class SafeRound:
             worst = self._margins_now(rows)
             if float(worst.max()) >= 0:
                 return self._setting(rows[int(worst.argmax())])
-        standing = self.task.seeds.standing(self.trials)
+        standing = self.standing()
         return self.task.seeds.points[standing[0]].numpy().copy() if standing else None
 
     def _margins_now(self, rows: Sequence[int]) -> Float[Tensor, " b"]:

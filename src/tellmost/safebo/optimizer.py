@@ -134,6 +134,7 @@ class SafeOptimizer:
         self._is_halted = False
         self._log: list[Event] = []
         self._refits: list[Refit] = []
+        self._withdrawn: dict[int, str] = {}
         unlearned = [Learned(output.names, 0, 0.0) for output in outputs]
         self._given.confidence.betas(unlearned, len(self._given.sides))  # it may fail
         self._rounds = SafeRounds(self._task, self._given)
@@ -215,6 +216,7 @@ class SafeOptimizer:
         if trial.status != "safe":
             kind = "violation" if trial.status == "violated" else trial.status
             self._note(kind, arguments.about_breach(trial, model.constraints))
+        self._note_withdrawn()
 
     @torch.no_grad()
     def acknowledge(self, at: Any = None) -> None:
@@ -443,6 +445,14 @@ class SafeOptimizer:
         if state["moved_to"] is not None:
             rounds.move_to(space.read_point(state["moved_to"], "moved_to")[1])
         return rounds, refits
+
+    def _note_withdrawn(self) -> None:
+        """Log the seeds against which what was told last speaks."""
+        seeds, before = self._task.seeds, self._withdrawn
+        self._withdrawn = self._rounds.present().withdrawn() if seeds.declared else {}
+        for number, why in self._withdrawn.items():
+            if number not in before:
+                self._note("withdrawn", f"{seeds.describe(number)} is withdrawn: {why}")
 
     def _note(self, kind: Any, text: str) -> None:
         self._log.append(Event(len(self._rounds.trials), kind, text))

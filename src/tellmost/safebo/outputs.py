@@ -211,6 +211,11 @@ class OutputPosterior:
         F = self._tracker.whitened_rows
         return self.output.kernel.block(self.points[rows], self.points) - F[:, rows].T @ F
 
+    def prior_at(self, row: int) -> tuple[Float[Tensor, " 1"], Float[Tensor, " 1"]]:
+        """Mean and standard deviation of f / scale at a row, before anything was observed."""
+        point = self.points[row : row + 1]
+        return self.output.mean_of(point), self.output.kernel.diagonal(point).sqrt()
+
     @property
     def learned(self) -> Learned:
         scales = self._tracker.posterior.log_scales

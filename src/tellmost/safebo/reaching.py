@@ -169,11 +169,8 @@ def check_start(start: Any, n: int) -> Bool[Tensor, " n"]:
 # ---- what would open the safe set
 
 
-def nothing_safe(
-    state: RoundState, is_reachable: Bool[Tensor, " n"], *, has_seeds: bool = False
-) -> NoSafePoint:
+def nothing_safe(state: RoundState, is_reachable: Bool[Tensor, " n"], seeds: str) -> NoSafePoint:
     """The refusal, with how many repeats of a measurement, or which beta, would open the set."""
-    seeds = "ask() repeats a declared seed" if has_seeds else "no declared seed is left"
     start = f"no point is known to be safe by the bounds, and {seeds}. "
     rows = is_reachable.nonzero()[:, 0]
     if not len(rows):

@@ -40,6 +40,10 @@ seen."""
 EMPTY_INTERVAL = 1e-9
 """A lower bound may exceed an upper one by so many prior standard deviations, through rounding."""
 
+AGAINST_SEED = 0.1
+"""Where the prior itself takes a seed for unsafe, what was told must have lowered its optimistic
+margin by so many prior standard deviations before it counts as evidence against the seed."""
+
 SKETCH_SHARE = 0.25
 """A sketch of more features than this share of the points costs more than it saves."""
 
@@ -237,6 +241,20 @@ class RoundState:
     def safe_rows(self) -> Bool[Tensor, " n"]:
         """S_n among the points of the domain."""
         return self.is_candidate & self.sets.is_safe
+
+    def evidence_against(self, row: int) -> str:
+        """Say which limit a row breaks by its bounds, because of what was told; else say nothing.
+
+        What the priors say before any observation is no evidence.
+        """
+        for side, best in zip(self.model.sides, self.sets.best[:, row].tolist(), strict=True):
+            mean, std = self.posteriors[side.output].prior_at(row)
+            width = self.betas[side.output] * std
+            before = float(side.margins(mean - width, mean + width)[1])
+            if best < min(0.0, before - AGAINST_SEED * (before < 0)):
+                beyond = -best * self.scale(side.output)
+                return f"by its bounds, {side.name} is at least {beyond:.3g} beyond its limit"
+        return ""
 
     def rising(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
         """Bounds of what is to be large: the objective, or its negative if it is minimized."""

@@ -37,6 +37,7 @@ class Query:
     purpose: Purpose
     names: tuple[str, ...] = ()
     context: Float[np.ndarray, " c"] | None = None
+    times_told: int = 0  # of a declared seed: so many trials were told of it
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -47,7 +48,9 @@ class Query:
         known = "; ".join(f"{name} {low:+.3g}" for name, low in self.lower.items())
         margins = f"; margins at least: {known}" if known else ""
         where = _in_words(self.parameters)
-        return f"{where} ({self.purpose}; safe with {self.probability_safe:.4f}{margins})"
+        told = f"told {self.times_told} time{'s' * (self.times_told != 1)}"
+        why = f"declared seed, {told}" if self.purpose == "seed" else self.purpose
+        return f"{where} ({why}; safe with {self.probability_safe:.4f}{margins})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +94,7 @@ class Event:
     """Something that happened beside the trials, and after how many of them."""
 
     trials: int
-    kind: Literal["violation", "marginal", "failed", "acknowledged", "refit"]
+    kind: Literal["violation", "marginal", "failed", "acknowledged", "refit", "withdrawn"]
     text: str
 
 
@@ -137,7 +140,7 @@ Located = tuple[int | None, Tensor]
 
 @dataclass(frozen=True)
 class Seeds:
-    """Points that the user declared safe. A seed stands until a violation is told of it.
+    """Points that the user declared safe.
 
     The methods return the numbers of seeds. A trial is of a seed if it set the same parameters,
     under whatever context.
@@ -145,20 +148,28 @@ class Seeds:
 
     declared: tuple[Located, ...]
 
-    def standing(self, trials: Sequence[Trial]) -> list[int]:
-        """The seeds that are still taken for safe."""
-        violated = {self._place(trial) for trial in trials if trial.status == "violated"}
-        return [i for i, place in enumerate(self._places) if place not in violated]
+    def violated(self, trials: Sequence[Trial]) -> list[int]:
+        """The seeds of which a violation was told."""
+        found = {self._place(trial) for trial in trials if trial.status == "violated"}
+        return [i for i, place in enumerate(self._places) if place in found]
 
     def untold(self, trials: Sequence[Trial]) -> list[int]:
-        """The standing seeds of which no trial was told, not even a failed one."""
+        """The seeds of which no trial was told, not even a failed one."""
         tried = {self._place(trial) for trial in trials}
-        return [i for i in self.standing(trials) if self._places[i] not in tried]
+        return [i for i, place in enumerate(self._places) if place not in tried]
 
-    def working(self, trials: Sequence[Trial]) -> list[int]:
-        """The standing seeds whose last trial, if there was one, did not fail."""
+    def failed(self, trials: Sequence[Trial]) -> list[int]:
+        """The seeds whose last trial failed."""
         last = {self._place(trial): trial.status for trial in trials}
-        return [i for i in self.standing(trials) if last.get(self._places[i]) != "failed"]
+        return [i for i, place in enumerate(self._places) if last.get(place) == "failed"]
+
+    def times_told(self, trials: Sequence[Trial], x: Float[np.ndarray, " d"]) -> int:
+        """The number of trials at a point that brought values."""
+        place = tuple(x.tolist())
+        return sum(self._place(one) == place and one.status != "failed" for one in trials)
+
+    def describe(self, number: int) -> str:
+        return f"Seed ({', '.join(f'{x:.4g}' for x in self.points[number].tolist())})"
 
     @property
     def points(self) -> list[Float[Tensor, " d"]]:
