@@ -183,6 +183,24 @@ class Case:
             self.gps[number], lipschitz=None if known is None else Lipschitz(*known), **given
         )
 
+    def seed_stands(self, optimizer: tm.SafeOptimizer) -> bool:
+        """No violation was told of the seed, and no bound that values moved excludes it."""
+        told = [trial.status for trial in optimizer.history if trial.index == SEED_ROW]
+        return "violated" not in told and not any(map(self._speaks_against, self.oracle.limits))
+
+    def _speaks_against(self, limit: oracle_safebo.Limit) -> bool:
+        """Values moved the optimistic margin below 0, by a tenth where it was below before."""
+        safe, number = self.oracle, limit.function
+        lower, upper = safe.bounds()
+        now = upper[number] - limit.value if limit.is_lower else limit.value - lower[number]
+        counts = [len(safe.seen(i, len(safe.told))[1]) for i in range(len(self.functions))]
+        told = [safe.information(i, len(safe.told)) for i in range(len(self.functions))]
+        x, function = safe.X[SEED_ROW : SEED_ROW + 1], self.functions[number]
+        gap = float(function.mean(x)[0]) - limit.value
+        width = self.betas(counts, told)[number] * function.kernel(x, x)[0, 0] ** 0.5
+        before = (gap if limit.is_lower else -gap) + width
+        return now[SEED_ROW] < (0.0 if before >= 0 else before - 0.1 * safe.scale(number))
+
     def tell(self, optimizer: tm.SafeOptimizer, row: int, context: float) -> None:
         """A measurement of all functions, or of one of them."""
         o, rng = self.options, self.rng

@@ -101,9 +101,8 @@ def find_open(case: Case, optimizer, is_safe: np.ndarray, last: int) -> np.ndarr
     is_near = (np.abs(case.X - case.X[last]) <= step * (1 + 1e-9)).all(axis=1)
     if not (is_near & is_safe).any():
         return np.arange(len(case.X)) == SEED_ROW
-    is_lost = any(one.status == "violated" and one.index == SEED_ROW for one in optimizer.history)
     is_open = is_near & is_safe
-    is_open[SEED_ROW] |= is_near[SEED_ROW] and not is_lost
+    is_open[SEED_ROW] |= is_near[SEED_ROW] and case.seed_stands(optimizer)
     return is_open
 
 
@@ -113,6 +112,8 @@ def walk(options: Options, strategy) -> None:
     slopes = [limit.slope for limit in case.oracle.limits]
     case.oracle.limits = [replace(limit, slope=None) for limit in case.oracle.limits]
     optimizer = case.optimizer(strategy=strategy)
+    if not case.seed_stands(optimizer):
+        return  # the prior's data speak against the seed
     assert optimizer.ask().index == SEED_ROW
     row = SEED_ROW
     for _ in range(ROUNDS):

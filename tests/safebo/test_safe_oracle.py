@@ -82,15 +82,10 @@ def ask_and_check(case: Case, optimizer: tm.SafeOptimizer, last: int, context, p
         assert (query.index, query.purpose) == (SEED_ROW, "seed")
         return query.index
     is_open = is_near & case.oracle.is_safe(lower, upper)
-    is_open[SEED_ROW] |= is_near[SEED_ROW] and not is_lost(optimizer)
+    is_open[SEED_ROW] |= is_near[SEED_ROW] and case.seed_stands(optimizer)
     now = optimizer._rounds.present()
     check_gains(case, now, query, is_open, pending)
     return query.index
-
-
-def is_lost(optimizer: tm.SafeOptimizer) -> bool:
-    """True if a violation was told of the seed."""
-    return any(one.status == "violated" and one.index == SEED_ROW for one in optimizer.history)
 
 
 def run(case: Case) -> None:
@@ -109,7 +104,7 @@ def run(case: Case) -> None:
         except tm.safebo.NoSafePoint:
             lower, upper = case.oracle.bounds()
             is_open = near_rows(case, last) & case.oracle.is_safe(lower, upper)
-            assert is_lost(optimizer) or not near_rows(case, last)[SEED_ROW]
+            assert not (case.seed_stands(optimizer) and near_rows(case, last)[SEED_ROW])
             assert not is_open.any()
             row = int(rng.integers(len(case.X)))
         if row < 0:
