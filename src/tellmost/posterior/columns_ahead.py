@@ -1,13 +1,9 @@
 r"""Looking ahead: forecast the next picks, and make their posterior columns in one pass.
 
-A column is made for the posterior of that moment. Each observation since then has changed it by
-a known multiple of the observed row's column, which is kept. So a column at hand is brought up to
-date without reading the rows again:
-
-.. math:: k_{t+1}(\cdot, x_j) = k_t(\cdot, x_j) - k_t(\cdot, x_i)\, k_t(x_i, x_j) / s_i.
-
-The last factor is a product of features, since row j may be on another process. Which rows will
-be observed is forecast by a Draft. A wrong forecast costs a pass, never a pick.
+With an inner product a column is a product of all rows with a vector, which depends on the rows
+that are observed before. The vectors of several rows are therefore made for one order, in which
+these rows are expected to be observed. Which rows these are is forecast by a draft: a small copy
+of what is known, on which observations are tried. A wrong forecast costs a pass, never a pick.
 
 How many columns should a pass make? It reads the rows once and multiplies them with r vectors for
 each of T columns. In units of the reading time it costs :math:`1 + rT/B`, with the machine's
@@ -21,6 +17,7 @@ fails, with its reach R (``numerics.FORECAST_REACH``). The cost of a pick,
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import sqrt
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -35,8 +32,8 @@ from tellmost.posterior.problem import (
     covariance_fields,
     nonnegative,
 )
-from tellmost.posterior.weight_space import Change, Predictable, Taken
-from tellmost.shapes import Float
+from tellmost.posterior.weight_space import Beliefs, Effect, Running
+from tellmost.shapes import Float, Int
 
 BALANCE = {"cpu": 4.0, "cuda": 32.0}
 """So many products with a vector take as long as reading the rows once."""
@@ -49,53 +46,41 @@ SHORTLIST = 512
 """A forecast looks at this many of the best rows, at most."""
 
 
+@dataclass
 class ColumnsAhead:
-    """Columns of some rows, one per running value of the rule, and those used since the pass."""
+    """Columns of the rows that are expected to be observed next, in this order."""
 
-    def __init__(self, running: dict[str, Predictable], count: int, device: torch.device) -> None:
-        """``count`` is the number of candidates."""
-        self.running = running
-        self._memory = torch.empty(0, count, dtype=torch.float64, device=device)
-        self._places: dict[int, list[int]] = {}  # of each row; several if it may repeat
-        self._columns = self._memory[None]
-        self._features = self._memory  # of the rows whose columns these are
-        self._taken: list[Taken] = []
+    _memory: Float[Tensor, "_ n"]
+    _rows: list[int] = field(default_factory=list)
+    _effects: list[Effect] = field(default_factory=list)
+    _columns: Tensor | None = None  # (q, T, n), one for each running value
 
-    def room(self, rows: Sequence[int], features: Float[Tensor, "T d"]) -> Float[Tensor, "_qT _n"]:
-        """Memory for the products that make the columns of these rows; forgets all others.
+    def room(
+        self, values: int, rows: Sequence[int], effects: Sequence[Effect]
+    ) -> Float[Tensor, "_qT _n"]:
+        """Memory for so many columns of each of these rows; forgets all others.
 
-        The products of all rows for the first running value come first, then for the second.
+        The columns of all rows for the first running value come first, then for the second.
         """
-        needed, count = len(self.running) * len(rows), self._memory.shape[1]
+        needed, count = values * len(rows), self._memory.shape[1]
         if len(self._memory) < needed:
             self._memory = self._memory.new_empty(max(needed, 2), count)
-        self.forget()
-        for place, row in enumerate(rows):
-            self._places.setdefault(row, []).append(place)
-        self._columns = self._memory[:needed].view(len(self.running), len(rows), count)
-        self._features = features
+        self._columns = self._memory[:needed].view(values, len(rows), count)
+        self._rows, self._effects = list(reversed(rows)), list(reversed(effects))
         return self._memory[:needed]
 
     def forget(self) -> None:
-        self._places.clear()
-        self._taken.clear()
+        self._rows.clear()
 
     def has(self, row: int) -> bool:
-        return bool(self._places.get(row))
+        """Say whether this row is the one that was expected to be next."""
+        return bool(self._rows) and self._rows[-1] == row
 
-    def take(self, row: int) -> dict[str, Float[Tensor, " n"]]:
-        """The columns of a row, brought up to date; good until ``room`` is asked for again."""
-        place = self._places[row].pop(0)
-        columns = dict(zip(self.running, self._columns[:, place], strict=True))
-        phi = self._features[place]
-        for taken in self._taken:
-            for name, run in self.running.items():
-                run.carry(columns[name], taken, phi)
-        return columns
-
-    def keep(self, columns: Mapping[str, Tensor], changes: Mapping[str, Change]) -> None:
-        """Remember the columns of the row that was just observed."""
-        self._taken.append(Taken(columns, changes))
+    def take(self) -> tuple[Effect, Float[Tensor, "q n"]]:
+        """The next row's effect and columns, good until ``room`` is asked for again."""
+        assert self._columns is not None
+        self._rows.pop()
+        return self._effects.pop(), self._columns[:, -1 - len(self._rows)]
 
 
 def columns_ahead(problem: Problem, per_column: int, kept: Tensor | None) -> int:
@@ -126,17 +111,71 @@ def shortlist_length(problem: Problem, width: int) -> int:
     return min(max(affordable, 4 * width), SHORTLIST, problem.row_count)
 
 
+class Draft(Protocol):
+    """A small copy of what is known about some rows, to try observations on."""
+
+    @property
+    def state(self) -> State: ...
+
+    def observe(self, place: int) -> None:
+        """Condition on an observation of one of the rows, by its place among them."""
+
+
 @dataclass
-class Draft:
-    """A joint posterior of some rows and the targets; ``observe`` conditions it in place."""
+class WeightDraft:
+    """A draft in weight space, which remembers the effects of the observations tried on it."""
+
+    rows: Int[Tensor, " b"]
+    step: int
+    few: FewRows
+    known: Beliefs
+    running: Mapping[str, Running]
+    fixed: Mapping[str, Tensor]  # fields that no observation changes
+    covariance: Float[Tensor, "b m"] | None  # with the targets, if the rule reads them
+    observed: list[int] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+
+    @property
+    def state(self) -> State:
+        fields = dict(self.fixed) | {name: run.values for name, run in self.running.items()}
+        if self.covariance is not None:
+            fields["covariance"] = self.covariance
+        step, noise = self.step + len(self.observed), self.few.noise_variance
+        return State(self.rows, step, noise, fields, self.known.targets.state)
+
+    def observe(self, place: int) -> None:
+        phi, noise = self.few.points[place], float(self.few.noise_variance[place])
+        effect = self.known.observe(phi, noise, self.running)
+        vectors = torch.stack([effect.vectors[name] for name in self.running])
+        columns = dict(zip(self.running, vectors @ self.few.points.T, strict=True))
+        update_rows_by(self.running, self.covariance, columns, effect)
+        self.observed.append(int(self.rows[place]))
+        self.effects.append(effect)
+
+
+def update_rows_by(
+    running: Mapping[str, Running],
+    covariance: Float[Tensor, "n m"] | None,
+    columns: Mapping[str, Float[Tensor, " n"]],
+    effect: Effect,
+) -> None:
+    """Take an observation into all that is kept about some rows, in place."""
+    for run in running.values():
+        run.update(columns, effect)
+    if covariance is not None and effect.of_targets is not None:
+        s = effect.steps["variance"].s
+        covariance.addr_(columns["variance"], effect.of_targets, alpha=-1.0 / s)
+
+
+@dataclass
+class JointDraft:
+    """A draft in function space: a joint posterior of some rows and the targets."""
 
     state: State  # given with the fields that are not made of what follows
     needs: Set[str]
     variance: Float[Tensor, "b b"]
     given_targets: Float[Tensor, "b b"] | None = None
     covariance: Float[Tensor, "b m"] | None = None  # with the targets
-    # squared covariances by their names, as rows whose squares add up to them
-    projected: Mapping[str, Float[Tensor, "b _r"]] = field(default_factory=dict)
     prior: Float[Tensor, "b b"] | None = None  # given if nearness to the chosen is read
 
     def __post_init__(self) -> None:
@@ -146,19 +185,18 @@ class Draft:
         self.state = replace(self.state, fields=self._fields(), targets=targets)
 
     def observe(self, place: int) -> None:
-        """Condition on an observation of one of the rows, by its place among them."""
         noise = self.state.noise_variance[place]
         column = self.variance[:, place].clone()
-        s = column[place] + noise
+        s = float(column[place] + noise)
         if self.covariance is not None and self.state.targets is not None:
-            of_targets = self.covariance[place].square() / s
-            nonnegative(self.state.targets.variance.sub_(of_targets))
-        for against in (self.covariance, *self.projected.values(), self.variance):
-            if against is not None:
-                against.sub_(column[:, None] * (against[place] / s))
+            of_targets = self.covariance[place].clone()
+            variance = self.state.targets.variance
+            nonnegative(variance.addcmul_(of_targets, of_targets, value=-1.0 / s))
+            self.covariance.addr_(column, of_targets, alpha=-1.0 / s)
+        self.variance.addr_(column, column, alpha=-1.0 / s)
         if self.given_targets is not None:
             seen = self.given_targets[:, place].clone()
-            self.given_targets.sub_(seen[:, None] * (seen / (seen[place] + noise)))
+            self.given_targets.addr_(seen, seen, alpha=-1.0 / float(seen[place] + noise))
         fields = self._fields() | self._nearness(place)
         self.state = replace(self.state, step=self.state.step + 1, fields=fields)
 
@@ -181,8 +219,6 @@ class Draft:
             fields["variance_given_targets"] = nonnegative(self.given_targets.diagonal().clone())
         if self.covariance is not None and self.state.targets is not None:
             fields |= covariance_fields(self.covariance, self.state.targets, self.needs)
-        for name, projected in self.projected.items():
-            fields[name] = projected.square().sum(dim=1)
         return fields
 
 

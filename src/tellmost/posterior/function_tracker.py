@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
-from tellmost.posterior.columns_ahead import Draft, RowsAtHand, columns_ahead
+from tellmost.posterior.columns_ahead import Draft, JointDraft, RowsAtHand, columns_ahead
 from tellmost.posterior.function_space import (
     CovarianceAmongRows,
     FunctionPosterior,
@@ -191,7 +191,7 @@ class FunctionTracker:
         fields = fixed_fields(self.problem, few.points, few.prior_variance)
         fields |= {name: near.fresh(few.points) for name, near in self._near.items()}
         fields |= self._correlations(few.points, few.prior_variance)
-        return Draft(
+        return JointDraft(
             state=State(rows, self._step, few.noise_variance, fields, self.targets.state),
             needs=self.problem.needs,
             variance=joint["variance"] if self._running else prior.clone(),

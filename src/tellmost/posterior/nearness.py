@@ -11,6 +11,7 @@ the prior per pick keeps the nearest of all chosen up to date.
 
 from collections.abc import Mapping
 from contextlib import nullcontext
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.kernels.kernel import Points
 from tellmost.posterior.problem import NEAR_TARGETS, Problem, prior_correlation
-from tellmost.posterior.weight_space import Change, Start, Step, WeightPosterior
+from tellmost.posterior.weight_space import Beliefs, Effect, Start, Step, WeightPosterior
 from tellmost.shapes import Bool, Float
 
 NONE_CHOSEN = {"similarity_to_chosen": -torch.inf, "squared_distance_to_chosen": torch.inf}
@@ -134,7 +135,7 @@ class Chosen:
 class RunningNearness:
     """Similarity or squared distance of all rows to the nearest chosen, from columns of the prior.
 
-    Such a column never changes, so a column that was made ahead is always up to date.
+    No observation changes such a column.
     """
 
     def __init__(
@@ -151,23 +152,24 @@ class RunningNearness:
         self._chosen = chosen
         self._prior = prior  # of the weights; None in function space
 
-    def start(self) -> Start | None:
+    def about(
+        self, values: Float[Tensor, " n"], prior_variance: Float[Tensor, " n"]
+    ) -> "RunningNearness":
+        """The same value of other rows."""
+        other = copy(self)
+        other.values, other._prior_variance = values, prior_variance
+        return other
+
+    def start(self, known: Beliefs) -> Start | None:
         """If nothing is chosen, no row has to be read."""
         return None if len(self._chosen) else Start(NONE_CHOSEN[self.name])
 
-    def change_ahead(self, steps: Mapping[str, Step]) -> Change:
-        step = steps["variance"]
-        return Change(self.vectors(step.phi[None])[0], step)
-
-    def vectors(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+    def vector(self, steps: Mapping[str, Step], known: Beliefs) -> Float[Tensor, " d"]:
         assert self._prior is not None
-        return block @ self._prior.covariance
+        return self._prior.covariance @ steps["variance"].phi
 
-    def carry(self, own: Float[Tensor, " n"], taken: object, phi: Float[Tensor, " d"]) -> None:
-        """Nothing changes a column of the prior."""
-
-    def update(self, change: Change, columns: Mapping[str, Float[Tensor, " n"]]) -> None:
-        self.take(change.step.phi[None], columns[self.name])
+    def update(self, columns: Mapping[str, Float[Tensor, " n"]], effect: Effect) -> None:
+        self.take(effect.steps["variance"].phi[None], columns[self.name])
 
     def take(self, point: Points, column: Float[Tensor, " n"]) -> None:
         """Take in a chosen point, by its column of the prior."""
@@ -175,7 +177,7 @@ class RunningNearness:
         new = nearness(self.name, column[:, None], self._prior_variance, of_point)[:, 0]
         self.values.copy_(nearer(self.name, self.values, new))
 
-    def fresh(self, block: Points) -> Float[Tensor, " b"]:
+    def fresh(self, block: Points, known: Beliefs | None = None) -> Float[Tensor, " b"]:
         variance = self._kernel.diagonal(block)
         if not len(self._chosen):
             return torch.full_like(variance, NONE_CHOSEN[self.name])

@@ -5,7 +5,8 @@ observations: of the rows what the rule needs, of the targets their variances.
 """
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -294,6 +295,13 @@ class TargetSummary:
         """Condition on an observation of variance s with this covariance with the targets."""
         if self.state is not None:
             nonnegative(self.state.variance.addcmul_(covariance, covariance, value=-1.0 / s))
+
+    def fork(self) -> "TargetSummary":
+        """The same summary, to try observations on."""
+        other = copy(self)
+        if self.state is not None:
+            other.state = replace(self.state, variance=self.state.variance.clone())
+        return other
 
     @property
     def known(self) -> TargetState:

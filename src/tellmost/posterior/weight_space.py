@@ -122,6 +122,10 @@ class WeightPosterior:
         self.observe(step)
         self.factors.append((step.u / step.s**0.5)[:, None])
 
+    def fork(self) -> "WeightPosterior":
+        """The same posterior, to try observations on."""
+        return WeightPosterior(self.covariance.clone(), self.prior)
+
     def variance(self, block: Float[Tensor, "b d"]) -> Float[Tensor, " b"]:
         """phi' Sigma phi for each row, from the whole matrix."""
         return ((block @ self.covariance) * block).sum(dim=1)
@@ -186,57 +190,84 @@ def symmetric_root(covariance: Float[Tensor, "d d"]) -> Float[Tensor, "d d"]:
 
 
 @dataclass(frozen=True)
-class Change:
-    """An observation changes a running value by the products of all rows with this vector."""
+class Effect:
+    """It says what an observation does to the posteriors, to the rows and to the targets.
 
-    vector: Float[Tensor, " d"]
-    step: Step  # of the posterior that the value is about
-    moment: float = 0.0  # u' M u, of a squared covariance
+    A running value of a row changes by the row's products with vectors, one for each value.
+    """
+
+    steps: Mapping[str, Step]  # by the names of the variances
+    vectors: Mapping[str, Float[Tensor, " d"]]  # by the names of the running values
+    of_targets: Float[Tensor, " m"] | None  # the observation's covariances with the targets
 
 
-@dataclass(frozen=True)
-class Taken:
-    """An observation that the running values took in: all rows' products, and the changes."""
+@dataclass
+class Beliefs:
+    """What is known, beside the rows: posteriors by the names of their variances, and targets."""
 
-    columns: Mapping[str, Float[Tensor, " n"]]
-    changes: Mapping[str, Change]
+    posteriors: dict[str, WeightPosterior]
+    features: Float[Tensor, "m d"] | None  # of the targets
+    targets: TargetSummary
+
+    @property
+    def posterior(self) -> WeightPosterior:
+        return self.posteriors["variance"]
+
+    def observe(
+        self, phi: Float[Tensor, " d"], noise_variance: float, running: "Mapping[str, Running]"
+    ) -> Effect:
+        """Condition on an observation at phi, and say what it does to these values."""
+        effect = self.effect_of(phi, noise_variance)
+        self.take(effect)
+        vectors = {name: run.vector(effect.steps, self) for name, run in running.items()}
+        return replace(effect, vectors=vectors)
+
+    def effect_of(self, phi: Float[Tensor, " d"], noise_variance: float) -> Effect:
+        """Compute what an observation at phi would do, beside the rows. Nothing changes yet."""
+        steps = {name: one.step(phi, noise_variance) for name, one in self.posteriors.items()}
+        u = steps["variance"].u
+        return Effect(steps, {}, None if self.features is None else self.features @ u)
+
+    def take(self, effect: Effect) -> None:
+        """Condition on an observation, by its effect, which a fork may have found."""
+        for name, posterior in self.posteriors.items():
+            posterior.observe(effect.steps[name])
+        if effect.of_targets is not None:
+            self.targets.observe(effect.of_targets, effect.steps["variance"].s)
+
+    def fork(self) -> "Beliefs":
+        """The same beliefs, to try observations on."""
+        posteriors = {name: one.fork() for name, one in self.posteriors.items()}
+        return Beliefs(posteriors, self.features, self.targets.fork())
 
 
 @runtime_checkable
 class Running(Protocol):
-    """A value of every row that follows each observation with one product over the rows.
+    """A value of every row that follows each observation with products over the rows."""
 
-    The tracker makes one pass for the vectors of all changes. A value is either Predictable or a
-    RunningStandardizedCovariance: the first says its change before the posteriors observe, the
-    second only afterwards.
-    """
-
+    name: str
     values: Tensor
 
-    def start(self) -> Start | None:
+    def about(self, values: Tensor, prior_variance: Tensor) -> "Running":
+        """The same value of other rows."""
+
+    def start(self, known: Beliefs) -> Start | None:
         """Say how to make all values before the loop. It is None if ``fresh`` costs less."""
 
-    def update(self, change: Change, columns: Mapping[str, Float[Tensor, " n"]]) -> None:
-        """Take the observation in, by the products of all running values with the rows."""
+    def vector(self, steps: Mapping[str, Step], known: Beliefs) -> Float[Tensor, " d"]:
+        """The vector whose products with the rows are this value's column.
 
-    def fresh(self, block: Float[Tensor, "b d"]) -> Float[Tensor, " b"]:
+        The posteriors and the targets have taken the steps.
+        """
+
+    def update(self, columns: Mapping[str, Float[Tensor, " n"]], effect: Effect) -> None:
+        """Take an observation in, by the columns of all running values."""
+
+    def fresh(self, block: Float[Tensor, "b d"], known: Beliefs) -> Float[Tensor, " b"]:
         """The values of some rows, from the posterior itself."""
 
 
-@runtime_checkable
-class Predictable(Running, Protocol):
-    """A running value whose products can be made before the observation."""
-
-    def change_ahead(self, steps: Mapping[str, Step]) -> Change:
-        """Say what steps will do that no posterior took yet, by the names of their variances."""
-
-    def vectors(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
-        """The vectors of several rows, before any of them is observed."""
-
-    def carry(self, own: Float[Tensor, " n"], taken: Taken, phi: Float[Tensor, " d"]) -> None:
-        """Bring a product with the vector of row phi up to date after an observation."""
-
-
+@dataclass
 class RunningVariance:
     r"""The variance given D: :math:`v \leftarrow v - c^2 / s`, with the column :math:`c = \Phi u`.
 
@@ -244,114 +275,92 @@ class RunningVariance:
     Conditioning commutes, so the targets' covariance is inverted only once.
     """
 
-    def __init__(self, name: str, posterior: WeightPosterior, values: Tensor) -> None:
-        self.name = name
-        self.values = values
-        self._posterior = posterior
+    name: str
+    values: Tensor
 
-    def start(self) -> Start | None:
-        return self._posterior.start()
+    def about(self, values: Tensor, prior_variance: Tensor) -> "RunningVariance":
+        return replace(self, values=values)
 
-    def change_ahead(self, steps: Mapping[str, Step]) -> Change:
-        return Change(steps[self.name].u, steps[self.name])
+    def start(self, known: Beliefs) -> Start | None:
+        return known.posteriors[self.name].start()
 
-    def vectors(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
-        return block @ self._posterior.covariance
+    def vector(self, steps: Mapping[str, Step], known: Beliefs) -> Float[Tensor, " d"]:
+        return steps[self.name].u
 
-    def carry(self, own: Float[Tensor, " n"], taken: Taken, phi: Float[Tensor, " d"]) -> None:
-        change = taken.changes[self.name]
-        c_phi = change.vector @ phi
-        own.addcmul_(taken.columns[self.name], c_phi, value=-1.0 / change.step.s)
+    def update(self, columns: Mapping[str, Float[Tensor, " n"]], effect: Effect) -> None:
+        own, s = columns[self.name], effect.steps[self.name].s
+        nonnegative(self.values.addcmul_(own, own, value=-1.0 / s))
 
-    def update(self, change: Change, columns: Mapping[str, Float[Tensor, " n"]]) -> None:
-        own = columns[self.name]
-        nonnegative(self.values.addcmul_(own, own, value=-1.0 / change.step.s))
-
-    def fresh(self, block: Float[Tensor, "b d"]) -> Tensor:
-        return nonnegative(self._posterior.variance(block))
+    def fresh(self, block: Float[Tensor, "b d"], known: Beliefs) -> Tensor:
+        return nonnegative(known.posteriors[self.name].variance(block))
 
 
+@dataclass
 class RunningSquaredCovariance:
-    r""":math:`q = \sum_a w_a k_t(x, a)^2 = \phi^\top \Sigma M \Sigma \phi`, with
+    r""":math:`q = \sum_a w_a k_t(x, a)^2 = \phi^\top \Sigma_t M \Sigma_t \phi`, with
     :math:`M = \sum_a w_a \phi_a\phi_a^\top = R R^\top`:
 
-    .. math:: q \leftarrow q - 2\, c\, (\Phi h)/s + c^2\, (u^\top M u)/s^2, \qquad h = \Sigma M u.
+    .. math:: q \leftarrow q - c\, (\Phi z), \qquad
+        z = \big(2\, \Sigma_{t+1} M u + u\, (u^\top M u) / s\big) / s.
 
     Under another ``name``, M is the second moment of all candidates instead. At small noise q
-    falls by many orders and the recursion loses digits; ``start`` rebuilds it. The product of the
-    rows with another row's h changes by the same terms.
+    falls by many orders and the recursion loses digits; ``start`` rebuilds it.
     """
 
-    def __init__(
-        self, name: str, posterior: WeightPosterior, root: Float[Tensor, "d r"], values: Tensor
-    ) -> None:
-        self.name = name
-        self.values = values
-        self.root = root
-        self._posterior = posterior
+    name: str
+    values: Tensor
+    root: Float[Tensor, "d r"]
 
-    def start(self) -> Start:
-        return Start(0.0, plus=self.root.T @ self._posterior.covariance)
+    def about(self, values: Tensor, prior_variance: Tensor) -> "RunningSquaredCovariance":
+        return replace(self, values=values)
 
-    def change_ahead(self, steps: Mapping[str, Step]) -> Change:
-        step = steps["variance"]
-        projected = self.root.T @ step.u
-        h = self._posterior.covariance @ (self.root @ projected)
-        return Change(h, step, moment=float(projected @ projected))
+    def start(self, known: Beliefs) -> Start:
+        return Start(0.0, plus=self.root.T @ known.posterior.covariance)
 
-    def vectors(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
-        covariance = self._posterior.covariance
-        return ((block @ covariance) @ self.root) @ (self.root.T @ covariance)
+    def vector(self, steps: Mapping[str, Step], known: Beliefs) -> Float[Tensor, " d"]:
+        u, s = steps["variance"].u, steps["variance"].s
+        projected = self.root.T @ u
+        z = known.posterior.covariance @ (self.root @ projected)
+        return z.mul_(2.0 / s).addcmul_(u, projected @ projected, value=1.0 / s**2)
 
-    def carry(self, own: Float[Tensor, " n"], taken: Taken, phi: Float[Tensor, " d"]) -> None:
-        c, h = taken.columns["variance"], taken.columns[self.name]
-        change = taken.changes[self.name]
-        c_phi, h_phi, s = change.step.u @ phi, change.vector @ phi, change.step.s
-        own.addcmul_(h, c_phi, value=-1.0 / s)
-        own.addcmul_(c, h_phi - c_phi * (change.moment / s), value=-1.0 / s)
+    def update(self, columns: Mapping[str, Float[Tensor, " n"]], effect: Effect) -> None:
+        nonnegative(self.values.addcmul_(columns["variance"], columns[self.name], value=-1.0))
 
-    def update(self, change: Change, columns: Mapping[str, Float[Tensor, " n"]]) -> None:
-        c, s = columns["variance"], change.step.s
-        fall = columns[self.name].mul(-2.0 / s).add_(c, alpha=change.moment / s**2)
-        nonnegative(self.values.addcmul_(fall, c))
-
-    def fresh(self, block: Float[Tensor, "b d"]) -> Tensor:
-        return (block @ self._posterior.covariance @ self.root).square_().sum(dim=1)
+    def fresh(self, block: Float[Tensor, "b d"], known: Beliefs) -> Tensor:
+        return (block @ known.posterior.covariance @ self.root).square_().sum(dim=1)
 
 
+@dataclass
 class RunningStandardizedCovariance:
     r""":math:`\sum_a w_a k_t(x, a)/\mathrm{sd}_t(a) = \phi^\top g`, with
     :math:`g = \Sigma_t \sum_a w_a \phi_a / \mathrm{sd}_t(a)`: no recursion, one product.
 
-    Every observation changes every weight, so no product can be made ahead of it.
+    Every observation changes every weight. So its column can be made ahead only for rows that are
+    observed in the order that was foreseen.
     """
 
-    name = "standardized_covariance"
+    name: str
+    values: Tensor
 
-    def __init__(
-        self, problem: Problem, posterior: WeightPosterior, targets: TargetSummary, values: Tensor
-    ) -> None:
-        self.values = values
-        self._posterior = posterior
-        self._features = problem.known_targets
-        self._targets = targets
+    def about(self, values: Tensor, prior_variance: Tensor) -> "RunningStandardizedCovariance":
+        return replace(self, values=values)
 
-    def start(self) -> None:
+    def start(self, known: Beliefs) -> None:
         """There is none: the value is a product, not a square."""
 
-    def change_afterwards(self, steps: Mapping[str, Step]) -> Change:
-        """Say what these steps did. The posterior and the targets have taken them."""
-        return Change(self._vector(), steps["variance"])
+    def vector(self, steps: Mapping[str, Step], known: Beliefs) -> Float[Tensor, " d"]:
+        return self._vector(known)
 
-    def update(self, change: Change, columns: Mapping[str, Float[Tensor, " n"]]) -> None:
+    def update(self, columns: Mapping[str, Float[Tensor, " n"]], effect: Effect) -> None:
         self.values.copy_(columns[self.name])
 
-    def fresh(self, block: Float[Tensor, "b d"]) -> Tensor:
-        return block @ self._vector()
+    def fresh(self, block: Float[Tensor, "b d"], known: Beliefs) -> Tensor:
+        return block @ self._vector(known)
 
-    def _vector(self) -> Float[Tensor, " d"]:
-        weights = standardizing_weights(self._targets.known)
-        return self._posterior.covariance @ (self._features.T @ weights)
+    def _vector(self, known: Beliefs) -> Float[Tensor, " d"]:
+        assert known.features is not None  # the rule reads targets
+        weights = standardizing_weights(known.targets.known)
+        return known.posterior.covariance @ (weights @ known.features)
 
 
 def root_of_targets(problem: Problem) -> Float[Tensor, "d r"]:

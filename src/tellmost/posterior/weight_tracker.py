@@ -6,30 +6,35 @@ converted while it is in the cache, which on a CPU is faster than a plain float3
 whole pool.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from tellmost.posterior.columns_ahead import ColumnsAhead, Draft, RowsAtHand, columns_ahead
+from tellmost.posterior.columns_ahead import (
+    ColumnsAhead,
+    Draft,
+    RowsAtHand,
+    WeightDraft,
+    columns_ahead,
+    update_rows_by,
+)
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.nearness import Chosen, RunningNearness, fixed_fields, fixed_fields_of_all
 from tellmost.posterior.problem import (
     AMONG_CANDIDATES,
     CHOSEN_FIELDS,
-    FROM_COVARIANCE,
     NEAR_TARGETS,
     Problem,
     State,
     TargetSummary,
-    covariance_fields,
     nonnegative,
     prior_correlation,
 )
 from tellmost.posterior.weight_space import (
-    Change,
-    Predictable,
+    Beliefs,
+    Effect,
     Running,
     RunningSquaredCovariance,
     RunningStandardizedCovariance,
@@ -42,11 +47,6 @@ from tellmost.posterior.weight_space import (
     weight_form,
 )
 from tellmost.shapes import Float, Int
-
-KEPT_TARGETS = 24
-"""Features per target from which keeping rows x targets covariances costs CTL less than a pass for
-every pick: 768 features and 30 targets take the same time either way."""
-
 
 WIDE = frozenset({"covariance", "correlation"})
 """Fields that are made of rows x targets values."""
@@ -68,7 +68,9 @@ class Tracker(Protocol):
     form: str
     passes: int  # over the rows, so far
     width: int  # how many rows ``look_ahead`` prepares at most
-    targets: TargetSummary
+
+    @property
+    def targets(self) -> TargetSummary: ...
 
     @property
     def device(self) -> torch.device: ...
@@ -90,13 +92,13 @@ class Tracker(Protocol):
         """Say whether observing the row takes no pass, or one that ``look_ahead`` cannot spare."""
 
     def look_ahead(self, rows: list[int]) -> None:
-        """Prepare the observation of these rows in one pass; they may be observed soon."""
+        """Prepare the observation of these rows, in this order, in one pass."""
 
     def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
         """The rows that a draft can use without a pass. The next pass keeps all of them."""
 
     def draft(self, rows: Int[Tensor, " b"]) -> Draft:
-        """A small dense copy of what is known about some rows, to try observations on."""
+        """A small copy of what is known about some rows, to try observations on."""
 
     def refresh(self) -> bool:
         """Rebuild the running values that lose digits over many updates; whether there are any."""
@@ -124,27 +126,15 @@ class WeightTracker:
         self._at_hand = RowsAtHand(problem)
         self.step = 0
         self._pending: list[Step] = []
-        self._products: Tensor | None = None  # of all rows with a vector per running value
         self._prior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
-        self.posterior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
-        self.given_targets: WeightPosterior | None = None
-        if problem.sees_targets:
-            self.given_targets = self.posterior.given_targets(
-                problem.known_targets, problem.target_noise_variance
-            )
-        for observation in problem.observed:
-            for posterior in self._posteriors().values():
-                posterior.condition(observation.point.reshape(-1), observation.noise_variance)
-        known = None
-        if problem.targets is not None:
-            known = nonnegative(self.posterior.variance(problem.targets))
-        self.targets = TargetSummary(problem, known)
+        self.known = self._set_up_beliefs(prior)
         self._covariance = self._keep_covariance()
         self._chosen = Chosen(problem) if problem.needs & CHOSEN_FIELDS else None
         self.running = self._set_up_running()
-        self._ahead = self._set_up_columns_ahead()
+        self._draft: WeightDraft | None = None
+        self._ahead = ColumnsAhead(torch.empty(0, len(self._rows)).to(problem.prior_variance))
         self.width = 1
-        if self._ahead is not None:
+        if self.running:
             self.width = columns_ahead(problem, len(self.running), self._covariance)
         self._first_pass()
 
@@ -157,83 +147,92 @@ class WeightTracker:
     def states(self) -> Iterator[tuple[int, int, State]]:
         self._catch_up()
         kept = {name: run.values for name, run in self.running.items()} | self._fixed
-        from_covariance = frozenset() if self._covariance is None else FROM_COVARIANCE
-        self.passes += self.problem.reads_rows(WIDE, kept.keys() | from_covariance)
-        for start, stop, block in self.problem.pieces(WIDE, kept.keys() | from_covariance):
+        if self._covariance is not None:
+            kept["covariance"] = self._covariance
+        self.passes += self.problem.reads_rows(WIDE, kept.keys())
+        for start, stop, block in self.problem.pieces(WIDE, kept.keys()):
             fields = {name: values[start:stop] for name, values in kept.items()}
-            if self._covariance is not None:
-                fields |= self._of_covariance(self._covariance[start:stop])
             if block is not None:
-                fields |= self._from_covariance(block) | self._correlations(block)
+                fields = self._wide_fields(block) | fields
             yield start, stop, self._state(slice(start, stop), fields)
 
     def state(self, rows: Int[Tensor, " b"]) -> State:
         """Computed afresh from the posterior."""
         block = self._rows.rows(rows)
-        fields = {name: run.fresh(block) for name, run in self.running.items()}
+        fields = {name: run.fresh(block, self.known) for name, run in self.running.items()}
         fields |= self._fixed_fields(block, self.problem.prior_variance[rows])
-        return self._state(rows, fields | self._from_covariance(block))
+        return self._state(rows, fields | self._wide_fields(block))
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
-        few = self._at_hand.get([row])
-        phi, noise_variance = few.points[0], float(few.noise_variance[0])
-        posteriors = self._posteriors()
-        steps = {name: one.step(phi, noise_variance) for name, one in posteriors.items()}
-        running, changes = self.running.items(), dict[str, Change]()
-        for name, run in running:
-            if isinstance(run, Predictable):
-                changes[name] = run.change_ahead(steps)
-        for name, posterior in posteriors.items():
-            posterior.observe(steps[name])
-        covariance = self._observe_targets(steps["variance"])
+        if update_rows and self.running and not self._ahead.has(row):
+            self.look_ahead([row])
+        if self._ahead.has(row):
+            effect, columns = self._ahead.take()
+        else:
+            few = self._at_hand.get([row])
+            effect = self.known.effect_of(few.points[0], float(few.noise_variance[0]))
+            columns = few.points.new_empty(0, len(self._rows))
+        self.known.take(effect)
         if self._chosen is not None:
-            self._chosen.add(few.points)
+            self._chosen.add(effect.steps["variance"].phi[None])
         self.step += 1
-        if not update_rows:
-            self._pending.append(steps["variance"])
-            return self._forget_columns()
-        for name, run in running:
-            if isinstance(run, RunningStandardizedCovariance):
-                changes[name] = run.change_afterwards(steps)
-        self._update_rows(row, changes, steps["variance"], covariance)
+        if update_rows:
+            by_name = dict(zip(self.running, columns, strict=True))
+            update_rows_by(self.running, self._covariance, by_name, effect)
+        else:
+            self._pending.append(effect.steps["variance"])
+            self._ahead.forget()
 
     def took(self, count: int) -> None:
         """Note that so many observations were written to the tracker's values directly."""
         self.step += count
         self.passes += 1
-        self._forget_columns()
+        self._ahead.forget()
 
     def is_at_hand(self, row: int) -> bool:
-        return self._ahead is None or self._ahead.has(row)
+        return not self.running or self._ahead.has(row)
 
     def look_ahead(self, rows: list[int]) -> None:
-        if self._ahead is None:
+        if not self.running:
             return
-        block = self._at_hand.keep(rows).points
-        vectors = torch.cat([run.vectors(block) for run in self._ahead.running.values()])
-        self._multiply(vectors, self._ahead.room(rows, block))
+        effects = self._foresee(rows)
+        vectors = [effect.vectors[name] for name in self.running for effect in effects]
+        self._multiply(torch.stack(vectors), self._ahead.room(len(self.running), rows, effects))
+
+    def _foresee(self, rows: list[int]) -> list[Effect]:
+        """The effects of observing these rows in this order; what a draft has tried is kept."""
+        few, draft, self._draft = self._at_hand.get(rows), self._draft, None
+        if draft is None or draft.observed != rows[: len(draft.observed)]:
+            known, effects = self.known.fork(), []
+        else:
+            known, effects = draft.known, draft.effects
+        for place in range(len(effects), len(rows)):
+            noise = float(few.noise_variance[place])
+            effects.append(known.observe(few.points[place], noise, self.running))
+        return effects
 
     def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
         self._rows.remember(rows)
         return rows[self._rows.at_hand(rows)]
 
     def draft(self, rows: Int[Tensor, " b"]) -> Draft:
-        few, seen = self._at_hand.keep(rows.tolist()), self.given_targets
-        block = few.points
-        against = block @ self.posterior.covariance
-        needs = self.problem.needs - {"squared_covariance"}  # made of projected rows
-        near = {name: self.running[name].fresh(block) for name in needs & CHOSEN_FIELDS}
-        fields = near | self._fixed_fields(block, few.prior_variance)
-        is_wide = bool(needs & FROM_COVARIANCE)
-        return Draft(
-            state=State(rows, self.step, few.noise_variance, fields, self.targets.state),
-            needs=needs,
-            variance=against @ block.T,
-            given_targets=None if seen is None else block @ seen.covariance @ block.T,
-            covariance=against @ self.problem.known_targets.T if is_wide else None,
-            projected={run.name: against @ run.root for run in self._all_squares},
-            prior=self.problem.kernel.block(block, block) if near else None,
+        few = self._at_hand.keep(rows.tolist())
+        values = self.problem.collect(rows, self._running_values)
+        pairs = zip(self.running.items(), values, strict=True)
+        fields = self._wide_fields(few.points)
+        self._draft = WeightDraft(
+            rows=rows,
+            step=self.step,
+            few=few,
+            known=self.known.fork(),
+            running={name: run.about(own, few.prior_variance) for (name, run), own in pairs},
+            covariance=fields.pop("covariance", None),
+            fixed=fields | self._fixed_fields(few.points, few.prior_variance),
         )
+        return self._draft
+
+    def _running_values(self, rows: Int[Tensor, " b"]) -> tuple[Float[Tensor, " b"], ...]:
+        return tuple(run.values[rows] for run in self.running.values())
 
     def refresh(self) -> bool:
         left = [run for run in self._all_squares if not self._fill_at_once(run)]
@@ -247,34 +246,43 @@ class WeightTracker:
 
     # ---- set-up
 
-    def _posteriors(self) -> dict[str, WeightPosterior]:
-        """The posteriors by the names of their variances."""
-        posteriors = {"variance": self.posterior}
-        if self.given_targets is not None:
-            posteriors["variance_given_targets"] = self.given_targets
-        return posteriors
+    def _set_up_beliefs(self, prior: Float[Tensor, "d d"] | None) -> Beliefs:
+        problem = self.problem
+        posterior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
+        posteriors = {"variance": posterior}
+        if problem.sees_targets:
+            posteriors["variance_given_targets"] = posterior.given_targets(
+                problem.known_targets, problem.target_noise_variance
+            )
+        for observation in problem.observed:
+            for one in posteriors.values():
+                one.condition(observation.point.reshape(-1), observation.noise_variance)
+        variance = None
+        if problem.targets is not None:
+            variance = nonnegative(posterior.variance(problem.targets))
+        return Beliefs(posteriors, problem.targets, TargetSummary(problem, variance))
 
     def _set_up_running(self) -> dict[str, Running]:
-        problem, posterior, running = self.problem, self.posterior, dict[str, Running]()
+        problem, running = self.problem, dict[str, Running]()
         if problem.conditions_rows:
-            for name, one in self._posteriors().items():
-                running[name] = RunningVariance(name, one, self._empty())
+            for name in self.known.posteriors:
+                running[name] = RunningVariance(name, self._empty())
         for name, root_of in ROOTS.items():
             if name in problem.needs:
                 self.passes += root_of is root_of_rows
-                running[name] = RunningSquaredCovariance(
-                    name, posterior, root_of(problem), self._empty()
-                )
-        if "standardized_covariance" in problem.needs and self._covariance is None:
-            running["standardized_covariance"] = RunningStandardizedCovariance(
-                problem, posterior, self.targets, self._empty()
-            )
+                running[name] = RunningSquaredCovariance(name, self._empty(), root_of(problem))
+        if (name := "standardized_covariance") in problem.needs:
+            running[name] = RunningStandardizedCovariance(name, self._empty())
         if self._chosen is not None:
             for name in sorted(problem.needs & CHOSEN_FIELDS):
                 running[name] = RunningNearness(
                     name, problem, self._chosen, self._prior, self._empty()
                 )
         return running
+
+    @property
+    def targets(self) -> TargetSummary:
+        return self.known.targets
 
     @property
     def squares(self) -> RunningSquaredCovariance | None:
@@ -290,29 +298,10 @@ class WeightTracker:
         return torch.empty(len(self._rows), dtype=torch.float64, device=self.problem.device)
 
     def _keep_covariance(self) -> Tensor | None:
-        needs = self.problem.needs
-        is_needed = "covariance" in needs
-        may_help = "standardized_covariance" in needs and self._pays_to_keep()
-        if not (is_needed or may_help) or not self.problem.keeps_covariance:
+        if "covariance" not in self.problem.needs or not self.problem.keeps_covariance:
             return None
         size = len(self._rows), len(self.problem.known_targets)
         return torch.empty(size, dtype=torch.float64, device=self.problem.device)
-
-    def _pays_to_keep(self) -> bool:
-        """Say whether an update of all rows' covariances costs less than a pass over the rows.
-
-        An update reads, writes and reads them; a pass reads the rows once, perhaps from a file.
-        """
-        is_cheap = KEPT_TARGETS * self.problem.target_count <= self._rows.dimension
-        here = self.problem.keeps_covariance and (is_cheap or self._rows.held is None)
-        return bool(self.problem.least(int(here)))  # all processes alike
-
-    def _set_up_columns_ahead(self) -> ColumnsAhead | None:
-        running = self.running.items()
-        predictable = {name: run for name, run in running if isinstance(run, Predictable)}
-        if len(predictable) < len(self.running) or not predictable:
-            return None
-        return ColumnsAhead(predictable, len(self._rows), self.problem.device)
 
     def _first_pass(self) -> None:
         """Fill the running values: the only pass whose cost depends on the number of targets."""
@@ -326,7 +315,7 @@ class WeightTracker:
 
     def _fill_at_once(self, run: Running) -> bool:
         """Fill values without a pass, or on a GPU in a pass of their own; whether that works."""
-        start = run.start()
+        start = run.start(self.known)
         if start is None or (start.has_products and not self._rows.is_fused):
             return False
         if start.constant is None:
@@ -343,53 +332,18 @@ class WeightTracker:
 
     def _fill_by_blocks(self, left: Sequence[Running]) -> None:
         self.passes += 1
-        starts = [(run, run.start()) for run in left]
+        starts = [(run, run.start(self.known)) for run in left]
         for start, stop, block in self._rows.blocks():
             prior = self.problem.prior_variance[start:stop]
             for run, of_run in starts:
-                values = run.fresh(block) if of_run is None else of_run.of(block, prior)
+                values = (
+                    run.fresh(block, self.known) if of_run is None else of_run.of(block, prior)
+                )
                 run.values[start:stop] = values
             if self._covariance is not None:
-                self._covariance[start:stop] = block @ self._against_targets(self.posterior)
+                self._covariance[start:stop] = block @ self._against_targets(self.known.posterior)
 
     # ---- one observation
-
-    def _observe_targets(self, step: Step) -> Tensor | None:
-        if self.problem.targets is None:
-            return None
-        covariance = self.problem.targets @ step.u
-        self.targets.observe(covariance, step.s)
-        return covariance
-
-    def _update_rows(
-        self, row: int, changes: Mapping[str, Change], step: Step, covariance: Tensor | None
-    ) -> None:
-        if not self.running:
-            return
-        columns = self._columns_of(row, changes)
-        for name, run in self.running.items():
-            run.update(changes[name], columns)
-        if self._covariance is not None and covariance is not None:
-            self._covariance.addr_(columns["variance"], covariance, alpha=-1.0 / step.s)
-
-    def _columns_of(
-        self, row: int, changes: Mapping[str, Change]
-    ) -> dict[str, Float[Tensor, " n"]]:
-        """The products of all rows that the changes need; good until the next pass."""
-        if self._ahead is not None and self._ahead.has(row):
-            columns = self._ahead.take(row)
-            self._ahead.keep(columns, changes)
-            return columns
-        self._forget_columns()
-        vectors = torch.stack([changes[name].vector for name in self.running])
-        if self._products is None:
-            self._products = vectors.new_empty(len(vectors), len(self._rows))
-        self._multiply(vectors, self._products)
-        return dict(zip(self.running, self._products, strict=True))
-
-    def _forget_columns(self) -> None:
-        if self._ahead is not None:
-            self._ahead.forget()
 
     def _multiply(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, "r n"]) -> None:
         """Inner products with all rows, in one pass."""
@@ -418,31 +372,24 @@ class WeightTracker:
     def _against_targets(self, posterior: WeightPosterior) -> Float[Tensor, "d m"]:
         return posterior.covariance @ self.problem.known_targets.T
 
-    def _of_covariance(self, covariance: Float[Tensor, "b m"]) -> dict[str, Tensor]:
-        needs = self.problem.needs - self.running.keys()
-        return covariance_fields(covariance, self.targets.known, needs)
-
-    def _from_covariance(self, block: Float[Tensor, "b d"]) -> dict[str, Tensor]:
-        if not self.problem.needs & FROM_COVARIANCE - self.running.keys():
-            return {}
-        return self._of_covariance(block @ self._against_targets(self.posterior))
-
     def _fixed_fields(
         self, block: Float[Tensor, "b d"], variance: Float[Tensor, " b"]
     ) -> dict[str, Tensor]:
         """The fields of some rows that no observation changes."""
-        fields = self._correlations(block)
-        return fields | fixed_fields(self.problem, block, variance) if self._fixed else fields
+        return fixed_fields(self.problem, block, variance) if self._fixed else {}
 
-    def _correlations(self, block: Float[Tensor, "b d"]) -> dict[str, Tensor]:
-        if "correlation" not in self.problem.needs:
-            return {}
-        correlation = prior_correlation(
-            block @ self._against_targets(self._prior),
-            self.problem.kernel.diagonal(block),
-            self.targets.known.prior_variance,
-        )
-        return {"correlation": correlation}
+    def _wide_fields(self, block: Float[Tensor, "b d"]) -> dict[str, Tensor]:
+        """The fields of some rows with a value per target, from the posterior itself."""
+        fields, needs = {}, self.problem.needs
+        if "covariance" in needs:
+            fields["covariance"] = block @ self._against_targets(self.known.posterior)
+        if "correlation" in needs:
+            fields["correlation"] = prior_correlation(
+                block @ self._against_targets(self._prior),
+                self.problem.kernel.diagonal(block),
+                self.targets.known.prior_variance,
+            )
+        return fields
 
     def _state(self, rows: Int[Tensor, " b"] | slice, fields: dict[str, Tensor]) -> State:
         return self.problem.state(rows, self.step, fields, self.targets.state)

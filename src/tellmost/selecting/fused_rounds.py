@@ -182,9 +182,7 @@ class FusedRounds:
 
 def _side_by_side(tracker: WeightTracker) -> Float[Tensor, "_ d d"]:
     """The posterior covariances in one tensor, of which the posteriors then hold views."""
-    posteriors = [tracker.posterior]
-    if tracker.given_targets is not None:
-        posteriors.append(tracker.given_targets)
+    posteriors = list(tracker.known.posteriors.values())
     covariances = torch.stack([posterior.covariance for posterior in posteriors])
     for posterior, covariance in zip(posteriors, covariances, strict=True):
         posterior.covariance = covariance
