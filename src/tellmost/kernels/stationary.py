@@ -1,4 +1,4 @@
-r"""Kernels of a distance: Gaussian, Laplace, Matérn.
+r"""Kernels of a distance: Gaussian, Laplace, Matérn, and the constant.
 
 With :math:`r = \|(x - z)/\ell\|_2` and :math:`r_1 = \|(x - z)/\ell\|_1`,
 
@@ -91,6 +91,20 @@ class Matern:
 
     def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
         return self.block(x, z.reshape(1, -1))[:, 0]
+
+    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
+        return torch.ones(len(x), dtype=x.dtype, device=x.device)
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """Functions that are the same everywhere: k = 1. In a sum it integrates out a constant mean."""
+
+    def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
+        return torch.ones(len(x), len(z), dtype=x.dtype, device=x.device)
+
+    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
+        return self.diagonal(x)
 
     def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
         return torch.ones(len(x), dtype=x.dtype, device=x.device)

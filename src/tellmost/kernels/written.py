@@ -13,7 +13,7 @@ import torch
 from tellmost.kernels.composed import Product, Scaled, Sum
 from tellmost.kernels.kernel import Kernel
 from tellmost.kernels.linear import Linear
-from tellmost.kernels.stationary import Gaussian, Laplace, Lengthscale, Matern
+from tellmost.kernels.stationary import Constant, Gaussian, Laplace, Lengthscale, Matern
 
 PRINTED_VALUES = 8
 """Up to so many values of a hyper-parameter are printed; of more, such as a network's weights,
@@ -40,6 +40,8 @@ def describe(kernel: Kernel) -> str:
         return f"{describe(kernel.first)} + {describe(kernel.second)}"
     if isinstance(kernel, Product):
         return f"{_enclosed(kernel.first)} x {_enclosed(kernel.second)}"
+    if isinstance(kernel, Constant):
+        return "a constant"
     if isinstance(kernel, Linear) and kernel.covariance is None:
         return "linear"
     if not isinstance(kernel, HasHyperparameters):
@@ -77,10 +79,10 @@ def _enclosed(kernel: Kernel) -> str:
 
 
 WRITTEN = {
-    kind.__name__: kind for kind in (Linear, Gaussian, Laplace, Matern, Scaled, Sum, Product)
+    kind.__name__: kind for kind in (Linear, Constant, Gaussian, Laplace, Matern, Scaled, Sum, Product)
 }
 KNOWN = (
-    "Linear(), Gaussian(lengthscale=1.0), Laplace(lengthscale=1.0), Matern(nu=2.5, "
+    "Linear(), Constant(), Gaussian(lengthscale=1.0), Laplace(lengthscale=1.0), Matern(nu=2.5, "
     "lengthscale=1.0), or a Sum, Product or Scaled of such"
 )
 

@@ -9,7 +9,7 @@ With the whitened vectors F of :mod:`tellmost.posterior.function_space` the post
 so an observation adds an entry to r and to every F, and nothing is factorised anew.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from math import isfinite
 from typing import Any
@@ -20,6 +20,7 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.linear import check_kernel
+from tellmost.kernels.stationary import Matern
 from tellmost.kernels.written import describe, write
 from tellmost.posterior.function_space import pivoted_cholesky
 from tellmost.posterior.function_tracker import FunctionTracker
@@ -50,6 +51,37 @@ class Data:
         return len(self.y)
 
 
+@dataclass(frozen=True)
+class HyperPrior:
+    """What is known of hyper-parameters that are weighed anew at every tell; see ``GP.unknown``."""
+
+    lengthscale: float | Sequence[float] | None = None
+    scale: float | None = None
+    noise_std: float | None = None
+    ard: bool = False
+
+    def __post_init__(self) -> None:
+        if self.lengthscale is not None:
+            given = np.atleast_1d(self.lengthscale).tolist()
+            least = tuple(check_positive(one, "GP.unknown(lengthscale)") for one in given)
+            object.__setattr__(self, "lengthscale", least if len(least) > 1 else least[0])
+        if self.scale is not None:
+            object.__setattr__(self, "scale", check_positive(self.scale, "GP.unknown(scale)"))
+        if self.noise_std is not None:
+            object.__setattr__(self, "noise_std", check_noise_std(self.noise_std))
+        if not isinstance(self.ard, bool):
+            raise TypeError(f"GP.unknown(ard) must be True or False; got {self.ard!r}.")
+
+    def __str__(self) -> str:
+        known = [
+            "lengthscale " + ("not known" if self.lengthscale is None else f"from {self.lengthscale}"),
+            "scale " + ("not known" if self.scale is None else f"about {self.scale:.4g}"),
+            "noise " + ("not known" if self.noise_std is None else f"{self.noise_std:.4g}"),
+        ]
+        each = ", a lengthscale per parameter" * self.ard
+        return f"Matern-5/2 and a constant; {', '.join(known)}{each}; weighed anew at every tell"
+
+
 @dataclass(frozen=True, eq=False)
 class GP:
     r"""A Gaussian-process prior for one output, and the noise with which it is observed.
@@ -68,6 +100,7 @@ class GP:
     mean: Mean = 0.0
     noise_std: float = 0.1
     data: Data | None = None
+    hyperprior: HyperPrior | None = None  # of GP.unknown; kernel, mean and noise then follow it
 
     def __post_init__(self) -> None:
         if self.kernel is None:
@@ -126,6 +159,36 @@ class GP:
             raise ImportError(f"GP.of needs gpytorch and botorch; {INSTALL}") from error
         return read_model(model, noise_std=noise_std)
 
+    @staticmethod
+    def unknown(
+        lengthscale: float | Sequence[float] | None = None,
+        scale: float | None = None,
+        noise_std: float | None = None,
+        ard: bool = False,
+    ) -> "GP":
+        """A prior for people who do not know theirs: a mixture, weighed anew at every tell.
+
+        It is for ``SafeOptimizer(confidence=...)``, whose domain, limits and seeds say what is
+        left open. Five seeds need nothing else. With one to three seeds state a lengthscale and a
+        scale; a scale that is too small is unsafe, one that is too large only slow.
+
+        Args:
+            lengthscale: the shortest one possible, in the unit of x: a number, or one for each
+                parameter. None: a twentieth of the domain's width.
+            scale: how far the function varies, in the unit of y, right within a factor of two.
+                None: a tenth to ten times the mean distance of the seeds' values to the limit.
+            noise_std: that of a measurement. None: 0.01 to 0.4 of that mean distance.
+            ard: whether each parameter has a lengthscale of its own. It costs six times as much.
+        """
+        known = HyperPrior(lengthscale, scale, noise_std, ard)
+        noise = 1.0 if known.noise_std is None else known.noise_std
+        return GP(Matern(2.5), noise_std=noise, hyperprior=known)
+
+    @property
+    def knows_noise(self) -> bool:
+        """If false, the noise is part of a mixture, and nothing that was told has one of its own."""
+        return self.hyperprior is None or self.hyperprior.noise_std is not None
+
     def mean_of(self, points: Points) -> Float[Tensor, " n"]:
         """The prior mean at each point."""
         if not callable(self.mean):
@@ -140,10 +203,16 @@ class GP:
 
     def __repr__(self) -> str:
         data = "" if self.data is None else f", data=<{len(self.data)} observations>"
+        if (known := self.hyperprior) is not None:
+            return f"GP.unknown({repr(known)[len('HyperPrior(') :]}{data}"
         mean = name_of(self.mean) if callable(self.mean) else repr(self.mean)
         return f"GP({write(self.kernel)}, mean={mean}, noise_std={self.noise_std!r}{data})"
 
     def __str__(self) -> str:
+        return self.describe() if self.hyperprior is None else f"GP: {self.hyperprior}"
+
+    def describe(self) -> str:
+        """The hyper-parameters in words; of a mixture the likeliest, as far as they are known."""
         mean = f"{name_of(self.mean)}(x)" if callable(self.mean) else f"{self.mean:.4g}"
         data = "" if self.data is None else f"; {len(self.data)} observations"
         return (
@@ -156,6 +225,11 @@ def as_gp(prior: Any, *, mean: Mean = 0.0, noise_std: float | None = None) -> GP
     """The GP that a GP, a fitted model, or a kernel with mean and noise stands for."""
     has_mean = callable(mean) or mean != 0.0
     if isinstance(prior, GP):
+        if prior.hyperprior is not None:
+            raise ValueError(
+                "GP.unknown is for tm.SafeOptimizer, whose limits and seeds it follows. Write the "
+                "prior down, tm.GP(kernel, noise_std=...), or fit one, tm.GP.fit(X, y)."
+            )
         if has_mean or noise_std is not None:
             raise ValueError(
                 "mean and noise_std belong to the GP that was given; drop them, or change it with "

@@ -126,7 +126,19 @@ def check_output_noise(noise_std: Any, outputs: Sequence[Output], space: Space) 
     for name in given:
         if name not in names:
             raise ValueError(f"noise_std names {name!r}; the outputs are {', '.join(names)}.")
-    return [_check_noise(output.value_in(given), output.names[0], space) for output in outputs]
+    found = [_check_noise(output.value_in(given), output.names[0], space) for output in outputs]
+    for output, one in zip(outputs, found, strict=True):
+        if one is not None:
+            _check_noise_is_known(output)
+    return found
+
+
+def _check_noise_is_known(output: Output) -> None:
+    if not output.gp.knows_noise:
+        raise ValueError(
+            f"noise_std of {output.names[0]!r} was left open by its GP.unknown, so its values have "
+            f"no noise of their own. State GP.unknown(noise_std=...)."
+        )
 
 
 def _check_noise(noise_std: Any, name: str, space: Space) -> Any:
@@ -213,6 +225,8 @@ def check_told_noise(
     """The noise of told values that have a noise of their own, by the number of the output."""
     if noise_std is None:
         return {}
+    for number in by_number(outputs, noise_std) if isinstance(noise_std, Mapping) else told:
+        _check_noise_is_known(outputs[number])
     if not isinstance(noise_std, Mapping):
         return dict.fromkeys(told, check_positive(noise_std, "noise_std"))
     for name in noise_std:

@@ -368,7 +368,7 @@ def observations_of(
         if value is not None:
             inputs.append(trial.x)
             values.append(value)
-            noise.append(trial.noise_std[output.names[0]] ** 2)
+            noise.append(output.noise_std_of(trial.noise_std) ** 2)
     where = np.array(inputs) if inputs else np.empty((0, 1))
     return where, np.array(values), np.array(noise)
 

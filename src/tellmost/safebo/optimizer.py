@@ -17,6 +17,7 @@ from tellmost.safebo.bounds import Learned, RKHSBound, Schedule, check_confidenc
 from tellmost.safebo.calibration import Calibration, Refit, calibrate, describe_refit, fit_again
 from tellmost.safebo.choice import SafeTask
 from tellmost.safebo.constraints import Constraint
+from tellmost.safebo.mixture import SetRule, check_mixtures
 from tellmost.safebo.outputs import OBJECTIVE, by_number, gather_outputs, gather_sides, number_of
 from tellmost.safebo.round_state import RoundState, SafeModel, describe_betas
 from tellmost.safebo.rounds import SafeRounds
@@ -62,6 +63,7 @@ class SafeOptimizer:
         rule: str | Rule = "vtl",
         targets: Any = None,
         strategy: QueryStrategy | None = None,
+        sets: SetRule = "mixture",
         search: Search | None = None,
         noise_std: Mapping[str, Any] | None = None,
         contexts: Sequence[str] | None = None,
@@ -92,6 +94,9 @@ class SafeOptimizer:
                 that returns a mask over its points.
             strategy: a method of ``safebo.baselines`` that replaces rule and targets. One with
                 ``keeps_safe = False``, such as ``EIC()``, asks for points that may be unsafe.
+            sets: how a ``GP.unknown`` proves points safe. "mixture": by the probability under all
+                its hyper-parameters. "hpd": under the worst of the likeliest ones, whose weights
+                add up to the confidence; it expands less, and is for functions that may steepen.
             search: where a box is searched: ``SobolSet()`` (default), ``CoordinateLines()`` or
                 ``RandomLines()``.
             noise_std: the noise of outputs by name, if it is not that of the GP: a number, one
@@ -129,7 +134,9 @@ class SafeOptimizer:
             noise_std=arguments.check_output_noise(noise_std, outputs, space),
             is_minimized=words(direction, "direction", ("maximize", "minimize")) == "minimize",
             strategy=check_strategy(strategy, checked, is_alone=targets is None and rule == "vtl"),
+            sets=words(sets, "sets", ("mixture", "hpd")),  # type: ignore[arg-type]
         )
+        check_mixtures(self._given, self._task)
         self._halts = words(on_violation, "on_violation", ("halt", "continue")) == "halt"
         self._is_halted = False
         self._log: list[Event] = []
@@ -273,8 +280,8 @@ class SafeOptimizer:
     def bounds(self, name: str = OBJECTIVE) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bound of an output at ``points``, in its unit."""
         state, number = self._state, number_of(self._model.outputs, name)
-        both = state.bounds.lower[number], state.bounds.upper[number]
-        lower, upper = (b[state.is_candidate].numpy() * state.scale(number) for b in both)
+        both = state.shown_bounds(number)
+        lower, upper = (b[state.is_candidate].numpy() for b in both)
         return lower, upper
 
     @torch.no_grad()
@@ -361,6 +368,7 @@ class SafeOptimizer:
             f"  {width}; beta: {describe_betas(self._state)}",
             f"  {safe:,} of {len(self.points):,} points are known to be safe, {perhaps:,} may be",
         ]
+        lines += [f"  {name}: {now}" for name, now in self._rounds.describe_mixtures()]
         if safe:
             best = self.best
             lines.append(

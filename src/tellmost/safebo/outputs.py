@@ -60,6 +60,10 @@ class Output:
         """The noise variance with which a rule about y_A sees the targets."""
         return noise_of_targets(rule, self.gp.noise_std**2) / self.scale**2
 
+    def noise_std_of(self, told: Mapping[str, float]) -> float:
+        """The noise of a value: as it was told, or the present estimate if it is not known."""
+        return told[self.names[0]] if self.gp.knows_noise else self.gp.noise_std
+
     def value_in(self, given: Mapping[str, Any]) -> Any:
         """What was given of it, under any of its names; None if nothing was."""
         found = [given[name] for name in self.names if name in given]

@@ -14,6 +14,7 @@ from tellmost.posterior.sketch import Features
 from tellmost.rules import Rule
 from tellmost.safebo.bounds import Confidence, ConfidenceBounds, SafeSets, probability_safe
 from tellmost.safebo.constraints import Constraint, Lipschitz, Side
+from tellmost.safebo.mixture import MixtureRows, MixtureView, SetRule, weigh_limits
 from tellmost.safebo.outputs import (
     Output,
     OutputPosterior,
@@ -94,6 +95,7 @@ class SafeModel:
     noise_std: Sequence[Any]  # of each output: a number, one per row of the domain, or a function
     is_minimized: bool
     strategy: Any  # None, or a QueryStrategy that chooses in place of targets and rule
+    sets: SetRule = "mixture"  # how priors that are not known prove points safe
 
     def with_priors(self, priors: Mapping[str, GP]) -> "SafeModel":
         """The same with other priors, each by the first name of its output."""
@@ -104,7 +106,12 @@ class SafeModel:
         sides = gather_sides(outputs, constraints)
         return replace(self, outputs=outputs, constraints=constraints, sides=sides)
 
-    def start(self, layout: Layout, values: Sequence[Sequence[OutputValue]]) -> "RoundState":
+    def start(
+        self,
+        layout: Layout,
+        values: Sequence[Sequence[OutputValue]],
+        mixtures: Mapping[int, MixtureRows],
+    ) -> "RoundState":
         """Make what is believed at the points of a round, after these values of each output."""
         points = layout.points
         noises = [
@@ -119,7 +126,7 @@ class SafeModel:
                 features[key] = self._features(output, layout, key[1])
             one = OutputPosterior(output, points, noise, seen, features[key], self.rule)
             posteriors.append(one)
-        return RoundState(self, layout, posteriors)
+        return RoundState(self, layout, posteriors, mixtures)
 
     @property
     def slopes(self) -> dict[Side, Lipschitz]:
@@ -177,12 +184,18 @@ class RoundState:
     """Posteriors, bounds and safe sets at the points of a round; told values are taken in."""
 
     def __init__(
-        self, model: SafeModel, layout: Layout, posteriors: Sequence[OutputPosterior]
+        self,
+        model: SafeModel,
+        layout: Layout,
+        posteriors: Sequence[OutputPosterior],
+        mixtures: Mapping[int, MixtureRows],
     ) -> None:
         self.model = model
         self.layout = layout
         self.points, self.is_candidate = layout.points, layout.is_candidate
-        self.posteriors = posteriors
+        self.posteriors = posteriors  # of an output in ``mixtures``: that of the likeliest theta
+        self.mixtures = mixtures
+        self.risk: Float[Tensor, "s n"] | None = None  # of each limit, if there are mixtures
         self.track: Track | None = None
         self._kept: ConfidenceBounds | None = None  # of all rounds so far, if intersected
         self._refresh()
@@ -210,9 +223,19 @@ class RoundState:
         self.bounds = now
         self._kept = self.bounds if model.confidence.is_intersected else None
         self.sets = SafeSets.of(self.bounds, model.sides)
+        if self.mixtures and model.sides:
+            views = {number: rows.view() for number, rows in self.mixtures.items()}
+            self.risk, self.sets = self._weigh(self.mean, self.std, views)
         if tracking is not None:
             self.track = tracking.track(self, self.track)
             self.sets = self.track.sets
+
+    def _weigh(
+        self, mean: Float[Tensor, "o b"], std: Float[Tensor, "o b"], views: dict[int, MixtureView]
+    ) -> tuple[Float[Tensor, "s b"], SafeSets]:
+        model = self.model
+        beliefs = mean, std
+        return weigh_limits(model.sides, model.outputs, beliefs, views, self.betas, model.sets)
 
     @property
     def betas(self) -> list[float]:
@@ -261,6 +284,16 @@ class RoundState:
         lower, upper = self.bounds.lower[0], self.bounds.upper[0]
         return (-upper, -lower) if self.model.is_minimized else (lower, upper)
 
+    def shown_bounds(self, number: int) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+        """The bounds of an output in its unit. Those of a mixture meet a limit where S_n ends."""
+        scale = self.scale(number)
+        lower, upper = (b[number] * scale for b in (self.bounds.lower, self.bounds.upper))
+        for side, worst, best in zip(self.model.sides, self.sets.worst, self.sets.best, strict=True):
+            if side.output == number and number in self.mixtures:
+                near, far = (worst, best) if side.is_lower else (-best, -worst)
+                lower, upper = scale * (side.limit + near), scale * (side.limit + far)
+        return lower, upper
+
     def scale(self, number: int) -> float:
         """Prior standard deviation of an output, in its unit."""
         return self.model.outputs[number].scale
@@ -273,12 +306,18 @@ class RoundState:
         if model.slopes:
             is_safe = self.sets.is_safe
             now = now.extended(model.slopes, points, self.points[is_safe], self.bounds.at(is_safe))
-        return PointBeliefs(model, mean, std, SafeSets.of(now, model.sides))
+        if self.risk is None:
+            return PointBeliefs(model, mean, std, SafeSets.of(now, model.sides))
+        views = {number: rows.mixture.at(points) for number, rows in self.mixtures.items()}
+        risk, sets = self._weigh(mean, std, views)
+        return PointBeliefs(model, mean, std, sets, risk)
 
     def beliefs_at_row(self, row: int) -> "PointBeliefs":
         """The same at a row, by the bounds that are kept."""
         one = slice(row, row + 1)
-        return PointBeliefs(self.model, self.mean[:, one], self.std[:, one], self.sets.at(one))
+        risk = None if self.risk is None else self.risk[:, one]
+        mean, std = self.mean[:, one], self.std[:, one]
+        return PointBeliefs(self.model, mean, std, self.sets.at(one), risk)
 
     def draw(
         self, count: int, generator: torch.Generator
@@ -309,8 +348,11 @@ class PointBeliefs:
     mean: Float[Tensor, "o b"]
     std: Float[Tensor, "o b"]
     sets: SafeSets
+    risk: Float[Tensor, "s b"] | None = None  # of each limit, if there are mixtures
 
     def probability_safe(self) -> Float[Tensor, " b"]:
+        if self.risk is not None:
+            return (1 - self.risk.sum(dim=0)).clamp(min=0.0)
         return probability_safe(self.mean, self.std, self.model.sides)
 
     def lower_margins(self) -> dict[str, float]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.safebo.choice import SafeRound, SafeTask
+from tellmost.safebo.mixture import Mixtures
 from tellmost.safebo.outputs import OutputValue, by_number
 from tellmost.safebo.round_state import Layout, RoundState, SafeModel
 from tellmost.safebo.spaces import with_context
@@ -26,7 +27,8 @@ class SafeRounds:
 
     def __init__(self, task: SafeTask, model: SafeModel) -> None:
         self.task = task
-        self.model = model
+        self._mixtures = Mixtures(task.seeds.points, task.space.width)
+        self.model = self._mixtures.learn(model, [])
         self.trials: list[Trial] = []
         self.recommended: dict[int, Tensor] = {}  # by the number of trials then: looked at later
         self.moved_to: Tensor | None = None  # where the system was brought after the last trial
@@ -46,22 +48,32 @@ class SafeRounds:
                 if noise_std.get(old.names[0]) == old.gp.noise_std:
                     noise_std[old.names[0]] = new.gp.noise_std
             self.trials[number] = replace(trial, noise_std=noise_std)
+        self._believe(self._mixtures.learn(model, self.trials))
+
+    def _believe(self, model: SafeModel) -> None:
         self.model = model
         self._latest = None
         if self.is_kept:
             self._kept = self._start(torch.empty(0), [])
 
     def add(self, trial: Trial) -> None:
-        if self._kept is not None:
+        model = self._mixtures.learn(self.model, [*self.trials, trial])
+        if self._kept is not None and model is self.model:
             assert trial.index is not None
             self._kept.observe(trial.index, self._values_in(trial, trial.index))
         self.trials.append(trial)
         self.moved_to = None
+        if model is not self.model:
+            self._believe(model)
 
     def move_to(self, x: Float[Tensor, " d"] | None) -> None:
         """The system was brought to another point, so rounds start from there."""
         self.moved_to = x
         self._latest = None
+
+    def describe_mixtures(self) -> list[tuple[str, str]]:
+        """The likeliest hyper-parameters of each output that has a mixture, by its first name."""
+        return [(self.model.outputs[i].names[0], now) for i, now in self._mixtures.describe()]
 
     def present(self) -> SafeRound:
         """The latest round if nothing was told since, else a new one."""
@@ -159,14 +171,14 @@ class SafeRounds:
         for row, trial in zip(layout.trials, self.trials, strict=True):
             for number, one in self._values_in(trial, row).items():
                 values[number].append(one)
-        return self.model.start(layout, values)
+        return self.model.start(layout, values, self._mixtures.over(layout.points))
 
     def _values_in(self, trial: Trial, row: int) -> dict[int, OutputValue]:
         """Read what a trial says of each output that was told."""
         values = {}
         for number, value in by_number(self.model.outputs, trial.values).items():
             output = self.model.outputs[number]
-            std = trial.noise_std[output.names[0]] / output.scale
+            std = output.noise_std_of(trial.noise_std) / output.scale
             values[number] = OutputValue(row, value / output.scale, std**2)
         return values
 

@@ -104,6 +104,7 @@ def describe_model(model: SafeModel) -> dict[str, Any]:
         "confidence": repr(model.confidence),
         "rule": repr(model.rule),
         "strategy": None if model.strategy is None else _describe_strategy(model.strategy),
+        "sets": model.sets,
         "direction": "minimize" if model.is_minimized else "maximize",
     }
 

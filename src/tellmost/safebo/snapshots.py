@@ -93,11 +93,12 @@ def _curve(state: RoundState, number: int) -> Curve:
     rows, scale, constraints = state.is_candidate, state.scale(number), state.model.constraints
     names = state.model.outputs[number].names
     limits = [constraints[name] for name in names if name in constraints]
+    lower, upper = state.shown_bounds(number)
     return Curve(
         names,
         mean=state.mean[number, rows].numpy() * scale,
-        lower=state.bounds.lower[number, rows].numpy() * scale,
-        upper=state.bounds.upper[number, rows].numpy() * scale,
+        lower=lower[rows].numpy(),
+        upper=upper[rows].numpy(),
         at_least=tuple(one.at_least for one in limits if one.at_least is not None),
         at_most=tuple(one.at_most for one in limits if one.at_most is not None),
     )
