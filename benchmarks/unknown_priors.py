@@ -1,9 +1,9 @@
 """How safe, and how good, is an optimizer that does not know its prior?
 
-Functions of 1 to 3 parameters are drawn from Gaussian and Matern-5/2 priors, whose lengthscales lie
-between 0.1 and 0.5 of the domain's width. Objective and constraint are the same function, and five
-measurements beside each other are known to be safe. Every method sees the same functions, seeds
-and noise. ``--hard`` takes functions that are steeper elsewhere than at their seeds.
+Functions of 1 to 3 parameters are drawn from Gaussian and Matern-5/2 priors, whose lengthscales
+lie between 0.1 and 0.5 of the domain's width. Objective and constraint are the same function, and
+five measurements beside each other are known to be safe. Every method sees the same functions,
+seeds and noise. ``--hard`` takes functions that are steeper elsewhere than at their seeds.
 """
 
 import argparse

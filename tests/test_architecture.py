@@ -120,6 +120,7 @@ def test_the_public_names_are_these():
         "get",
     ]
     assert sorted(tm.kernels.__all__) == [
+        "Constant",
         "FeatureKernel",
         "FeatureMap",
         "Gaussian",

@@ -19,6 +19,7 @@ SAID = {
     "streaming.py": "same picks",
     "dense_rounds.py": "same picks",
     "safe_optimizer.py": "per ask about",
+    "unknown_priors.py": "mixture",
     "soak/run.py": "dense picks",
 }
 

@@ -4,7 +4,17 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from tellmost.kernels import FeatureMap, Gaussian, Laplace, Linear, Matern, Product, Scaled, Sum
+from tellmost.kernels import (
+    Constant,
+    FeatureMap,
+    Gaussian,
+    Laplace,
+    Linear,
+    Matern,
+    Product,
+    Scaled,
+    Sum,
+)
 
 ROOT = torch.tensor([[1.0, 0.2], [-0.4, 0.7]], dtype=torch.float64)
 KERNELS = {
@@ -18,6 +28,7 @@ KERNELS = {
     "feature-map": FeatureMap(lambda x: torch.stack([x.sin()[:, 0], x[:, 0] * x[:, 1]], dim=1)),
     "scaled": Scaled(Matern(1.5, 0.6), 3.0),
     "sum": Sum(Gaussian(0.6), Scaled(Linear(), 0.5)),
+    "sum-with-a-constant": Sum(Matern(2.5, 0.6), Constant()),
     "product": Product(Linear(), Laplace(0.6)),
 }
 DISTANCES = {

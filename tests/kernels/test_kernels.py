@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import oracle
 from problems import seeds, tensor
 from tellmost.kernels import (
+    Constant,
     FeatureMap,
     Gaussian,
     Laplace,
@@ -139,6 +140,9 @@ def test_scaling_sums_and_products_are_those_of_the_formulas(seed):
         lambda x, z: oracle.linear(x, z) + oracle.laplace(x, z, 2.0),
         X,
         Z,
+    )
+    check_against_formula(
+        Sum(Laplace(2.0), Constant()), lambda x, z: oracle.laplace(x, z, 2.0) + 1, X, Z
     )
     check_against_formula(
         Product(Linear(), Matern(2.5, 1.5)),

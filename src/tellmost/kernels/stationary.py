@@ -98,7 +98,7 @@ class Matern:
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """Functions that are the same everywhere: k = 1. In a sum it integrates out a constant mean."""
+    """Functions that are the same everywhere, k = 1: in a sum, a constant that is not known."""
 
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         return torch.ones(len(x), len(z), dtype=x.dtype, device=x.device)

@@ -79,7 +79,8 @@ def _enclosed(kernel: Kernel) -> str:
 
 
 WRITTEN = {
-    kind.__name__: kind for kind in (Linear, Constant, Gaussian, Laplace, Matern, Scaled, Sum, Product)
+    kind.__name__: kind
+    for kind in (Linear, Constant, Gaussian, Laplace, Matern, Scaled, Sum, Product)
 }
 KNOWN = (
     "Linear(), Constant(), Gaussian(lengthscale=1.0), Laplace(lengthscale=1.0), Matern(nu=2.5, "

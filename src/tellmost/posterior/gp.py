@@ -53,7 +53,7 @@ class Data:
 
 @dataclass(frozen=True)
 class HyperPrior:
-    """What is known of hyper-parameters that are weighed anew at every tell; see ``GP.unknown``."""
+    """What is known of hyper-parameters that are weighed at every tell; see ``GP.unknown``."""
 
     lengthscale: float | Sequence[float] | None = None
     scale: float | None = None
@@ -74,7 +74,8 @@ class HyperPrior:
 
     def __str__(self) -> str:
         known = [
-            "lengthscale " + ("not known" if self.lengthscale is None else f"from {self.lengthscale}"),
+            "lengthscale "
+            + ("not known" if self.lengthscale is None else f"from {self.lengthscale}"),
             "scale " + ("not known" if self.scale is None else f"about {self.scale:.4g}"),
             "noise " + ("not known" if self.noise_std is None else f"{self.noise_std:.4g}"),
         ]
@@ -186,7 +187,7 @@ class GP:
 
     @property
     def knows_noise(self) -> bool:
-        """If false, the noise is part of a mixture, and nothing that was told has one of its own."""
+        """If false, the noise is weighed too, and no value has a noise of its own."""
         return self.hyperprior is None or self.hyperprior.noise_std is not None
 
     def mean_of(self, points: Points) -> Float[Tensor, " n"]:

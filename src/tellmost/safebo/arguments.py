@@ -136,8 +136,8 @@ def check_output_noise(noise_std: Any, outputs: Sequence[Output], space: Space) 
 def _check_noise_is_known(output: Output) -> None:
     if not output.gp.knows_noise:
         raise ValueError(
-            f"noise_std of {output.names[0]!r} was left open by its GP.unknown, so its values have "
-            f"no noise of their own. State GP.unknown(noise_std=...)."
+            f"noise_std of {output.names[0]!r} was left open by its GP.unknown, so its values "
+            f"have no noise of their own. State GP.unknown(noise_std=...)."
         )
 
 

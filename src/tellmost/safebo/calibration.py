@@ -31,6 +31,7 @@ from tellmost.kernels.kernel import Points
 from tellmost.kernels.written import HasHyperparameters, is_written, read_kernel
 from tellmost.numerics import CALIBRATION_ERROR
 from tellmost.posterior.gp import GP
+from tellmost.safebo.mixture import count_thetas
 from tellmost.safebo.outputs import Output
 from tellmost.safebo.trials import Trial
 from tellmost.shapes import Float
@@ -238,6 +239,7 @@ def examine(
         )
     places = np.unique(points.numpy(), axis=0, return_inverse=True)[1].reshape(-1)
     evidence, likeliest, unseen = _weigh(output, points, noise, r, given)
+    evidence -= log(count_thetas(output.gp.hyperprior))  # it was chosen among so many
     z = leave_out(given.factor, r, places)
     count = int(places.max()) + 1
     return OutputCalibration(output.names[0], z, count, evidence, likeliest, unseen)
@@ -346,6 +348,8 @@ def fit_again(output: Output, trials: Sequence[Trial]) -> GP:
     """
     X, y, _ = observations_of(output, trials)
     gp = output.gp
+    if gp.hyperprior is not None:
+        return gp  # it is weighed anew at every tell
     if not len(y):
         raise ValueError(f"nothing was told of {output.names[0]!r} yet, so nothing can be fitted.")
     found = GP.fit(X, y, gp.kernel, mean=gp.mean)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tellmost.safebo.round_state import SafeModel
 
 LENGTHSCALES, SCALES, STATED_SCALES, NOISES, ARD_THETAS = 8, 5, 3, 3, 256
-"""So many values of each, on a logarithmic scale. ``ard`` spreads its thetas by a Sobol sequence."""
+"""So many values of each, on a logarithmic scale. The thetas of ``ard`` are a Sobol sequence."""
 
 LEAST_LENGTHSCALE = 0.05
 """The shortest lengthscale, in widths of the domain. The longest is the width itself."""
@@ -56,7 +56,7 @@ NOISE_RANGE = (0.01, 0.4)
 """The standard deviations of a noise that is not known, in mean margins of the seeds."""
 
 NO_NOISE = 1e-150
-"""The noise before anything was told, where it is not known. It excuses no value beyond a limit."""
+"""A noise that is not known, before anything was told. It excuses no value beyond a limit."""
 
 LEAST_RISK = 1e-300
 """A risk below this counts as this one, whose quantile float64 can hold."""
@@ -140,6 +140,11 @@ def _shares(prior: HyperPrior, d: int) -> Float[Tensor, "k p"]:
     steps = [torch.linspace(0, 1, n, dtype=torch.float64) for n in (LENGTHSCALES, scales, noises)]
     length, scale, noise = torch.cartesian_prod(*steps).unbind(dim=1)
     return torch.stack([*[length] * d, scale, noise], dim=1)
+
+
+def count_thetas(prior: HyperPrior | None) -> int:
+    """So many thetas compete; a prior that is known is alone."""
+    return 1 if prior is None else len(_shares(prior, 1))
 
 
 class Mixture:
@@ -350,7 +355,9 @@ def check_mixtures(model: "SafeModel", task: "SafeTask") -> None:
         for what, is_given in refused.items():
             if is_given:
                 raise ValueError(f"{name!r} is GP.unknown, which does not go with {what}.")
-        if isinstance(known.lengthscale, tuple) and len(known.lengthscale) != len(task.space.names):
+        if isinstance(known.lengthscale, tuple) and len(known.lengthscale) != len(
+            task.space.names
+        ):
             raise ValueError(
                 f"GP.unknown(lengthscale) of {name!r} must be a number or one per parameter, "
                 f"{len(task.space.names)}; got {len(known.lengthscale)}."

@@ -387,11 +387,13 @@ class SafeOptimizer:
     def refit(self) -> None:
         """Fit kernels and noise to what was told, and log it (extra ``bo``).
 
-        Means stay, and noise never shrinks. One noise is fitted to all values of an output. Bounds
-        of earlier rounds rested on other priors, so they are forgotten, and the safe set may
-        shrink.
+        A ``GP.unknown`` stays, means stay too, and noise never shrinks. One noise is fitted to all
+        values of an output. Bounds of earlier rounds rested on other priors, so they are
+        forgotten, and the safe set may shrink.
         """
         outputs, trials = self._model.outputs, self._rounds.trials
+        if all(output.gp.hyperprior is not None for output in outputs):
+            raise ValueError("refit() has nothing to fit: GP.unknown is weighed at every tell.")
         found = {output.names[0]: fit_again(output, trials) for output in outputs}
         for output in outputs:
             name = output.names[0]

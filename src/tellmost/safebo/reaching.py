@@ -178,6 +178,14 @@ def nothing_safe(state: RoundState, is_reachable: Bool[Tensor, " n"], seeds: str
             "no point can be reached from the last one: every one is farther than max_step. Move "
             "the system, then acknowledge(at=...) where it stands."
         )
+    if state.risk is not None:
+        risk = state.risk[:, rows].sum(dim=0)
+        where = ", ".join(f"{x:.4g}" for x in state.points[rows[int(risk.argmin())]].tolist())
+        return NoSafePoint(
+            f"{start}The most promising one is ({where}), which is safe with probability "
+            f"{max(1 - float(risk.min()), 0.0):.3g} only. Declare points that are safe as "
+            f"safe_seed, or tell measurements of such points."
+        )
     sides, mean = state.model.sides, state.mean[:, rows]
     margins = torch.stack([side.margin(mean[side.output]) for side in sides])
     z = (margins / state.std[[side.output for side in sides]][:, rows]).amin(dim=0)

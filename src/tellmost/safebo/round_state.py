@@ -288,7 +288,9 @@ class RoundState:
         """The bounds of an output in its unit. Those of a mixture meet a limit where S_n ends."""
         scale = self.scale(number)
         lower, upper = (b[number] * scale for b in (self.bounds.lower, self.bounds.upper))
-        for side, worst, best in zip(self.model.sides, self.sets.worst, self.sets.best, strict=True):
+        for side, worst, best in zip(
+            self.model.sides, self.sets.worst, self.sets.best, strict=True
+        ):
             if side.output == number and number in self.mixtures:
                 near, far = (worst, best) if side.is_lower else (-best, -worst)
                 lower, upper = scale * (side.limit + near), scale * (side.limit + far)
