@@ -15,7 +15,7 @@ import tasks
 import torch
 
 import tellmost as tm
-from tellmost.evaluation.baselines import facility_location, nearest_in_turn
+from tellmost.evaluation.baselines import facility_location, nearest_in_turn, similarities
 
 BUDGETS = (10, 25, 50, 100, 200, 500, 1000)
 MOST_OF_A_POOL = 0.5  # a larger budget than this share of the pool says little
@@ -49,8 +49,9 @@ def picks_of(problem: tasks.Problem, k: int, device: str, is_confirming: bool) -
     pool, targets = (torch.from_numpy(rows).to(device) for rows in (problem.pool, problem.targets))
     seed = problem.seed
     found = {"random": np.random.default_rng([seed, 3]).permutation(len(pool))[:k]}
-    found["in turn"] = nearest_in_turn(pool, targets, k).cpu().numpy()
-    found["FLQMI"] = facility_location(pool, targets, k).cpu().numpy()
+    similar = similarities(pool, targets)
+    found["in turn"] = nearest_in_turn(similar, k).cpu().numpy()
+    found["FLQMI"] = facility_location(similar, k).cpu().numpy()
     for name, options in methods(problem.dataset, is_confirming).items():
         found[name] = tm.select(pool, targets, k, **options).indices
     return found

@@ -9,7 +9,7 @@ import pytest
 
 def test_without_labels_the_comparison_says_that_it_is_circular(files, run):
     done = run("compare", "pool.npy", "--targets", "val.npy", "-k", 12, "--seeds", 3)
-    for method in ("vtl", "random", "top-k", "mmr", "k-center", "cosine"):
+    for method in ("vtl", "random", "top-k", "nearest-in-turn", "mmr", "flqmi", "k-center"):
         assert method in done.stdout
     assert "CIRCULAR" in done.stdout and "by construction" in done.stdout
 
@@ -19,7 +19,8 @@ def test_with_labels_a_probe_is_tested_and_judged(files, run):
     more = [*labels, "-k", 12, "--seeds", 3, "--methods", "random"]
     done = run("compare", "pool.npy", "--targets", "val.npy", *more)
     assert "random" in done.stdout and "±" in done.stdout
-    assert "than random here" in " ".join(done.stdout.split())
+    assert "After 12 picks" in " ".join(done.stdout.split())
+    assert "flatter" in done.stdout
     as_json = run("compare", "pool.npy", "--targets", "val.npy", *more, "--json").json()
     assert as_json["verdict"] and as_json["seeds"] == 3
 
@@ -46,6 +47,14 @@ def test_embeddings_that_carry_the_labels_are_told_so(files, run):
 def test_without_labels_the_pool_alone_is_looked_at(files, run):
     done = run("check", "pool.npy")
     assert "effective rank" in done.stdout and "unknown without labels" in done.stdout
+
+
+def test_check_looks_at_targets_and_asks_a_probe_with_the_kernel(files, run):
+    more = ["--labels", "y.csv", "--kernel", "Gaussian(lengthscale=3.0)"]
+    done = run("check", "pool.npy", "--targets", "val.npy", *more)
+    text = " ".join(done.stdout.split())
+    assert "by a probe with Gaussian(lengthscale=3.0)" in text
+    assert "predict one another" in text
 
 
 def test_check_answers_machines_too(files, run):

@@ -9,7 +9,12 @@ import pytest
 import torch
 
 import tellmost as tm
-from tellmost.evaluation.comparing import compare
+from tellmost.evaluation.baselines import IN_REGION
+from tellmost.evaluation.comparing import METHODS, compare
+from tellmost.evaluation.probes import fit_ridge, kernel_features
+from tellmost.evaluation.runs import RunData, draw_runs
+from tellmost.kernels.linear import check_kernel
+from tellmost.selecting.arguments import check_data
 
 WITHOUT_SHAPES = pytest.mark.skipif(
     "config.getoption('--shapes', False)",
@@ -37,77 +42,213 @@ def squeezed(text):
 def test_with_labels_a_directed_rule_beats_random_on_clusters():
     pool, y, targets, t = clusters()
     result = compare(
-        pool, targets, 16, labels=y, target_labels=t, methods=BASIC, seeds=4, budgets=[8]
+        pool, targets, 16, labels=y, target_labels=t, methods=["random"], seeds=8, budgets=[8]
     )
     assert result.difference("random").sign == 1
-    assert "vtl is better than random here by" in squeezed(result.describe())
+    assert result.verdicts[-1].better == ("random",)
+    assert "After 16 picks vtl is better than random (+" in squeezed(result.describe())
     assert not result.is_circular and "CIRCULAR" not in result.describe()
-    assert "random half of the pool (120 of 240 rows)" in squeezed(result.describe())
+    assert "random half of the pool as candidates (120 or more of 240" in squeezed(repr(result))
     assert "6 classes of the pool are of no target" in squeezed(result.describe())
 
 
-def test_labels_that_rows_do_not_carry_are_no_better_than_random():
+def test_where_labels_are_chance_the_probe_says_that_it_learned_nothing():
     pool, _, targets, _ = clusters()
     rng = np.random.default_rng(5)
     y, t = rng.integers(2, size=len(pool)), rng.integers(2, size=len(targets))
     result = compare(
         pool, targets, 16, labels=y, target_labels=t, methods=BASIC, seeds=6, budgets=[]
     )
-    assert result.difference("random").sign == 0
-    assert "vtl is no better than random here" in squeezed(result.describe())
+    assert not result.verdicts[0].has_learned
+    assert "the probe learned nothing that shows" in squeezed(result.describe())
+    assert "no better than" not in result.verdict
+
+
+def smooth_world(seed=0):
+    """Values that bend over the square, of which a linear probe knows next to nothing."""
+    rng = np.random.default_rng(seed)
+    X, T = rng.uniform(-1, 1, (400, 2)), rng.uniform(-0.4, 0.4, (30, 2))
+    kernel = tm.kernels.Matern(2.5, 0.3)
+    points = torch.from_numpy(np.concatenate([X, T]))
+    L = np.linalg.cholesky(kernel.block(points, points).numpy() + 1e-9 * np.eye(430))
+    f = L @ rng.standard_normal(430)
+    return X, T, f[:400], f[400:], kernel
+
+
+def test_a_kernel_that_chooses_is_judged_by_a_probe_with_this_kernel():
+    X, T, y, t, kernel = smooth_world()
+    options = {"methods": ["random"], "seeds": 6, "budgets": []}
+    options |= {"labels": y, "target_labels": t, "kernel": kernel, "noise_std": 0.1}
+    result = compare(X, T, 24, **options)
+    assert result.judge.judge == f"a probe with {kernel!r}"
+    assert result.verdicts[-1].better == ("random",)
+    assert result.score("vtl", 24).value > 0.6
+    beside = result.measured[1]
+    assert beside.judge == "a linear probe" and beside.score("vtl", 0).value < 0.1
+    assert "Beside it: Share of the mean error" in squeezed(repr(result))
+
+
+def test_the_probe_with_a_kernel_is_kernel_ridge_regression():
+    from sklearn.gaussian_process.kernels import Matern
+
+    X, T, y, t, kernel = smooth_world()
+    options = {"methods": ["random"], "seeds": 2, "budgets": []}
+    result = compare(X, T, 12, labels=y, target_labels=t, kernel=kernel, noise_std=0.1, **options)
+    run = runs_of(X, T, 12, seeds=2, kernel=kernel)[1]
+    chosen = tm.select(
+        X, T[run.steers[0]], 12, candidates=run.candidates[0], kernel=kernel, noise_std=0.1
+    )
+    picks = chosen.indices
+    taught = kernel_features(kernel, *map(torch.from_numpy, (X[picks], T)))
+    ratio = fit_ridge(
+        taught[0] - taught[0].mean(0), torch.from_numpy(y[picks] - y[picks].mean())[:, None]
+    )
+    # centred features are a kernel without its mean; the ridge is the noise that fits best
+    K = Matern(0.3, nu=2.5)(np.concatenate([X[picks], T]))
+    C = K - K[:12].mean(0) - K[:, :12].mean(1)[:, None] + K[:12, :12].mean()
+    lam = ratio.noise_ratio * np.trace(C[:12, :12]) / 12
+    solved = np.linalg.solve(C[:12, :12] + lam * np.eye(12), y[picks] - y[picks].mean())
+    guessed = C[12:, :12] @ solved + y[picks].mean()
+    median = np.sort(t)[(len(t) - 1) // 2]
+    expected = 1 - np.abs(guessed - t) / np.abs(t - median).mean()
+    held_out = run.steers[1]
+    np.testing.assert_allclose(
+        result.judge.scores["vtl"][1, 0, held_out], expected[held_out], rtol=1e-4, atol=1e-6
+    )
 
 
 def test_without_labels_the_text_says_that_it_is_circular():
     pool, _, targets, _ = clusters()
-    result = compare(pool, targets, 16, methods=BASIC, seeds=3)
+    result = compare(pool, targets, 16, methods=BASIC, seeds=2)
     assert result.is_circular
     text = squeezed(result.describe())
     assert text.startswith("CIRCULAR") and "by construction" in text
     assert "cannot be told without labels" in result.verdict
-    with pytest.raises(ValueError, match="without labels"):
-        result.difference("random")
+    assert result.advice == []
 
 
-def test_variances_are_those_of_the_selections():
+def test_without_labels_the_share_is_that_of_the_posterior():
     pool, _, targets, _ = clusters()
-    result = compare(pool, targets, 12, methods=BASIC, seeds=3, budgets=[1, 5], noise_ratio=0.3)
-    assert result.budgets == (1, 5, 12)
-    for name in ("vtl", "top-k", "cosine"):
-        chosen = tm.select(pool, targets, 12, rule=name, noise_ratio=0.3)
-        np.testing.assert_array_equal(result.variance[name], chosen.uncertainty[[[1, 5, 12]]])
-    of_random = [
-        tm.select(pool, targets, 12, rule=tm.rules.Random(seed), noise_ratio=0.3).uncertainty[-1]
-        for seed in range(3)
-    ]
-    np.testing.assert_array_equal(result.variance["random"][:, -1], of_random)
+    result = compare(pool, targets, 12, methods=["top-k"], seeds=2, budgets=[5], noise_std=0.7)
+    run = runs_of(pool, targets, 12, seeds=2)[1]
+    chosen = tm.select(
+        pool, targets[run.steers[0]], 12, candidates=run.candidates[0], noise_std=0.7
+    )
+    X, A = (rows.astype(np.float64) for rows in (pool, targets))
+    for at, k in enumerate((5, 12)):
+        Z = X[chosen.indices[:k]]
+        fall = np.linalg.solve(Z @ Z.T + 0.49 * np.eye(k), Z @ A.T) * (Z @ A.T)
+        share = fall.sum(axis=0) / np.mean(np.sum(A**2, axis=1))
+        held_out = run.steers[1]
+        assert result.judge.scores["vtl"][1, at, held_out] == pytest.approx(share[held_out])
 
 
-def test_scores_are_those_of_probes_on_halves_of_the_pool():
+def runs_of(pool, targets, k, *, seeds, classes=None, kernel=None):
+    """The runs of a comparison."""
+    kernel = check_kernel(kernel)
+    data = check_data(pool, targets, kernel, tm.rules.VTL(), k=k)
+    setting = RunData(data.read(), pool, data.targets, k, {"kernel": None})
+    return draw_runs(setting, seeds, classes)
+
+
+def test_halves_of_the_targets_steer_and_the_others_judge():
+    pool, _, targets, t = clusters()
+    for run in runs_of(pool, targets, 4, seeds=3, classes=t):
+        first, second = run.steers
+        assert sorted([*first, *second]) == list(range(30))
+        for number in (0, 1):  # half of each class
+            sizes = [int((t[half] == number).sum()) for half in run.steers]
+            assert abs(sizes[0] - sizes[1]) <= 1
+        assert len(run.candidates[0]) == len(run.candidates[1]) == 120
+
+
+def test_equal_targets_steer_together_and_no_held_out_target_can_be_picked():
+    pool, _, _, _ = clusters()
+    targets = np.concatenate([pool[:10], pool[:10]])
+    for run in runs_of(pool, targets, 4, seeds=4):
+        for half in (0, 1):
+            steers = run.steers[half]
+            assert set(steers % 10 + 10) | set(steers % 10) == set(steers)
+            held_out = run.steers[1 - half] % 10
+            assert not set(run.candidates[half]) & set(held_out)
+    with pytest.raises(ValueError, match="two different points"):
+        compare(pool, pool[[0, 0]], 4, seeds=2)
+
+
+def test_scores_are_those_of_probes_on_held_out_targets():
     pool, y, targets, t = clusters()
     result = compare(
         *(pool, targets, 20), labels=y, target_labels=t, methods=["top-k"], seeds=2, budgets=[4]
     )
-    half = np.sort(np.random.default_rng(1).choice(240, 120, replace=False))
-    chosen = tm.select(pool, targets, 20, candidates=half)
+    run = runs_of(pool, targets, 20, seeds=2, classes=t)[1]
+    chosen = tm.select(pool, targets[run.steers[0]], 20, candidates=run.candidates[0])
     mean = pool.astype(np.float64).mean(axis=0)
     scale = np.sqrt(np.mean(np.sum((pool - mean) ** 2, axis=1)))
     from sklearn.linear_model import LogisticRegression
 
     for column, k in enumerate((4, 20)):
-        picks = chosen.indices[:k]
+        picks, held_out = chosen.indices[:k], run.steers[1]
         probe = LogisticRegression(C=100, tol=1e-8, max_iter=10_000)
         probe.fit((pool[picks] - mean) / scale, y[picks])
-        accuracy = probe.score((targets - mean) / scale, t)
-        assert result.measured.scores["vtl"][1, column].mean() == pytest.approx(accuracy)
+        right = probe.predict((targets[held_out] - mean) / scale) == t[held_out]
+        assert result.judge.scores["vtl"][1, column, held_out] == pytest.approx(right * 1.0)
 
 
 def test_a_file_that_is_streamed_gives_the_same_scores(tmp_path):
     pool, y, targets, t = clusters(2_000)
     np.save(tmp_path / "pool.npy", pool)
-    options = {"labels": y, "target_labels": t, "methods": ["random"], "seeds": 2}
-    held = compare(pool, targets, 8, **options)
-    streamed = compare(tmp_path / "pool.npy", targets, 8, memory="1.6MB", **options)
+    options = {"labels": y, "target_labels": t, "seeds": 2}
+    held = compare(pool, targets, 8, methods=["random"], **options)
+    more = {"memory": "1.6MB", "methods": ["random", "flqmi"]}
+    streamed = compare(tmp_path / "pool.npy", targets, 8, **more, **options)
     assert held.to_dict()["measured"] == streamed.to_dict()["measured"]
+    assert "flqmi is left out: the similarities of all rows" in " ".join(streamed.notes)
+
+
+def test_random_in_region_draws_where_the_targets_are_likelier_than_the_pool():
+    pool, _, targets, t = clusters(600)
+    result = compare(pool, targets, 12, methods=[IN_REGION], seeds=2)
+    assert any("The targets' region: " in note for note in result.notes)
+    data = check_data(pool, targets, check_kernel(None), tm.rules.VTL()).read()
+    setting = RunData(data, pool, data.targets, 12, {"kernel": None})
+    run = draw_runs(setting, 1, t)[0]
+    picks, _ = setting.pick(IN_REGION, run, 0, is_other=True)
+    assert len(set(picks)) == 12 and set(picks) <= set(run.candidates[0])
+    A = targets[run.steers[0]].astype(np.float64)
+    points = np.concatenate([pool.astype(np.float64), A])
+    square = setting.density(run.steers[0]).bandwidth ** 2
+    like = np.exp(-((points[:, None] - A) ** 2).sum(axis=2) / (2 * square))
+    p = (like / like.sum(axis=0)).mean(axis=1)
+    assert (p[picks] * len(points) > 1).all()
+
+
+def test_targets_that_do_not_predict_one_another_show_no_region():
+    rng = np.random.default_rng(0)
+    pool, targets = rng.standard_normal((300, 30)), rng.standard_normal((10, 30))
+    result = compare(pool, targets, 8, methods=["random", IN_REGION], seeds=2)
+    assert result.methods == ("vtl", "random")
+    assert "random-in-region is left out: the targets do not predict" in " ".join(result.notes)
+    with pytest.raises(ValueError, match="nothing to compare with"):
+        compare(pool, targets, 8, methods=[IN_REGION], seeds=2)
+
+
+def test_other_methods_see_rows_as_they_are_given():
+    """The rows are far from the origin, where cosines are all near 1."""
+    pool, _, targets, _ = clusters()
+    pool, targets = pool + 3.0, targets + 3.0
+    setting_options = {"seeds": 2, "budgets": [], "normalize": "center+unit"}
+    result = compare(pool, targets, 6, methods=["top-k", "mmr"], noise_std=0.5, **setting_options)
+    data = check_data(pool, targets, check_kernel(None), tm.rules.VTL(), normalize="center+unit")
+    given = data.targets
+    options = {"kernel": None, "normalize": "center+unit"}
+    setting = RunData(data.read(), pool, given, 6, options)
+    run = draw_runs(setting, 1, None)[0]
+    steering = targets[run.steers[0]]
+    for name in ("top-k", "mmr"):
+        picks, _ = setting.pick(tm.rules.get(name), run, 0, is_other=True)
+        expected = tm.select(pool, steering, 6, rule=name, candidates=run.candidates[0])
+        np.testing.assert_array_equal(picks, expected.indices)
+    assert result.methods == ("vtl", "top-k", "mmr")
 
 
 def test_names_are_classes_and_floats_are_numbers():
@@ -119,7 +260,7 @@ def test_names_are_classes_and_floats_are_numbers():
     of_numbers = compare(
         *(pool, targets, 8), labels=torch.from_numpy(y), target_labels=t, methods=BASIC, seeds=2
     )
-    assert of_names.to_dict()["measured"]["scores"] == of_numbers.to_dict()["measured"]["scores"]
+    assert scores_of(of_names) == scores_of(of_numbers)
     w = np.random.default_rng(0).standard_normal(pool.shape[1])
     regression = compare(
         *(pool, targets, 16),
@@ -128,7 +269,7 @@ def test_names_are_classes_and_floats_are_numbers():
         methods=BASIC,
         seeds=3,
     )
-    assert regression.measured.measure == "R²"
+    assert regression.judge.measure == "error removed"
     assert regression.score("vtl", 16).value > 0.99
     assert "Root mean squared errors" in regression.describe()
     as_classes = compare(
@@ -139,7 +280,11 @@ def test_names_are_classes_and_floats_are_numbers():
         methods=BASIC,
         seeds=2,
     )
-    assert as_classes.to_dict()["measured"]["scores"] == of_numbers.to_dict()["measured"]["scores"]
+    assert scores_of(as_classes) == scores_of(of_numbers)
+
+
+def scores_of(result):
+    return result.to_dict()["measured"][0]["scores"]
 
 
 def test_default_methods_are_all_there_and_repeat_exactly():
@@ -148,7 +293,7 @@ def test_default_methods_are_all_there_and_repeat_exactly():
         compare(pool, targets, 6, labels=y, target_labels=t, seeds=2).to_dict() for _ in range(2)
     )
     assert json.loads(json.dumps(first)) == second
-    assert second["methods"] == ["vtl", "random", "top-k", "mmr", "k-center", "cosine"]
+    assert second["methods"] == ["vtl", *METHODS]
 
 
 @WITHOUT_SHAPES
@@ -168,8 +313,8 @@ def test_progress_counts_every_selection(capsys, monkeypatch):
     pool, _, targets, _ = clusters()
     compare(pool, targets, 4, methods=BASIC, seeds=3, progress=True)
     said = capsys.readouterr().err
-    for done in range(1, 7):
-        assert f"{done} of 6 selections" in said
+    for done in range(1, 25):
+        assert f"{done} of 24 selections" in said
 
 
 def test_lines_fit_on_a_terminal():
@@ -204,7 +349,7 @@ def test_pure_noise_is_hardly_ever_taken_for_a_difference():
         ({"labels": ["a"] * 240}, TypeError, "of one kind"),
         ({"labels": [None] * 240}, ValueError, "row 0 has none"),
         ({"kind": "words"}, ValueError, "kind must be"),
-        ({"k": 121}, ValueError, "at most half of the pool"),
+        ({"k": 121}, ValueError, "at most half of the pool, here 120 of 240"),
         ({"seeds": 1}, ValueError, "at least 2"),
         ({"budgets": [99]}, ValueError, "at most k = 4"),
         ({"methods": ["vtl"]}, ValueError, "other than 'vtl'"),
@@ -237,15 +382,16 @@ def test_equal_numbers_of_targets_cannot_be_explained():
         )
 
 
-def test_labels_need_features():
-    K = np.eye(20)
-    kernel = tm.kernels.Precomputed(K)
-    options = {"kernel": kernel, "methods": ["random"], "seeds": 2}
-    assert compare(np.arange(10), np.arange(10, 20), 3, **options).is_circular
-    with pytest.raises(ValueError, match="needs features"):
-        compare(
-            *(np.arange(10), np.arange(10, 20), 3),
-            labels=np.arange(10),
-            target_labels=np.arange(10),
-            **options,
+def test_a_matrix_of_a_kernel_is_judged_by_a_probe_with_this_kernel():
+    X, T, y, t, kernel = smooth_world()
+    points = torch.from_numpy(np.concatenate([X[:60], T]))
+    matrix = tm.kernels.Precomputed(kernel.block(points, points))
+    options = {"methods": ["random", "flqmi"], "seeds": 2, "noise_std": 0.1}
+    options |= {"labels": y[:60], "target_labels": t}
+    of_matrix = compare(np.arange(60), np.arange(60, 90), 6, kernel=matrix, **options)
+    of_rows = compare(X[:60], T, 6, kernel=kernel, **options)
+    assert len(of_matrix.measured) == 1
+    for name in of_rows.methods:
+        np.testing.assert_allclose(
+            of_matrix.judge.scores[name].mean(), of_rows.judge.scores[name].mean(), rtol=1e-6
         )

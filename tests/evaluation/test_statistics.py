@@ -2,16 +2,37 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tellmost.evaluation.statistics import Mean, rank_correlation, t_quantile
+from tellmost.evaluation.statistics import (
+    Mean,
+    count_together,
+    rank_correlation,
+    t_quantile,
+    t_tail,
+)
 
 
-@pytest.mark.parametrize("freedom", [1, 2, 9, 29, 30, 31, 60, 1_000])
-def test_quantiles_are_those_of_student(freedom):
-    assert t_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=2e-4)
+@pytest.mark.parametrize("freedom", [1, 2, 3, 9, 30, 31, 1_000])
+def test_chances_and_quantiles_are_those_of_student(freedom):
+    assert t_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=1e-6)
+    for t in (0.0, 0.3, 2.2, -4.5):
+        assert t_tail(t, freedom) == pytest.approx(2 * stats.t.sf(abs(t), freedom), abs=1e-12)
+
+
+@given(st.lists(st.floats(0.0, 0.1), min_size=1, max_size=8))
+def test_differences_that_are_looked_at_together_count_as_holm_says(chances):
+    names = [str(i) for i in range(len(chances))]
+    order, expected = np.argsort(chances, kind="stable"), set()
+    for rank, i in enumerate(order):
+        if chances[i] >= 0.05 / (len(chances) - rank):
+            break
+        expected.add(names[i])
+    close = [c * left - 0.05 for c in chances for left in range(1, len(chances) + 1)]
+    assume(min(map(abs, close)) > 1e-12)  # rounding would decide
+    assert count_together(dict(zip(names, chances, strict=True))) == expected
 
 
 @settings(deadline=None)

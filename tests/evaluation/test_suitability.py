@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+import tellmost as tm
 from tellmost.evaluation.evidence import folds_of
 from tellmost.evaluation.suitability import WEAK_PROBE, check
 
@@ -50,6 +51,33 @@ def test_labels_with_a_little_in_common_are_doubtful():
     result = check(X, labels=y)
     assert 0 < result.evidence.score.value < WEAK_PROBE
     assert result.verdict == "doubtful" and "only weakly" in result.reasons[0]
+
+
+def test_a_kernel_finds_what_a_linear_probe_cannot():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (300, 2))
+    y = (np.linalg.norm(X, axis=1) < 0.7).astype(int)  # a disc: no line separates it
+    linear, bent = check(X, labels=y), check(X, labels=y, kernel=tm.kernels.Gaussian(0.5))
+    assert linear.evidence.score.value < 0.7 and bent.evidence.score.value > 0.9
+    assert "by a probe with Gaussian" in squeezed(bent.describe())
+    assert "not of one length" in linear.describe()  # lengths say nothing about a Gaussian kernel
+    assert "not of one length" not in bent.describe()
+
+
+def test_targets_are_told_whether_they_predict_one_another():
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((20, 8))
+    X = np.repeat(centres, 20, axis=0) + 0.3 * rng.standard_normal((400, 8))
+    family = check(X, centres[0] + 0.3 * rng.standard_normal((10, 8)))
+    assert family.aim.gain > 0.2 and 10 <= family.aim.region <= 60
+    assert "they predict one another" in squeezed(family.describe())
+    one_each = check(X, centres[:10] + 0.3 * rng.standard_normal((10, 8)))
+    assert one_each.aim.gain < 0.2
+    assert "they do not predict one another" in squeezed(one_each.describe())
+    cosines = (X / np.linalg.norm(X, axis=1)[:, None]) @ centres[0] / np.linalg.norm(centres[0])
+    one = check(X, centres[[0, 0]])
+    assert one.aim.least_similarity == pytest.approx(cosines.max())
+    assert json.loads(json.dumps(one.to_dict()))["aim"]["targets"] == 2
 
 
 def test_accuracy_is_that_of_folds_with_scikit_learn():

@@ -80,7 +80,7 @@ def select(given: OptionValues) -> int:
 
 
 @command(
-    *("pool", "labels", "json", "normalize", "noise_ratio", "kind"),
+    *("pool", "targets", "labels", "json", "kernel", "normalize", "noise_ratio", "kind"),
     Option("folds", int, RUNNING, default=5).says("Parts of the rows; each is held out once."),
     Option("seed", int, RUNNING, default=0).says("The seed of folds and samples."),
     *(*COLUMNS, "device", "memory", "progress"),
@@ -88,9 +88,9 @@ def select(given: OptionValues) -> int:
 def check(given: OptionValues) -> int:
     """Tell whether embeddings suit the method, and which noise fits them.
 
-    With labels: how well a linear probe does on held-out rows, whether the predicted variance says
-    where it errs, and the noise by marginal likelihood. Always: duplicates, lengths, effective
-    rank. Ends with a verdict in words.
+    With labels: how well a probe with the kernel does on held-out rows, whether the predicted
+    variance says where it errs, and the noise by marginal likelihood. With targets: whether they
+    predict one another. Always: duplicates, lengths, effective rank. Ends with a verdict in words.
 
         tellmost check pool.npy --labels y.csv
     """
@@ -127,10 +127,11 @@ def estimate(given: OptionValues) -> int:
     Option("target_labels", Path, FILES).says("A file with the label of each target."),
     *("json", "rule"),
     Option("methods", str, PICKS, "NAMES").says(
-        "Rules to compare with, by commas. Default: random,top-k,mmr,k-center,cosine."
+        "Rules to compare with, by commas; also nearest-in-turn, flqmi and random-in-region. "
+        "Default: random,top-k,nearest-in-turn,mmr,flqmi,k-center,random-in-region."
     ),
     Option("seeds", int, PICKS, default=10).says(
-        "Runs, each on a random half of the pool where there are labels."
+        "Runs, each on a random half of the pool, with each half of the targets in turn."
     ),
     Option("budgets", str, PICKS, "NUMBERS").says(
         "Numbers of picks to look at, by commas, up to k. Default: k and an eighth, a quarter and "
@@ -140,12 +141,12 @@ def estimate(given: OptionValues) -> int:
     *("device", "memory", "progress"),
 )
 def compare(given: OptionValues) -> int:
-    """Compare the picks with those of random choice, nearest neighbours, MMR, k-centre and cosine.
+    """Compare the picks with those of random choice, nearest neighbours, MMR, FLQMI and k-centre.
 
-    With the labels of pool and targets a linear probe learns from each method's picks and is
-    tested on the targets, over seeds: accuracy with standard errors, and a plain verdict. Without
-    labels only the targets' variance is compared, which is circular: VTL minimises it by
-    construction, whether or not that helps.
+    With the labels of pool and targets a probe learns from each method's picks and is tested on
+    targets that had no say in the choice, over seeds: accuracy with standard errors, and a plain
+    verdict for each number of picks. Without labels only the targets' variance is compared, which
+    is circular: VTL minimises it by construction, whether or not that helps.
 
         tellmost compare pool.npy --targets val.npy -k 200
             --labels y.csv --target-labels t.csv

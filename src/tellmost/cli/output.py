@@ -267,8 +267,9 @@ def print_study(name: str, given: OptionValues) -> int:
     check_model(given) if name == "check" else check_choices(given)
     pool, targets = read_points(given)
     function = getattr(evaluation, name)
-    points = () if name == "check" else (vectors_of(targets),)
-    study = function(pool.vectors, *points, **arguments_for(function, given, pool, targets))
+    study = function(
+        pool.vectors, vectors_of(targets), **arguments_for(function, given, pool, targets)
+    )
     text = "\n".join([in_terms_of_options(study.describe()), *describe_files(pool, targets)])
     about = study.to_dict() | tell_files(pool, targets)
     print_json(about) if given.json else print(text)

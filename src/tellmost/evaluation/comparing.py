@@ -3,38 +3,28 @@
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
-from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
+from tellmost.evaluation.baselines import BASELINES, IN_REGION
 from tellmost.evaluation.comparison import Comparison, Measurement
-from tellmost.evaluation.evidence import KnownLabels, number_classes, take_labels
-from tellmost.evaluation.health import draw_rows
-from tellmost.evaluation.probes import PROBE_C, center_and_scale, fit_logistic, predict_numbers
-from tellmost.kernels.linear import check_kernel, matrix_size
+from tellmost.evaluation.evidence import KnownLabels, take_labels
+from tellmost.evaluation.judging import Judge, VarianceJudge, choose_judges
+from tellmost.evaluation.runs import Method, Run, RunData, draw_runs, name_of
+from tellmost.kernels.linear import check_kernel
 from tellmost.rows.checks import check_whole
 from tellmost.rules import Rule
 from tellmost.running.progress import ProgressLine
 from tellmost.selecting.arguments import check_combination, check_data, check_rule
-from tellmost.selecting.data import SelectionData
-from tellmost.selecting.select import select_quietly
-from tellmost.selecting.selection import Selection
-from tellmost.shapes import Float, Int
+from tellmost.selecting.data import SelectionData, check_noise, resolve_noise
 
-METHODS = ("random", "top-k", "mmr", "k-center", "cosine")
-
-PROBE_SAMPLE = 4_096
-"""Random pool rows from which a probe takes the mean and the scale of its features."""
+METHODS = ("random", "top-k", "nearest-in-turn", "mmr", "flqmi", "k-center", IN_REGION)
 
 KEPT = ("kernel", "noise_variance", "noise_ratio", "normalize", "dtype", "device", "notes")
 """The comparison keeps these settings of the rule's last selection."""
-
-Choose = Callable[..., Selection]
-"""``select`` with everything given but the rule and the candidates; it does not warn."""
 
 
 def compare(
@@ -59,17 +49,22 @@ def compare(
 ) -> Comparison:
     """Choose by a rule and by other methods, and see which picks are worth more.
 
-    With the labels of all pool rows and of the targets, a linear probe learns from each method's
-    picks and answers for the targets. Each seed draws a random half of the pool as candidates.
-    Without labels only the targets' variance can be compared, which is circular.
+    Each seed draws a random half of the pool as candidates, and cuts the targets into two halves.
+    Each half of the targets steers a choice, which is judged on the other half alone. With the
+    labels of all pool rows and of the targets, a probe with the kernel of the selection learns
+    from each method's picks and answers for the targets. Without labels only the targets' variance
+    can be compared, which is circular.
 
     Args:
         pool, targets, rule, normalize, noise_ratio, noise_std, kernel, device, memory, progress:
-            as in ``select``.
+            as in ``select``. Other methods see rows as they are, and cosines, unless a kernel is
+            given, which they then see too.
         k: how many rows each method picks.
         labels, target_labels: (n,) and (m,). Names or whole numbers are classes, floats numbers.
-        methods: names or rules to compare with. One that has a ``seed`` is given each seed.
-        seeds: how many runs are made, at least 2 with labels.
+        methods: names or rules to compare with; also "nearest-in-turn", "flqmi" and
+            "random-in-region", which draws among the rows that are likelier under the targets'
+            estimated density than under the pool.
+        seeds: how many runs are made, at least 2.
         budgets: numbers of picks to look at, up to k. None for k and an eighth, a quarter and half
             of it.
         kind: "classes" or "numbers", where the labels' dtype does not tell.
@@ -78,160 +73,105 @@ def compare(
     >>> rng = np.random.default_rng(0)
     >>> pool, targets = rng.standard_normal((200, 8)), rng.standard_normal((20, 8))
     >>> result = compare(pool, targets, 10, labels=pool[:, 0], target_labels=targets[:, 0])
-    >>> result.best_other
-    'mmr'
-    >>> result.to_frame().shape  # six methods at four budgets
-    (24, 8)
+    >>> result.verdicts[-1].better
+    ()
+    >>> result.to_frame().shape  # seven methods at four budgets; these targets show no region
+    (28, 8)
     """
-    rules = check_methods(rule, methods)
-    seeds = check_whole(seeds, "seeds")
-    k = check_whole(k, "k")
-    looked_at = check_budgets(budgets, k)
-    more = {"normalize": normalize, "device": device, "memory": memory}
-    for each in rules:
-        check_combination(each, targets is not None, False, True, False)
     if targets is None:
         raise ValueError("compare needs targets: it asks what picks tell about them; got none.")
-    data = check_data(pool, targets, check_kernel(kernel), rules[0], k=k, **more)
+    all_methods = check_methods(rule, methods)
+    looked_at = check_budgets(budgets, k := check_whole(k, "k"))
+    more = {"normalize": normalize, "kernel": kernel, "device": device, "memory": memory}
+    limits = {name: more[name] for name in ("normalize", "device", "memory")}
+    data = check_data(pool, targets, check_kernel(kernel), check_rule(rule), k=k, **limits)
     both = check_both(labels, target_labels, data, kind)
-    check_runs(data, k, seeds, has_labels=both is not None)
+    assert data.targets is not None
+    given = data.targets
+    noise = check_noise(noise_ratio, noise_std, data)
     with closing(data.pool.source), torch.inference_mode():
-        pool = pool if data.pool.source.held is None else data.pool.source.held
-        noise = {"noise_ratio": noise_ratio, "noise_std": noise_std}
-        choose = partial(select_quietly, pool, targets, k, kernel=kernel, **noise, **more)
+        held = data.pool.source.held
+        data = data.read()
+        if both is None:
+            of_pool = resolve_noise(data, *noise).of_pool
+            judges: tuple[Judge, ...] = (VarianceJudge(data, of_pool),)
+        else:
+            judges = choose_judges(data, given, *both)
+        classes = None if both is None or not both[1].are_classes else both[1].values
+        setting = RunData(
+            data=data,
+            pool=pool if held is None else held,
+            given=given,
+            k=k,
+            options=more | {"noise_ratio": noise_ratio, "noise_std": noise_std},
+        )
+        runs = draw_runs(setting, check_seeds(seeds), classes)
         with ProgressLine(progress, "selections", done_before=0) as line:
-            found = choose_and_judge(choose, rules, seeds, looked_at, data.read(), both, line)
+            found = choose_and_judge(setting, all_methods, runs, judges, looked_at, both, line)
     for note in found.settings["notes"]:
         warnings.warn(note, UserWarning, stacklevel=2)
     return found
 
 
 def choose_and_judge(
-    choose: Choose,
-    rules: tuple[Rule, ...],
-    seeds: int,
+    setting: RunData,
+    methods: Sequence[Method],
+    runs: list[Run],
+    judges: tuple[Judge, ...],
     budgets: tuple[int, ...],
-    data: SelectionData,
     both: tuple[KnownLabels, KnownLabels] | None,
     tell: Callable[[int, int], None],
 ) -> Comparison:
-    """Make every run. Without labels a rule that draws nothing at random runs only once."""
-    judge, n = None if both is None else Judge(data, *both), len(data.pool)
+    """Make every run, where each half of the targets steers in turn."""
+    methods, notes = setting.leave_out(methods)
+    m, names = len(setting.given), [name_of(method) for method in methods]
+    shape = (len(judges), len(runs), 2, len(budgets), m)
+    scores = {name: np.empty(shape) for name in names}
     settings: dict[str, Any] = {}
-    variance: dict[str, list[np.ndarray]] = {rule.name: [] for rule in rules}
-    scores: dict[str, list[list[np.ndarray]]] = {rule.name: [] for rule in rules}
-    runs = [
-        (seed, rule)
-        for seed in range(seeds)
-        for rule in rules
-        if judge is not None or seed == 0 or has_seed(rule)
-    ]
-    for done, (seed, rule) in enumerate(runs, 1):
-        half = None if judge is None else half_of(n, seed)
-        chosen = choose(rule=with_seed(rule, seed), candidates=half, progress=False)
-        if rule is rules[0]:
-            settings = {name: chosen.settings[name] for name in KEPT}
-        variance[rule.name].append(chosen.uncertainty[list(budgets)])
-        if judge is not None:
-            scores[rule.name].append(judge.scores(chosen.indices, budgets))
-        tell(done, len(runs))
+    trials = list(product(range(len(runs)), (0, 1), methods))
+    for done, (number, half, method) in enumerate(trials, 1):
+        of = scores[name_of(method)][:, number]
+        if half and setting.is_blind(method, runs[number]):
+            of[:, 1] = of[:, 0]
+        else:
+            picks, used = setting.pick(method, runs[number], half, is_other=method != methods[0])
+            of[:, half] = np.stack([judge.scores(picks, budgets) for judge in judges])
+            settings = used if method == methods[0] else settings
+        tell(done, len(trials))
+    is_first = np.stack([np.isin(np.arange(m), run.steers[0]) for run in runs])
     return Comparison(
-        rule=rules[0].name,
-        methods=tuple(rule.name for rule in rules),
+        methods=tuple(names),
         budgets=budgets,
-        seeds=seeds,
-        rows=n,
-        candidates=n if judge is None else len(half_of(n, 0)),
-        targets=chosen.settings["targets"],
-        variance_before=float(chosen.uncertainty[0]),
-        variance={name: np.array(runs) for name, runs in variance.items()},
-        measured=None if judge is None else judge.measurement(scores),
-        settings=settings,
+        seeds=len(runs),
+        rows=len(setting.data.pool),
+        candidates=min(len(rows) for run in runs for rows in run.candidates),
+        targets=m,
+        measured=tuple(
+            Measurement.of(judge, {name: of[i] for name, of in scores.items()}, is_first)
+            for i, judge in enumerate(judges)
+        ),
+        settings={name: settings[name] for name in KEPT},
+        notes=tuple(notes),
+        **about_labels(both),
     )
 
 
-def half_of(n: int, seed: int) -> Int[np.ndarray, " c"]:
-    """The random half of the pool from which all methods choose in this run."""
-    return draw_rows(np.random.default_rng(seed), n, (n + 1) // 2).numpy()
-
-
-def has_seed(rule: Rule) -> bool:
-    return "seed" in getattr(type(rule), "__dataclass_fields__", {})
-
-
-def with_seed(rule: Any, seed: int) -> Rule:
-    """The rule with this seed, if it draws at random."""
-    return replace(rule, seed=seed) if has_seed(rule) else rule
-
-
-class Judge:
-    """Scores picks, target by target, by a linear probe that learns from their labels.
-
-    The probe is a multinomial logistic regression, scored by its accuracy, or a Bayesian linear
-    regression, scored by the share of the targets' variance that it explains.
-    """
-
-    def __init__(self, data: SelectionData, labels: KnownLabels, of_targets: KnownLabels) -> None:
-        assert data.targets is not None
-        self._pool, self._kind, self._why = data.pool, labels.kind, labels.why
-        some = draw_rows(np.random.default_rng(0), len(data.pool), PROBE_SAMPLE)
-        self._mean, self._scale = center_and_scale(data.pool.rows(some).cpu())
-        self._targets = self._features(data.targets)
-        self._classes, self._spread = 0, None
-        if labels.are_classes:
-            (self._labels, self._wanted), self._classes = number_classes(labels, of_targets)
-            return
-        self._labels, self._wanted = labels.numbers(), of_targets.numbers()
-        self._spread = float((self._wanted - self._wanted.mean()).square().mean())
-        if self._spread == 0:
-            raise ValueError(
-                "target_labels must not be all equal: no share of their variance can be explained."
-            )
-
-    def scores(
-        self, picks: Int[np.ndarray, " k"], budgets: tuple[int, ...]
-    ) -> list[Float[np.ndarray, " m"]]:
-        """The scores of the probes that know the labels of the first picks, for each budget."""
-        chosen = torch.from_numpy(picks)
-        rows, labels = self._features(self._pool.rows(chosen)), self._labels[chosen]
-        return [self._score(rows[:budget], labels[:budget]).numpy() for budget in budgets]
-
-    def _score(self, rows: Float[Tensor, "b d"], labels: Tensor) -> Float[Tensor, " m"]:
-        if self._spread is None:
-            probe = fit_logistic(rows, labels, self._classes, C=PROBE_C)
-            return (probe.predict(self._targets) == self._wanted).double()
-        guessed = predict_numbers(rows, labels[:, None], self._targets)[:, 0]
-        return 1.0 - (guessed - self._wanted).square() / self._spread
-
-    def _features(self, rows: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
-        return (rows.cpu() - self._mean) / self._scale  # probes are small: they learn on the CPU
-
-    def measurement(self, scores: dict[str, list[list[np.ndarray]]]) -> Measurement:
-        is_accuracy = self._spread is None
-        strangers = self._classes - len(torch.unique(self._wanted)) if is_accuracy else 0
-        return Measurement(
-            measure="accuracy" if is_accuracy else "R²",
-            unit="points" if is_accuracy else "in R²",
-            in_unit=100.0 if is_accuracy else 1.0,
-            scores={name: np.array(runs) for name, runs in scores.items()},
-            labels=f"{self._kind}, {self._why}",
-            strangers=strangers,
-            spread=self._spread,
-        )
-
-
-def check_methods(rule: str | Rule, methods: Sequence[str | Rule]) -> tuple[Rule, ...]:
+def check_methods(rule: str | Rule, methods: Sequence[str | Rule]) -> tuple[Method, ...]:
     """The rule, then the other methods. Each name occurs once."""
     if isinstance(methods, str):
         raise TypeError(f"methods must be a list of names or rules; got the name {methods!r}.")
     first = check_rule(rule)
-    others = [other for other in map(check_rule, methods) if other.name != first.name]
+    given: list[Method] = [one if one in BASELINES else check_rule(one) for one in methods]
+    others = [one for one in given if name_of(one) != first.name]
     if not others:
         raise ValueError(f"methods must name at least one method other than {first.name!r}.")
-    names = [other.name for other in others]
+    names = [name_of(one) for one in others]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise ValueError(f"methods has {twice[0]!r} more than once. Name each method once.")
+    for one in (first, *others):
+        if not isinstance(one, str):
+            check_combination(one, True, False, True, False)
     return (first, *others)
 
 
@@ -266,25 +206,24 @@ def check_both(
             f"labels and target_labels must be of one kind; got {of_pool.values.dtype} and "
             f"{of_targets.values.dtype}. Convert one, or say kind='classes' or kind='numbers'."
         )
+    if not of_targets.are_classes and np.ptp(of_targets.numbers().numpy()) == 0:
+        raise ValueError(
+            "target_labels must not be all equal: no share of their variance can be explained."
+        )
     return of_pool, of_targets
 
 
-def check_runs(data: SelectionData, k: int, seeds: int, *, has_labels: bool) -> None:
-    """Check that there is enough for every run."""
-    n = len(data.pool)
-    if k > n:
-        raise ValueError(f"k = {k} is larger than the {n} rows of the pool. Ask for fewer.")
-    if not has_labels:
-        return
-    if matrix_size(data.kernel) is not None:
-        raise ValueError(
-            "labels cannot be used with a Precomputed kernel: a linear probe needs features. Drop "
-            "the labels, or pass the features as pool."
-        )
+def about_labels(both: tuple[KnownLabels, KnownLabels] | None) -> dict[str, Any]:
+    """How labels were taken, and how many classes of the pool are of no target."""
+    if both is None:
+        return {}
+    of_pool, of_targets = both
+    strangers = np.setdiff1d(of_pool.values, of_targets.values) if of_pool.are_classes else ()
+    return {"labels": f"{of_pool.kind}, {of_pool.why}", "strangers": len(strangers)}
+
+
+def check_seeds(seeds: int) -> int:
+    seeds = check_whole(seeds, "seeds")
     if seeds < 2:
-        raise ValueError("seeds must be at least 2 with labels, for standard errors; got 1.")
-    if k > (n + 1) // 2:
-        raise ValueError(
-            f"k must be at most half of the pool with labels, {(n + 1) // 2} of {n} rows, since "
-            f"each run chooses from a random half; got {k}. Ask for fewer."
-        )
+        raise ValueError(f"seeds must be at least 2, for standard errors; got {seeds}.")
+    return seeds

@@ -1,4 +1,4 @@
-"""The result of a comparison: the numbers, and a verdict in plain words."""
+"""The result of a comparison: the numbers, and for each number of picks a verdict in words."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,237 +6,307 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tellmost.evaluation.baselines import IN_REGION
+from tellmost.evaluation.judging import ERROR_REMOVED, Judge
 from tellmost.evaluation.statistics import (
     Mean,
+    bullet,
+    count_together,
     html_table,
     joined_by_and,
     make_frame,
     number,
     paragraph,
-    percent,
 )
+from tellmost.shapes import Bool, Float
 
 if TYPE_CHECKING:
     import pandas
 
 COLUMNS_PER_TABLE = 4
-VERDICTS = {1: "better", 0: "no better", -1: "worse"}
+LEARNED = 0.25
+"""A probe has learned something if it closes more than this share of the gap from an answer that
+needs no picks to a perfect one, or if it closes any part of it beyond chance."""
+
+NEAR_ONES = frozenset({"top-k", "nearest-in-turn", "cosine", IN_REGION})
+"""These pick nearer to the targets than a selection that also spreads its picks."""
+
+
+def percent_of(mean: Mean) -> str:
+    return mean.text(100.0)
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """The scores of a probe for each method, as (runs, budgets, targets), if there are labels."""
+    """The scores that one judge gave each method at each number of picks, target by target."""
 
-    measure: str  # accuracy, or R²
-    unit: str  # of a difference
-    in_unit: float  # a score of one, in this unit
-    scores: Mapping[str, np.ndarray]
-    labels: str  # classes or numbers, and how that was decided
-    strangers: int  # classes of the pool that no target has
-    spread: float | None  # variance of the targets' numbers
+    judge: str
+    measure: str  # accuracy, error removed, or variance for the share of it that is gone
+    scores: Mapping[str, Float[np.ndarray, "runs budgets m"]]  # of targets that were held out
+    steering: Mapping[str, Float[np.ndarray, "runs budgets m"]]  # of targets that steered
+    trivial: Float[np.ndarray, " m"]  # of an answer that needs no picks
+    unit_of_error: float | None = None  # of numbers: the mean error of a constant answer
 
-    @property
-    def digits(self) -> int:
-        return 1 if self.in_unit == 100.0 else 3
+    @classmethod
+    def of(
+        cls,
+        judge: Judge,
+        scores: Mapping[str, Float[np.ndarray, "runs halves budgets m"]],
+        is_first: Bool[np.ndarray, "runs m"],
+    ) -> "Measurement":
+        """Take each target's score from the half of the run that it did not steer."""
+        first = is_first[:, None]
+        return cls(
+            judge=judge.name,
+            measure=judge.measure,
+            scores={name: np.where(first, s[:, 1], s[:, 0]) for name, s in scores.items()},
+            steering={name: np.where(first, s[:, 0], s[:, 1]) for name, s in scores.items()},
+            trivial=judge.trivial,
+            unit_of_error=getattr(judge, "unit_of_error", None),
+        )
 
-    def rmse(self, method: str) -> list[float]:
-        """The root mean squared error at each budget, in the mean over the runs."""
-        assert self.spread is not None
-        left = 1 - self.scores[method].mean(axis=2)
-        return np.sqrt(left * self.spread).mean(axis=0).tolist()
+    def score(self, method: str, at: int) -> Mean:
+        return Mean.of(self.scores[method][:, at].mean(axis=1))
+
+    def difference(self, one: str, other: str, at: int) -> Mean:
+        """The mean score of one method less that of another, in the same runs and targets."""
+        return Mean.over_runs_and_targets(self.scores[one][:, at] - self.scores[other][:, at])
+
+    def has_learned(self, at: int) -> bool:
+        """Whether the picks of any method have taught more than can be answered without."""
+        gaps = (scores[:, at] - self.trivial for scores in self.scores.values())
+        gains = [Mean.over_runs_and_targets(gap) for gap in gaps]
+        enough = LEARNED * (1 - self.trivial.mean())
+        return any(gain.sign > 0 or gain.value > enough for gain in gains)
+
+    def rmse(self, method: str, at: int) -> float:
+        """The root mean squared error of numbers, in the mean over the runs."""
+        assert self.unit_of_error is not None
+        errors = self.unit_of_error * (1 - self.scores[method][:, at])
+        return float(np.sqrt(np.square(errors).mean(axis=1)).mean())
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The methods than which the rule is better, or worse, or neither, after so many picks."""
+
+    picks: int
+    has_learned: bool  # else no method's picks taught the probe anything that shows
+    better: tuple[str, ...]
+    alike: tuple[str, ...]
+    worse: tuple[str, ...]
+
+    def of(self, method: str) -> str:
+        told = (("better", self.better), ("no better", self.alike), ("worse", self.worse))
+        return next((name for name, some in told if self.has_learned and method in some), "")
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """A rule beside other methods, at several budgets. The rule comes first."""
+    """A rule beside other methods, at several numbers of picks. The rule comes first."""
 
-    rule: str
     methods: tuple[str, ...]
     budgets: tuple[int, ...]
     seeds: int
     rows: int
-    candidates: int  # of each run: half of the rows where there are labels
+    candidates: int  # of each run, at least
     targets: int
-    variance_before: float
-    variance: Mapping[str, np.ndarray]  # mean target variance: (runs, budgets) for each method
-    measured: Measurement | None  # None without labels
+    measured: tuple[Measurement, ...]  # by the judge, and by a probe that is shown beside it
     settings: Mapping[str, Any]
+    labels: str | None = None  # classes or numbers, and how that was decided
+    strangers: int = 0  # classes of the pool that no target has
+    notes: tuple[str, ...] = ()
+
+    @property
+    def rule(self) -> str:
+        return self.methods[0]
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        return self.methods[1:]
+
+    @property
+    def judge(self) -> Measurement:
+        return self.measured[0]
 
     @property
     def is_circular(self) -> bool:
         """Without labels there is only target variance, which the rule may minimise itself."""
-        return self.measured is None
-
-    @property
-    def others(self) -> tuple[str, ...]:
-        return tuple(name for name in self.methods if name != self.rule)
+        return self.judge.measure == "variance"
 
     def score(self, method: str, budget: int) -> Mean:
-        """The probe's score. Larger is better."""
-        at = self.budgets.index(budget)
-        return Mean.of(self._measured.scores[method][:, at].mean(axis=1))
-
-    def target_variance(self, method: str, budget: int) -> Mean:
-        return Mean.of(self.variance[method][:, self.budgets.index(budget)])
+        """The judge's score on targets that were held out. Larger is better."""
+        return self.judge.score(method, self.budgets.index(budget))
 
     def difference(self, other: str, budget: int | None = None) -> Mean:
-        """The rule's mean score less that of another method on the same candidates.
+        """The rule's mean score less that of another method, on the same runs and targets.
 
         Its error counts what other candidates and what other targets would change.
         """
-        at = self.budgets.index(self.budgets[-1] if budget is None else budget)
-        scores = self._measured.scores
-        return Mean.over_runs_and_targets(scores[self.rule][:, at] - scores[other][:, at])
+        at = -1 if budget is None else self.budgets.index(budget)
+        return self.judge.difference(self.rule, other, at)
 
     @property
-    def best_other(self) -> str:
-        """The other method with the best mean score at the largest budget."""
-        return max(self.others, key=lambda name: self.score(name, self.budgets[-1]).value)
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """A verdict for each number of picks, at 95% for all methods together."""
+        return tuple(self._verdict(at, budget) for at, budget in enumerate(self.budgets))
 
-    @property
-    def _measured(self) -> Measurement:
-        if self.measured is None:
-            raise ValueError("there are no scores: compare was called without labels.")
-        return self.measured
+    def _verdict(self, at: int, budget: int) -> Verdict:
+        gaps = {name: self.judge.difference(self.rule, name, at) for name in self.others}
+        counted = count_together({name: gap.chance for name, gap in gaps.items()})
+        better = tuple(name for name, gap in gaps.items() if name in counted and gap.value > 0)
+        worse = tuple(name for name in gaps if name in counted and name not in better)
+        alike = tuple(name for name in gaps if name not in counted)
+        return Verdict(budget, self.judge.has_learned(at), better, alike, worse)
 
     @property
     def verdict(self) -> str:
-        if self.measured is None:
-            return " ".join(self._circular_sentences())
-        best = self.best_other
-        said = [self._versus("random", "random")] if "random" in self.others else []
-        if best != "random":
-            said.append(self._versus(best, f"the best other method, {best},"))
-        return " ".join(said)
+        """The verdicts in words."""
+        if not self.is_circular:
+            return " ".join(map(self._sentence, self.verdicts))
+        gone = [
+            f"{name} {percent_of(self.score(name, self.budgets[-1]))}%" for name in self.methods
+        ]
+        return (
+            f"Target variance gone after {self.budgets[-1]:,} picks: {', '.join(gone)}. Whether "
+            f"the picks are better for a task cannot be told without labels."
+        )
 
-    def _circular_sentences(self) -> Iterator[str]:
-        k = self.budgets[-1]
-        if self.variance_before > 0:
-            left = [
-                f"{name} {percent(self.target_variance(name, k).value / self.variance_before)}"
-                for name in self.methods
-            ]
-            yield f"Target variance left after {k:,} picks: {', '.join(left)}."
-        yield "Whether the picks are better for a task cannot be told without labels."
-
-    def _versus(self, other: str, words: str) -> str:
-        gap, of = self.difference(other), self._measured
-        at = f"({of.measure} after {self.budgets[-1]:,} picks)"
-        verdict = f"{self.rule} is {VERDICTS[gap.sign]} than {words} here"
-        if gap.sign != 0:
-            size = Mean(abs(gap.value), gap.error, gap.count).text(of.in_unit, of.digits)
-            verdict += f" by {size} {of.unit}"
-        elif gap.value == 0:
-            verdict += ": they are equal in the mean"
-        else:
-            signed = gap.text(of.in_unit, of.digits)
-            verdict += (
-                f": the difference, {signed} {of.unit}, may be chance; more seeds would tell"
+    def _sentence(self, verdict: Verdict) -> str:
+        k = verdict.picks
+        if not verdict.has_learned:
+            best = max((self.score(name, k) for name in self.methods), key=lambda s: s.value)
+            return (
+                f"After {k:,} picks nothing can be told: the probe learned nothing that shows "
+                f"from any method's picks ({self.judge.measure} {percent_of(best)} at best)."
             )
-        return f"{verdict} {at}.{self._with_fewer(other, gap.sign)}"
-
-    def _with_fewer(self, other: str, sign: int) -> str:
-        """Say where fewer picks lead to another verdict."""
-        told: dict[str, list[str]] = {name: [] for name in VERDICTS.values()}
-        for budget in self.budgets[:-1]:
-            one = self.difference(other, budget).sign
-            if one != sign:
-                told[VERDICTS[one]].append(f"{budget:,}")
+        told = (("better", verdict.better), ("no better", verdict.alike), ("worse", verdict.worse))
         parts = [
-            f"it is {name} after {joined_by_and(some)} picks"
-            for name, some in told.items()
+            f"{word} than {joined_by_and([self._with_size(name, k) for name in some])}"
+            for word, some in told
             if some
         ]
-        return f" With fewer, {', and '.join(parts)}." if parts else ""
+        return f"After {k:,} picks {self.rule} is {', and '.join(parts)}."
+
+    def _with_size(self, other: str, budget: int) -> str:
+        gap = self.difference(other, budget)
+        return f"{other} ({'+' * (gap.value >= 0)}{percent_of(gap)})"
+
+    @property
+    def advice(self) -> list[str]:
+        """What to try after a bad verdict; nothing after a good one."""
+        return [] if self.is_circular else list(advise(self.verdicts, self.others, self.settings))
 
     def describe(self) -> str:
-        """The comparison as text for a terminal: tables, the verdict and how it was found."""
-        parts = [self._headline(), *self._tables(), paragraph(self.verdict)]
+        """The comparison as text for a terminal: tables, the verdicts and how they were found."""
+        parts = [*self._tables(), *map(paragraph, self._verdict_lines())]
+        parts += ["\n".join(["What to try:", *map(bullet, self.advice)])] * bool(self.advice)
         return "\n\n".join([*parts, *map(paragraph, self._notes())])
 
     __repr__ = describe
 
+    def _verdict_lines(self) -> list[str]:
+        return [self.verdict] if self.is_circular else list(map(self._sentence, self.verdicts))
+
     def _repr_html_(self) -> str:
         """The comparison as a table for a notebook."""
         head = ["picks", *(f"{budget:,}" for budget in self.budgets)]
-        rows = [[name, *(self._cell(name, k) for k in self.budgets)] for name in self.methods]
-        return html_table(head, rows, [self._headline(), self.verdict])
+        rows = [[name, *self._cells(self.judge, name)] for name in self.methods]
+        said = [self._headline(self.judge), *self._verdict_lines(), *self.advice, *self._notes()]
+        return html_table(head, rows, said)
 
-    def _headline(self) -> str:
-        if self.measured is None:
-            return paragraph(
-                f"CIRCULAR: mean variance of the {self.targets:,} targets under the model that "
-                f"does the choosing. VTL minimises it by construction, so a low value is no proof "
-                f"of good picks. Give labels and target_labels for one."
+    def _headline(self, measured: Measurement) -> str:
+        if self.is_circular:
+            return (
+                f"CIRCULAR: how much of the variance of the {self.targets:,} targets is gone, in "
+                f"percent, under the model that does the choosing. VTL minimises it by "
+                f"construction, so a high value is no proof of good picks. Give labels and "
+                f"target_labels for one."
             )
-        scale = " in percent" if self.measured.in_unit == 100.0 else ""
-        return paragraph(
-            f"{self.measured.measure.capitalize()}{scale} of a linear probe on the "
-            f"{self.targets:,} targets, taught with the labels of the picks: mean ± standard "
-            f"error over {self.seeds} runs."
+        beside = "" if measured is self.judge else "Beside it: "
+        measure = measured.measure
+        if measure == ERROR_REMOVED:
+            measure = "share of the mean error of a constant answer that is gone"
+        return (
+            f"{beside}{measure.capitalize()} in percent: {measured.judge} on the "
+            f"{self.targets:,} targets, each held out from the choice; taught with the labels of "
+            f"the picks. Mean ± standard error over {self.seeds} runs."
         )
 
     def _tables(self) -> Iterator[str]:
-        for start in range(0, len(self.budgets), COLUMNS_PER_TABLE):
-            some = self.budgets[start : start + COLUMNS_PER_TABLE]
-            width = max(map(len, (*self.methods, "picks"))) + 1
-            lines = [f"{'picks':<{width}}" + "".join(f"{k:>16,}" for k in some)]
-            for name in self.methods:
-                cells = "".join(f"{self._cell(name, k):>16}" for k in some)
-                lines.append(f"{name:<{width}}{cells}")
-            yield "\n".join(lines)
+        for measured in self.measured:
+            yield paragraph(self._headline(measured))
+            for start in range(0, len(self.budgets), COLUMNS_PER_TABLE):
+                some = slice(start, start + COLUMNS_PER_TABLE)
+                width = max(map(len, (*self.methods, "picks"))) + 1
+                head = [f"{k:,}" for k in self.budgets]
+                rows = [("picks", head), *((n, self._cells(measured, n)) for n in self.methods)]
+                yield "\n".join(
+                    f"{name:<{width}}" + "".join(f"{cell:>15}" for cell in cells[some])
+                    for name, cells in rows
+                )
 
-    def _cell(self, name: str, budget: int) -> str:
-        if self.measured is not None:
-            return self.score(name, budget).text(self.measured.in_unit, self.measured.digits)
-        left = self.target_variance(name, budget)
-        error = "" if left.error is None else f" ± {number(left.error)}"
-        return f"{number(left.value)}{error}"
+    def _cells(self, measured: Measurement, name: str) -> list[str]:
+        return [percent_of(measured.score(name, at)) for at in range(len(self.budgets))]
 
     def _notes(self) -> Iterator[str]:
-        if self.measured is None:
-            yield (
-                f"Before any pick: {number(self.variance_before)}. Methods that draw at random: "
-                f"mean ± standard error over {self.seeds} seeds."
-            )
-            return
         yield (
-            f"Each run draws a random half of the pool ({self.candidates:,} of {self.rows:,} "
-            f"rows) as candidates, the same for all methods, so that methods without chance have "
-            f"an error too; in the table it is that of the runs. Differences are of the same runs "
-            f"and targets, and their error counts both: other candidates, and other targets like "
-            f"these. One counts at 95% by Student's t."
+            f"Each run draws a random half of the pool as candidates ({self.candidates:,} or more "
+            f"of {self.rows:,} rows), the same for all methods, and cuts the targets into two "
+            f"halves. Each half steers a choice, which is judged on the other half."
         )
-        yield f"Labels were taken as {self.measured.labels}."
-        if self.measured.spread is not None:
-            at_last = ", ".join(
-                f"{name} {number(self.measured.rmse(name)[-1])}" for name in self.methods
-            )
-            yield f"Root mean squared errors after {self.budgets[-1]:,} picks: {at_last}."
-        if self.measured.strangers:
+        if not self.is_circular:
             yield (
-                f"{self.measured.strangers:,} classes of the pool are of no target; picks from "
-                f"them are kept in training, so they can add wrong answers."
+                "Differences are of the same runs and targets, and their error counts both: other "
+                "candidates, and other targets like these. One counts at 95% for all methods of a "
+                "number of picks together (Student's t, Holm's correction). Verdicts at several "
+                "numbers of picks share their runs, so they do not confirm one another."
             )
+            last = self.judge.steering[self.rule][:, -1].mean(axis=1)
+            yield (
+                f"Targets that steered the choice flatter it, so they are no judges: on them "
+                f"{self.rule} scores {percent_of(Mean.of(last))} after {self.budgets[-1]:,} "
+                f"picks, and {self._cells(self.judge, self.rule)[-1]} on those held out."
+            )
+            yield f"Labels were taken as {self.labels}."
+        if self.judge.unit_of_error is not None:
+            errors = (f"{name} {number(self.judge.rmse(name, -1))}" for name in self.methods)
+            at_last = f"after {self.budgets[-1]:,} picks"
+            yield f"Root mean squared errors {at_last}: {', '.join(errors)}."
+        if self.strangers:
+            yield (
+                f"{self.strangers:,} classes of the pool are of no target; picks from them are "
+                f"kept in training, so they can add wrong answers."
+            )
+        yield from self.notes
 
     def to_frame(self) -> "pandas.DataFrame":
-        """A row per method and number of picks. Needs pandas.
+        """A row per judge, method and number of picks. Needs pandas.
 
-        ``score`` is the probe's, and ``difference`` is the rule's score less that. Both are
-        missing without labels. Errors are standard errors.
+        ``difference`` is the rule's score less that of the method. Errors are standard errors.
         """
-        records = [self._record(name, k) for name in self.methods for k in self.budgets]
-        return make_frame(records)
+        return make_frame(
+            [
+                self._record(measured, name, at)
+                for measured in self.measured
+                for name in self.methods
+                for at in range(len(self.budgets))
+            ]
+        )
 
-    def _record(self, method: str, budget: int) -> dict[str, Any]:
-        means = dict.fromkeys(("score", "difference"), Mean(np.nan, None, 0))
-        if self.measured is not None:
-            means["score"] = self.score(method, budget)
-            means["difference"] = self.difference(method, budget)
-        means["variance"] = self.target_variance(method, budget)
-        values = {name: mean.value for name, mean in means.items()}
-        errors = {f"{name}_error": mean.error for name, mean in means.items()}
-        return {"method": method, "picks": budget} | values | errors
+    def _record(self, measured: Measurement, name: str, at: int) -> dict[str, Any]:
+        score, gap = measured.score(name, at), measured.difference(self.rule, name, at)
+        is_told = measured is self.judge and not self.is_circular
+        return {
+            "judge": measured.judge,
+            "method": name,
+            "picks": self.budgets[at],
+            "score": score.value,
+            "score_error": score.error,
+            "difference": gap.value,
+            "difference_error": gap.error,
+            "verdict": self.verdicts[at].of(name) if is_told else "",
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison for machines, ready for JSON."""
@@ -244,23 +314,51 @@ class Comparison:
         return {name: getattr(self, name) for name in plain} | {
             "methods": list(self.methods),
             "budgets": list(self.budgets),
+            "verdicts": [
+                {name: list(v) if isinstance(v, tuple) else v for name, v in vars(one).items()}
+                for one in self.verdicts
+            ],
+            "advice": self.advice,
+            "notes": list(self.notes),
+            "labels": self.labels,
             "settings": dict(self.settings),
-            "target_variance": {"before": self.variance_before} | self._all(self.target_variance),
-            "measured": None if self.measured is None else self._measured_dict(self.measured),
+            "measured": [self._measured_dict(measured) for measured in self.measured],
         }
-
-    def _all(self, measure: Any) -> dict[str, list[dict[str, Any]]]:
-        return {name: [measure(name, k).to_dict() for k in self.budgets] for name in self.methods}
 
     def _measured_dict(self, of: Measurement) -> dict[str, Any]:
-        gaps = {name: self.difference(name) for name in self.others}
-        return {
-            "measure": of.measure,
-            "labels": of.labels,
-            "scores": self._all(self.score),
-            "rmse": None if of.spread is None else {name: of.rmse(name) for name in self.methods},
-            "differences": {
-                name: gap.to_dict() | {"verdict": VERDICTS[gap.sign]} for name, gap in gaps.items()
-            },
-            "best_other": self.best_other if self.others else None,
+        steps = range(len(self.budgets))
+        scores = {name: [of.score(name, at).to_dict() for at in steps] for name in self.methods}
+        gaps = {
+            name: [of.difference(self.rule, name, at).to_dict() for at in steps]
+            for name in self.others
         }
+        return {"judge": of.judge, "measure": of.measure, "scores": scores, "differences": gaps}
+
+
+def advise(
+    verdicts: tuple[Verdict, ...], others: tuple[str, ...], settings: Mapping[str, Any]
+) -> Iterator[str]:
+    """What may help, by what went badly."""
+    told = [verdict for verdict in verdicts if verdict.has_learned]
+    worse = {name for verdict in told for name in verdict.worse}
+    beaten_at_last = told[-1].better if told else ()
+    ratio = settings["noise_ratio"]
+    if not told:
+        yield "more picks: at these numbers nothing was learned from the picks of any method."
+    if not told or "random" in set(others) - set(beaten_at_last):
+        yield (
+            "check(pool, targets, labels=labels): do the rows carry the labels, and do the "
+            "targets predict one another? More targets may help."
+        )
+        yield (
+            f"another kernel than {settings['kernel']}, such as kernel='gaussian' for a table, or "
+            f"other embeddings. The judge takes the same kernel."
+        )
+    if worse & NEAR_ONES and ratio is not None:
+        yield f"noise_ratio={number(10 * ratio)}, which picks nearer to the targets."
+    if worse - NEAR_ONES and ratio is not None:
+        yield f"noise_ratio={number(ratio / 10)}, which spreads the picks more."
+    if worse:
+        yield f"{joined_by_and(sorted(worse))}, if other draws of data say the same."
+    if told and IN_REGION in set(others) - set(beaten_at_last):
+        yield "random choice among the rows of the targets' region, which teaches as much here."

@@ -24,8 +24,9 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.evaluation.statistics import bullet, count_of, entry, number, percent
-from tellmost.kernels import Linear
-from tellmost.rows.pool import Normalization, column_factors, shifted
+from tellmost.kernels import Kernel
+from tellmost.kernels.linear import feature_form
+from tellmost.rows.pool import Normalization, Pool, column_factors, shifted
 from tellmost.rows.sources import spans
 from tellmost.rules import Random
 from tellmost.selecting.arguments import check_data
@@ -112,6 +113,7 @@ class Health:
     mean: np.ndarray  # (d,)
     principal_directions: np.ndarray  # (2, d) about the mean; zero where there is none
     explained: tuple[float, float]  # their shares of the variance about the mean
+    is_linear: bool = True  # whether the kernel is an inner product, so that angles count
 
     @property
     def remarks(self) -> list[str]:
@@ -171,24 +173,20 @@ class Health:
         }
 
 
-def check_pool(
-    pool: Any, normalize: str | None, device: Any, memory: int | str | None
-) -> SelectionData:
+def check_pool(pool: Any, targets: Any, kernel: Kernel, **options: Any) -> SelectionData:
     """The pool, not read yet, with all the errors that ``select`` would give."""
     if getattr(pool, "ndim", 2) == 1:
         raise ValueError(
             f"pool must have rows of features to be examined; got shape {tuple(pool.shape)}. Row "
             f"numbers of a Precomputed kernel have no features; a single feature is (n, 1)."
         )
-    return check_data(
-        pool, None, Linear(), Random(), normalize=normalize, device=device, memory=memory
-    )
+    return check_data(pool, targets, kernel, Random(), **options)
 
 
 def look(data: SelectionData, normalize: str | None, rng: np.random.Generator) -> Health:
     """Measure lengths, copies and directions of the rows in one pass."""
     normalization = data.pool.normalization
-    pool = replace(data.pool, normalization=Normalization(), ready=None, inverse_length=None)
+    pool = as_given(data.pool)
     n, d = len(pool), pool.dimension
     work = HEALTH_WORK.get(pool.device.type, HEALTH_WORK["cuda"])
     # as many as the work and the room in memory allow, to compare them with all others
@@ -199,9 +197,11 @@ def look(data: SelectionData, normalize: str | None, rng: np.random.Generator) -
     likeness = Likeness(compared.to(pool.device), normalization.apply(pool.rows(compared)))
     moments = RunningMoments(d, pool.device)
     bits = torch.empty(n, 2, dtype=torch.int64, device=pool.device)
+    lengths = torch.empty(n, dtype=torch.float64, device=pool.device)
     for start, stop, block in pool.blocks():
         bits[start:stop] = row_bits(block)
         rows = normalization.apply(block)
+        lengths[start:stop] = rows.norm(dim=1)
         likeness.add(start, rows)
         moments.add(rows if len(counted) == n else rows[within(counted, start, stop)])
     directions, explained = moments.principal()
@@ -210,7 +210,7 @@ def look(data: SelectionData, normalize: str | None, rng: np.random.Generator) -
         features=d,
         dtype=str(pool.source.dtype).removeprefix("torch."),
         normalize=normalize,
-        norms=Norms.of(data.known.prior_variance.sqrt().cpu().numpy()),
+        norms=Norms.of(lengths.cpu().numpy()),
         duplicates=count_duplicates(bits.cpu().numpy()),
         near_duplicates=likeness.share(),
         near_duplicates_from=len(compared),
@@ -220,7 +220,13 @@ def look(data: SelectionData, normalize: str | None, rng: np.random.Generator) -
         mean=moments.mean.cpu().numpy(),
         principal_directions=directions.cpu().numpy(),
         explained=(float(explained[0]), float(explained[1])),
+        is_linear=feature_form(data.kernel) is not None,
     )
+
+
+def as_given(pool: Pool) -> Pool:
+    """The pool without normalisation."""
+    return replace(pool, normalization=Normalization(), ready=None, inverse_length=None)
 
 
 def draw_rows(rng: np.random.Generator, n: int, count: int) -> Tensor:
@@ -241,6 +247,13 @@ def sampled(count: int, n: int) -> str:
 
 def remarks_on(health: Health) -> Iterator[str]:
     norms = health.norms
+    if health.duplicates:
+        yield (
+            f"{count_of(health.duplicates, 'row copies', 'rows copy')} another: a copy may be "
+            f"picked too, as a repeated observation. Drop copies if their label is the same."
+        )
+    if not health.is_linear:
+        return
     if norms.zero_rows:
         yield (
             f"{count_of(norms.zero_rows, 'row is', 'rows are')} zero: nothing is uncertain there, "
@@ -250,11 +263,6 @@ def remarks_on(health: Health) -> Iterator[str]:
         yield (
             f"rows are not of one length: norms differ by a factor {number(norms.spread)}, and a "
             f"long row counts as more telling. Consider normalize='unit' (--normalize unit)."
-        )
-    if health.duplicates:
-        yield (
-            f"{count_of(health.duplicates, 'row copies', 'rows copy')} another: a copy may be "
-            f"picked too, as a repeated observation. Drop copies if their label is the same."
         )
     if health.near_duplicates > MANY_NEAR_DUPLICATES:
         yield (

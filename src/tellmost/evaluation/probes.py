@@ -1,4 +1,7 @@
-r"""Two linear probes: logistic regression for classes, and Bayesian regression for numbers.
+r"""Two probes: logistic regression for classes, and Bayesian regression for numbers.
+
+Both are linear in features: those of the rows, or those of a kernel at the rows that teach, which
+makes them kernel logistic regression and kernel ridge regression.
 
 Multinomial logistic regression with an L2 penalty solves
 
@@ -28,6 +31,8 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
+from tellmost.kernels import Kernel
+from tellmost.kernels.kernel import Points
 from tellmost.posterior.problem import nonnegative
 from tellmost.shapes import Float, Int
 
@@ -267,3 +272,21 @@ def refine(spectrum: _Spectrum, low: float, high: float) -> float:
         else:
             high = low + step
     return float(10 ** ((low + high) / 2))
+
+
+def kernel_features(
+    kernel: Kernel, rows: Points, asked: Points | None = None
+) -> tuple[Float[Tensor, "b r"], Float[Tensor, "a r"]]:
+    r"""Features of rows, and of others, under which a linear probe is one with this kernel.
+
+    With :math:`K = U \Lambda U^\top` of the rows they are :math:`k(x, \cdot)\, U \Lambda^{-1/2}`,
+    so that their inner products are K. All are divided by the mean of :math:`k(x, x)`, as
+    features of mean squared length one.
+    """
+    K = kernel.block(rows, rows)
+    scale = float(K.diagonal().mean()) or 1.0
+    values, U = torch.linalg.eigh(K / scale)
+    kept = values > numerics.RANK_TOLERANCE * values.max().clamp(min=0.0)
+    U = (U[:, kept] / values[kept].sqrt()).cpu()
+    of_asked = K if asked is None else kernel.block(asked, rows)
+    return (K / scale).cpu() @ U, (of_asked / scale).cpu() @ U

@@ -9,8 +9,10 @@ import numpy as np
 import torch
 
 from tellmost import numerics
+from tellmost.evaluation.baselines import similarities
 from tellmost.evaluation.evidence import Evidence, KnownLabels, hold_out, take_labels
 from tellmost.evaluation.health import Health, check_pool, draw_rows, look
+from tellmost.evaluation.probes import kernel_features
 from tellmost.evaluation.statistics import (
     bullet,
     entry,
@@ -19,22 +21,25 @@ from tellmost.evaluation.statistics import (
     number,
     percent,
 )
+from tellmost.kernels import Linear
+from tellmost.kernels.linear import check_kernel
 from tellmost.rows.checks import check_positive, check_whole
 from tellmost.running.progress import working
-from tellmost.selecting.data import check_variance
+from tellmost.selecting.data import SelectionData, check_variance
+from tellmost.targets.examples import LEAST_GAIN, estimate_density
 
 if TYPE_CHECKING:
     import pandas
 
-CHECKED_ROWS = 5_000
+CHECKED_ROWS, CHECKED_BY_KERNEL = 5_000, 2_000
 """At most so many random rows are looked at with their labels: probes on more take minutes, and
-the standard error of a share is below one point."""
+the standard error of a share is about one point."""
 
 WEAK_PROBE = 0.2
 """A probe that closes less than this share of the gap from trivial to perfect answers is weak."""
 
 WITHOUT_LABELS = (
-    "Labels of these rows would add: how well a linear probe predicts them, whether predicted "
+    "Labels of these rows would add: how well a probe predicts them, whether predicted "
     "variance goes with actual error, and the noise by marginal likelihood."
 )
 HEADLINES = {
@@ -45,12 +50,42 @@ HEADLINES = {
 }
 
 
+@dataclass(frozen=True)
+class Aim:
+    """What the targets are beside the pool."""
+
+    targets: int
+    gain: float  # how much likelier each is under the others than under the pool, in nats
+    region: int  # rows that are likelier under the targets' density than under the pool
+    median_similarity: float  # of a target to the row nearest to it
+    least_similarity: float
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        like = (
+            f"they predict one another (gain {number(self.gain)}): {self.region:,} rows of the "
+            f"pool are likelier under their estimated density than under the pool"
+        )
+        if self.gain < LEAST_GAIN:
+            like = (
+                f"they do not predict one another (gain {number(self.gain)}, below {LEAST_GAIN}), "
+                f"so they are taken for all there is to learn about"
+            )
+        yield "targets", f"{self.targets:,}; {like}"
+        yield (
+            "nearest rows",
+            f"similarity {self.median_similarity:.2f} for the median target, and "
+            f"{self.least_similarity:.2f} for the one that is farthest from the pool",
+        )
+
+
 @dataclass(frozen=True, repr=False)
 class Suitability:
     """The health of a pool, and the evidence of its labels if there are any."""
 
     health: Health
     evidence: Evidence | None  # None without labels
+    aim: Aim | None = None  # None without targets
+    probe: str = "a linear probe"
 
     @property
     def verdict(self) -> str:
@@ -71,6 +106,7 @@ class Suitability:
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Names, with a text about what the labels showed."""
+        yield from () if self.aim is None else self.aim.facts()
         evidence = self.evidence
         if evidence is None:
             return
@@ -84,7 +120,7 @@ class Suitability:
             error = f"; root mean squared error {number(evidence.rmse or 0.0)}"
         yield (
             f"held-out {evidence.measure}",
-            f"{text} by a linear probe, {evidence.folds} folds; {trivial}{error}",
+            f"{text} by {self.probe}, {evidence.folds} folds; {trivial}{error}",
         )
         yield (
             "rank correlation",
@@ -118,7 +154,7 @@ class Suitability:
         return make_frame(
             [
                 {"name": f"{part}.{name}", **as_number(value)}
-                for part in ("health", "evidence")
+                for part in ("health", "aim", "evidence")
                 for name, value in (self.to_dict()[part] or {}).items()
                 if as_number(value)
             ]
@@ -130,6 +166,8 @@ class Suitability:
             "verdict": self.verdict,
             "reasons": self.reasons,
             "health": self.health.to_dict(),
+            "aim": None if self.aim is None else vars(self.aim),
+            "probe": self.probe,
             "evidence": None if self.evidence is None else self.evidence.to_dict(),
         }
 
@@ -145,9 +183,11 @@ def as_number(value: Any) -> dict[str, float]:
 
 def check(
     pool: Any,
+    targets: Any = None,
     *,
     labels: Any = None,
     kind: str | None = None,
+    kernel: Any = None,
     normalize: str | None = None,
     noise_ratio: float | None = None,
     folds: int = 5,
@@ -159,7 +199,8 @@ def check(
     """See whether embeddings carry labels, and whether predicted variance goes with error.
 
     Args:
-        pool, normalize, device, memory, progress: as in ``select``.
+        pool, targets, kernel, normalize, device, memory, progress: as in ``select``. With a kernel
+            the probe has it too. With targets it is said whether they predict one another.
         labels: (n,) one per row. Names or whole numbers are classes, floats numbers. None looks at
             the rows alone.
         kind: "classes" or "numbers", where the labels' dtype does not tell.
@@ -176,7 +217,8 @@ def check(
     if noise_ratio is not None:
         ratio = check_positive(noise_ratio, "noise_ratio")
     rng = np.random.default_rng(seed)
-    data = check_pool(pool, normalize, device, memory)
+    prior, options = check_kernel(kernel), {"normalize": normalize, "device": device}
+    data = check_pool(pool, targets, prior, memory=memory, **options)
     known = None
     if labels is not None:
         known = take_labels(labels, "labels", len(data.pool), "pool row", kind)
@@ -185,12 +227,35 @@ def check(
         data = data.read()
         check_variance(data.kernel, data.known.prior_variance, "pool")
         health = look(data, normalize, rng)
+        aim = None if targets is None else look_at_targets(data)
         if known is None:
-            return Suitability(health, None)
-        some = draw_rows(rng, len(known), CHECKED_ROWS)
+            return Suitability(health, None, aim)
+        is_linear = isinstance(prior, Linear)
+        some = draw_rows(rng, len(known), CHECKED_ROWS if is_linear else CHECKED_BY_KERNEL)
         few = KnownLabels(known.kind, known.values[some.numpy()], known.why)
-        rows = data.pool.rows(some).cpu()
-        return Suitability(health, hold_out(rows, few, folds, ratio, rng))
+        rows = data.pool.rows(some)
+        rows = rows.cpu() if is_linear else kernel_features(prior, rows)[0]
+        probe = "a linear probe" if is_linear else f"a probe with {prior!r}"
+        return Suitability(health, hold_out(rows, few, folds, ratio, rng), aim, probe)
+
+
+def look_at_targets(data: SelectionData) -> Aim:
+    """Whether the targets predict one another, and which rows of the pool are like them."""
+    assert data.targets is not None and data.target_weights is not None
+    kernel, targets = data.kernel, data.targets
+    density = estimate_density(
+        data.pool, targets, data.target_weights, kernel, memory=data.plan.kept
+    )
+    nearest = torch.full((len(targets),), -torch.inf, dtype=torch.float64, device=targets.device)
+    for _, _, block in data.pool.blocks():
+        nearest = nearest.maximum(similarities(block, targets, kernel).amax(dim=0))
+    return Aim(
+        targets=len(targets),
+        gain=density.gain,
+        region=density.row_count,
+        median_similarity=float(nearest.median()),
+        least_similarity=float(nearest.min()),
+    )
 
 
 def check_folds(folds: Any, labels: KnownLabels) -> int:

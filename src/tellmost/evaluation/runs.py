@@ -1,0 +1,192 @@
+"""The runs of a comparison: halves of pool and targets, and how each method chooses in them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tellmost.evaluation.baselines import (
+    BY_SIMILARITY,
+    IN_REGION,
+    random_in_region,
+    similarities,
+)
+from tellmost.evaluation.health import as_given, draw_rows
+from tellmost.kernels import Kernel, Linear
+from tellmost.posterior.problem import CHOSEN_FIELDS, FIXED_FIELDS
+from tellmost.rows.pool import Pool
+from tellmost.rules import Rule
+from tellmost.selecting.data import SelectionData
+from tellmost.selecting.select import select_quietly
+from tellmost.shapes import Bool, Float, Int
+from tellmost.targets.examples import LEAST_GAIN, Density, estimate_density, kernel_distances
+
+BLIND_FIELDS = FIXED_FIELDS | CHOSEN_FIELDS
+"""A rule that reads only these has no model that learns."""
+
+Method = Rule | str  # a rule, or the name of a baseline
+
+
+@dataclass(frozen=True)
+class Run:
+    """A random half of the pool, and the targets in two halves, each of which steers once."""
+
+    seed: int
+    steers: tuple[Int[np.ndarray, " a"], Int[np.ndarray, " b"]]
+    candidates: tuple[Int[np.ndarray, " c"], Int[np.ndarray, " d"]]
+
+
+@dataclass(frozen=True)
+class RunData:
+    """What all runs have in common."""
+
+    data: SelectionData  # as the rule sees it
+    pool: Any
+    given: Tensor  # targets
+    k: int
+    options: Mapping[str, Any]  # of the rule
+
+    @property
+    def others_see(self) -> tuple[Pool, Tensor, Kernel]:
+        """Rows, targets and kernel of methods that have no model: as given, unless it is said."""
+        assert self.data.targets is not None
+        if self.options["kernel"] is None:
+            return as_given(self.data.pool), self.given, Linear()
+        return self.data.pool, self.data.targets, self.data.kernel
+
+    @cached_property
+    def similarity(self) -> Float[Tensor, "n m"]:
+        pool, targets, kernel = self.others_see
+        made = [similarities(block, targets, kernel).cpu() for _, _, block in pool.blocks()]
+        return torch.cat(made)
+
+    @cached_property
+    def copies(self) -> Int[np.ndarray, "c 2"]:
+        """Numbers of a row and of a target that are the same point."""
+        pool, targets, kernel = self.others_see
+        found = [np.empty((0, 2), dtype=np.int64)]
+        for start, _, block in pool.blocks():
+            same = (kernel_distances(kernel, block, targets) == 0).nonzero().cpu().numpy()
+            found.append(same + np.array([start, 0]))
+        return np.concatenate(found)
+
+    def density(self, some: Int[np.ndarray, " a"]) -> Density:
+        """The estimated distribution that some of the targets are drawn from."""
+        data = self.data
+        assert data.targets is not None
+        points = data.targets[torch.from_numpy(some)]
+        weights = torch.full((len(some),), 1 / len(some), dtype=torch.float64)
+        weights = weights.to(points.device)
+        return estimate_density(data.pool, points, weights, data.kernel, memory=data.plan.kept)
+
+    def leave_out(self, methods: Sequence[Method]) -> tuple[list[Method], list[str]]:
+        """The methods without baselines that have no meaning here, and what is to be said."""
+        whole, notes = self.density(np.arange(len(self.given))), []
+        missing: dict[str, str] = {}
+        if 8 * len(self.data.pool) * len(self.given) > self.data.plan.kept:
+            reason = "the similarities of all rows and targets do not fit into the memory"
+            missing |= dict.fromkeys(BY_SIMILARITY, reason)
+        if whole.gain < LEAST_GAIN or whole.row_count == 0:
+            missing[IN_REGION] = (
+                f"the targets do not predict one another (gain {whole.gain:.2f}, below "
+                f"{LEAST_GAIN}), so they show no region"
+            )
+        elif IN_REGION in methods:
+            notes.append(
+                f"The targets' region: {whole.row_count:,} rows of the pool are likelier under "
+                f"the targets' estimated density than under the pool (gain {whole.gain:.2f})."
+            )
+        kept = [one for one in methods if one not in missing]
+        notes += [f"{one} is left out: {missing[one]}." for one in methods if one in missing]
+        if len(kept) < 2:
+            raise ValueError(f"methods leaves nothing to compare with. {' '.join(notes)}")
+        return kept, notes
+
+    def is_blind(self, method: Method, run: Run) -> bool:
+        """Whether it chooses alike whatever half of the targets steers."""
+        is_alike = np.array_equal(*run.candidates)
+        return not isinstance(method, str) and not method.needs_targets and is_alike
+
+    def pick(
+        self, method: Method, run: Run, half: int, *, is_other: bool
+    ) -> tuple[Int[np.ndarray, " k"], dict[str, Any]]:
+        """The picks of a method, and the settings if it is a rule.
+
+        A rule that has no model sees rows as the baselines do.
+        """
+        rows, steers = run.candidates[half], torch.from_numpy(run.steers[half])
+        if method == IN_REGION:
+            region = torch.zeros(len(self.data.pool), dtype=torch.bool)
+            region[self.density(run.steers[half]).rows.cpu()] = True
+            return rows[random_in_region(region[torch.from_numpy(rows)], self.k, run.seed)], {}
+        if isinstance(method, str):
+            similarity = self.similarity[torch.from_numpy(rows)][:, steers]
+            return rows[BY_SIMILARITY[method](similarity, self.k)], {}
+        options = dict(self.options)
+        if is_other and method.needs <= BLIND_FIELDS and options["kernel"] is None:
+            options["normalize"] = None
+        chosen = select_quietly(
+            self.pool,
+            self.given[steers],
+            self.k,
+            rule=with_seed(method, run.seed),
+            candidates=rows,
+            progress=False,
+            **options,
+        )
+        return chosen.indices, chosen.settings
+
+
+def draw_runs(setting: RunData, seeds: int, classes: np.ndarray | None) -> list[Run]:
+    """Draw the halves. A row that is one of the held-out targets is no candidate."""
+    n, runs = len(setting.data.pool), []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        rows = draw_rows(rng, n, (n + 1) // 2).numpy()
+        is_first = halve(setting.given.cpu().numpy(), classes, rng)
+        same, of = setting.copies.T
+        first, second = (np.setdiff1d(rows, same[is_first[of] == side]) for side in (False, True))
+        steers = np.flatnonzero(is_first), np.flatnonzero(~is_first)
+        runs.append(Run(seed, steers, (first, second)))
+    least = min(len(rows) for run in runs for rows in run.candidates)
+    if setting.k > least:
+        raise ValueError(
+            f"k must be at most half of the pool, here {least} of {n} rows, since each run "
+            f"chooses from a random half without held-out targets; got {setting.k}. Ask for fewer."
+        )
+    return runs
+
+
+def halve(
+    targets: np.ndarray, classes: np.ndarray | None, rng: np.random.Generator
+) -> Bool[np.ndarray, " m"]:
+    """A random half of the targets, with half of each class. Equal targets stay together."""
+    _, first, which = np.unique(targets, axis=0, return_index=True, return_inverse=True)
+    if len(first) < 2:
+        raise ValueError(
+            "targets must be at least two different points, since compare lets one half of them "
+            "steer the choice and judges it on the other; got 1. Give more targets."
+        )
+    which, first = np.argsort(np.argsort(first))[which.reshape(-1)], np.sort(first)
+    order = rng.permutation(len(first))
+    if classes is not None:
+        _, numbers = np.unique(classes, return_inverse=True)
+        shuffled = rng.permutation(numbers.max() + 1)[numbers[first]]
+        order = order[np.argsort(shuffled[order], kind="stable")]
+    is_first = np.empty(len(first), dtype=bool)
+    is_first[order] = np.arange(len(first)) % 2 == 0
+    return is_first[which]
+
+
+def name_of(method: Method) -> str:
+    return method if isinstance(method, str) else method.name
+
+
+def with_seed(rule: Any, seed: int) -> Rule:
+    """The rule with this seed, if it draws at random."""
+    has_seed = "seed" in getattr(type(rule), "__dataclass_fields__", {})
+    return replace(rule, seed=seed) if has_seed else rule
