@@ -167,12 +167,14 @@ def tensor(array: np.ndarray) -> torch.Tensor:
 
 def sizes_of_blocks(monkeypatch) -> list[int]:
     """A list to which every pool adds the size of each block of rows that it reads from now on."""
-    sizes, stored = [], Pool._stored
+    sizes, share = [], Pool._share
 
-    def noted(self, most=None):
-        for start, stop, rows in stored(self, most):
+    def noted(self, work, in_turn=None, most=None):
+        def note(start, stop, rows):
             sizes.append(stop - start)
-            yield start, stop, rows
+            return work(start, stop, rows)
 
-    monkeypatch.setattr(Pool, "_stored", noted)
+        share(self, note, in_turn, most)
+
+    monkeypatch.setattr(Pool, "_share", noted)
     return sizes

@@ -105,7 +105,7 @@ def test_the_parts_of_a_plan_add_up_to_the_budget(rows, features, targets, facto
     budget = int(factor * memory.least_budget(sizes))
     made = memory.plan(sizes, budget, CPU, is_here=False)
     held = sizes.data_bytes if made.holds_pool else 0
-    used = sizes.for_rows + sizes.for_points + sizes.for_blocks(made.block_bytes)
+    used = sizes.for_rows + sizes.for_points + sizes.for_blocks(made.block_bytes, made.threads)
     assert used + held + made.kept == budget
     assert held <= budget / 2
     assert made.block_bytes <= numerics.BLOCK_BYTES

@@ -366,7 +366,8 @@ def passes_of(trial: TimedTrial, k: int) -> Range:
 def memory_of(data: SelectionData, sizes: Sizes, trial: TimedTrial, rule: Rule) -> int:
     """The bytes of the plan's parts, and of the columns and covariances that are kept."""
     plan = data.plan
-    parts = sizes.for_rows + sizes.for_points + sizes.for_blocks(plan.block_bytes)
+    threads = min(plan.threads, torch.get_num_threads())
+    parts = sizes.for_rows + sizes.for_points + sizes.for_blocks(plan.block_bytes, threads)
     parts += sizes.data_bytes if plan.holds_pool else 0
     kept = 8 * sizes.rows * trial.width * trial.values
     reads_covariance = trial.form == "function space" or "covariance" in rule.needs

@@ -96,9 +96,15 @@ def _grams(problem: Problem) -> tuple[Float[Tensor, "d d"], Float[Tensor, "d d"]
     d = problem.rows.dimension
     plain = torch.zeros(d, d, dtype=torch.float64, device=problem.device)
     by_noise = torch.zeros_like(plain)
-    for start, stop, block in problem.rows.blocks():
-        plain.addmm_(block.T, block)
-        by_noise.addmm_(block.T / problem.noise_variance[start:stop], block)
+
+    def grams(start: int, stop: int, block: Tensor) -> tuple[Tensor, Tensor]:
+        return block.T @ block, block.T / problem.noise_variance[start:stop] @ block
+
+    def add(grams: tuple[Tensor, Tensor]) -> None:
+        plain.add_(grams[0])
+        by_noise.add_(grams[1])
+
+    problem.rows.each(grams, add)
     return problem.sum(plain), problem.sum(by_noise)
 
 

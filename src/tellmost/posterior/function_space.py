@@ -294,11 +294,14 @@ class RunningRows:
         self.variance = torch.empty(n, dtype=torch.float64, device=device)
         self.whitened = GrowingMatrix(n, device, posterior.rank + (problem.picks or 0))
         whitened = self.whitened.extend(posterior.rank)
-        for start, stop, block in problem.rows.blocks():
+
+        def fill(start: int, stop: int, block: Points) -> None:
             at_hand = None if known is None else known[:, start:stop]
             F = whitened[:, start:stop] = posterior.whiten(block, at_hand)
             prior = problem.prior_variance[start:stop]
             self.variance[start:stop] = nonnegative(prior - F.square().sum(dim=0))
+
+        problem.rows.each(fill)
 
     def update(
         self, prior_column: Float[Tensor, " n"], F: Float[Tensor, " t"], s: float
@@ -324,8 +327,11 @@ class CovarianceAmongRows:
         numbers = torch.arange(problem.row_count, device=problem.device)
         (self._everyone,) = problem.collect(numbers, lambda own: (problem.rows.rows(own),))
         self._values = problem.prior_variance.new_empty(len(problem.rows), problem.row_count)
-        for start, stop, block in problem.rows.blocks():
+
+        def fill(start: int, stop: int, block: Points) -> None:
             self._values[start:stop] = self._fresh(block)
+
+        problem.rows.each(fill)
 
     def update(self, column: Float[Tensor, " n"], s: float) -> None:
         """Take in an observation of variance s, by its posterior column over the rows here."""

@@ -4,7 +4,7 @@ Each observation costs O(n (d + t)) for the column, and O(n m) more for rules th
 covariances with the targets; memory is O(n t), and O(n m) where those are kept.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
@@ -118,11 +118,16 @@ class FunctionTracker:
 
     # ---- what the loop asks
 
-    def states(self) -> Iterator[tuple[int, int, State]]:
+    def score(self, gain: Callable[[State], Tensor]) -> Float[Tensor, " n"]:
         self._catch_up()
         self.passes += self.problem.reads_rows(WIDE, self._kept)
-        for start, stop, block in self.problem.pieces(WIDE, self._kept):
-            yield start, stop, self._running_state(slice(start, stop), block)
+        gains = torch.empty(len(self._rows), dtype=torch.float64, device=self.device)
+
+        def score(piece: slice, points: Points | None) -> None:
+            gains[piece] = gain(self._running_state(piece, points))
+
+        self.problem.each_piece(WIDE, self._kept, score)
+        return gains
 
     def state(self, rows: Int[Tensor, " b"]) -> State:
         """Computed afresh only where the running values are not current."""
@@ -175,8 +180,11 @@ class FunctionTracker:
         points = self._at_hand.keep(rows).points
         size = len(rows), len(self._rows)
         columns = torch.empty(size, dtype=torch.float64, device=self.device)
-        for start, stop, block in self._rows.blocks():
+
+        def fill(start: int, stop: int, block: Points) -> None:
             columns[:, start:stop] = self.kernel.block(block, points).T
+
+        self._rows.each(fill)
         self._prior_columns = dict(zip(rows, columns, strict=True))
 
     def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
@@ -260,9 +268,12 @@ class FunctionTracker:
         }
         if near and len(self._chosen):
             self.passes += 1
-            for start, stop, block in self._rows.blocks():
+
+            def fill(start: int, stop: int, block: Points) -> None:
                 for run in near.values():
                     run.values[start:stop] = run.fresh(block)
+
+            self._rows.each(fill)
         return near
 
     def _keep_covariance(self) -> Tensor | None:
@@ -270,8 +281,11 @@ class FunctionTracker:
             return None
         size = len(self._rows), self.problem.target_count
         covariance = torch.empty(size, dtype=torch.float64, device=self.device)
-        for start, stop, block in self._rows.blocks():
+
+        def fill(start: int, stop: int, block: Points) -> None:
             covariance[start:stop] = self._covariance_of(slice(start, stop), block)
+
+        self._rows.each(fill)
         return covariance
 
     def _keep_all_pairs(self) -> CovarianceAmongRows | None:
@@ -342,8 +356,11 @@ class FunctionTracker:
     def _prior_column(self, point: Points) -> Float[Tensor, " n"]:
         self.passes += 1
         column = torch.empty(len(self._rows), dtype=torch.float64, device=self.device)
-        for start, stop, block in self._rows.blocks():
+
+        def fill(start: int, stop: int, block: Points) -> None:
             column[start:stop] = self.kernel.column(block, point)
+
+        self._rows.each(fill)
         return column
 
     def _catch_up(self) -> None:

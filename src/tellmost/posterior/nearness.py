@@ -78,12 +78,15 @@ def targets_among_rows(problem: Problem) -> Bool[Tensor, " m"]:
     targets = problem.known_targets
     of_targets = problem.kernel.diagonal(targets)
     found = torch.zeros(len(targets), dtype=torch.int64, device=problem.device)
+
+    def count(start: int, stop: int, block: Points) -> Tensor:
+        covariance = problem.kernel.block(block, targets)
+        variance = problem.prior_variance[start:stop]
+        return (squared_distance(covariance, variance, of_targets) == 0).sum(dim=0)
+
     with nullcontext() if problem.shard is None else problem.shard.group.together():
         rows = max(numerics.CHUNK_BYTES // (8 * max(len(targets), problem.rows.dimension)), 1)
-        for start, stop, block in problem.rows.blocks(rows):
-            covariance = problem.kernel.block(block, targets)
-            variance = problem.prior_variance[start:stop]
-            found += (squared_distance(covariance, variance, of_targets) == 0).sum(dim=0)
+        problem.rows.each(count, found.add_, rows)
     return problem.sum(found) > 0
 
 
@@ -104,11 +107,14 @@ def fixed_fields_of_all(problem: Problem) -> dict[str, Tensor]:
     """The same fields of all rows; nearness to the targets takes a pass over them."""
     near = sorted(problem.needs & NEAR_TARGETS)
     fields = {name: torch.empty_like(problem.prior_variance) for name in near}
-    pieces = problem.rows.blocks(problem.rows_per_chunk(NEAR_TARGETS)) if near else ()
-    for start, stop, block in pieces:
+
+    def fill(start: int, stop: int, block: Points) -> None:
         variance = problem.prior_variance[start:stop]
         for name in near:
             fields[name][start:stop] = nearness_to_targets(name, problem, block, variance)
+
+    if near:
+        problem.rows.each(fill, most=problem.rows_per_chunk(NEAR_TARGETS))
     if "prior_variance" in problem.needs:
         fields["prior_variance"] = problem.prior_variance
     return fields

@@ -4,7 +4,7 @@ A Problem is fixed before the first pick. A State and a TargetState say what is 
 observations: of the rows what the rule needs, of the targets their variances.
 """
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,12 +18,17 @@ from tellmost.kernels.kernel import Points
 from tellmost.numerics import ZERO_VARIANCE
 from tellmost.rows.pool import Pool
 from tellmost.rows.sources import spans
+from tellmost.running import workers
 from tellmost.running.processes import Read, Shard
 from tellmost.shapes import Float, Int
 
 KEEP_BYTES = 4 * 2**30
 """Rows x targets covariances up to this size are kept and updated; larger ones are recomputed."""
 
+
+PIECE_ROWS = 2**14
+"""So many rows are scored at a time. A few values of each fit a core's cache, and they still take
+longer than the calls."""
 
 AMONG_CANDIDATES = "squared_covariance_with_candidates"
 """The field for rules that learn about all candidates."""
@@ -133,19 +138,29 @@ class Problem:
         """Say whether some of these wide fields are to be made of the rows themselves."""
         return bool(self.needs & wide - kept)
 
-    def pieces(self, wide: Set[str], kept: Set[str]) -> Iterator[tuple[int, int, Points | None]]:
-        """Pieces of all rows, with the rows themselves where wide fields are made of them."""
+    def each_piece(
+        self, wide: Set[str], kept: Set[str], work: Callable[[slice, Points | None], None]
+    ) -> None:
+        """Call ``work`` with pieces of all rows, on the threads of the team.
+
+        The rows themselves come with the pieces where wide fields are made of them.
+        """
         most = self.rows_per_chunk(wide)
         if self.reads_rows(wide, kept):
-            yield from self.rows.blocks(most)
+            self.rows.each(lambda start, stop, rows: work(slice(start, stop), rows), most=most)
         else:
-            for start, stop in spans(len(self.rows), most):
-                yield start, stop, None
+            pieces = [slice(*span) for span in spans(len(self.rows), most)]
+            workers.each(
+                pieces,
+                lambda piece: work(piece, None),
+                count=len(pieces),
+                threads=self.rows.threads,
+            )
 
     def rows_per_chunk(self, wide: Set[str]) -> int:
         """A piece has so many rows: few where the rule needs some of these wide fields."""
         if not self.needs & wide:
-            return max(len(self.rows), 1)
+            return PIECE_ROWS if self.device.type == "cpu" else max(len(self.rows), 1)
         return max(numerics.CHUNK_BYTES // (8 * max(self.target_count, self.rows.dimension)), 1)
 
 

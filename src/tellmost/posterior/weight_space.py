@@ -376,8 +376,7 @@ def root_of_rows(problem: Problem) -> Float[Tensor, "d d"]:
     """R with R R' = M, the second moment of all candidates; one pass."""
     d = problem.rows.dimension
     total = torch.zeros(d, d, dtype=torch.float64, device=problem.device)
-    for _, _, block in problem.rows.blocks():
-        total.addmm_(block.T, block)
+    problem.rows.each(lambda _, __, block: block.T @ block, total.add_)
     return symmetric_root(problem.sum(total) / problem.row_count)
 
 

@@ -6,12 +6,13 @@ converted while it is in the cache, which on a CPU is faster than a plain float3
 whole pool.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from tellmost.kernels.kernel import Points
 from tellmost.posterior.columns_ahead import (
     ColumnsAhead,
     Draft,
@@ -48,6 +49,9 @@ from tellmost.posterior.weight_space import (
 )
 from tellmost.shapes import Float, Int
 
+Gain = Callable[[State], Float[Tensor, " _n"]]
+"""What a rule gives for every row of a state."""
+
 WIDE = frozenset({"covariance", "correlation"})
 """Fields that are made of rows x targets values."""
 
@@ -75,8 +79,8 @@ class Tracker(Protocol):
     @property
     def device(self) -> torch.device: ...
 
-    def states(self) -> Iterator[tuple[int, int, State]]:
-        """The state of all rows, in pieces: (first row, one past the last, state)."""
+    def score(self, gain: Gain) -> Float[Tensor, " n"]:
+        """The gain of every row, from the running values. Several threads may call ``gain``."""
 
     def state(self, rows: Int[Tensor, " b"]) -> State:
         """The state of some rows of this process, by their numbers here."""
@@ -84,8 +88,8 @@ class Tracker(Protocol):
     def observe(self, row: int, *, update_rows: bool = True) -> None:
         """Condition on an observation of a row.
 
-        Without ``update_rows`` the pass over the rows waits until ``states`` is asked for; only
-        the plain variance can wait.
+        Without ``update_rows`` the pass over the rows waits until rows are scored; only the plain
+        variance can wait.
         """
 
     def is_at_hand(self, row: int) -> bool:
@@ -144,17 +148,22 @@ class WeightTracker:
     def device(self) -> torch.device:
         return self.problem.device
 
-    def states(self) -> Iterator[tuple[int, int, State]]:
+    def score(self, gain: Gain) -> Float[Tensor, " n"]:
         self._catch_up()
         kept = {name: run.values for name, run in self.running.items()} | self._fixed
         if self._covariance is not None:
             kept["covariance"] = self._covariance
         self.passes += self.problem.reads_rows(WIDE, kept.keys())
-        for start, stop, block in self.problem.pieces(WIDE, kept.keys()):
-            fields = {name: values[start:stop] for name, values in kept.items()}
+        gains = self._empty()
+
+        def score(piece: slice, block: Points | None) -> None:
+            fields = {name: values[piece] for name, values in kept.items()}
             if block is not None:
                 fields = self._wide_fields(block) | fields
-            yield start, stop, self._state(slice(start, stop), fields)
+            gains[piece] = gain(self._state(piece, fields))
+
+        self.problem.each_piece(WIDE, kept.keys(), score)
+        return gains
 
     def state(self, rows: Int[Tensor, " b"]) -> State:
         """Computed afresh from the posterior."""
@@ -333,15 +342,21 @@ class WeightTracker:
     def _fill_by_blocks(self, left: Sequence[Running]) -> None:
         self.passes += 1
         starts = [(run, run.start(self.known)) for run in left]
-        for start, stop, block in self._rows.blocks():
+        covariance, against = self._covariance, None
+        if covariance is not None:
+            against = self._against_targets(self.known.posterior)
+
+        def fill(start: int, stop: int, block: Tensor) -> None:
             prior = self.problem.prior_variance[start:stop]
             for run, of_run in starts:
                 values = (
                     run.fresh(block, self.known) if of_run is None else of_run.of(block, prior)
                 )
                 run.values[start:stop] = values
-            if self._covariance is not None:
-                self._covariance[start:stop] = block @ self._against_targets(self.known.posterior)
+            if covariance is not None and against is not None:
+                torch.mm(block, against, out=covariance[start:stop])
+
+        self._rows.each(fill)
 
     # ---- one observation
 
@@ -362,9 +377,12 @@ class WeightTracker:
         self.passes += 1
         vectors = torch.stack([step.u / step.s**0.5 for step in self._pending])
         variance = self.running["variance"].values
-        for start, stop, block in self._rows.blocks():
+
+        def catch_up(start: int, stop: int, block: Tensor) -> None:
             change = (vectors @ block.T).square_().sum(dim=0)
             nonnegative(variance[start:stop].sub_(change))
+
+        self._rows.each(catch_up)
         self._pending.clear()
 
     # ---- fields of a state

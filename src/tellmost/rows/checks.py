@@ -64,15 +64,19 @@ def _read_blocks(
     variance = torch.empty(len(pool), dtype=torch.float64, device=pool.device)
     inverse = torch.empty_like(variance) if normalization.to_unit_length else None
     sums = Fingerprint(pool.device)
-    for start, stop, rows in pool.blocks():
+
+    def look(start: int, stop: int, rows: Tensor) -> Tensor:
         if normalization.mean is None:  # else they were checked when it was taken
             check_finite(start, rows, pool.source, "pool")
-        sums.add(first + start, rows)
+        part = sums.part(first + start, rows)
         rows = rows if rows.ndim == 1 else normalization.centred(rows)
         if inverse is not None:
             inverse[start:stop] = normalization.lengths(rows).reciprocal_()
             rows = rows * inverse[start:stop, None]
         variance[start:stop] = kernel.diagonal(rows)
+        return part
+
+    pool.each(look, sums.add_sum)
     return variance, inverse, sums
 
 
@@ -113,10 +117,13 @@ def normalization_of(
 def checked_mean(pool: Pool, shard: Shard | None) -> Float[Tensor, " d"]:
     """The mean row of all processes; every row must be finite."""
     total = torch.zeros(pool.dimension, dtype=torch.float64, device=pool.device)
+
+    def checked(start: int, stop: int, rows: Tensor) -> Tensor:
+        check_finite(start, rows, pool.source, "pool")
+        return rows.sum(dim=0)
+
     with nullcontext() if shard is None else shard.group.together():
-        for start, _, rows in pool.blocks():
-            check_finite(start, rows, pool.source, "pool")
-            total += rows.sum(dim=0)
+        pool.each(checked, total.add_)
     return total / len(pool) if shard is None else shard.group.sum(total) / shard.total
 
 
@@ -162,8 +169,7 @@ NOT_NUMBERS = (str, bytes, bool, np.bool_)  # although float() and int() take th
 def check_rows(data: Tensor, name: str) -> None:
     check_shape(tuple(data.shape), name)
     rows = Pool.of(data)
-    for start, _, block in rows.blocks():
-        check_finite(start, block, rows.source, name)
+    rows.each(lambda start, _, block: check_finite(start, block, rows.source, name))
 
 
 def check_shape(shape: tuple[int, ...], name: str) -> None:

@@ -17,15 +17,18 @@ be the same in every column.
 """
 
 import hashlib
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from tellmost import numerics
 from tellmost.gpu import can_fuse
-from tellmost.rows.sources import HeldRows, Piece, Source, hold, spans
+from tellmost.rows.sources import HeldRows, Piece, Source, Span, hold, spans
+from tellmost.running import workers
 from tellmost.running.processes import Group
 from tellmost.shapes import Bool, Float, Int, Shaped
 
@@ -51,8 +54,9 @@ class Normalization:
         return torch.where(length > 0, length, 1.0)
 
 
-class Scratch:
-    """Memory for one float64 block, kept between passes: fresh memory costs more than products."""
+class Scratch(threading.local):
+    """Memory for one float64 block of each thread, kept between passes: fresh memory costs more
+    than products."""
 
     def __init__(self) -> None:
         self._memory = torch.empty(0, dtype=torch.float64)
@@ -75,6 +79,7 @@ class Pool:
     ready: Tensor | None = field(default=None, repr=False)  # all of a small source, converted once
     inverse_length: Tensor | None = field(default=None, repr=False)  # of all rows, if made unit
     chosen: Int[Tensor, " n"] | None = field(default=None, repr=False)  # ascending; None: all
+    most_threads: int | None = None  # so many work on blocks at most, each in memory of its own
 
     @classmethod
     def of(cls, data: Tensor) -> "Pool":
@@ -116,6 +121,11 @@ class Pool:
         return self.device.type == "cuda" and can_fuse(self.held)
 
     @property
+    def threads(self) -> int | None:
+        """So many share a pass at most; a GPU needs no more than one that calls it."""
+        return self.most_threads if self.device.type == "cpu" else 1
+
+    @property
     def rows_per_block(self) -> int:
         """A power of two, so that products of full blocks take the same path at every size."""
         rows = max(self.block_bytes // (8 * max(self.dimension, 1)), 1)
@@ -130,13 +140,39 @@ class Pool:
         for start, stop, rows in self._stored(most):
             yield start, stop, self._converted(rows, self.scratch)
 
+    def each(
+        self,
+        work: Callable[[int, int, Tensor], Any],
+        in_turn: Callable[[Any], Any] | None = None,
+        most: int | None = None,
+    ) -> None:
+        """Call ``work`` with every block, as ``blocks`` gives them, on the threads of the team.
+
+        ``in_turn`` gets the results in the order of the blocks.
+        """
+
+        def normalized(start: int, stop: int, rows: Tensor) -> Any:
+            return work(start, stop, self._normalized(rows))
+
+        self._share(normalized, in_turn, most)
+
     def products(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, "r n"]) -> None:
-        """Inner products of vectors with all rows, in one pass; normalised afterwards."""
+        """Inner products of vectors with all rows, in one pass."""
         if self.is_fused:
             return fused_products(self, vectors, out)
-        for start, stop, rows in self._stored():
-            torch.mm(vectors, self._plain(rows, self.scratch).T, out=out[:, start:stop])
-        self._normalize_products(vectors, out)
+        mean = self.normalization.mean if self.ready is None else None
+        along_mean = None if mean is None else (vectors @ mean.to(out.device))[:, None]
+        inverse = None if self.ready is not None else self.inverse_length
+
+        def multiply(start: int, stop: int, rows: Tensor) -> None:
+            """<v, (x - mean) / |x - mean|> from <v, x> costs less than to normalise every row."""
+            piece = torch.mm(vectors, rows.T, out=out[:, start:stop])
+            if along_mean is not None:
+                piece -= along_mean
+            if inverse is not None:
+                piece *= inverse[self._numbers_between(start, stop)]
+
+        self._share(multiply)
 
     def squared_products(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, " n"]) -> None:
         """Squares of inner products, added up over the vectors; for fused passes only."""
@@ -171,9 +207,8 @@ class Pool:
 
     def fingerprint(self) -> str:
         """A short name for the pool's content, as it was given: not normalised."""
-        sums = Fingerprint(self.device)
-        for start, _, rows in self.source.stream(list(spans(len(self), self.rows_per_block))):
-            sums.add(start, self._plain(rows, self.scratch))
+        sums, plain = Fingerprint(self.device), replace(self, ready=None, chosen=None)
+        plain._share(lambda start, _, rows: sums.part(start, rows), sums.add_sum)
         return sums.name(self.shape)
 
     @property
@@ -189,18 +224,56 @@ class Pool:
         here = self._here
         return self.source.take(numbers) if here is None else here[numbers.to(here.device)]
 
+    def _share(
+        self,
+        work: Callable[[int, int, Tensor], Any],
+        in_turn: Callable[[Any], Any] | None = None,
+        most: int | None = None,
+    ) -> None:
+        """The same as ``each``, with rows as float64 that are not normalised."""
+        wanted = list(self._spans(most))
+        if self._here is not None:
+
+            def read(span: Span) -> Any:
+                return work(*span, self._plain(self._held_between(*span), self.scratch))
+
+            workers.each(wanted, read, in_turn, count=len(wanted), threads=self.threads)
+            return
+
+        def keep(piece: Piece) -> Piece:  # it changes when the next one is asked for
+            return *piece[:2], self.scratch.copy(piece[2], self.device)
+
+        workers.each(
+            map(keep, self._stored(most)),
+            lambda piece: work(*piece),
+            in_turn,
+            count=len(wanted),
+            threads=self.threads,
+        )
+
+    def _spans(self, most: int | None) -> Iterator[Span]:
+        return spans(len(self), min(self.rows_per_block, most or self.rows_per_block))
+
     def _stored(self, most: int | None = None) -> Iterator[Piece]:
         """Pieces of the pool as they are stored."""
-        step = self.rows_per_block if most is None else min(self.rows_per_block, most)
-        chosen, here = self.chosen, self._here
-        if here is None and chosen is None:
-            return self.source.stream(list(spans(len(self), step)))
-        if here is None:
-            return self._sifted(step)
-        return (
-            (start, stop, here[start:stop] if chosen is None else self._some(chosen[start:stop]))
-            for start, stop in spans(len(self), step)
-        )
+        if self._here is not None:
+            return ((*span, self._held_between(*span)) for span in self._spans(most))
+        if self.chosen is None:
+            return self.source.stream(list(self._spans(most)))
+        return self._sifted(min(self.rows_per_block, most or self.rows_per_block))
+
+    def _held_between(self, start: int, stop: int) -> Tensor:
+        """Consecutive rows of those in memory."""
+        if self.chosen is not None:
+            return self._some(self.chosen[start:stop])
+        assert self._here is not None
+        return self._here[start:stop]
+
+    def _numbers_between(self, start: int, stop: int) -> slice | Int[Tensor, " b"]:
+        """What finds consecutive rows among those of the source."""
+        if self.chosen is None:
+            return slice(start, stop)
+        return self.chosen[start:stop].to(self.device)
 
     def _sifted(self, step: int) -> Iterator[Piece]:
         """The chosen rows out of a stream of those blocks that have some of them."""
@@ -218,7 +291,9 @@ class Pool:
             yield start, stop, block[self.chosen[start:stop].to(block.device) - first]
 
     def _converted(self, rows: Tensor, scratch: Scratch | None = None) -> Tensor:
-        plain = self._plain(rows, scratch)
+        return self._normalized(self._plain(rows, scratch))
+
+    def _normalized(self, plain: Tensor) -> Tensor:
         is_final = self.ready is not None or plain.ndim == 1
         return plain if is_final else self.normalization.apply(plain)
 
@@ -231,15 +306,6 @@ class Pool:
         if scratch is not None:
             return scratch.copy(rows, self.device)
         return rows.to(device=self.device, dtype=torch.float64)
-
-    def _normalize_products(self, vectors: Tensor, out: Tensor) -> None:
-        """<v, (x - mean) / |x - mean|> from <v, x>: far cheaper than normalising every row."""
-        if self.ready is not None:
-            return
-        if self.normalization.mean is not None:
-            out -= (vectors @ self.normalization.mean.to(out.device))[:, None]
-        if (lengths := self.inverse_length) is not None:
-            out *= lengths if self.chosen is None else lengths[self.chosen.to(lengths.device)]
 
 
 def fused_products(pool: Pool, vectors: Tensor, out: Tensor, *, squared: bool = False) -> None:
@@ -272,14 +338,19 @@ class Fingerprint:
         self._sum = torch.zeros((), dtype=torch.int64, device=device)
 
     def add(self, start: int, rows: Tensor) -> None:
-        """Take in the rows from number ``start`` on, as float64; or row numbers, as they are."""
+        """Take in the rows from number ``start`` on."""
+        self.add_sum(self.part(start, rows))
+
+    @staticmethod
+    def part(start: int, rows: Tensor) -> Tensor:
+        """The part of the rows from number ``start`` on, as float64, or of row numbers."""
         bits = rows.to(torch.float64).view(torch.int64).reshape(len(rows), -1)
         sums = shifted(bits, 32).bitwise_xor_(bits).mul_(column_factors(bits)).sum(dim=1)
         numbers = torch.arange(start + 1, start + 1 + len(rows), device=bits.device)
-        self._sum += mixed(sums ^ numbers.mul_(GOLDEN)).sum()
+        return mixed(sums ^ numbers.mul_(GOLDEN)).sum()
 
     def add_sum(self, total: Tensor) -> None:
-        """Take in rows whose part of the sum was made elsewhere."""
+        """Take in rows by their part of the sum."""
         self._sum += total
 
     def name(self, shape: tuple[int, ...], group: Group | None = None) -> str:

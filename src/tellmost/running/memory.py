@@ -9,6 +9,8 @@ kernels that are inner products, else 0:
                                             one per target for rules that see the targets first
     points = 8 (4 s^2 + 3 m d)              posteriors of the weights; targets, products with them
     blocks = BLOCKS b + RECENT_BYTES        blocks being read and worked on, and rows kept of them
+             + THREAD_BLOCKS b (t - 1)      where t threads share the work
+    t      = as many as a quarter of the rest has room for, but MOST_THREADS; fewer may be there
     b      = min(BLOCK_BYTES, B / BLOCK_SHARE, what rows and points leave), but LEAST_BLOCK_ROWS
     kept   = B - pool - rows - points - blocks      columns and covariances that trackers may keep
 
@@ -37,6 +39,13 @@ BLOCK_SHARE = 32
 BLOCKS = 6
 """Blocks that exist at the same time: two that are read in turn, one as float64, and up to three
 that a kernel or a checksum makes of it."""
+
+THREAD_BLOCKS = 4
+"""Blocks that another thread adds: the one it works on, and up to three that it makes of it."""
+
+MOST_THREADS = 128
+"""So many threads at most share a pass. The plan does not ask how many there are, since results
+must not depend on it."""
 
 ROW_BYTES = 112
 """Memory per row of the pool, beside columns: up to fourteen float64 values, of which five are
@@ -89,9 +98,9 @@ class Sizes:
         side = min(self.features, self.rows + self.targets) if self.has_weights else 0
         return 8 * (4 * side**2 + 3 * self.targets * self.features)
 
-    def for_blocks(self, block_bytes: int) -> int:
-        least = 8 * numerics.LEAST_BLOCK_ROWS * self.features
-        return BLOCKS * max(block_bytes, least) + numerics.RECENT_BYTES
+    def for_blocks(self, block_bytes: int, threads: int = 1) -> int:
+        block = max(block_bytes, 8 * numerics.LEAST_BLOCK_ROWS * self.features)
+        return (BLOCKS + THREAD_BLOCKS * (threads - 1)) * block + numerics.RECENT_BYTES
 
 
 @dataclass(frozen=True)
@@ -102,6 +111,7 @@ class Plan:
     holds_pool: bool  # whether a pool that is elsewhere is brought where the work is done
     block_bytes: int
     kept: int  # what is left for columns and covariances
+    threads: int = 1  # so many have room for blocks of their own
 
 
 def check_memory(memory: Any) -> int | None:
@@ -169,8 +179,13 @@ def plan(sizes: Sizes, budget: int, device: torch.device, *, is_here: bool) -> P
     working = sizes.for_rows + sizes.for_points + sizes.for_blocks(block_bytes)
     fits = sizes.data_bytes <= min(int(HELD_SHARE * budget), budget - working)
     holds_pool = not is_here and fits
-    kept = budget - working - (sizes.data_bytes if holds_pool else 0)
-    return Plan(budget, holds_pool, block_bytes, max(kept, 0))
+    kept = max(budget - working - (sizes.data_bytes if holds_pool else 0), 0)
+    threads = 1
+    if device.type == "cpu":
+        of_thread = sizes.for_blocks(block_bytes, 2) - sizes.for_blocks(block_bytes)
+        threads = min(1 + kept // (4 * of_thread), MOST_THREADS)
+        kept -= (threads - 1) * of_thread
+    return Plan(budget, holds_pool, block_bytes, kept, threads)
 
 
 def least_budget(sizes: Sizes) -> int:

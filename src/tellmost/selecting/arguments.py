@@ -82,7 +82,7 @@ def check_data(
         plan = check_plan(budget, sizes, where, is_here=is_here, processes=processes)
     count = n if chosen is None else len(chosen)
     return SelectionData(
-        pool=Pool(source, where, plan.block_bytes),
+        pool=Pool(source, where, plan.block_bytes, most_threads=plan.threads),
         kernel=kernel,
         candidates=chosen,
         targets=points,

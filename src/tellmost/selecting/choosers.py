@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.posterior.columns_ahead import shortlist_length
-from tellmost.posterior.problem import Problem
+from tellmost.posterior.problem import Problem, State
 from tellmost.posterior.weight_tracker import Tracker
 from tellmost.rules import CosineSimilarity, Random, Rule, TopK, is_random
 from tellmost.running.processes import Shard
@@ -183,9 +183,11 @@ class Eager:
         """
         nearest = torch.full_like(self.eligibility.closed, -torch.inf, dtype=torch.float64)
         for ahead in range(1, steps + 1):
-            states = (state for _, _, state in self.tracker.states())
-            gains = [self.rule.gain(replace(state, step=state.step + ahead)) for state in states]
-            scores = self.eligibility.score(torch.cat([nearest[:0], *gains]))
+
+            def gain(state: State, ahead: int = ahead) -> Tensor:
+                return self.rule.gain(replace(state, step=state.step + ahead))
+
+            scores = self.eligibility.score(self.tracker.score(gain))
             best = float(scores.max()) if len(scores) else 0.0
             nearest = torch.maximum(nearest, scores / best if best > 0 else scores)
         return nearest
@@ -263,12 +265,12 @@ class Lazy:
 
     def best(self, least_of: LeastGain) -> RowChoice | None:
         if self._bounds is None:
-            self._bounds = score_all(self.tracker, self.rule).clone()  # written to below
+            self._bounds = score_all(self.tracker, self.rule)
             self.first = largest_open(self._bounds, self.eligibility)
         least = least_of(self.first)
         current = self._score_rivals(self._bounds, least)
         if current is None:  # too many rivals: one pass settles them all
-            self._bounds = score_all(self.tracker, self.rule).clone()
+            self._bounds = score_all(self.tracker, self.rule)
             scores = self.eligibility.score(self._bounds, least)
             current, _ = leading(scores, self.first, refuse_nan(largest(scores)))
         gains = self._bounds[current]
@@ -306,9 +308,7 @@ class Lazy:
 
 def score_all(tracker: Tracker, rule: Rule) -> Float[Tensor, " n"]:
     """The gain of every row, from the running values."""
-    pieces = [rule.gain(state) for _, _, state in tracker.states()]
-    none = torch.empty(0, dtype=torch.float64, device=tracker.device)
-    return pieces[0] if len(pieces) == 1 else torch.cat([none, *pieces])
+    return tracker.score(rule.gain)
 
 
 def fresh_gain(tracker: Tracker, rule: Rule, row: int, shard: Shard | None) -> float:

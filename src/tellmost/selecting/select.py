@@ -22,11 +22,12 @@ from torch import Tensor
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.linear import check_kernel
 from tellmost.posterior.floor import Floor, check_floor, compute_floor
-from tellmost.posterior.problem import FewRows, Problem
+from tellmost.posterior.problem import FewRows, Problem, State
 from tellmost.posterior.weight_tracker import Tracker, WeightTracker, track
 from tellmost.rows.checks import is_plain
 from tellmost.rows.sources import NamedArray
 from tellmost.rules import Rule
+from tellmost.running import workers
 from tellmost.running.processes import Shard, check_group
 from tellmost.running.progress import ProgressLine
 from tellmost.selecting.arguments import (
@@ -86,6 +87,7 @@ PoolLike = ArrayLike | Iterable[Any]  # of paths, or of blocks
 
 
 @torch.inference_mode()
+@workers.team()
 def select_quietly(
     pool: PoolLike,
     targets: ArrayLike | None = None,
@@ -479,11 +481,12 @@ def note_determined_targets(tracker: Tracker, rule: Rule, shard: Shard | None) -
     """Note that ITL about f_A is undirected, if f_A determines every candidate."""
     if rule.name != "itl":
         return {}
-    is_open = not all(
-        bool((state.variance_given_targets <= DETERMINED * state.variance).all())
-        for _, _, state in tracker.states()
-    )
-    if is_open if shard is None else shard.is_any(is_open):
+
+    def is_open(state: State) -> Tensor:
+        return state.variance_given_targets > DETERMINED * state.variance
+
+    is_directed = bool(tracker.score(is_open).any())
+    if is_directed if shard is None else shard.is_any(is_directed):
         return {}
     note = (
         "the targets determine f at every candidate, so ITL about f_A is uncertainty sampling "
