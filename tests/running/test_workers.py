@@ -1,4 +1,4 @@
-"""Threads of our own share a pass: the same bits from any number of them, and no setting changed."""
+"""Threads of our own share a pass: the same bits from any number, and no setting changed."""
 
 import os
 import signal
@@ -84,7 +84,7 @@ def test_the_first_item_that_fails_is_the_one_that_is_named(count, threads):
         if item >= 7:
             raise ValueError(f"item {item}")
 
-    with pytest.raises(ValueError, match="item 7$"):
+    with pytest.raises(ValueError, match=r"item 7$"):
         workers.each(range(1_000), work, print, count=1_000)
     assert len(begun) < 1_000
 
