@@ -84,12 +84,15 @@ class FunctionPosterior:
         self._kernel = kernel
         self._seen: list[Sight] = []  # before the points observed last
         self._points: list[Tensor] = []  # observed last, one by one
-        self._factor = torch.empty(0, 0, dtype=torch.float64, device=device)
+        self._built = torch.empty(0, 0, dtype=torch.float64, device=device)  # of the factor
+        self._late: list[tuple[Tensor, Tensor]] = []  # rows of the factor that are not built yet
+        self._scales: list[float] = []  # its diagonal
 
     def copy(self) -> "FunctionPosterior":
         """An independent posterior; nothing that both share is ever written to."""
         same = copy(self)
         same._seen, same._points = list(self._seen), list(self._points)
+        same._late, same._scales = list(self._late), list(self._scales)
         return same
 
     def see_targets(self, targets: Points, noise_variance: float) -> bool:
@@ -134,14 +137,27 @@ class FunctionPosterior:
     @property
     def rank(self) -> int:
         """The number of entries of F."""
-        return len(self._factor)
+        return len(self._scales)
+
+    @property
+    def _factor(self) -> Float[Tensor, "t t"]:
+        """The Cholesky factor. It is built when it is needed, and not at each observation."""
+        if self._late:
+            known = len(self._built)
+            factor = self._built.new_zeros(self.rank, self.rank)
+            factor[:known, :known] = self._built
+            for F, corner in self._late:
+                start, stop = len(F), len(F) + len(corner)
+                factor[start:stop, :start], factor[start:stop, start:stop] = F.T, corner
+            self._built, self._late = factor, []
+        return self._built
 
     def whiten(
         self, points: Points, known: Float[Tensor, "s b"] | None = None
     ) -> Float[Tensor, "t b"]:
         """F at some points, a column each; its first entries may be known already."""
         if known is None:
-            known = self._factor.new_empty(0, len(points))
+            known = self._built.new_empty(0, len(points))
         s = len(known)
         if s == self.rank:
             return known
@@ -149,12 +165,14 @@ class FunctionPosterior:
         rest = torch.linalg.solve_triangular(self._factor[s:, s:], covariance, upper=False)
         return torch.cat([known, rest])
 
-    def observe(self, point: Points, noise_variance: float) -> tuple[Float[Tensor, " t"], float]:
-        """Condition on an observation at a point, given as a single row.
+    def observe(
+        self, point: Points, noise_variance: float, known: Float[Tensor, "t 1"] | None = None
+    ) -> tuple[Float[Tensor, " t"], float]:
+        """Condition on an observation at a point, given as a single row, whose F may be known.
 
         Returns F at the point before the observation, and the observation's variance.
         """
-        F = self.whiten(point)
+        F = self.whiten(point, known)
         prior = float(self._kernel.diagonal(point))
         s = max(prior - float(F.square().sum()), 0.0) + noise_variance
         self._grow(F, F.new_full((1, 1), s**0.5))
@@ -206,7 +224,7 @@ class FunctionPosterior:
     @property
     def log_scales(self) -> Float[Tensor, " t"]:
         """The log of the standard deviation of each observation, given those before it."""
-        return self._factor.diagonal().log()
+        return self._built.new_tensor(self._scales).log()
 
     def variance(self, points: Points) -> Float[Tensor, " b"]:
         F = self.whiten(points)
@@ -238,12 +256,8 @@ class FunctionPosterior:
         return torch.cat(rows)
 
     def _grow(self, F: Float[Tensor, "t r"], corner: Float[Tensor, "r r"]) -> None:
-        t, r = F.shape
-        factor = self._factor.new_zeros(t + r, t + r)
-        factor[:t, :t] = self._factor
-        factor[t:, :t] = F.T
-        factor[t:, t:] = corner
-        self._factor = factor
+        self._late.append((F, corner))
+        self._scales += corner.diagonal().tolist()
 
 
 def has_eigenvalues_above(bound: float, matrix: Float[Tensor, "m m"]) -> bool:

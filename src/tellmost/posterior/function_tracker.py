@@ -157,13 +157,14 @@ class FunctionTracker:
             self._update_rows(few.points, prior_column, steps, covariance)
 
     def observe_point(
-        self, point: Points, noise_variance: float
+        self, point: Points, noise_variance: float, row: int | None = None
     ) -> tuple[Float[Tensor, " t"], float]:
-        """Condition on an observation at any point, given as a single row.
+        """Condition on an observation at any point, given as a single row of points.
 
-        Returns F at the point before the observation, and the observation's variance.
+        Returns F at the point before the observation, and the observation's variance. F need not
+        be computed if the point is known to be a ``row`` of the tracker.
         """
-        steps, covariance = self._condition(point, noise_variance)
+        steps, covariance = self._condition(point, noise_variance, row)
         if self._reads_columns:
             self._update_rows(point, None, steps, covariance)
         return steps["variance"]
@@ -312,10 +313,11 @@ class FunctionTracker:
     # ---- one observation
 
     def _condition(
-        self, point: Points, noise_variance: float
+        self, point: Points, noise_variance: float, row: int | None = None
     ) -> tuple[dict[str, tuple[Tensor, float]], Tensor | None]:
         """The step of each posterior, and the observation's covariance with the targets."""
-        steps = {"variance": self.posterior.observe(point, noise_variance)}
+        known = None if row is None else self.whitened_rows[:, row : row + 1].clone()
+        steps = {"variance": self.posterior.observe(point, noise_variance, known)}
         if self._given_targets is not None:
             given = self._given_targets.observe(point, noise_variance)
             steps["variance_given_targets"] = given

@@ -317,10 +317,15 @@ class Belief:
             self._residuals = tracker.posterior.whiten_values(y - prior_mean(points))
             self._mean_of_rows += tracker.whitened_rows.T @ self._residuals
 
-    def observe(self, point: Points, y: float, noise_variance: float) -> float:
-        """Take in a value observed at a point, a single row, and return its variance."""
+    def observe(
+        self, point: Points, y: float, noise_variance: float, row: int | None = None
+    ) -> float:
+        """Take in a value observed at a point, a single row of points, and return its variance.
+
+        It is quicker if the point is known to be a ``row`` of the tracker.
+        """
         expected = float(self._prior_mean(point))  # the caller's function may fail
-        F, s = self.tracker.observe_point(point, noise_variance)
+        F, s = self.tracker.observe_point(point, noise_variance, row)
         surprise = y - expected - float(F @ self._residuals)
         residual = self._residuals.new_full((1,), surprise / s**0.5)
         self._residuals = torch.cat([self._residuals, residual])

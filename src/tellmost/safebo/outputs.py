@@ -202,7 +202,7 @@ class OutputPosterior:
 
     def observe(self, value: OutputValue) -> None:
         row, noise = value.row, value.noise_variance
-        self.belief.observe(self.points[row : row + 1], value.y, noise)
+        self.belief.observe(self.points[row : row + 1], value.y, noise, row)
         self._seen.append((row, noise))
         self._log_noise += log(noise)
         if self._sketch is not None:
@@ -299,7 +299,7 @@ class OutputPosterior:
         sketch = None if self._sketch is None else self._sketch.copy()
         for row in pending:
             noise = float(self.noise_variance[row])
-            tracker.observe_point(self.points[row : row + 1], noise)
+            tracker.observe_point(self.points[row : row + 1], noise, row)
             if sketch is not None:
                 sketch.observe(row, noise)
         return tracker, sketch
