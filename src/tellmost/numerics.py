@@ -37,9 +37,6 @@ SMALLEST_REMAINING = 1e-15
 """The least share of a variance that one observation can leave. Exact arithmetic leaves
 noise / (variance + noise) > 0; rounding may leave a negative share, whose logarithm is NaN."""
 
-LEADERS = 64
-"""So many of the best rows are scored afresh from the posterior before one is chosen."""
-
 LEADER_BAND = 1e-5
 """Rows whose running gain is within this relative distance of the best are leaders."""
 

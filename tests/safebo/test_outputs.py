@@ -7,8 +7,8 @@ import torch
 import tellmost as tm
 from tellmost import numerics
 from tellmost.posterior import sketch
-from tellmost.posterior.sketch import Features
-from tellmost.safebo import round_state
+from tellmost.posterior.sketch import Features, InducingPoints
+from tellmost.safebo import gains, round_state
 from tellmost.safebo.outputs import Output, OutputPosterior, OutputValue
 from tellmost.safebo.round_state import SEEING_TOLERANCE, SKETCH_TOLERANCE
 
@@ -29,9 +29,14 @@ def make_pair(rule, tolerance: float) -> tuple[OutputPosterior, OutputPosterior]
     gp = tm.GP(tm.kernels.Gaussian(0.6), noise_std=0.2)
     output = Output.of(("objective",), gp, POINTS)
     seen = [OutputValue(row, 0.5, 0.04) for row in (0, 17, 17, 80)]
-    features = Features.of(output.kernel, POINTS, tolerance, len(POINTS))
-    assert features is not None and features.rank < len(POINTS)
-    views = [OutputPosterior(output, POINTS, NOISE, seen, one, rule) for one in (features, None)]
+    every = torch.ones(len(POINTS), dtype=torch.bool)
+    if "variance_given_targets" in rule.needs:
+        made = Features.of(output.kernel, POINTS, tolerance, len(POINTS))
+    else:
+        made = InducingPoints.of(output.kernel, POINTS, len(POINTS)).among(POINTS, contexts=0)
+    views = [
+        OutputPosterior(output, POINTS, NOISE, seen, one, rule, every) for one in (made, None)
+    ]
     return views[0], views[1]
 
 
@@ -140,6 +145,50 @@ def test_a_sketch_asks_what_the_dense_posterior_asks(rule, kernels, monkeypatch)
     sketched = ask_some(rule, KERNELS[kernels])
     monkeypatch.setattr(round_state, "SKETCH_SHARE", 0.0)  # never
     assert ask_some(rule, KERNELS[kernels]) == sketched
+
+
+@pytest.mark.parametrize("rule", ["vtl", "ctl", "mm-itl"])
+def test_few_inducing_points_ask_what_the_dense_posterior_asks(rule, monkeypatch):
+    """They rank badly, so more rows are looked at."""
+    monkeypatch.setattr(round_state, "INDUCING_POINTS", 30)
+    monkeypatch.setattr(gains, "CONFIRMED", 4)
+    few = ask_some(rule, KERNELS["unequal"])
+    monkeypatch.setattr(round_state, "SKETCH_SHARE", 0.0)
+    assert ask_some(rule, KERNELS["unequal"]) == few
+
+
+def test_inducing_points_ask_under_contexts_what_the_dense_posterior_asks(monkeypatch):
+    found = []
+    for share in (1.0, 0.0):
+        monkeypatch.setattr(round_state, "SKETCH_SHARE", share)
+        gps = [tm.GP(tm.kernels.Gaussian(s), noise_std=0.1) for s in (1.0, 1.2)]
+        optimizer = tm.SafeOptimizer(
+            GRID,
+            objective=gps[0],
+            constraints={"g": tm.Constraint(gps[1], at_least=0.0)},
+            safe_seed=[CENTRE],
+            contexts=["load"],
+            on_violation="continue",
+        )
+        for step in range(8):
+            query = optimizer.ask(context=[step % 3])
+            found.append(query.index)
+            optimizer.tell(query, F[query.index] - 0.1 * (step % 3), {"g": G[query.index]})
+    assert found[:8] == found[8:]
+    assert len(set(found)) > 3
+
+
+def test_rows_are_confirmed_until_none_can_be_better():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        exact = torch.from_numpy(rng.random(500))
+        rough = exact + 0.1 * torch.from_numpy(rng.random(500) - 0.2)
+        rough[::7] = -torch.inf
+        found, looked = rough.clone(), []
+        gains.confirm_best(found, lambda rows, x=exact, seen=looked: seen.extend(rows) or x[rows])
+        assert int(found.argmax()) == int(exact.where(rough > -torch.inf, -torch.inf).argmax())
+        assert len(looked) < 200
+        torch.testing.assert_close(found[looked], exact[looked])
 
 
 def test_a_sketch_in_small_pieces_asks_what_it_asks_in_one(monkeypatch):

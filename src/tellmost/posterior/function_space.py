@@ -21,7 +21,7 @@ from torch import Tensor
 
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
-from tellmost.numerics import RANK_TOLERANCE
+from tellmost.numerics import CHUNK_BYTES, RANK_TOLERANCE
 from tellmost.posterior.problem import Problem, nonnegative
 from tellmost.rows.sources import spans
 from tellmost.running.memory import in_words
@@ -84,15 +84,16 @@ class FunctionPosterior:
         self._kernel = kernel
         self._seen: list[Sight] = []  # before the points observed last
         self._points: list[Tensor] = []  # observed last, one by one
-        self._built = torch.empty(0, 0, dtype=torch.float64, device=device)  # of the factor
-        self._late: list[tuple[Tensor, Tensor]] = []  # rows of the factor that are not built yet
+        built = torch.empty(0, 0, dtype=torch.float64, device=device)
+        late: list[tuple[Tensor, Tensor]] = []
+        self._parts = built, late  # of the factor: a matrix, and the rows that follow it
         self._scales: list[float] = []  # its diagonal
 
     def copy(self) -> "FunctionPosterior":
         """An independent posterior; nothing that both share is ever written to."""
         same = copy(self)
         same._seen, same._points = list(self._seen), list(self._points)
-        same._late, same._scales = list(self._late), list(self._scales)
+        same._parts, same._scales = (self._parts[0], list(self._parts[1])), list(self._scales)
         return same
 
     def see_targets(self, targets: Points, noise_variance: float) -> bool:
@@ -142,22 +143,23 @@ class FunctionPosterior:
     @property
     def _factor(self) -> Float[Tensor, "t t"]:
         """The Cholesky factor. It is built when it is needed, and not at each observation."""
-        if self._late:
-            known = len(self._built)
-            factor = self._built.new_zeros(self.rank, self.rank)
-            factor[:known, :known] = self._built
-            for F, corner in self._late:
-                start, stop = len(F), len(F) + len(corner)
-                factor[start:stop, :start], factor[start:stop, start:stop] = F.T, corner
-            self._built, self._late = factor, []
-        return self._built
+        built, late = self._parts  # read once and set once, since threads may do so together
+        if not late:
+            return built
+        factor = built.new_zeros(self.rank, self.rank)
+        factor[: len(built), : len(built)] = built
+        for F, corner in late:
+            start, stop = len(F), len(F) + len(corner)
+            factor[start:stop, :start], factor[start:stop, start:stop] = F.T, corner
+        self._parts = factor, []
+        return factor
 
     def whiten(
         self, points: Points, known: Float[Tensor, "s b"] | None = None
     ) -> Float[Tensor, "t b"]:
         """F at some points, a column each; its first entries may be known already."""
         if known is None:
-            known = self._built.new_empty(0, len(points))
+            known = self._parts[0].new_empty(0, len(points))
         s = len(known)
         if s == self.rank:
             return known
@@ -224,7 +226,7 @@ class FunctionPosterior:
     @property
     def log_scales(self) -> Float[Tensor, " t"]:
         """The log of the standard deviation of each observation, given those before it."""
-        return self._built.new_tensor(self._scales).log()
+        return self._parts[0].new_tensor(self._scales).log()
 
     def variance(self, points: Points) -> Float[Tensor, " b"]:
         F = self.whiten(points)
@@ -256,7 +258,7 @@ class FunctionPosterior:
         return torch.cat(rows)
 
     def _grow(self, F: Float[Tensor, "t r"], corner: Float[Tensor, "r r"]) -> None:
-        self._late.append((F, corner))
+        self._parts[1].append((F, corner))
         self._scales += corner.diagonal().tolist()
 
 
@@ -308,12 +310,15 @@ class RunningRows:
         self.variance = torch.empty(n, dtype=torch.float64, device=device)
         self.whitened = GrowingMatrix(n, device, posterior.rank + (problem.picks or 0))
         whitened = self.whitened.extend(posterior.rank)
+        size = max(CHUNK_BYTES // (8 * max(posterior.rank, 1)), 1)
 
-        def fill(start: int, stop: int, block: Points) -> None:
-            at_hand = None if known is None else known[:, start:stop]
-            F = whitened[:, start:stop] = posterior.whiten(block, at_hand)
-            prior = problem.prior_variance[start:stop]
-            self.variance[start:stop] = nonnegative(prior - F.square().sum(dim=0))
+        def fill(first: int, stop: int, block: Points) -> None:
+            for start, end in spans(len(block), size):
+                some = slice(first + start, first + end)
+                at_hand = None if known is None else known[:, some]
+                F = whitened[:, some] = posterior.whiten(block[start:end], at_hand)
+                prior = problem.prior_variance[some]
+                self.variance[some] = nonnegative(prior - F.square().sum(dim=0))
 
         problem.rows.each(fill)
 

@@ -1,39 +1,40 @@
-r"""A smooth kernel in few features, so that large target sets cost little.
+r"""Sums over large target sets at little cost, by a few features of every point.
 
-Kernels of smooth functions have small numerical rank over the points of a domain. A pivoted
-Cholesky factor (Harbrecht et al. 2012) gives every point a vector with
+A pivoted Cholesky factor (Harbrecht et al. 2012) gives every point a vector with
 
 .. math:: k(x, z) \approx \phi_x^\top \phi_z, \qquad
     0 \le k(x, x) - \phi_x^\top \phi_x \le \epsilon \max_z k(z, z),
 
-so f is linear in r weights of prior covariance I, whose precision after observations is
-:math:`P = I + \sum_i \phi_i \phi_i^\top / \rho_i^2`. A sum over m targets is one r x r matrix,
-made in O(m r^2), and O(r^2) more for each row that reads it.
+so f is nearly linear in r weights of prior covariance I, and a sum over m targets is one r x r
+matrix. It takes O(m r^2), and O(r^2) more for each row that reads it.
 
-**Error.** What is left out of the prior is itself a covariance e, of at most
-:math:`\epsilon` with :math:`\max_z k(z, z) = 1`. A posterior variance is the least of
-:math:`\mathrm{Var}[f_x - g^\top y]` over g, and e adds
+**Covariances** with targets are made of those of r points z, the pivots, which are exact:
+InducingPoints, Interpolated. What this errs by is not bounded in advance. So it only says which
+rows are worth a look, and the caller computes the gains of the best of them by Dense, until the
+next row cannot be better for all that was seen.
+
+**Targets that are seen**, with :math:`\epsilon` small: Sketch. The precision of the weights after
+observations is :math:`P = I + \sum_i \phi_i \phi_i^\top / \rho_i^2`. What is left out of the prior
+is itself a covariance e, of at most :math:`\epsilon` with :math:`\max_z k(z, z) = 1`. A posterior
+variance is the least of :math:`\mathrm{Var}[f_x - g^\top y]` over g, and e adds
 :math:`\mathrm{Var}_e[e_x - g^\top e_D] \le \epsilon (1 + \|g\|_1)^2` to each of them. So the
-sketch is too low, for every combination of values, and by at most what its own best weights
-:math:`\hat g_x = (\hat K + \rho^2)^{-1} \hat k(D, x)` say:
+sketch is too low, and by at most what its own best weights
+:math:`\hat g_x = (\hat K + \rho^2)^{-1} \hat k(D, x)` of the data and of y_A say:
 
 .. math::
     0 \le k_D(x, x) - \hat k_D(x, x) \le \delta_x^2, \qquad
-    |k_D(x, z) - \hat k_D(x, z)| \le \delta_x \delta_z, \qquad
     \delta_x = \sqrt\epsilon\, (1 + \|\hat g_x\|_1).
 
-Hence :math:`\sqrt{\sum_a w_a k_D(x, a)^2}` of VTL errs by at most
-:math:`\delta_x \sqrt{\sum_a w_a \delta_a^2}`, and the variance given y_A, of ITL about y, by
-:math:`\delta_x^2` with weights of the data and the targets. There is no such bound where f_A
-itself is seen: directions that the targets barely show decide there, and RANK_TOLERANCE, which
-says which of them count, is part of the definition. What differs from the dense result then are
-eigenvalues that lie on the one side of it here and on the other side there.
+There is no such bound where f_A itself is seen: directions that the targets barely show decide
+there, and RANK_TOLERANCE, which says which of them count, is part of the definition. What differs
+from the dense result then are eigenvalues that lie on the one side of it here and on the other
+side there.
 
-A kernel of no small rank has no sketch; Dense then makes the same fields of the kernel itself.
+A kernel of no small rank has no features; Dense then makes the same fields of the kernel itself.
 """
 
-from collections.abc import Callable, Iterator
-from copy import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -42,7 +43,7 @@ from tellmost import numerics
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import RANK_TOLERANCE
-from tellmost.posterior.function_space import pivoted_cholesky
+from tellmost.posterior.function_space import FunctionPosterior, pivoted_cholesky
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.problem import (
     FROM_COVARIANCE,
@@ -55,11 +56,21 @@ from tellmost.rows.sources import spans
 from tellmost.shapes import Bool, Float, Int
 
 SAMPLED_ROWS = 2_000
-"""So many random rows say first whether few features describe all rows, and give most pivots."""
+"""So many random rows say whether few features describe all rows, and where pivots are."""
 
+UNTOLD = 0.2
+"""Inducing points that leave more of a prior variance than this share rank no rows: most rows
+would have to be looked at after all."""
+
+INDUCED = 1e-6
+"""More inducing points than leave this share rank no better."""
+
+SAME_PRIOR = 1e-12
+"""Prior covariances of inducing points, in units of their variance, that differ by less than this
+are the same: it is the rounding of distances between them."""
 
 SKETCHED = FROM_COVARIANCE | {"variance_given_targets"}
-"""Fields of a state that a sketch makes."""
+"""Fields of a state that are made here."""
 
 
 class Features:
@@ -81,20 +92,15 @@ class Features:
 
         The result is None if this takes more than ``most`` features.
         """
-        n, variance = len(points), kernel.diagonal(points)
-        enough = torch.full_like(variance, tolerance * float(variance.max()))
-        most, drawn = min(most, n), torch.Generator().manual_seed(0)
-        some = torch.randperm(n, generator=drawn)[:SAMPLED_ROWS].sort().values
-        known = few_features(kernel, points, some, enough, most)
-        if known is None:
+        variance, drawn = kernel.diagonal(points), draw_rows(points)
+        enough, most = tolerance * float(variance.max()), min(most, len(points))
+        factor, pivots, is_complete = find_pivots(kernel, points[drawn], enough, most)
+        if not is_complete:
             return None
-        factor, is_complete = pivoted_cholesky(
-            variance,
-            lambda pivot: kernel.column(points, points[pivot : pivot + 1]),
-            enough,
-            most,
-            known,
-        )
+        if len(drawn) < len(points):
+            own = points[drawn[pivots]]
+            known = features_of(kernel, own, factor[:, pivots].T, points)
+            factor, _, is_complete = find_pivots(kernel, points, enough, most, known)
         return cls(factor.T.contiguous()) if is_complete else None
 
     @property
@@ -127,48 +133,54 @@ class Features:
         return some.T @ some
 
 
-def few_features(
+def draw_rows(points: Points) -> Int[Tensor, " s"]:
+    """SAMPLED_ROWS random rows in order, always the same ones, or all if there are no more."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.randperm(len(points), generator=generator)[:SAMPLED_ROWS].sort().values
+
+
+def find_pivots(
     kernel: Kernel,
     points: Points,
-    some: Int[Tensor, " s"],
-    enough: Float[Tensor, " n"],
+    enough: float,
     most: int,
-) -> Float[Tensor, "r n"] | None:
-    """Features of all rows that are enough for some rows, or None if these need too many.
+    known: Float[Tensor, "s n"] | None = None,
+) -> tuple[Float[Tensor, "r n"], list[int], bool]:
+    """The pivoted Cholesky factor of some points, its new pivots, and whether it is enough."""
+    pivots: list[int] = []
 
-    The pivots are found among the few, which costs little. All rows follow in one product.
-    """
-    few, pivots = points[some], list[int]()
-
-    def column_of(pivot: int) -> Float[Tensor, " s"]:
+    def column_of(pivot: int) -> Float[Tensor, " n"]:
         pivots.append(pivot)
-        return kernel.column(few, few[pivot : pivot + 1])
+        return kernel.column(points, points[pivot : pivot + 1])
 
-    factor, is_complete = pivoted_cholesky(kernel.diagonal(few), column_of, enough[some], most)
-    if not is_complete or len(few) == len(points):
-        return factor if is_complete else None
-    root = factor[:, pivots].T
-    return torch.linalg.solve_triangular(root, kernel.block(few[pivots], points), upper=False)
+    variance = kernel.diagonal(points)
+    limit = torch.full_like(variance, enough)
+    factor, is_complete = pivoted_cholesky(variance, column_of, limit, most, known)
+    return factor, pivots, is_complete
+
+
+def features_of(
+    kernel: Kernel, pivots: Points, root: Float[Tensor, "r r"], points: Points
+) -> Float[Tensor, "r n"]:
+    """The features of some points, a column each, made of L with L L' = k at the pivots."""
+    features = root.new_empty(len(root), len(points))
+    for start, stop in spans(len(points), max(numerics.CHUNK_BYTES // (8 * len(root)), 1)):
+        block = kernel.block(pivots, points[start:stop])
+        features[:, start:stop] = torch.linalg.solve_triangular(root, block, upper=False)
+    return features
+
+
+# ---- rules that see the targets
 
 
 class Sketch:
-    """The posterior of the weights, and the fields that a rule reads of rows and targets."""
+    """The posterior of the weights after observing some rows."""
 
-    def __init__(self, features: Features) -> None:
+    def __init__(self, features: Features, observed: Sequence[tuple[int, float]]) -> None:
+        """``observed`` has the row of each observation, and the variance of its noise."""
         self.features = features
-        self._precision = torch.eye(self.features.rank).to(self.features.rows)
-        self._observed: list[tuple[int, float]] = []  # rows, and standard deviations of the noise
-
-    def copy(self) -> "Sketch":
-        """An independent sketch, to try observations on."""
-        same = copy(self)
-        same._precision, same._observed = self._precision.clone(), list(self._observed)
-        return same
-
-    def observe(self, row: int, noise_variance: float) -> None:
-        phi = self.features.rows[row]
-        self._precision.addr_(phi, phi, alpha=1.0 / noise_variance)
-        self._observed.append((row, noise_variance**0.5))
+        noise = features.rows.new_tensor([noise for _, noise in observed])
+        self._told = features.rows[[row for row, _ in observed]] / noise.sqrt()[:, None]
 
     def fields(
         self,
@@ -178,75 +190,153 @@ class Sketch:
         needs: frozenset[str],
         target_noise_variance: float,
     ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
-        """The fields of SKETCHED that are needed, of some rows, in pieces that memory holds.
+        """The variance that some rows would have if f, or with noise y, were seen at the targets.
 
-        The targets weigh alike. Without noise f_A is seen up to ``numerics.RANK_TOLERANCE`` of the
-        largest eigenvalue of its prior covariance.
+        Without noise f_A is seen up to ``numerics.RANK_TOLERANCE`` of the largest eigenvalue of
+        its prior covariance.
         """
         phi = self.features.rows[rows]
-        fields = {}
-        if "squared_covariance" in needs:
-            fields["squared_covariance"] = self._squared_covariance(phi, is_target)
-        if "variance_given_targets" in needs:
-            seen = self._given_targets(phi, is_target, target_noise_variance)
-            fields["variance_given_targets"] = seen
-        if needs & {"standardized_covariance", "covariance"}:
-            factor = torch.linalg.cholesky(self._precision)
-            of_targets = torch.cholesky_solve(self.features.rows[is_target].T, factor)
-            if "standardized_covariance" in needs:
-                u = of_targets @ standardizing_weights(targets)
-                fields["standardized_covariance"] = phi @ u
-            if "covariance" in needs:
-                yield from self._with_covariance(phi, of_targets, fields)
-                return
-        yield slice(0, len(rows)), fields
-
-    def _with_covariance(
-        self,
-        phi: Float[Tensor, "b r"],
-        of_targets: Float[Tensor, "r m"],
-        fields: dict[str, Tensor],
-    ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
-        size = max(numerics.CHUNK_BYTES // (8 * of_targets.shape[1]), 1)
-        for start, stop in spans(len(phi), size):
-            piece = slice(start, stop)
-            some = {name: values[piece] for name, values in fields.items()}
-            yield piece, some | {"covariance": phi[piece] @ of_targets}
-
-    def _squared_covariance(
-        self, phi: Float[Tensor, "b r"], is_target: Bool[Tensor, " n"]
-    ) -> Float[Tensor, " b"]:
-        """The mean over the targets of the squared covariance."""
-        covariance = torch.cholesky_inverse(torch.linalg.cholesky(self._precision))
-        between = covariance @ self.features.moments(is_target) @ covariance
-        return nonnegative((phi @ between).mul_(phi).sum(dim=1).div_(int(is_target.sum())))
-
-    def _given_targets(
-        self, phi: Float[Tensor, "b r"], is_target: Bool[Tensor, " n"], noise_variance: float
-    ) -> Float[Tensor, " b"]:
-        """The variance if f, or with noise y, were seen at the targets."""
-        if noise_variance > 0:
-            precision = self._precision + self.features.moments(is_target) / noise_variance
-            factor = torch.linalg.cholesky(precision)
-            return torch.linalg.solve_triangular(factor, phi.T, upper=False).square().sum(dim=0)
+        if target_noise_variance > 0:
+            seen = self.features.moments(is_target) / target_noise_variance
+            factor = torch.linalg.cholesky(self._precision(self._told) + seen)
+            root = torch.linalg.solve_triangular(factor, phi.T, upper=False)
+            yield slice(0, len(rows)), {"variance_given_targets": root.square().sum(dim=0)}
+            return
         unseen = self.features.unseen(is_target)
-        factor = torch.linalg.cholesky(self._precision_along(unseen))
+        factor = torch.linalg.cholesky(self._precision(self._told @ unseen))
         root = torch.linalg.solve_triangular(factor, unseen.T, upper=False)
-        return (phi @ root.T).square_().sum(dim=1)
+        variance = (phi @ root.T).square_().sum(dim=1)
+        yield slice(0, len(rows)), {"variance_given_targets": variance}
 
-    def _precision_along(self, directions: Float[Tensor, "r u"]) -> Float[Tensor, "u u"]:
-        """D' P D, made of the observations where they are fewer than the features."""
-        if len(self._observed) >= self.features.rank:
-            return directions.T @ self._precision @ directions
-        rows, stds = [row for row, _ in self._observed], [std for _, std in self._observed]
-        told = self.features.rows[rows] / directions.new_tensor(stds)[:, None] @ directions
+    def _precision(self, told: Float[Tensor, "t u"]) -> Float[Tensor, "u u"]:
         precision = told.T @ told
         precision.diagonal().add_(1.0)
         return precision
 
 
+# ---- rules that read covariances with the targets
+
+
+@dataclass(frozen=True)
+class Interpolation:
+    """The inducing points of a round, L of their prior covariance, and the features of points."""
+
+    inducing: Points
+    root: Float[Tensor, "r r"]
+    features: Features
+
+    def covariance_after(self, posterior: FunctionPosterior) -> Float[Tensor, "r r"]:
+        """Sigma: the covariance of the weights, given what was observed."""
+        F = posterior.whiten(self.inducing)
+        half = torch.linalg.solve_triangular(self.root, F.T, upper=False)
+        return torch.eye(len(half)).to(half) - half @ half.T
+
+
+class InducingPoints:
+    r"""A few points z of a domain, whose values nearly tell the values at all others.
+
+    With L L' = k(z, z), :math:`\phi_x = L^{-1} k(z, x)` and F of what was observed,
+
+    .. math:: k_D(x, a) \approx \phi_x^\top \Sigma \phi_a, \qquad
+        \Sigma = I - L^{-1} F(z)^\top F(z) L^{-\top}.
+
+    At the points themselves this is exact. They are the pivots of a Cholesky factor.
+    """
+
+    def __init__(self, kernel: Kernel, points: Points) -> None:
+        self._kernel = kernel
+        self._points = points
+        self._latest: tuple[Points, Tensor, Interpolation] | None = None
+
+    @classmethod
+    def of(cls, kernel: Kernel, domain: Points, most: int) -> "InducingPoints | None":
+        """The points, or None if ``most`` points leave too much of the prior variance."""
+        some = domain[draw_rows(domain)]
+        variance = kernel.diagonal(some)
+        factor, pivots, _ = find_pivots(kernel, some, INDUCED * float(variance.max()), most)
+        left = variance - factor.square().sum(dim=0)
+        is_little = len(pivots) > 0 and bool(left.max() <= UNTOLD * variance.max())
+        return cls(kernel, some[pivots]) if is_little else None
+
+    def among(self, points: Points, contexts: int) -> Interpolation | None:
+        """For points whose last ``contexts`` numbers are the same, which the inducing points take.
+
+        What was made for the same points last is used again if the kernel does not tell their
+        contexts from the present one. The result is None if the kernel is singular there.
+        """
+        d = points.shape[1] - contexts
+        now = points[:1, d:].expand(len(self._points), -1)
+        inducing = torch.cat([self._points[:, :d], now], dim=1)
+        covariance = self._kernel.block(inducing, inducing)
+        if self._latest is not None:
+            before, prior, made = self._latest
+            same = float((covariance - prior).abs().max()) <= SAME_PRIOR * float(prior.max())
+            if same and torch.equal(before, points[:, :d]):
+                return Interpolation(inducing, made.root, made.features)
+        root, failed = torch.linalg.cholesky_ex(covariance)
+        if bool(failed):
+            return None
+        features = features_of(self._kernel, inducing, root, points).T.contiguous()
+        made = Interpolation(inducing, root, Features(features))
+        self._latest = points[:, :d], covariance, made
+        return made
+
+
+class Interpolated:
+    """The fields that a rule makes of covariances, from those of the inducing points."""
+
+    def __init__(
+        self,
+        interpolation: Interpolation,
+        posterior: FunctionPosterior,
+        is_candidate: Bool[Tensor, " n"],
+    ) -> None:
+        """Of all rows of a round, the candidates have features."""
+        self._features = interpolation.features
+        self._covariance = interpolation.covariance_after(posterior)
+        self._is_candidate = is_candidate
+
+    def fields(
+        self,
+        rows: Int[Tensor, " b"],
+        is_target: Bool[Tensor, " n"],
+        targets: TargetState,
+        needs: frozenset[str],
+        target_noise_variance: float,
+    ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
+        """The fields of FROM_COVARIANCE that are needed, of some rows, in pieces that fit memory.
+
+        The targets weigh alike.
+        """
+        place = self._is_candidate.cumsum(dim=0) - 1
+        phi, chosen = self._features.rows[place[rows]], is_target[self._is_candidate]
+        fields: dict[str, Tensor] = {}
+        if "squared_covariance" in needs:
+            moments = self._features.moments(chosen)
+            between = self._covariance @ moments @ self._covariance
+            squares = (phi @ between).mul_(phi).sum(dim=1)
+            fields["squared_covariance"] = nonnegative(squares.div_(int(chosen.sum())))
+        if not needs & {"standardized_covariance", "covariance"}:
+            yield slice(0, len(rows)), fields
+            return
+        of_targets = self._covariance @ self._features.rows[chosen].T
+        if "standardized_covariance" in needs:
+            fields["standardized_covariance"] = phi @ (of_targets @ standardizing_weights(targets))
+        for piece in pieces(len(rows), len(targets.weights) if "covariance" in needs else 1):
+            some = {name: values[piece] for name, values in fields.items()}
+            if "covariance" in needs:
+                some["covariance"] = phi[piece] @ of_targets
+            yield piece, some
+
+
+def pieces(count: int, width: int) -> Iterator[slice]:
+    """Slices of so many rows, of which a table with ``width`` columns fits into a chunk."""
+    for start, stop in spans(count, max(numerics.CHUNK_BYTES // (8 * max(width, 1)), 1)):
+        yield slice(start, stop)
+
+
 class Dense:
-    """The fields that a Sketch makes, in O(n m t) and, where targets are seen, O(m^3)."""
+    """The same fields in O(n m t) and, where targets are seen, O(m^3)."""
 
     def __init__(self, tracker: FunctionTracker) -> None:
         self._tracker = tracker
@@ -259,24 +349,25 @@ class Dense:
         needs: frozenset[str],
         target_noise_variance: float,
     ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
-        """The same as ``Sketch.fields``."""
+        """The fields of SKETCHED that are needed, of some rows, in pieces that fit memory."""
         variance_of = None
         if "variance_given_targets" in needs:
             variance_of = self._given_targets(rows, is_target, target_noise_variance)
-        size = max(numerics.CHUNK_BYTES // (8 * max(len(targets.weights), 1)), 1)
-        for start, stop in spans(len(rows), size):
-            some = rows[start:stop]
+        for piece in pieces(len(rows), len(targets.weights)):
+            some = rows[piece]
             fields: dict[str, Tensor] = {}
             if needs & FROM_COVARIANCE:
                 fields |= covariance_fields(self._covariance(some, is_target), targets, needs)
             if variance_of is not None:
                 fields["variance_given_targets"] = variance_of(some)
-            yield slice(start, stop), fields
+            yield piece, fields
 
     def _covariance(self, rows: Int[Tensor, " b"], is_target: Bool[Tensor, " n"]) -> Tensor:
         tracker, F = self._tracker, self._tracker.whitened_rows
         prior = tracker.kernel.block(tracker.points[rows], tracker.points[is_target])
-        return torch.addmm(prior, F[:, rows].T, F[:, is_target], alpha=-1.0)
+        if 2 * prior.shape[1] < len(is_target):
+            return torch.addmm(prior, F[:, rows].T, F[:, is_target], alpha=-1.0)
+        return prior.sub_((F[:, rows].T @ F)[:, is_target])  # a copy of most of F takes longer
 
     def _given_targets(
         self, rows: Int[Tensor, " b"], is_target: Bool[Tensor, " n"], noise_variance: float

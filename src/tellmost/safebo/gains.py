@@ -10,16 +10,19 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.learner.climbing import best_row, find_starts, refine
-from tellmost.numerics import LEADERS, REFINED_STARTS
+from tellmost.numerics import REFINED_STARTS, TIE_TOLERANCE
 from tellmost.safebo.round_state import RoundState
 from tellmost.safebo.trials import Purpose
 from tellmost.shapes import Bool, Float, Int
 from tellmost.targets import Known, NoTargetsLeft, Targets
 from tellmost.targets.box import Box
 
-SKETCH_BAND = 1e-3
-"""Rows whose sketched gain is within this share of the best are scored again without a sketch, so
-that its error chooses neither between them nor between ties."""
+CONFIRMED = 32
+"""So many of the best rows by rough gains have exact gains made of them first, and twice as many
+each time after that."""
+
+DOUBT = 4.0
+"""Rows that were not looked at may be underrated by so many times the most that was seen."""
 
 SAFE_BISECTIONS = 20
 """Halvings of the way back from a point that is not safe: to a millionth of its length."""
@@ -62,9 +65,8 @@ class RoundTargets:
         if bool((self.state.points[rows] == self.state.points[rows[0]]).all()):
             return gains.where(~is_open, 0.0)  # a single point, so there is nothing to choose
         gains[rows] = self._sum_gains(rows, pending)
-        if any(self.state.posteriors[number].can_be_confirmed for number in self.outputs):
-            leaders = find_leaders(gains)
-            gains[leaders] = self._sum_gains(leaders, pending, is_dense=True)
+        if any(self.state.posteriors[number].is_interpolated for number in self.outputs):
+            confirm_best(gains, lambda some: self._sum_gains(some, pending, is_dense=True))
         return gains
 
     def _sum_gains(
@@ -130,10 +132,26 @@ class RoundTargets:
         return gain
 
 
-def find_leaders(gains: Float[Tensor, " n"]) -> Int[Tensor, " b"]:
-    """Rows that may be the best for all that a sketch says. Of many, these are the likeliest."""
-    best, rows = torch.topk(gains, min(LEADERS, len(gains)))
-    return rows[best >= best[0] - SKETCH_BAND * best[0].abs()].sort().values
+def confirm_best(
+    gains: Float[Tensor, " n"], exactly: Callable[[Int[Tensor, " b"]], Float[Tensor, " b"]]
+) -> None:
+    """Put exact gains in the place of rough ones, until no other row can be the best.
+
+    What no exact gain was made of lies below the best, less what the others rose at most, times
+    DOUBT.
+    """
+    order = gains.argsort(descending=True, stable=True)[: int((gains > -torch.inf).sum())]
+    best, underrated, done, size = -torch.inf, 0.0, 0, CONFIRMED
+    while done < len(order):
+        rows = order[done : done + size].sort().values
+        exact = exactly(rows)
+        underrated = max(underrated, float((exact - gains[rows]).max()))
+        best = max(best, float(exact.max()))
+        gains[rows] = exact
+        done, size = done + len(rows), 2 * size
+        rest = order[done : done + 1]
+        if bool((gains[rest] + DOUBT * underrated < best - TIE_TOLERANCE * abs(best)).all()):
+            return
 
 
 def last_allowed(starts: Points, ends: Points, box: Box, is_allowed: Allowed) -> Points:

@@ -18,7 +18,14 @@ from tellmost.kernels.kernel import Points, are_same
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.gp import GP, Belief
 from tellmost.posterior.problem import Observation, Problem, State, TargetState
-from tellmost.posterior.sketch import SKETCHED, Dense, Features, Sketch
+from tellmost.posterior.sketch import (
+    SKETCHED,
+    Dense,
+    Features,
+    Interpolated,
+    Interpolation,
+    Sketch,
+)
 from tellmost.rows.pool import Pool
 from tellmost.rules import Rule, noise_of_targets
 from tellmost.safebo.bounds import Learned
@@ -171,8 +178,9 @@ class OutputPosterior:
         points: Points,
         noise_variance: Float[Tensor, " n"],
         values: Sequence[OutputValue],
-        features: Features | None,
+        features: Features | Interpolation | None,
         rule: Rule,
+        is_candidate: Bool[Tensor, " n"],
     ) -> None:
         self.output = output
         self.points = points
@@ -195,18 +203,14 @@ class OutputPosterior:
         self.belief = Belief(self._tracker, output.mean_of, y)
         self._seen = [(one.row, one.noise_variance) for one in values]
         self._log_noise = sum(log(noise) for _, noise in self._seen)
-        self._sketch = None if features is None else Sketch(features)
-        if self._sketch is not None:
-            for row, noise in self._seen:
-                self._sketch.observe(row, noise)
+        self._features = features
+        self._is_candidate = is_candidate
 
     def observe(self, value: OutputValue) -> None:
         row, noise = value.row, value.noise_variance
         self.belief.observe(self.points[row : row + 1], value.y, noise, row)
         self._seen.append((row, noise))
         self._log_noise += log(noise)
-        if self._sketch is not None:
-            self._sketch.observe(row, noise)
 
     # ---- what is believed
 
@@ -252,14 +256,14 @@ class OutputPosterior:
         """Compute what observing each of these rows would teach about the targets.
 
         ``pending`` rows count as observed: variances do not depend on what comes out. ``is_dense``
-        does without the sketch.
+        makes covariances of the kernel itself.
         """
-        tracker, sketch = self._after(pending)
+        tracker = self._after(pending)
         variance, problem = tracker.variance_of_rows, tracker.problem
         m = int(is_target.sum())
         weights = torch.full((m,), 1.0 / m, dtype=torch.float64)
         targets = TargetState(variance[is_target], problem.prior_variance[is_target], weights)
-        maker = Dense(tracker) if sketch is None or is_dense else sketch
+        maker = Dense(tracker) if is_dense else self._maker(tracker, pending)
         gains = torch.empty(len(rows), dtype=torch.float64)
         seen = problem.target_noise_variance
         for piece, fields in maker.fields(rows, is_target, targets, self._rule.needs, seen):
@@ -270,10 +274,20 @@ class OutputPosterior:
             gains[piece] = self._rule.gain(state)
         return gains
 
+    def _maker(
+        self, tracker: FunctionTracker, pending: Sequence[int]
+    ) -> Sketch | Interpolated | Dense:
+        if isinstance(self._features, Features):
+            later = [(row, float(self.noise_variance[row])) for row in pending]
+            return Sketch(self._features, [*self._seen, *later])
+        if self._features is not None:
+            return Interpolated(self._features, tracker.posterior, self._is_candidate)
+        return Dense(tracker)
+
     @property
-    def can_be_confirmed(self) -> bool:
-        """If true, gains are sketched, and those of a few rows cost little without the sketch."""
-        return self._sketch is not None and "variance_given_targets" not in self._rule.needs
+    def is_interpolated(self) -> bool:
+        """If true, gains are rough unless they are made densely."""
+        return isinstance(self._features, Interpolation)
 
     def removed(
         self, point: Points, noise_variance: float, is_target: Bool[Tensor, " n"]
@@ -288,18 +302,14 @@ class OutputPosterior:
 
     def about(self, is_target: Bool[Tensor, " n"], pending: Sequence[int]) -> FunctionTracker:
         """A tracker of its own that knows the targets, for gains between the points."""
-        tracker = self._after(pending)[0] if pending else self._tracker.fork()
+        tracker = self._after(pending) if pending else self._tracker.fork()
         tracker.aim_at(self.points[is_target], self._rule.needs | {"variance"})
         return tracker
 
-    def _after(self, pending: Sequence[int]) -> tuple[FunctionTracker, Sketch | None]:
-        if not pending:
-            return self._tracker, self._sketch
-        tracker = self._tracker.fork()
-        sketch = None if self._sketch is None else self._sketch.copy()
+    def _after(self, pending: Sequence[int]) -> FunctionTracker:
+        """The tracker, or one of its own that takes the pending rows for observed."""
+        tracker = self._tracker.fork() if pending else self._tracker
         for row in pending:
             noise = float(self.noise_variance[row])
             tracker.observe_point(self.points[row : row + 1], noise, row)
-            if sketch is not None:
-                sketch.observe(row, noise)
-        return tracker, sketch
+        return tracker

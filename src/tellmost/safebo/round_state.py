@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -10,7 +11,8 @@ from torch import Tensor
 from tellmost.kernels.kernel import Points
 from tellmost.learner.record import Noise
 from tellmost.posterior.gp import GP
-from tellmost.posterior.sketch import Features
+from tellmost.posterior.problem import FROM_COVARIANCE
+from tellmost.posterior.sketch import Features, InducingPoints, Interpolation
 from tellmost.rules import Rule
 from tellmost.safebo.bounds import Confidence, ConfidenceBounds, SafeSets, probability_safe
 from tellmost.safebo.constraints import Constraint, Lipschitz, Side
@@ -27,8 +29,8 @@ from tellmost.shapes import Bool, Float
 from tellmost.targets.box import Box
 
 SKETCH_TOLERANCE = 1e-6
-"""Share of the largest prior variance that a sketch may leave out, if it makes sums over targets.
-This is a deviation of a thousandth of the prior's."""
+"""Share of the largest prior variance that a sketch may leave out if noisy targets are seen. This
+is a deviation of a thousandth of the prior's."""
 
 SKETCH_NOISE = 1e-4
 """The same as a share of the noise variance. What is left out acts as noise that is not there, so
@@ -51,6 +53,10 @@ SKETCH_SHARE = 0.25
 MOST_FEATURES = 400
 """Nor does a sketch of more features than this: sums over targets take their square per row."""
 
+INDUCING_POINTS = 200
+"""At most so many points stand for all in sums over targets. With half of them many rows have to
+be looked at again, and twice as many take four times as long."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -63,6 +69,7 @@ class Layout:
     data: tuple[tuple[int, ...], ...]  # of each output, a row for each observation of its prior
     pending: tuple[int, ...]
     is_kept: bool  # whether all rounds look at the same points
+    contexts: int  # so many of the last numbers are the same at all candidates
 
 
 @dataclass(frozen=True)
@@ -118,15 +125,27 @@ class SafeModel:
             self.noise_at(number, points) / output.scale**2
             for number, output in enumerate(self.outputs)
         ]
-        features: dict[tuple[int, float], Features | None] = {}
+        features: dict[tuple[int, float], Features | Interpolation | None] = {}
         posteriors = []
         for output, noise, seen in zip(self.outputs, noises, values, strict=True):
             key = id(output.kernel), self._tolerance(output, noises)
             if key not in features:
                 features[key] = self._features(output, layout, key[1])
-            one = OutputPosterior(output, points, noise, seen, features[key], self.rule)
+            one = OutputPosterior(
+                output, points, noise, seen, features[key], self.rule, layout.is_candidate
+            )
             posteriors.append(one)
         return RoundState(self, layout, posteriors, mixtures)
+
+    @cached_property
+    def inducing(self) -> dict[int, InducingPoints | None]:
+        """The inducing points of each kernel, by its id."""
+        most = min(int(SKETCH_SHARE * len(self.domain)), INDUCING_POINTS)
+        kernels = {id(one.kernel): one.kernel for one in self.outputs}
+        return {
+            key: InducingPoints.of(one, self.domain, most) if most else None
+            for key, one in kernels.items()
+        }
 
     @property
     def slopes(self) -> dict[Side, Lipschitz]:
@@ -161,11 +180,17 @@ class SafeModel:
             return float(stated[row])
         return float(self.noise_at(number, point)) ** 0.5
 
-    def _features(self, output: Output, layout: Layout, tolerance: float) -> Features | None:
-        """The features, or None if they would be many, or made for a single product."""
+    def _features(
+        self, output: Output, layout: Layout, tolerance: float
+    ) -> Features | Interpolation | None:
+        """What makes sums over targets cheap, or None if they would be many or are not made."""
         if self.strategy is not None:
             return None
-        if not (layout.is_kept or "variance_given_targets" in self.rule.needs):
+        if "variance_given_targets" not in self.rule.needs:
+            inducing = self.inducing[id(output.kernel)]
+            candidates = layout.points[layout.is_candidate]
+            return None if inducing is None else inducing.among(candidates, layout.contexts)
+        if self.rule.needs & FROM_COVARIANCE:
             return None
         most = min(int(SKETCH_SHARE * len(layout.points)), MOST_FEATURES)
         return Features.of(output.kernel, layout.points, tolerance, most)

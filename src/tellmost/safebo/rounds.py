@@ -144,7 +144,7 @@ class SafeRounds:
         )
         of_pending = add(_stack(pending, width), False)
         rows = torch.cat(parts), torch.cat(is_candidate)
-        return Layout(*rows, of_seeds, of_trials, of_data, of_pending, self.is_kept)
+        return Layout(*rows, of_seeds, of_trials, of_data, of_pending, self.is_kept, len(context))
 
     def _searched(self) -> Points:
         """The points that the search names in this round, or all of a finite domain."""

@@ -30,6 +30,9 @@ leader."""
 DRIFT_MARGIN = 10.0
 """After a rebuild the drift has to be so many times larger before the next one."""
 
+LEADERS = 64
+"""So many of the best rows are scored afresh from the posterior before one is chosen."""
+
 REMEMBERED = 1_024
 """So many of the best rows are kept during a pass over rows that cannot be read singly."""
 
@@ -384,7 +387,7 @@ def _leaders_of_all(
     def join(best: float) -> tuple[Leaders, list[list[float]]]:
         table, is_cut = _compared_with(best, scores, first, measure)
         table[:, 0] += shard.first
-        joined, about = shard.group.join(table, [best, is_cut], 2 * numerics.LEADERS)
+        joined, about = shard.group.join(table, [best, is_cut], 2 * LEADERS)
         return Leaders.of(joined), about
 
     leaders, about = join(best)
@@ -420,10 +423,10 @@ def leading(
         return torch.empty(0, dtype=torch.int64, device=scores.device), False
     band = numerics.LEADER_BAND * abs(best) + tie_width(best, first)
     leaders = (scores >= best - band).nonzero()[:, 0]
-    if len(leaders) <= numerics.LEADERS:
+    if len(leaders) <= LEADERS:
         return leaders, False
-    ties = (scores >= best - tie_width(best, first)).nonzero()[: numerics.LEADERS, 0]
-    highest = leaders[scores[leaders].topk(numerics.LEADERS).indices]
+    ties = (scores >= best - tie_width(best, first)).nonzero()[:LEADERS, 0]
+    highest = leaders[scores[leaders].topk(LEADERS).indices]
     return torch.unique(torch.cat([ties, highest])), True
 
 
