@@ -142,10 +142,11 @@ def check_picks(problem, chosen, rule, options):
     scored = oracle.RULES[rule](problem, [])
     least_scale = 1 if tm.rules.get(rule).is_signed else 0  # similarities are sums around 1
     least_scale = NATS if "itl" in rule else least_scale
-    first = np.abs(scored[open_rows(problem, [])]).max(initial=least_scale)
+    largest = np.abs(scored[open_rows(problem, [])]).max(initial=0)
+    first = max(largest, least_scale)
     floor = rounding(problem) * first
     margin = TIE_TOLERANCE * first + floor
-    least = options["min_gain_share"] * first if "min_gain_share" in options else -np.inf
+    least = options["min_gain_share"] * largest if "min_gain_share" in options else -np.inf
     for t in range(len(picks) + 1):
         gains, may = oracle.RULES[rule](problem, picks[:t]), open_rows(problem, picks[:t])
         scored = gains if options["conditional"] else scored

@@ -47,6 +47,7 @@ import runpy
 import sys
 
 sys.argv = ["run.py", "--kind", "{kind}", "--seed", "{seed}"]
+sys.path.insert(0, {folder!r})
 runpy.run_path({script!r}, run_name="__main__")
 '''
 
@@ -109,7 +110,10 @@ def write_reproduction(folder, kind, seed, note, error):
     drawn = "\n".join(f"{name} = {value!r}" for name, value in note.items())
     about = f"{error}\n{drawn}".replace("\\", "/")
     script = os.path.abspath(__file__)
-    path.write_text(REPRODUCTION.format(about=about, kind=kind, seed=seed, script=script))
+    folder = os.path.dirname(script)
+    path.write_text(
+        REPRODUCTION.format(about=about, kind=kind, seed=seed, script=script, folder=folder)
+    )
     print(f"{path}: {error.strip().splitlines()[-1][:300]}", flush=True)
 
 
