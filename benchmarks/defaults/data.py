@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+SEEDS = 6
 IMAGES = 12_000
 DIAMONDS = 5_000
 ORDERED = {
@@ -83,6 +84,24 @@ def digits(data: Path, packages: Path, model: str):
     return load_digits(return_X_y=True)
 
 
+def relu_digits(seed: int):
+    """Features of a small network that learned 300 of the digits: never negative, uncentred."""
+
+    def load(data: Path, packages: Path, model: str):
+        from sklearn.datasets import load_digits
+        from sklearn.neural_network import MLPClassifier
+
+        X, y = load_digits(return_X_y=True)
+        rng = np.random.default_rng([seed, 4])
+        learned, rest = np.split(rng.permutation(len(X)), [300])
+        network = MLPClassifier((64,), max_iter=300, random_state=int(rng.integers(2**31)))
+        network.fit(X[learned] / 16, y[learned])
+        features = np.maximum(X[rest] / 16 @ network.coefs_[0] + network.intercepts_[0], 0)
+        return features.astype(np.float32), y[rest]
+
+    return load
+
+
 def table(name: str):
     def load(data: Path, packages: Path, model: str):
         with gzip.open(data / "uci" / f"{name}.csv.gz", "rt") as file:
@@ -97,6 +116,7 @@ SOURCES = {
     "mnist": mnist,
     "fashion": fashion,
     "digits": digits,
+    **{f"digits-relu-{seed}": relu_digits(seed) for seed in range(SEEDS)},
     "concrete": table("concrete"),
     "airfoil": table("airfoil"),
     "diamonds": diamonds,

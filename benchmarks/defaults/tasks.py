@@ -46,7 +46,7 @@ def settings_of(dataset: str) -> tuple[str, ...]:
 def draw(dataset: str, setting: str, seed: int, cache: Path) -> Problem:
     """The same rows for every setting of a seed, and other targets."""
     rng = np.random.default_rng([seed, 1])
-    X, y = load(dataset, cache, rng)
+    X, y = load(dataset, seed, cache)
     order = rng.permutation(len(X))
     test, rest = np.split(order, [int(HELD_OUT * len(X))])
     rest = rest[: LARGEST_POOL + 100]
@@ -58,26 +58,14 @@ def draw(dataset: str, setting: str, seed: int, cache: Path) -> Problem:
     return Problem(dataset, setting, seed, X[pool], y[pool], X[targets], X[asked], y[asked])
 
 
-def load(dataset: str, cache: Path, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    name = dataset.split("-")[0]
+def load(dataset: str, seed: int, cache: Path) -> tuple[np.ndarray, np.ndarray]:
+    name = f"digits-relu-{seed}" if dataset == "digits-relu" else dataset.split("-")[0]
     X, y = (np.load(cache / f"{name}_{part}.npy") for part in "xy")
     X = X.astype(np.float32)
     if name == "banking77":  # the first 39 intents are for choosing, the others for confirming
         mine = (y >= 39) if dataset.endswith("rest") else (y < 39)
         return X[mine], y[mine]
-    return relu_features(X, y, rng) if dataset == "digits-relu" else (X, y)
-
-
-def relu_features(X, y, rng) -> tuple[np.ndarray, np.ndarray]:
-    """Features of a small network that learned 300 of the digits: never negative, uncentred."""
-    from sklearn.neural_network import MLPClassifier
-
-    order = rng.permutation(len(X))
-    learned, rest = order[:300], order[300:]
-    network = MLPClassifier((64,), max_iter=300, random_state=int(rng.integers(2**31)))
-    network.fit(X[learned] / 16, y[learned])
-    features = np.maximum(X[rest] / 16 @ network.coefs_[0] + network.intercepts_[0], 0)
-    return features.astype(np.float32), y[rest]
+    return X, y
 
 
 def family(X, y, rest, setting, rng, dataset) -> tuple[np.ndarray, np.ndarray]:
