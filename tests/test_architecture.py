@@ -23,7 +23,7 @@ LAYERS = [
     {"posterior"},
     {"rules", "targets"},
     {"selecting"},
-    {"learner", "theory"},
+    {"learner", "retrieval", "theory"},
     {"safebo", "finetune"},
     {"evaluation", "integrations", "testing"},
     {"report"},
@@ -92,8 +92,17 @@ def test_rooms_of_one_layer_do_not_import_each_other():
 
 
 PUBLIC = [
-    *("GP", "ActiveFineTuner", "ActiveLearner", "Box", "Constraint", "Query", "SafeOptimizer"),
-    *("Selection", "check", "compare", "evaluation", "finetune", "integrations", "kernels"),
+    *("GP", "ActiveFineTuner", "ActiveLearner", "Box", "Constraint", "Query", "Retriever"),
+    *(
+        "SafeOptimizer",
+        "Selection",
+        "check",
+        "compare",
+        "evaluation",
+        "finetune",
+        "integrations",
+        "kernels",
+    ),
     *("rules", "safebo", "select", "targets", "testing", "theory"),
 ]
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tellmost.finetune import ActiveFineTuner
     from tellmost.learner import ActiveLearner
     from tellmost.posterior.gp import GP
+    from tellmost.retrieval import Retriever
     from tellmost.safebo import Constraint, Query, SafeOptimizer
     from tellmost.selecting.select import select
     from tellmost.selecting.selection import Selection
@@ -34,6 +35,7 @@ __all__ = [
     "Box",
     "Constraint",
     "Query",
+    "Retriever",
     "SafeOptimizer",
     "Selection",
     "check",
@@ -57,6 +59,7 @@ _HOMES = {
     "Constraint": "tellmost.safebo",
     "GP": "tellmost.posterior.gp",
     "Query": "tellmost.safebo",
+    "Retriever": "tellmost.retrieval",
     "SafeOptimizer": "tellmost.safebo",
     "Selection": "tellmost.selecting.selection",
     "check": "tellmost.evaluation",
