@@ -100,6 +100,7 @@ def test_a_bad_verdict_names_what_to_try_and_a_good_one_nothing():
 def test_scores_are_of_the_half_that_did_not_steer():
     class Steered:
         name, measure, trivial = "a linear probe", "accuracy", np.zeros(3)
+        unit_of_error = None
 
     scores = np.array([[[[1.0, 1.0, 0.0]], [[0.2, 0.3, 1.0]]]])  # (runs, halves, budgets, targets)
     is_first = np.array([[True, True, False]])

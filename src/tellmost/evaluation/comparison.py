@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,7 +64,7 @@ class Measurement:
             scores={name: np.where(first, s[:, 1], s[:, 0]) for name, s in scores.items()},
             steering={name: np.where(first, s[:, 0], s[:, 1]) for name, s in scores.items()},
             trivial=judge.trivial,
-            unit_of_error=getattr(judge, "unit_of_error", None),
+            unit_of_error=judge.unit_of_error,
         )
 
     def score(self, method: str, at: int) -> Mean:
@@ -146,7 +148,7 @@ class Comparison:
         at = -1 if budget is None else self.budgets.index(budget)
         return self.judge.difference(self.rule, other, at)
 
-    @property
+    @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
         """A verdict for each number of picks, at 95% for all methods together."""
         return tuple(self._verdict(at, budget) for at, budget in enumerate(self.budgets))
@@ -285,14 +287,11 @@ class Comparison:
 
         ``difference`` is the rule's score less that of the method. Errors are standard errors.
         """
-        return make_frame(
-            [
-                self._record(measured, name, at)
-                for measured in self.measured
-                for name in self.methods
-                for at in range(len(self.budgets))
-            ]
-        )
+        return make_frame(list(self._records()))
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        for measured, name in product(self.measured, self.methods):
+            yield from (self._record(measured, name, at) for at in range(len(self.budgets)))
 
     def _record(self, measured: Measurement, name: str, at: int) -> dict[str, Any]:
         score, gap = measured.score(name, at), measured.difference(self.rule, name, at)
@@ -314,25 +313,13 @@ class Comparison:
         return {name: getattr(self, name) for name in plain} | {
             "methods": list(self.methods),
             "budgets": list(self.budgets),
-            "verdicts": [
-                {name: list(v) if isinstance(v, tuple) else v for name, v in vars(one).items()}
-                for one in self.verdicts
-            ],
+            "has_learned": [verdict.has_learned for verdict in self.verdicts],
             "advice": self.advice,
             "notes": list(self.notes),
             "labels": self.labels,
             "settings": dict(self.settings),
-            "measured": [self._measured_dict(measured) for measured in self.measured],
+            "measured": list(self._records()),
         }
-
-    def _measured_dict(self, of: Measurement) -> dict[str, Any]:
-        steps = range(len(self.budgets))
-        scores = {name: [of.score(name, at).to_dict() for at in steps] for name in self.methods}
-        gaps = {
-            name: [of.difference(self.rule, name, at).to_dict() for at in steps]
-            for name in self.others
-        }
-        return {"judge": of.judge, "measure": of.measure, "scores": scores, "differences": gaps}
 
 
 def advise(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -33,27 +32,6 @@ Features = Callable[[Int[Tensor, " b"]], tuple[Float[Tensor, "b r"], Float[Tenso
 """The features of picks, and those of the targets when these picks have taught."""
 
 
-class Judge(Protocol):
-    """Scores of every target, from picks. Larger is better."""
-
-    @property
-    def name(self) -> str:
-        """The judge in words."""
-
-    @property
-    def measure(self) -> str:
-        """What a score is."""
-
-    @property
-    def trivial(self) -> Float[np.ndarray, " m"]:
-        """The scores of an answer that needs no picks."""
-
-    def scores(
-        self, picks: Int[np.ndarray, " k"], budgets: tuple[int, ...]
-    ) -> Float[np.ndarray, "b m"]:
-        """The scores after the first picks, for each budget."""
-
-
 @dataclass(frozen=True)
 class VarianceJudge:
     """The share of the targets' mean variance that picks take away, under the model itself.
@@ -65,15 +43,18 @@ class VarianceJudge:
     noise_variance: Float[Tensor, " n"]
     name: str = "the model that chooses"
     measure: str = "variance"
+    unit_of_error: None = None
 
     @property
     def trivial(self) -> Float[np.ndarray, " m"]:
+        """The scores without any pick."""
         assert self.data.targets is not None
         return np.zeros(len(self.data.targets))
 
     def scores(
         self, picks: Int[np.ndarray, " k"], budgets: tuple[int, ...]
     ) -> Float[np.ndarray, "b m"]:
+        """The score of each target after the first picks, for each budget."""
         data, rows = self.data, torch.from_numpy(picks)
         assert data.targets is not None
         noise = self.noise_variance[rows.to(self.noise_variance.device)]
@@ -111,10 +92,13 @@ class LabelJudge:
 
     @property
     def trivial(self) -> Float[np.ndarray, " m"]:
-        """The answer is the commonest class of the pool, or the median of the targets."""
-        if self.classes:
-            return self._score(self.labels.bincount().argmax())
-        return self._score(self.wanted.median())
+        """The answer is the median of the targets; or the commonest class of the pool, or a random
+        one as frequent as there, whichever is right more often."""
+        if not self.classes:
+            return self._score(self.wanted.median())
+        shares = self.labels.bincount(minlength=self.classes) / len(self.labels)
+        answers = self._score(shares.argmax()), shares.double()[self.wanted].numpy()
+        return max(answers, key=lambda scores: float(scores.mean()))
 
     def _score(self, answers: Tensor) -> Float[np.ndarray, " m"]:
         if self.unit_of_error is None:
@@ -132,6 +116,9 @@ class LabelJudge:
         if self.classes:
             return fit_logistic(rows, self.labels[picks], self.classes, C=PROBE_C).predict(targets)
         return predict_numbers(rows, self.labels[picks, None], targets)[:, 0]
+
+
+Judge = VarianceJudge | LabelJudge
 
 
 def choose_judges(
