@@ -103,13 +103,19 @@ def mm_itl(problem: Problem, picks: list[int]) -> np.ndarray:
     return -0.5 * np.log1p(-squared) @ problem.w
 
 
-def ctl(problem: Problem, picks: list[int]) -> np.ndarray:
+def ctl(problem: Problem, picks: list[int], about: str = "f") -> np.ndarray:
     K, prior = posterior(problem, picks), np.diag(problem.K)
     v = np.diag(K)
     known = v <= ZERO_VARIANCE * prior
     sd = np.where(known, np.inf, np.sqrt(np.where(known, 1.0, v)))
-    correlation = K / np.outer(sd, sd)
-    return correlation[: problem.n, problem.A] @ problem.w
+    noise = problem.noise if about == "y" else 0.0
+    of_rows = np.where(known[: problem.n], np.inf, np.sqrt(v[: problem.n] + noise))
+    correlation = K[: problem.n] / np.outer(of_rows, sd)
+    return correlation[:, problem.A] @ problem.w
+
+
+def ctl_y(problem: Problem, picks: list[int]) -> np.ndarray:
+    return ctl(problem, picks, about="y")
 
 
 def truvar(problem: Problem, picks: list[int], beta=1.0, eta=1.0, r=0.1, delta=0.0) -> np.ndarray:
@@ -203,6 +209,7 @@ RULES = {
     "itl-y": itl,  # with problem.target_noise
     "mm-itl": mm_itl,
     "ctl": ctl,
+    "ctl-y": ctl_y,
     "truvar": truvar,
     "local-uncertainty": local_uncertainty,
     "uncertainty": uncertainty,

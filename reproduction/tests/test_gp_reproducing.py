@@ -59,7 +59,10 @@ def test_every_experiment_writes_its_folder(outcome, name):
 def test_the_users_rule_is_in_tables_figure_and_files(outcome):
     folder = next(path for path in outcome.written if path.name == "gp-fig3")
     page = (folder / "README.md").read_text()
-    assert "| mine |" in page and "squared CTL, which the paper does not have, are in" in page
+    assert (
+        "| mine |" in page
+        and "CTL about y, which the paper does not have, are in the tables" in page
+    )
     assert "<!-- mine -->" in (folder / "figure.svg").read_text()
     assert any(line.startswith("mine ") for line in outcome.text.splitlines())
     picks = {row["method"]: row["picks"] for row in read_table(folder / "picks.csv")}

@@ -24,6 +24,7 @@ SMOOTH = [
     "itl-y",
     "mm-itl",
     "ctl",
+    "ctl-y",
     "uncertainty",
     "undirected-itl",
     "undirected-vtl",

@@ -94,6 +94,7 @@ _BY_NAME: Mapping[str, Callable[[], Rule]] = {
     "itl-y": lambda: ITL(about="y"),
     "mm-itl": MMITL,
     "ctl": CTL,
+    "ctl-y": lambda: CTL(about="y"),
     "truvar": TruVar,
     "local-uncertainty": LocalUncertainty,
     "uncertainty": UncertaintySampling,

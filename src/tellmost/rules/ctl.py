@@ -1,7 +1,7 @@
 """Correlation-based transductive learning."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -19,9 +19,13 @@ class CTL:
 
     Hübotter et al. 2024, App. "Correlation-based Transductive Learning". Signed: a strong negative
     correlation, although as informative, ranks last. A point of no variance has correlation 0.
+
+    With ``about="y"`` it is that of the noisy observation, :math:`\mathrm{Cor}[y_x, f_a \mid D]`,
+    which falls to 0 as a point becomes known. The authors' published code has its square.
     """
 
-    name: ClassVar[str] = "ctl"
+    about: Literal["f", "y"] = "f"
+
     unit: ClassVar[str] = "mean correlation with the targets"
     needs: ClassVar[frozenset[str]] = frozenset(
         {"variance", "standardized_covariance", "prior_variance"}
@@ -31,7 +35,16 @@ class CTL:
     gains_only_shrink: ClassVar[bool] = False
     is_signed: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        if self.about not in ("f", "y"):
+            raise ValueError(f'CTL(about) must be "f" or "y"; got {self.about!r}.')
+
+    @property
+    def name(self) -> str:
+        return "ctl" if self.about == "f" else "ctl-y"
+
     def gain(self, state: State) -> Float[Tensor, " n"]:
         known = state.variance <= ZERO_VARIANCE * state.prior_variance
-        sd = state.variance.where(~known, 1.0).sqrt()  # 1: the root of 0 has no gradient
+        own = state.variance if self.about == "f" else state.variance + state.noise_variance
+        sd = own.where(~known, 1.0).sqrt()  # 1: the root of 0 has no gradient
         return torch.where(known, 0.0, state.standardized_covariance / sd)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -34,12 +34,15 @@ from tellmost_reproduction.gp.settings import NOISE_STD, Setting
 class SquaredCTL:
     r"""CTL with squared correlations, so that a strong negative one is as good as a positive one.
 
-    .. math:: \sum_a w_a\, \mathrm{Cor}[f_x, f_a \mid D]^2
+    .. math:: \sum_a w_a\, \mathrm{Cor}[y_x, f_a \mid D]^2 \quad\text{or}\quad
+        \sum_a w_a\, \mathrm{Cor}[f_x, f_a \mid D]^2
 
-    The rule of the paper's text is signed, while the authors' published code squares.
+    The rule of the paper's text is signed. The authors' published code squares the correlation of
+    the noisy observation (``about="y"``).
     """
 
-    name: ClassVar[str] = "ctl-squared"
+    about: Literal["f", "y"] = "y"
+
     unit: ClassVar[str] = "mean squared correlation with the targets"
     needs: ClassVar[frozenset[str]] = frozenset({"variance", "covariance", "prior_variance"})
     needs_targets: ClassVar[bool] = True
@@ -47,11 +50,16 @@ class SquaredCTL:
     gains_only_shrink: ClassVar[bool] = False
     is_signed: ClassVar[bool] = False
 
+    @property
+    def name(self) -> str:
+        return "ctl-published" if self.about == "y" else "ctl-squared"
+
     def gain(self, state: State) -> Float[Tensor, " n"]:
         known = state.variance <= ZERO_VARIANCE * state.prior_variance
         settled = state.target_variance <= ZERO_VARIANCE * state.prior_target_variance
         weights = torch.where(settled, 0.0, state.target_weights / state.target_variance)
-        return torch.where(known, 0.0, (state.covariance.square() @ weights) / state.variance)
+        own = state.variance + state.noise_variance if self.about == "y" else state.variance
+        return torch.where(known, 0.0, (state.covariance.square() @ weights) / own)
 
 
 @dataclass(frozen=True)
@@ -97,7 +105,9 @@ METHODS = (
     Method("truvar", "TruVar", TruVar()),
     Method("random", "Random", Random()),
     Method("itl-y", "ITL about y", ITL(about="y", target_noise_std=NOISE_STD), is_extra=True),
-    Method("ctl-squared", "squared CTL", SquaredCTL(), is_extra=True),
+    Method("ctl-published", "CTL as published", SquaredCTL(about="y")),
+    Method("ctl-squared", "squared CTL", SquaredCTL(about="f"), is_extra=True),
+    Method("ctl-y", "CTL about y", CTL(about="y"), is_extra=True),
 )
 
 

@@ -56,6 +56,7 @@ STYLES: dict[str, Style] = {
     "itl": ("#0072B2", "-", 2.2),
     "vtl": ("#D55E00", "-", 2.2),
     "ctl": ("#E69F00", "-", 1.3),
+    "ctl-published": ("#E69F00", "--", 1.8),
     "mm-itl": ("#CC79A7", "--", 1.6),
     "uncertainty": ("#000000", "-", 1.3),
     "local-uncertainty": ("#56B4E9", "--", 1.8),
@@ -76,8 +77,8 @@ ABOUT_FIGURE = (
     "come from Cholesky factors of the observations and have no numerical noise, so nothing is "
     "smoothed (the paper takes a running mean of 5). "
     "The band is one standard error of {random}. Where an irreducible level remains, the axis of "
-    "the standard deviation is linear and leaves out the start. ITL about y and squared CTL, "
-    "which the paper does not have, are in the tables only."
+    "the standard deviation is linear and leaves out the start. ITL about y, squared CTL and CTL "
+    "about y, which the paper does not have, are in the tables only."
 )
 
 
@@ -160,8 +161,9 @@ def describe_setting(curves: Curves) -> str:
         f"{curves.rank} up to {RANK_TOLERANCE:.0e} of its largest eigenvalue: ITL conditions on "
         f"f_A, and entropies are measured, with the pseudo-inverse at this tolerance (the authors "
         f"add 1e-10 to the diagonal). ITL about y sees the targets with noise sd {NOISE_STD}; "
-        f"squared CTL is what the authors' code has in the place of CTL. TruVar: beta 1, eta 1, "
-        f"r 0.1, delta 0{'' if setting.has_all_targets else '; left out, as A is not inside S'}."
+        f"CTL is the signed rule of the paper's text, and CTL as published that of the authors' "
+        f"code, Cor[y_x, f_a]^2; squared CTL is Cor[f_x, f_a]^2. TruVar: beta 1, eta 1, r 0.1, "
+        f"delta 0{'' if setting.has_all_targets else '; left out, as A is not inside S'}."
     )
 
 
