@@ -55,11 +55,12 @@ def test_every_network_experiment_runs_at_smoke_size_and_is_written_down(outcome
     folder = next(path for path in outcome.written if path.name == name)
     page = (folder / "README.md").read_text()
     past = [one for one in EXPERIMENTS[name].configurations if one.is_past]
-    assert "Smoke size" in page and ("not run" in page) == bool(past)
+    assert "Smoke size" in page and "not run" not in page
+    assert "## Trained as the paper's text says" in page
     assert ("| verdict |" in page) == (name != "nn-beyond")
     assert (folder / "figure.png").stat().st_size > 10_000
     rows = (folder / "seeds.csv").read_text().splitlines()
-    assert len(rows) == 1 + 2 * (len(EXPERIMENTS[name].configurations) - len(past))
+    assert len(rows) == 1 + 2 * 2 * (len(EXPERIMENTS[name].configurations) - len(past))
     assert outcome.differences == () and EXPERIMENTS[name].title in outcome.text
     assert "8 x 8 digits stand in for both" in outcome.text
 
@@ -144,6 +145,24 @@ def test_claims_are_judged_by_the_curves_alone(name):
     assert judge(none) == [] and len(unjudged(none)) == len(CLAIMS[name])
 
 
+def test_runs_as_published_are_judged_and_those_of_the_text_stand_beside_them():
+    experiment = EXPERIMENTS["nn-embeddings"]
+    runs = made_up_runs(experiment)
+    for (name, seed), run in list(runs.items()):
+        if name.startswith("cifar100/"):
+            other = name.replace("cifar100", "cifar100-head", 1)
+            runs[other, seed] = replace(run, configuration=other, accuracy=[0.5] * 20)
+    judged, beside = Curves.of(experiment, runs), Curves.beside(experiment, runs)
+    assert judged.trained == {"cifar100": "cifar100-head", "mnist": "mnist"}
+    assert judged.last("accuracy", "cifar100/itl").value == 0.5
+    assert beside.last("accuracy", "cifar100/itl").value > 0.8 and beside.trained == {
+        "cifar100": "cifar100"
+    }
+    assert not beside.of_name("mnist/itl") and judged.of_name("mnist/itl")
+    numbers = numbers_of(judged, beside).methods
+    assert {"cifar100-head/itl", "cifar100/itl", "mnist/itl"} <= set(numbers)
+
+
 def test_verdicts_follow_the_levels_of_made_up_curves():
     curves = Curves.of(EXPERIMENTS["nn-cifar100"], made_up_runs(EXPERIMENTS["nn-cifar100"]))
     said = {verdict.claim: verdict for verdict in judge(curves)}
@@ -184,7 +203,7 @@ def test_a_page_says_which_curves_are_stuck_and_how_often_nothing_was_trained():
         key = ("mnist/information-density", seed)
         runs[key] = replace(runs[key], in_task=[1] * 20, picks=[seed] * 200)
     curves = Curves.of(EXPERIMENTS["nn-mnist"], runs)
-    page = write_page(curves, judge(curves))
+    page = write_page(curves, judge(curves), Curves.beside(EXPERIMENTS["nn-mnist"], runs))
     assert "**Stuck.** InformationDensity: each of 4 runs bought 1 label of the task" in page
     assert "InformationDensity 95%" in page and "Random 0%" in page
     found = load_script("results/nn/sticking.py").count_picks(runs, np.array([1, 1, 1, 8]))

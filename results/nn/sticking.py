@@ -51,7 +51,7 @@ def count_picks(
     """Of those that are stuck: labels of the task by seed, and the digit picked most."""
     found: dict[str, dict[str, Any]] = {}
     for experiment in EXPERIMENTS.values():
-        curves = Curves.of(experiment, runs)
+        curves = Curves.trained_as(experiment, runs, {d: d for d in experiment.datasets})
         for name in curves.stuck():
             picked = np.concatenate([digits[run.picks] for run in curves.of_name(name)])
             counts = np.bincount(picked, minlength=10)

@@ -268,7 +268,7 @@ def judge_likeness(
     """Judge by the CTL that the authors ran, and say what other forms of it do."""
 
     def apart(some: Sequence[str]) -> float:
-        return max(spread(curves, measure, some) for measure in JUDGED)
+        return max(spread(curves, measure, tuple(some)) for measure in JUDGED)
 
     instead = {
         f"with {curves.label(form)} in its place": [

@@ -16,7 +16,7 @@ from tellmost.shapes import Float, Int
 from tellmost_reproduction.frame.comparing import PairedComparison, compare_scores
 from tellmost_reproduction.networks.configurations import Configuration
 from tellmost_reproduction.networks.experiments import Experiment
-from tellmost_reproduction.networks.problems import TASKS
+from tellmost_reproduction.networks.problems import PUBLISHED, TASKS
 from tellmost_reproduction.networks.runs import Run, RunId
 
 MEASURES = {"accuracy": "accuracy", "share": "share of picks from the task's classes"}
@@ -24,15 +24,40 @@ MEASURES = {"accuracy": "accuracy", "share": "share of picks from the task's cla
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """All runs of an experiment that there are. Some configurations may have few or none."""
+    """All runs of an experiment that there are. Some configurations may have few or none.
+
+    Runs stand under the names of the experiment, however their networks were trained.
+    """
 
     experiment: Experiment
     runs: Mapping[RunId, Run]
+    trained: Mapping[str, str]  # datasets, with the name of the way in which networks are trained
 
     @staticmethod
     def of(experiment: Experiment, runs: Mapping[RunId, Run]) -> "Curves":
-        names = {one.name for one in experiment.configurations}
-        return Curves(experiment, {key: run for key, run in runs.items() if key[0] in names})
+        """The runs that are judged: trained as by the published code where there are such runs,
+        and else as the paper's text says."""
+        return Curves.trained_as(
+            experiment, runs, {d: way_of(d, runs) for d in experiment.datasets}
+        )
+
+    @staticmethod
+    def beside(experiment: Experiment, runs: Mapping[RunId, Run]) -> "Curves":
+        """The runs as the paper's text says, of the datasets that are judged by others."""
+        others = [d for d in experiment.datasets if way_of(d, runs) != d]
+        return Curves.trained_as(experiment, runs, {d: d for d in others})
+
+    @staticmethod
+    def trained_as(
+        experiment: Experiment, runs: Mapping[RunId, Run], trained: Mapping[str, str]
+    ) -> "Curves":
+        names = {
+            one.name.replace(one.dataset, trained[one.dataset], 1): one.name
+            for one in experiment.configurations
+            if one.dataset in trained
+        }
+        found = {(names[key[0]], key[1]): run for key, run in runs.items() if key[0] in names}
+        return Curves(experiment, found, trained)
 
     def configuration(self, name: str) -> Configuration:
         return next(one for one in self.experiment.configurations if one.name == name)
@@ -100,6 +125,12 @@ class Curves:
     def counts(self) -> dict[str, int]:
         """How many seeds each configuration has, which may be none."""
         return {one.name: len(self.of_name(one.name)) for one in self.experiment.configurations}
+
+
+def way_of(dataset: str, runs: Mapping[RunId, Run]) -> str:
+    """The name of the training by which a dataset is judged."""
+    way = PUBLISHED[dataset]
+    return way if any(name.startswith(f"{way}/") for name, _ in runs) else dataset
 
 
 ALL_ROUNDS = slice(None)

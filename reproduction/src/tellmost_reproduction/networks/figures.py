@@ -13,7 +13,7 @@ from tellmost_reproduction.networks.claims import ROWS, cells, row_label
 from tellmost_reproduction.networks.configurations import RHOS, Configuration
 from tellmost_reproduction.networks.curves import Curves
 from tellmost_reproduction.networks.page import PAPER, datasets, shown
-from tellmost_reproduction.networks.problems import CIFAR, MNIST
+from tellmost_reproduction.networks.problems import CIFAR, CIFAR_HEAD, MNIST, MNIST_FLOAT32
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +46,12 @@ NUMBERED: dict[str, tuple[str, Callable[[Configuration], int | None]]] = {
 }
 """Experiments whose curves differ by a number: its letter, and where it is found."""
 
-NETWORKS = {CIFAR: "CIFAR-100 (Lite0)", MNIST: "MNIST"}
+NETWORKS = {
+    CIFAR: "CIFAR-100 (Lite0)",
+    CIFAR_HEAD: "CIFAR-100 (Lite0, final layer)",
+    MNIST: "MNIST",
+    MNIST_FLOAT32: "MNIST (100 epochs)",
+}
 SHORT_LABEL = 26  # characters; longer ones make the figure wider, not the panels narrower
 PANELS = (("accuracy", "Accuracy on the task"), ("share", "Share of picks from the task"))
 
@@ -62,7 +67,9 @@ def draw_curves(curves: Curves) -> "Figure":
         for axes, (measure, title) in zip(row, PANELS, strict=True):
             draw_measure(axes, curves, drawn, measure)
             draw_levels(axes, curves, dataset, measure)
-            axes.set_title(f"{title}, {NETWORKS[dataset]}", loc="left", fontsize=10)
+            axes.set_title(
+                f"{title}, {NETWORKS[curves.trained[dataset]]}", loc="left", fontsize=10
+            )
             label_ends(axes)
     return figure
 
@@ -176,7 +183,8 @@ def draw_noise(curves: Curves) -> "Figure":
     figure = make_figure(10.0, 4.6)
     left, right = figure.subplots(1, 2, sharey=True)
     draw_lines(left, our_lines(curves))
-    left.set_title("Accuracy after 100 rounds, ours (Lite0)", loc="left", fontsize=10)
+    ours = NETWORKS[curves.trained.get(CIFAR, CIFAR)]
+    left.set_title(f"Accuracy after 100 rounds, {ours}", loc="left", fontsize=10)
     draw_lines(right, papers_lines())
     right.set_title("The paper's (B0)", loc="left", fontsize=10)
     for axes in (left, right):

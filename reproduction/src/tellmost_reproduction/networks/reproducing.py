@@ -58,10 +58,7 @@ def is_near(got: float, expected: float, error: float | None) -> bool:
 def run_all(names: Sequence[str], request: Request) -> list[Done]:
     chosen = [EXPERIMENTS[name] for name in names]
     runs = run_smoke(chosen) if request.is_smoke else run_rest(chosen, request)
-    return [
-        write_experiment(Curves.of(one, runs), request.out, is_smoke=request.is_smoke)
-        for one in chosen
-    ]
+    return [write_experiment(one, runs, request.out, is_smoke=request.is_smoke) for one in chosen]
 
 
 def run_smoke(chosen: Sequence[Experiment]) -> dict[RunId, Run]:
@@ -85,20 +82,24 @@ def run_rest(chosen: Sequence[Experiment], request: Request) -> Mapping[RunId, R
         return runs
 
 
-def write_experiment(curves: Curves, out: Path, *, is_smoke: bool = False) -> Done:
+def write_experiment(
+    experiment: Experiment, runs: Mapping[RunId, Run], out: Path, *, is_smoke: bool = False
+) -> Done:
     """Write the folder of an experiment, from the runs that there are."""
-    name, verdicts = curves.experiment.name, judge(curves)
+    curves, beside = Curves.of(experiment, runs), Curves.beside(experiment, runs)
+    name, verdicts = experiment.name, judge(curves)
     with made(out / name) as folder:
         keep_figure(draw_noise(curves) if name == "nn-rho" else draw_curves(curves), folder)
-        keep_seeds(curves, folder / "seeds.csv")
-        keep_text(write_page(curves, verdicts, is_smoke=is_smoke), folder / "README.md")
+        keep_seeds([curves, beside], folder / "seeds.csv")
+        page = write_page(curves, verdicts, beside, is_smoke=is_smoke)
+        keep_text(page, folder / "README.md")
     tables = [
         in_columns(table_of(curves, dataset, measure))
         for dataset in datasets(curves)
         for measure in MEASURES
     ]
     text = "\n\n".join([ON_DIGITS, *tables] if is_smoke else tables)
-    return Done(name, curves.experiment.title, text, verdicts, numbers_of(curves))
+    return Done(name, experiment.title, text, verdicts, numbers_of(curves, beside))
 
 
 NETWORKS = Subject(
@@ -125,8 +126,8 @@ def publish(repository: Path, files: Sequence[Path]) -> None:
             )
     kept.parent.mkdir(parents=True, exist_ok=True)
     write_runs(runs.values(), kept)
-    curves = [Curves.of(experiment, runs) for experiment in EXPERIMENTS.values()]
-    done = [write_experiment(one, results) for one in curves if one.runs]
+    having = [one for one in EXPERIMENTS.values() if Curves.of(one, runs).runs]
+    done = [write_experiment(one, runs, results) for one in having]
     tables = {
         "verdicts": tabulate_all(done, "../results"),
         "runs": count_runs(runs),
@@ -134,9 +135,11 @@ def publish(repository: Path, files: Sequence[Path]) -> None:
             [["the same", "because"], *map(list, {e.words: e.reason for e in EQUALITIES}.items())]
         ),
     }
-    noise = Curves.of(EXPERIMENTS["nn-rho"], runs)
-    if noise.runs:
-        tables["rho"] = in_markdown(table_of_noise(noise))
+    of_noise = EXPERIMENTS["nn-rho"]
+    for title, of in (("rho", Curves.of), ("rho, as the text trains", Curves.beside)):
+        noise = of(of_noise, runs)
+        if noise.runs:
+            tables[title] = in_markdown(table_of_noise(noise))
     NETWORKS.publish(done, repository, tables)
 
 
