@@ -42,8 +42,8 @@ NETWORKS = {
     "weights trained; 5 epochs a round from the last round's weights, with Adam's moments carried "
     "over too. Accuracy is on the 1,000 test images of classes 0 to 9, of which 2 are the same, "
     "byte by byte, as images of the training half",
-    CIFAR_HEAD: "CIFAR-100: **EfficientNet-Lite0 stands in for EfficientNet-B0** (weights of B0 are "
-    "not to be had from a package registry), images at 224 pixels, **the final linear layer "
+    CIFAR_HEAD: "CIFAR-100: **EfficientNet-Lite0 stands in for EfficientNet-B0** (weights of B0 "
+    "are not to be had from a package registry), images at 224 pixels, **the final linear layer "
     "alone trained, as in the authors' published code**, on pooled features that are "
     "computed once; 5 epochs a round from the last round's weights, with Adam's moments carried "
     "over too. Accuracy is on the 1,000 test images of classes 0 to 9, of which 2 are the same, "
@@ -208,11 +208,12 @@ def describe_set_up(curves: Curves) -> str:
             if name == "nn-inside"
             else f"Pool: {POOLS[dataset]}, without the targets, which are drawn from it."
         )
-        parts.append(
-            f"{NETWORKS[curves.trained[dataset]]}. {pool} rho {NOISE_STD[dataset]:g}, "
-            f"M = {one.targets} targets, m = {one.targets_per_round} of them a round, k = {one.candidates:,} candidates a "
-            f"round, b = {one.batch}."
+        sizes = (
+            f"M = {one.targets} targets, m = {one.targets_per_round} of them a round, "
+            f"k = {one.candidates:,} candidates a round, b = {one.batch}"
         )
+        way = NETWORKS[curves.trained[dataset]]
+        parts.append(f"{way}. {pool} rho {NOISE_STD[dataset]:g}, {sizes}.")
     idle = (describe_idle(curves, dataset) for dataset in datasets(curves))
     return " ".join([*parts, *([ABOUT[name]] if name in ABOUT else []), TRAINING, *idle])
 
