@@ -20,6 +20,7 @@ SAID = {
     "dense_rounds.py": "same picks",
     "safe_optimizer.py": "per ask about",
     "unknown_priors.py": "mixture",
+    "busy.py": "select_busy",
     "soak/run.py": "dense picks",
 }
 

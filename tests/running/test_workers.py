@@ -14,7 +14,7 @@ import torch
 import tellmost as tm
 from problems import clustered, targets_for
 from tellmost import numerics
-from tellmost.posterior import problem
+from tellmost.posterior import function_space, problem
 from tellmost.running import workers
 
 needs_threads = pytest.mark.skipif(workers.thread_settings() is None, reason="one thread alone")
@@ -168,7 +168,7 @@ SELECTIONS = {
     "vtl": {},
     "itl": {"normalize": "center+unit", "candidates": np.arange(0, 1_000, 2)},
     "ctl": {"normalize": "unit"},
-    "mm-itl": {},
+    "mm-itl": {},  # it keeps covariances of rows and targets
     "uncertainty": {},
     "undirected-vtl": {},
     "k-means++": {},
@@ -187,6 +187,7 @@ def test_any_number_of_threads_gives_the_same_bits(name, where, threads, monkeyp
     monkeypatch.setattr("tellmost.rows.checks.SMALL_POOL_BYTES", 0)
     monkeypatch.setattr(numerics, "BLOCK_BYTES", 2**12)
     monkeypatch.setattr(problem, "PIECE_ROWS", 64)
+    monkeypatch.setattr(function_space, "UPDATED", 256)
     given = pool.astype(np.float32)
     if where == "streamed":
         monkeypatch.setattr("tellmost.running.memory.HELD_SHARE", 0.0)
@@ -273,3 +274,16 @@ def test_a_process_may_be_forked_during_a_call(threads):
         assert total() == 45
         assert fork() == 0
         assert total() == 45
+
+
+@pytest.mark.process
+def test_a_command_asks_openmp_to_wait_passively_before_torch_is_loaded():
+    code = (
+        "import os, sys, tellmost.cli.ending as ending\n"
+        "assert 'torch' not in sys.modules\n"
+        "try:\n    ending.main(['--version'])\n"
+        "finally:\n    print(os.environ['OMP_WAIT_POLICY'])"
+    )
+    plain = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=plain)
+    assert done.stdout.splitlines()[-1] == "passive", done.stderr

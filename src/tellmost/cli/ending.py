@@ -37,7 +37,11 @@ class NobodyReadsError(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run a command and leave with its exit code."""
+    """Run a command and leave with its exit code.
+
+    Threads of OpenMP are asked to sleep while they wait, which it reads when torch is loaded.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     given = sys.argv[1:] if arguments is None else list(arguments)
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - closed by whoever called us
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115

@@ -18,6 +18,7 @@ from tellmost.kernels.linear import check_kernel
 from tellmost.rows.checks import check_whole
 from tellmost.rules import Rule
 from tellmost.running.progress import ProgressLine
+from tellmost.running.workers import team
 from tellmost.selecting.arguments import check_combination, check_data, check_rule
 from tellmost.selecting.data import SelectionData, check_noise, resolve_noise
 
@@ -89,7 +90,7 @@ def compare(
     assert data.targets is not None
     given = data.targets
     noise = check_noise(noise_ratio, noise_std, data)
-    with closing(data.pool.source), torch.inference_mode():
+    with closing(data.pool.source), torch.inference_mode(), team():
         held = data.pool.source.held
         data = data.read()
         if both is None:

@@ -22,6 +22,7 @@ from tellmost.rows.pool import Pool
 from tellmost.rows.sources import HeldRows, Source
 from tellmost.rules import Rule
 from tellmost.running.memory import Sizes, in_words
+from tellmost.running.workers import team, thread_count
 from tellmost.selecting.arguments import check_combination, check_data, check_rule, sizes_of
 from tellmost.selecting.choosers import Chooser, Lazy, Once, choose_chooser
 from tellmost.selecting.data import Observed, SelectionData, check_noise, resolve_noise
@@ -280,7 +281,7 @@ def estimate(
             columns_ahead=ahead,
         )
 
-    with closing(data.pool.source), torch.inference_mode():
+    with closing(data.pool.source), torch.inference_mode(), team():
         return sum_up(data, chosen, k, measure(data.pool, take))
 
 
@@ -366,7 +367,7 @@ def passes_of(trial: TimedTrial, k: int) -> Range:
 def memory_of(data: SelectionData, sizes: Sizes, trial: TimedTrial, rule: Rule) -> int:
     """The bytes of the plan's parts, and of the columns and covariances that are kept."""
     plan = data.plan
-    threads = min(plan.threads, torch.get_num_threads())
+    threads = min(plan.threads, thread_count())
     parts = sizes.for_rows + sizes.for_points + sizes.for_blocks(plan.block_bytes, threads)
     parts += sizes.data_bytes if plan.holds_pool else 0
     kept = 8 * sizes.rows * trial.width * trial.values

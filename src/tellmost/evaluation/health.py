@@ -198,12 +198,19 @@ def look(data: SelectionData, normalize: str | None, rng: np.random.Generator) -
     moments = RunningMoments(d, pool.device)
     bits = torch.empty(n, 2, dtype=torch.int64, device=pool.device)
     lengths = torch.empty(n, dtype=torch.float64, device=pool.device)
-    for start, stop, block in pool.blocks():
+
+    def examine(start: int, stop: int, block: Tensor) -> tuple[Tensor, RunningMoments]:
         bits[start:stop] = row_bits(block)
         rows = normalization.apply(block)
         lengths[start:stop] = rows.norm(dim=1)
-        likeness.add(start, rows)
-        moments.add(rows if len(counted) == n else rows[within(counted, start, stop)])
+        chosen = rows if len(counted) == n else rows[within(counted, start, stop)]
+        return likeness.of(start, rows), RunningMoments.of(chosen)
+
+    def take(seen: tuple[Tensor, RunningMoments]) -> None:
+        likeness.add(seen[0])
+        moments.add(seen[1])
+
+    pool.each(examine, take)
     directions, explained = moments.principal()
     return Health(
         rows=n,
@@ -305,17 +312,21 @@ class Likeness:
         self._points = UNIT.apply(points)
         self._largest = torch.full_like(points[:, 0], -1.0)
 
-    def add(self, start: int, block: Float[Tensor, "b d"]) -> None:
-        """Take in the rows from number ``start`` on."""
-        block = UNIT.apply(block)
+    def of(self, start: int, block: Float[Tensor, "b d"]) -> Float[Tensor, " s"]:
+        """The largest cosine with any of the rows from number ``start`` on."""
+        block, found = UNIT.apply(block), torch.empty_like(self._largest)
         step = max(numerics.BLOCK_BYTES // (8 * len(block)), 1)
         for first, last in spans(len(self._points), step):
             cosines = self._points[first:last] @ block.T
             own = self._rows[first:last] - start
             here = ((own >= 0) & (own < len(block))).nonzero()[:, 0]
             cosines[here, own[here]] = -1.0
-            largest = self._largest[first:last]
-            torch.maximum(largest, cosines.amax(dim=1), out=largest)
+            torch.amax(cosines, dim=1, out=found[first:last])
+        return found
+
+    def add(self, found: Float[Tensor, " s"]) -> None:
+        """Take in the largest cosines with some rows."""
+        torch.maximum(self._largest, found, out=self._largest)
 
     def share(self) -> float:
         return float((self._largest >= NEAR_DUPLICATE).double().mean())
@@ -329,10 +340,16 @@ class RunningMoments:
         self._sum = torch.zeros(dimension, dtype=torch.float64, device=device)
         self._squares = torch.zeros(dimension, dimension, dtype=torch.float64, device=device)
 
-    def add(self, rows: Float[Tensor, "b d"]) -> None:
-        self.count += len(rows)
-        self._sum += rows.sum(dim=0)
-        self._squares.addmm_(rows.T, rows)
+    @classmethod
+    def of(cls, rows: Float[Tensor, "b d"]) -> "RunningMoments":
+        moments = cls(0, rows.device)
+        moments.count, moments._sum, moments._squares = len(rows), rows.sum(dim=0), rows.T @ rows
+        return moments
+
+    def add(self, more: "RunningMoments") -> None:
+        self.count += more.count
+        self._sum += more._sum
+        self._squares += more._squares
 
     @property
     def mean(self) -> Float[Tensor, " d"]:

@@ -25,6 +25,7 @@ from tellmost.kernels import Linear
 from tellmost.kernels.linear import check_kernel
 from tellmost.rows.checks import check_positive, check_whole
 from tellmost.running.progress import working
+from tellmost.running.workers import team
 from tellmost.selecting.data import SelectionData, check_variance
 from tellmost.targets.examples import LEAST_GAIN, estimate_density
 
@@ -223,7 +224,8 @@ def check(
     if labels is not None:
         known = take_labels(labels, "labels", len(data.pool), "pool row", kind)
         folds = check_folds(folds, known)
-    with closing(data.pool.source), torch.inference_mode(), working(progress, "checking"):
+    shown = working(progress, "checking")
+    with closing(data.pool.source), torch.inference_mode(), team(), shown:
         data = data.read()
         check_variance(data.kernel, data.known.prior_variance, "pool")
         health = look(data, normalize, rng)

@@ -44,6 +44,7 @@ from tellmost.posterior.problem import TARGET_FIELDS, Observation, Problem
 from tellmost.rows.checks import check_positive, check_whole
 from tellmost.rows.pool import Pool
 from tellmost.rules import Rule, noise_of_targets, targets_in_pool
+from tellmost.running.workers import calculating
 from tellmost.selecting.arguments import (
     check_combination,
     check_placement,
@@ -81,7 +82,7 @@ class ActiveLearner:
     ``ask`` depends on what was told and on the seed alone, so a second call answers the same.
     """
 
-    @torch.no_grad()
+    @calculating()
     def __init__(
         self,
         kernel_or_gp: Any,
@@ -131,7 +132,7 @@ class ActiveLearner:
 
     # ---- the loop
 
-    @torch.no_grad()
+    @calculating()
     def ask(self, n: int = 1) -> np.ndarray:
         """Say where to measure next: (n,) rows of the pool, or (n, d) points of a box.
 
@@ -154,7 +155,7 @@ class ActiveLearner:
                 tracker.observe(row)
         return np.array(rows, dtype=np.int64)
 
-    @torch.no_grad()
+    @calculating()
     def tell(self, indices_or_points: Any, y: Any, noise_std: Any = None) -> None:
         """Take in measurements of pool rows or of points anywhere, whether asked for or not.
 
@@ -164,7 +165,7 @@ class ActiveLearner:
         for one in check_told(indices_or_points, y, noise_std, pool, kernel, self._noise, is_box):
             self._take_in(one)
 
-    @torch.no_grad()
+    @calculating()
     def predict(self, X: Any = None) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"]]:
         """The mean and standard deviation of f at (b, d) points; None: at every pool row."""
         if X is None:
@@ -183,7 +184,7 @@ class ActiveLearner:
         return self._points.cpu().numpy().copy()
 
     @property
-    @torch.no_grad()
+    @calculating()
     def target_points(self) -> np.ndarray | None:
         """The targets of this round; None if the rule is about the whole pool."""
         self._aim()
@@ -193,13 +194,13 @@ class ActiveLearner:
         """The number of measurements that were told."""
         return len(self._told)
 
-    @torch.no_grad()
+    @calculating()
     def gains(self) -> Float[np.ndarray, " n"]:
         """The gain of a measurement of each pool row now, in the unit of the rule."""
         self._aim()
         return score_all(self._tracker, self._rule).cpu().numpy().copy()
 
-    @torch.no_grad()
+    @calculating()
     def uncertainty(self) -> float:
         """The mean variance of the targets now; without targets, that of the pool.
 
@@ -208,7 +209,7 @@ class ActiveLearner:
         self._aim()
         return self._uncertainty_by(self._tracker)
 
-    @torch.no_grad()
+    @calculating()
     def floor(self) -> float:
         """The irreducible mean variance: what is left if f is known at every candidate.
 
@@ -221,7 +222,7 @@ class ActiveLearner:
             return 0.0 if len(rows) == len(self._points) else self._floor_of(self._points, rows)
         return self._floor_of(reported, rows)
 
-    @torch.no_grad()
+    @calculating()
     def outlook(self, level: Any = None, at_most: Any = 1_000) -> Outlook:
         """Say what is left to reduce and, with a level, how many more observations reach it.
 
@@ -244,7 +245,7 @@ class ActiveLearner:
         """The measurements that were told, and what tells this learner from others."""
         return {**self._identity(), **as_arrays(self._told, self._points[:0])}
 
-    @torch.no_grad()
+    @calculating()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Become the learner whose state it is, which must be made with the same arguments."""
         check_same(state, self._identity(), "learner")

@@ -24,12 +24,16 @@ from tellmost.kernels.kernel import Points
 from tellmost.numerics import CHUNK_BYTES, RANK_TOLERANCE
 from tellmost.posterior.problem import Problem, nonnegative
 from tellmost.rows.sources import spans
+from tellmost.running import workers
 from tellmost.running.memory import in_words
 from tellmost.shapes import Float, Int
 
 PROVEN = 2.0
 """A Cholesky factor proves eigenvalues to lie above this multiple of RANK_TOLERANCE: its
 rounding is a few 1e-13 of the largest for thousands of rows."""
+
+UPDATED = 2**19
+"""So many values of rows are read at a time when rows take in an observation: 4 MB."""
 
 OBSERVED_TOGETHER = 256
 """Points of a block: enough for fast products, few beside the thousands where time matters."""
@@ -306,7 +310,7 @@ class RunningRows:
         posterior: FunctionPosterior,
         known: Float[Tensor, "s n"] | None = None,  # the first entries of the whitened vectors
     ) -> None:
-        n, device = len(problem.rows), problem.device
+        n, device, self._threads = len(problem.rows), problem.device, problem.rows.threads
         self.variance = torch.empty(n, dtype=torch.float64, device=device)
         self.whitened = GrowingMatrix(n, device, posterior.rank + (problem.picks or 0))
         whitened = self.whitened.extend(posterior.rank)
@@ -326,9 +330,15 @@ class RunningRows:
         self, prior_column: Float[Tensor, " n"], F: Float[Tensor, " t"], s: float
     ) -> Float[Tensor, " n"]:
         """Take in an observation and return its posterior column."""
-        column = prior_column - F @ self.whitened.rows
-        self.whitened.append(column[None] / s**0.5)
-        nonnegative(self.variance.addcmul_(column, column, value=-1.0 / s))
+        known, new = self.whitened.rows, self.whitened.extend(1)[0]
+        column = torch.empty_like(prior_column)
+
+        def update(piece: slice) -> None:
+            own = torch.sub(prior_column[piece], F @ known[:, piece], out=column[piece])
+            torch.div(own, s**0.5, out=new[piece])
+            nonnegative(self.variance[piece].addcmul_(own, own, value=-1.0 / s))
+
+        workers.each_slice(len(column), UPDATED // (len(F) + 4), update, threads=self._threads)
         return column
 
 

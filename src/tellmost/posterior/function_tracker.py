@@ -353,7 +353,11 @@ class FunctionTracker:
         if self._among is not None:
             self._among.update(columns["variance"], s)
         if self._covariance is not None and covariance is not None:
-            self._covariance.addr_(columns["variance"], covariance, alpha=-1.0 / s)
+            kept, column = self._covariance, columns["variance"]
+            self.problem.each_slice(
+                self.problem.rows_per_chunk(WIDE),
+                lambda piece: kept[piece].addr_(column[piece], covariance, alpha=-1.0 / s),
+            )
 
     def _prior_column(self, point: Points) -> Float[Tensor, " n"]:
         self.passes += 1

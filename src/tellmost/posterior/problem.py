@@ -17,7 +17,6 @@ from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import ZERO_VARIANCE
 from tellmost.rows.pool import Pool
-from tellmost.rows.sources import spans
 from tellmost.running import workers
 from tellmost.running.processes import Read, Shard
 from tellmost.shapes import Float, Int
@@ -26,9 +25,9 @@ KEEP_BYTES = 4 * 2**30
 """Rows x targets covariances up to this size are kept and updated; larger ones are recomputed."""
 
 
-PIECE_ROWS = 2**14
-"""So many rows are scored at a time. A few values of each fit a core's cache, and they still take
-longer than the calls."""
+PIECE_ROWS = 2**17
+"""So many rows are scored, or take in an observation, at a time. That takes several times as long
+as waking a thread; a slice of a quarter of it does not."""
 
 AMONG_CANDIDATES = "squared_covariance_with_candidates"
 """The field for rules that learn about all candidates."""
@@ -149,18 +148,16 @@ class Problem:
         if self.reads_rows(wide, kept):
             self.rows.each(lambda start, stop, rows: work(slice(start, stop), rows), most=most)
         else:
-            pieces = [slice(*span) for span in spans(len(self.rows), most)]
-            workers.each(
-                pieces,
-                lambda piece: work(piece, None),
-                count=len(pieces),
-                threads=self.rows.threads,
-            )
+            self.each_slice(most, lambda piece: work(piece, None))
+
+    def each_slice(self, most: int, work: Callable[[slice], object]) -> None:
+        """Call ``work`` with slices of so many rows, on the threads of the team."""
+        workers.each_slice(len(self.rows), most, work, threads=self.rows.threads)
 
     def rows_per_chunk(self, wide: Set[str]) -> int:
         """A piece has so many rows: few where the rule needs some of these wide fields."""
         if not self.needs & wide:
-            return PIECE_ROWS if self.device.type == "cpu" else max(len(self.rows), 1)
+            return PIECE_ROWS
         return max(numerics.CHUNK_BYTES // (8 * max(self.target_count, self.rows.dimension)), 1)
 
 

@@ -186,11 +186,25 @@ class WeightTracker:
             self._chosen.add(effect.steps["variance"].phi[None])
         self.step += 1
         if update_rows:
-            by_name = dict(zip(self.running, columns, strict=True))
-            update_rows_by(self.running, self._covariance, by_name, effect)
+            self._update_rows(columns, effect)
         else:
             self._pending.append(effect.steps["variance"])
             self._ahead.forget()
+
+    def _update_rows(self, columns: Float[Tensor, "q n"], effect: Effect) -> None:
+        prior, covariance = self.problem.prior_variance, self._covariance
+
+        def update(piece: slice) -> None:
+            pairs = zip(self.running.items(), columns, strict=True)
+            running, own = {}, {}
+            for (name, run), column in pairs:
+                running[name] = run.about(run.values[piece], prior[piece])
+                own[name] = column[piece]
+            kept = None if covariance is None else covariance[piece]
+            update_rows_by(running, kept, own, effect)
+
+        wide = WIDE if covariance is not None else frozenset[str]()
+        self.problem.each_slice(self.problem.rows_per_chunk(wide), update)
 
     def took(self, count: int) -> None:
         """Note that so many observations were written to the tracker's values directly."""

@@ -18,6 +18,7 @@ from tellmost.report.picks import describe_picks, write_picks
 from tellmost.report.scatter import draw_map, write_map
 from tellmost.report.summary import title_of, write_settings, write_summary
 from tellmost.report.target_bars import describe_targets, write_targets
+from tellmost.running.workers import team
 from tellmost.running.writing import check_writable, written_whole
 from tellmost.selecting.replay import Recalled, recall
 from tellmost.selecting.selection import Selection
@@ -33,6 +34,7 @@ POLICY = (
 SCRIPTED = "document.documentElement.classList.add('scripted')"
 
 
+@team()
 def write_page(
     chosen: Selection,
     path: Path,

@@ -94,8 +94,11 @@ def find_closeness(pool: Pool, targets: Tensor) -> Float[np.ndarray, " m"]:
     directions = UNIT.apply(targets)
     best = torch.full((len(targets),), -1.0, dtype=torch.float64, device=pool.device)
     most = max(numerics.CHUNK_BYTES // (8 * len(targets)), numerics.LEAST_BLOCK_ROWS)
-    for _, _, block in pool.blocks(most):
-        best = torch.maximum(best, (UNIT.apply(block) @ directions.T).amax(dim=0))
+
+    def cosines(start: int, stop: int, block: Tensor) -> Tensor:
+        return (UNIT.apply(block) @ directions.T).amax(dim=0)
+
+    pool.each(cosines, lambda found: torch.maximum(best, found, out=best), most)
     return best.cpu().numpy()
 
 

@@ -65,16 +65,20 @@ def _read_blocks(
     inverse = torch.empty_like(variance) if normalization.to_unit_length else None
     sums = Fingerprint(pool.device)
 
-    def look(start: int, stop: int, rows: Tensor) -> Tensor:
-        if normalization.mean is None:  # else they were checked when it was taken
-            check_finite(start, rows, pool.source, "pool")
-        part = sums.part(first + start, rows)
-        rows = rows if rows.ndim == 1 else normalization.centred(rows)
+    has_to_check = normalization.mean is None  # else they were checked when it was taken
+    lengths_show = is_plain(kernel)  # rows that are not finite
+
+    def look(start: int, stop: int, given: Tensor) -> Tensor:
+        if has_to_check and not lengths_show:
+            check_finite(start, given, pool.source, "pool")
+        rows = given if given.ndim == 1 else normalization.centred(given)
         if inverse is not None:
             inverse[start:stop] = normalization.lengths(rows).reciprocal_()
             rows = rows * inverse[start:stop, None]
-        variance[start:stop] = kernel.diagonal(rows)
-        return part
+        own = variance[start:stop].copy_(kernel.diagonal(rows))
+        if has_to_check and lengths_show and not bool(torch.isfinite(own).all()):
+            check_finite(start, given, pool.source, "pool")
+        return sums.part(first + start, given)
 
     pool.each(look, sums.add_sum)
     return variance, inverse, sums

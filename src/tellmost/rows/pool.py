@@ -55,16 +55,21 @@ class Normalization:
 
 
 class Scratch(threading.local):
-    """Memory for one float64 block of each thread, kept between passes: fresh memory costs more
-    than products."""
+    """Memory for one block of each thread, kept between passes: fresh memory costs more than
+    products."""
 
-    def __init__(self) -> None:
-        self._memory = torch.empty(0, dtype=torch.float64)
+    def __init__(self, dtype: torch.dtype = torch.float64) -> None:
+        self._memory = torch.empty(0, dtype=dtype)
+
+    def room(self, shape: torch.Size, device: torch.device) -> Tensor:
+        """Memory of this shape, good until this thread asks again."""
+        count = shape.numel()
+        if self._memory.numel() < count or self._memory.device != device:
+            self._memory = torch.empty(count, dtype=self._memory.dtype, device=device)
+        return self._memory[:count].view(shape)
 
     def copy(self, rows: Tensor, device: torch.device) -> Float[Tensor, "b d"]:
-        if self._memory.numel() < rows.numel() or self._memory.device != device:
-            self._memory = torch.empty(rows.numel(), dtype=torch.float64, device=device)
-        return self._memory[: rows.numel()].view(rows.shape).copy_(rows)
+        return self.room(rows.shape, device).copy_(rows)
 
 
 @dataclass(frozen=True)
@@ -336,16 +341,20 @@ class Fingerprint:
 
     def __init__(self, device: torch.device) -> None:
         self._sum = torch.zeros((), dtype=torch.int64, device=device)
+        self._scratch, self._factors = Scratch(torch.int64), torch.empty(0)
 
     def add(self, start: int, rows: Tensor) -> None:
         """Take in the rows from number ``start`` on."""
         self.add_sum(self.part(start, rows))
 
-    @staticmethod
-    def part(start: int, rows: Tensor) -> Tensor:
+    def part(self, start: int, rows: Tensor) -> Tensor:
         """The part of the rows from number ``start`` on, as float64, or of row numbers."""
         bits = rows.to(torch.float64).view(torch.int64).reshape(len(rows), -1)
-        sums = shifted(bits, 32).bitwise_xor_(bits).mul_(column_factors(bits)).sum(dim=1)
+        if len(self._factors) != bits.shape[1]:
+            self._factors = column_factors(bits)
+        turned = self._scratch.room(bits.shape, bits.device)
+        torch.bitwise_right_shift(bits, 32, out=turned).bitwise_and_(2**32 - 1)
+        sums = turned.bitwise_xor_(bits).mul_(self._factors).sum(dim=1)
         numbers = torch.arange(start + 1, start + 1 + len(rows), device=bits.device)
         return mixed(sums ^ numbers.mul_(GOLDEN)).sum()
 

@@ -34,6 +34,9 @@ Value = TypeVar("Value")
 LIBRARY = {"linux": "libtorch_cpu.so", "darwin": "libtorch_cpu.dylib"}
 """The library from which the settings of a thread can be reached, its dependencies included."""
 
+MOST_WAITING = 4
+"""So many results wait for their turn before threads wait too. The largest are d x d matrices."""
+
 PRODUCT_ROWS = 64
 """A product of matrices is shared by so many rows of the first."""
 
@@ -63,6 +66,19 @@ def team() -> Iterator["Team"]:
             mine.desk.at_work -= 1
 
 
+def thread_count() -> int:
+    """The number of threads that share a pass which begins here."""
+    mine: Team | None = getattr(_here, "team", None)
+    return torch.get_num_threads() if mine is None else mine.threads
+
+
+@contextmanager
+def calculating() -> Iterator[None]:
+    """Keep no gradients in here, and work as a team: for the calls of an object of the library."""
+    with torch.no_grad(), team():
+        yield
+
+
 def each(
     items: Iterable[Item],
     work: Callable[[Item], Value],
@@ -81,18 +97,22 @@ def each(
         mine.share(Pass(items, work, in_turn), min(count, threads or count))
 
 
+def each_slice(
+    count: int, step: int, work: Callable[[slice], Any], *, threads: int | None = None
+) -> None:
+    """Call ``work`` with slices of so many rows, on the threads of the team."""
+    starts = range(0, count, step)
+    slices = (slice(start, min(start + step, count)) for start in starts)
+    each(slices, work, count=len(starts), threads=threads)
+
+
 def product(A: Float[Tensor, "n d"], B: Float[Tensor, "d m"]) -> Float[Tensor, "n m"]:
     """A @ B, where both are on a CPU by rows of A."""
     if A.device.type != "cpu" or len(A) <= PRODUCT_ROWS:
         return A @ B
     out = A.new_empty(len(A), B.shape[1])
 
-    def multiply(start: int) -> None:
-        piece = slice(start, start + PRODUCT_ROWS)
-        torch.mm(A[piece], B, out=out[piece])
-
-    starts = range(0, len(A), PRODUCT_ROWS)
-    each(starts, multiply, count=len(starts))
+    each_slice(len(A), PRODUCT_ROWS, lambda piece: torch.mm(A[piece], B, out=out[piece]))
     return out
 
 
@@ -109,6 +129,7 @@ class Pass:
         self._work, self._in_turn = work, in_turn
         self._change = threading.Condition()
         self._turn = 0  # the number of the item whose result is taken next
+        self._waiting: dict[int, Any] = {}  # results that are not taken yet, by their numbers
         self._failed: dict[int, BaseException] = {}
         self._is_stopped = False
 
@@ -118,7 +139,7 @@ class Pass:
             try:
                 value = self._work(item)
                 if self._in_turn is not None:
-                    self._wait_for_turn(number, value)
+                    self._give(number, value)
             except BaseException as error:
                 with self._change:
                     self._failed[number] = error
@@ -145,14 +166,18 @@ class Pass:
                 self._failed[sys.maxsize] = error
                 return None
 
-    def _wait_for_turn(self, number: int, value: Any) -> None:
+    def _give(self, number: int, value: Any) -> None:
+        """Hand in results in their order. A few wait for it; more would take memory."""
         assert self._in_turn is not None
         with self._change:
-            self._change.wait_for(lambda: self._turn == number or self._failed or self._is_stopped)
-            if self._turn == number:
-                self._in_turn(value)
+            self._waiting[number] = value
+            while self._turn in self._waiting:
+                self._in_turn(self._waiting.pop(self._turn))
                 self._turn += 1
                 self._change.notify_all()
+            self._change.wait_for(
+                lambda: len(self._waiting) <= MOST_WAITING or self._failed or self._is_stopped
+            )
 
 
 class Desk:

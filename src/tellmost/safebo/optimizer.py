@@ -12,6 +12,7 @@ from tellmost.learner.arguments import check_seed
 from tellmost.learner.record import check_same, refusing_damaged_state
 from tellmost.posterior.gp import GP
 from tellmost.rules import Rule
+from tellmost.running.workers import calculating
 from tellmost.safebo import arguments
 from tellmost.safebo.bounds import Learned, RKHSBound, Schedule, check_confidence
 from tellmost.safebo.calibration import Calibration, Refit, calibrate, describe_refit, fit_again
@@ -49,7 +50,7 @@ class SafeOptimizer:
     nothing is known to be safe, ``ask`` repeats a declared seed or refuses; it never guesses.
     """
 
-    @torch.no_grad()
+    @calculating()
     def __init__(
         self,
         domain: Any,
@@ -150,7 +151,7 @@ class SafeOptimizer:
 
     # ---- the loop
 
-    @torch.no_grad()
+    @calculating()
     def ask(self, context: Any = None, pending: Query | Sequence[Any] = ()) -> Query:
         """Say where to measure next, and why that is safe.
 
@@ -175,7 +176,7 @@ class SafeOptimizer:
             self._rounds.recommended[len(self._rounds.trials)] = best
         return query
 
-    @torch.no_grad()
+    @calculating()
     def tell(
         self,
         x: Any,
@@ -225,7 +226,7 @@ class SafeOptimizer:
             self._note(kind, arguments.about_breach(trial, model.constraints))
         self._note_withdrawn()
 
-    @torch.no_grad()
+    @calculating()
     def acknowledge(self, at: Any = None) -> None:
         """Go on asking after a violation, from where the system stands now.
 
@@ -243,40 +244,40 @@ class SafeOptimizer:
     # ---- what is known
 
     @property
-    @torch.no_grad()
+    @calculating()
     def best(self) -> Recommendation:
         """The point known to be safe whose objective is best by its pessimistic bound."""
         return self._rounds.present().recommend()
 
     @property
-    @torch.no_grad()
+    @calculating()
     def points(self) -> np.ndarray:
         """The points of the present round, which are the rows of a finite domain."""
         state = self._state
         return state.points[state.is_candidate].numpy()
 
     @property
-    @torch.no_grad()
+    @calculating()
     def safe_mask(self) -> Bool[np.ndarray, " n"]:
         """These ``points`` are in S_n: they satisfy all constraints for sure. Seeds may not."""
         state = self._state
         return state.sets.is_safe[state.is_candidate].numpy()
 
     @property
-    @torch.no_grad()
+    @calculating()
     def optimistic_mask(self) -> Bool[np.ndarray, " n"]:
         """These ``points`` may satisfy all constraints."""
         state = self._state
         return state.sets.may_be_safe[state.is_candidate].numpy()
 
     @property
-    @torch.no_grad()
+    @calculating()
     def target_mask(self) -> Bool[np.ndarray, " n"]:
         """These ``points`` are to be learned about now. A strategy does not use them."""
         now = self._rounds.present()
         return now.targets().is_target[now.state.is_candidate].numpy()
 
-    @torch.no_grad()
+    @calculating()
     def bounds(self, name: str = OBJECTIVE) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bound of an output at ``points``, in its unit."""
         state, number = self._state, number_of(self._model.outputs, name)
@@ -284,7 +285,7 @@ class SafeOptimizer:
         lower, upper = (b[state.is_candidate].numpy() for b in both)
         return lower, upper
 
-    @torch.no_grad()
+    @calculating()
     def predict(self, X: Any = None, name: str = OBJECTIVE) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of an output at (b, d) points, by default at ``points``.
 
@@ -296,7 +297,7 @@ class SafeOptimizer:
         scale = state.scale(number)
         return mean.numpy() * scale, variance.sqrt().numpy() * scale
 
-    @torch.no_grad()
+    @calculating()
     def regret_bound(self) -> float:
         """A safe point is better than ``best`` by at most this, while the bounds hold.
 
@@ -322,17 +323,17 @@ class SafeOptimizer:
         return self._is_halted
 
     @property
-    @torch.no_grad()
+    @calculating()
     def restore_point(self) -> np.ndarray | None:
         """The trial that is farthest from every limit for sure, to return to, or else a seed."""
         return self._rounds.present().restore_point()
 
-    @torch.no_grad()
+    @calculating()
     def calibration(self) -> Calibration:
         """Judge whether the priors fit what was told, also by z-scores of values left out."""
         return calibrate(self._model.outputs, self._rounds.trials)
 
-    @torch.no_grad()
+    @calculating()
     def reachable_safe_set(
         self,
         epsilon: float = 0.0,
@@ -353,7 +354,7 @@ class SafeOptimizer:
         """
         return self._rounds.present().reachable(epsilon, beta, truth, by, start)
 
-    @torch.no_grad()
+    @calculating()
     def plot(self, kind: Kind | None = None) -> "Figure":
         """A figure: bands over one parameter, maps over two, or the history (extra ``plot``)."""
         from tellmost.report.safe_figures import plot_snapshot
@@ -413,7 +414,7 @@ class SafeOptimizer:
             "moved_to": moved.tolist() if (moved := self._rounds.moved_to) is not None else None,
         }
 
-    @torch.no_grad()
+    @calculating()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Become the optimizer that the state was taken from. It must have the same arguments."""
         check_same(state, self._identity(), "optimizer")

@@ -15,10 +15,11 @@ the pool at random says whether the targets predict one another at all:
 It is near 0 for one example of each of many unrelated classes, and for targets from another space.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.rows.pool import Pool
 from tellmost.rows.sources import spans
+from tellmost.running import workers
 from tellmost.running.processes import Shard
 from tellmost.shapes import Bool, Float, Int
 
@@ -104,14 +106,17 @@ def estimate_density(
     leaving_out = LeavingOut(between, nearest, weights)
     square = choose_square(sample, n, leaving_out, shard)
     sums = torch.zeros(m, dtype=torch.float64, device=pool.device)
-    for _, _, piece in distances.pieces():
-        sums += similarity(piece, square).sum(dim=0)
+    distances.each(lambda _, piece: similarity(piece, square).sum(dim=0), sums.add_)
     sums = sums if shard is None else shard.group.sum(sums)
     to_targets = similarity(between, square)
     sums += to_targets.sum(dim=0)
     of_rows = torch.empty(len(pool), dtype=torch.float64, device=pool.device)
-    for start, stop, piece in distances.pieces():
-        of_rows[start:stop] = similarity(piece, square) @ (weights / sums)
+    of_each = weights / sums
+
+    def fill(rows: slice, piece: Tensor) -> None:
+        of_rows[rows] = similarity(piece, square) @ of_each
+
+    distances.each(fill)
     return Density(
         bandwidth=square**0.5,
         gain=leaving_out.likelihood(square, sums) + log(n + m),
@@ -149,19 +154,31 @@ class Distances:
             size = len(pool), len(targets)
             self._kept = torch.empty(size, dtype=torch.float64, device=pool.device)
 
-    def pieces(self) -> Iterator[tuple[int, int, Float[Tensor, "b m"]]]:
-        """(first row, one past the last, squared distances)."""
-        most = max(numerics.CHUNK_BYTES // (8 * len(self._targets)), 1)
-        if self._is_kept and self._kept is not None:
-            for start, stop in spans(len(self._pool), most):
-                yield start, stop, self._kept[start:stop]
-            return
-        for start, stop, block in self._pool.blocks(most):
+    def each(
+        self, work: Callable[[slice, Tensor], Any], in_turn: Callable[[Any], Any] | None = None
+    ) -> None:
+        """Call ``work`` with slices of the rows and their squared distances, as Pool.each does."""
+        kept, pool = self._kept, self._pool
+
+        def measure(start: int, stop: int, block: Points) -> Any:
             piece = kernel_distances(self._kernel, block, self._targets)
-            if self._kept is not None:
-                self._kept[start:stop] = piece
-            yield start, stop, piece
-        self._is_kept = True
+            if kept is not None:
+                kept[start:stop] = piece
+            return work(slice(start, stop), piece)
+
+        most = max(numerics.CHUNK_BYTES // (8 * len(self._targets)), 1)
+        if self._is_kept and kept is not None:
+            pieces = [slice(*span) for span in spans(len(pool), most)]
+            workers.each(
+                pieces,
+                lambda rows: work(rows, kept[rows]),
+                in_turn,
+                count=len(pieces),
+                threads=pool.threads,
+            )
+        else:
+            pool.each(measure, in_turn, most)
+            self._is_kept = True
 
     def look(self) -> tuple[Float[Tensor, " m"], Float[Tensor, "s m"]]:
         """The distance of each target to the nearest row that is no copy of a target, and the
@@ -169,11 +186,20 @@ class Distances:
         empty = torch.empty(0, len(self._targets), dtype=torch.float64, device=self._pool.device)
         nearest, sample = torch.full_like(empty.sum(dim=0), torch.inf), [empty]
         chosen = self._sampled()
-        for start, stop, piece in self.pieces():
+
+        def look(rows: slice, piece: Tensor) -> tuple[Tensor, Tensor]:
             is_copy = (piece == 0.0).any(dim=1, keepdim=True)
-            nearest = torch.minimum(nearest, piece.masked_fill(is_copy, torch.inf).amin(dim=0))
-            first, last = torch.searchsorted(chosen, torch.tensor([start, stop])).tolist()
-            sample.append(piece[(chosen[first:last] - start).to(piece.device)])
+            nearest = piece.masked_fill(is_copy, torch.inf).amin(dim=0)
+            first, last = torch.searchsorted(
+                chosen, torch.tensor([rows.start, rows.stop])
+            ).tolist()
+            return nearest, piece[(chosen[first:last] - rows.start).to(piece.device)]
+
+        def take(seen: tuple[Tensor, Tensor]) -> None:
+            torch.minimum(nearest, seen[0], out=nearest)
+            sample.append(seen[1])
+
+        self.each(look, take)
         if self._shard is not None:
             nearest = self._shard.group.gather(nearest).amin(dim=0)
         return nearest, torch.cat(sample)
