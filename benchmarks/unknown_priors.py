@@ -20,17 +20,17 @@ import tellmost as tm
 from setting import save
 from tellmost.safebo import NoSafePoint
 
-POINTS, SEEDS, NEAR = 1_000, 5, 40  # of a domain; seeds are among so many nearest safe points
+POINTS, SEEDS, NEAR = 1_000, 5, 10  # of a domain; seeds are among so many nearest safe points
 NOISE_SHARE = 0.05  # of the function's standard deviation
 METHODS = {
     "true prior": {},
     "mixture": {"known": ("noise_std",)},
     "mixture, noise unknown": {"known": ()},
-    "mixture, ard": {"known": ("noise_std",), "ard": True},
     "mixture at 0.997": {"known": ("noise_std",), "confidence": 0.997},
     "hpd": {"known": ("noise_std",), "sets": "hpd"},
     "hpd, steps of 0.1": {"known": ("noise_std",), "sets": "hpd", "max_step": 0.1},
     "fitted to ten measurements": {"fitted": 10},
+    "mixture, ard": {"known": ("noise_std",), "ard": True},
 }
 BAR = ("true prior", "mixture")
 
@@ -106,10 +106,10 @@ def begin(
 ) -> Truth:
     """Choose a limit, by default with 40 to 80% of the domain above it, and safe seeds."""
     limit = float(np.quantile(f, rng.uniform(0.2, 0.6))) if limit is None else limit
-    is_fit = (f > limit + 0.4 * f.std()) & (True if among is None else among)
+    is_fit = (f > limit + 0.5 * f.std()) & (True if among is None else among)
     rows = np.flatnonzero(is_fit if is_fit.any() else f >= np.quantile(f, 0.95))
     centre = rng.choice(rows)
-    safe = np.flatnonzero(f > limit + 0.2 * f.std())
+    safe = np.flatnonzero(f > limit + 0.5 * f.std())
     order = np.linalg.norm(points[safe] - points[centre], axis=1).argsort()[1:NEAR]
     seeds = np.append(centre, rng.permutation(safe[order])[: 2 * SEEDS - 1])
     return Truth(kind, points, f, limit, seeds, None)
@@ -153,6 +153,7 @@ def run(truth: Truth, method: str, number: int, asks: int) -> dict:
     away = np.abs(truth.points[rows][:, None] - declared).min(axis=1) if rows else np.zeros((1, 1))
     is_safe = truth.f >= truth.limit
     return {
+        "d": truth.points.shape[1],
         "asks": len(rows),
         "unsafe": int((~is_safe[rows]).sum()),
         "left": bool(np.setdiff1d(rows, truth.seeds[:SEEDS]).size),
@@ -178,6 +179,10 @@ def summary(runs: list[dict]) -> dict:
     regrets = [[one["regret"][i] / one["deviation"] for one in runs] for i in (0, 1)]
     return {
         "runs": len(runs),
+        "left_by_dimension": {
+            d: statistics.fmean(one["left"] for one in runs if one["d"] == d)
+            for d in sorted({one["d"] for one in runs})
+        },
         "unsafe_share": sum(one["unsafe"] for one in runs) / asks,
         "runs_with_violation": sum(one["unsafe"] > 0 for one in runs) / len(runs),
         "left_the_seeds": sum(one["left"] for one in runs) / len(runs),
@@ -225,10 +230,11 @@ def main() -> None:
     if given.hard:
         methods.remove("true prior")
     make = hard if given.hard else drawn
-    table = dict(measure(make, methods, runs, asks, given.first))
-    if not given.smoke and given.methods is None:
-        name = "unknown_priors_hard" if given.hard else "unknown_priors"
-        save(name, {"runs": runs, "asks": asks, "methods": table})
+    name, table = "unknown_priors_hard" if given.hard else "unknown_priors", {}
+    for method, row in measure(make, methods, runs, asks, given.first):
+        table[method] = row
+        if not given.smoke and given.methods is None:
+            save(name, {"asks": asks, "methods": table})
 
 
 if __name__ == "__main__":
