@@ -270,3 +270,26 @@ def test_a_prior_that_is_known_keeps_its_own_bounds_beside_one_that_is_not():
     mean, std = opt.predict()
     beta = (mean - lower) / std
     np.testing.assert_allclose(beta, beta[0], rtol=1e-6)
+
+
+def test_a_prior_fitted_to_clustered_data_is_warned_of_twice():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.9, 1.1, (10, 1))
+    with pytest.warns(UserWarning, match="half the lengthscale explains y nearly as well"):
+        gp = tm.GP.fit(X, height(X) + 0.05 * rng.standard_normal(10))
+    with pytest.warns(UserWarning, match="cover 10% of a parameter's range|cover 9%"):
+        make(gp)
+
+
+def test_a_prior_fitted_to_data_everywhere_is_not_warned_of():
+    X = np.linspace(0, 2, 40)[:, None]
+    y = np.sin(6 * X[:, 0]) + 0.05 * np.random.default_rng(0).standard_normal(40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        make(tm.GP.fit(X, y))
+
+
+def test_a_lengthscale_beyond_the_data_is_warned_of():
+    X = np.linspace(0, 1, 30)[:, None]
+    with pytest.warns(UserWarning, match="times the range of X"):
+        tm.GP.fit(X, 3 * X[:, 0], noise_std=0.1)

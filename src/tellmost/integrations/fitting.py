@@ -58,6 +58,10 @@ observation. The data fix a hyper-parameter to a few percent at best."""
 FIT_UNFINISHED = 1e-3
 """A fit that could not go on is worth a warning when an entry of that gradient is larger."""
 
+FLAT_LIKELIHOOD = 1.92
+"""Half the lengthscale is as good if it costs less than so many nats: a test at 95%, one degree of
+freedom."""
+
 Limits = tuple[Tensor, Tensor]
 
 
@@ -135,8 +139,34 @@ def fit_prior(X: Any, y: Any, kernel: Any, *, noise_std: float | None, mean: Mea
     fitted = best.model
     noise = math.exp(float(fitted.log_noise.detach()) / 2) if known is None else known
     found = float(fitted.mean.detach()) if mean is None else mean
+    warn_of_doubt(best)
     kernel = from_gpytorch(fitted.kernel) or GPyTorchKernel(fitted.kernel)
-    return GP(kernel, mean=found, noise_std=noise)
+    extent = (observations.points.amin(dim=0).tolist(), observations.points.amax(dim=0).tolist())
+    return GP(kernel, mean=found, noise_std=noise, fitted_within=extent)
+
+
+def warn_of_doubt(best: Fit) -> None:
+    """Warn of lengthscales that the data do not show."""
+    observations, other, doubts = best.model.observations, deepcopy(best.model), []
+    parts = (part for part in other.kernel.modules() if isinstance(part, Theirs))
+    for part in (one for one in parts if one.has_lengthscale and has_ours(one, "lengthscale")):
+        lengthscale = part.lengthscale.detach().reshape(-1)
+        widest = lengthscale.amax() / observations.ranges.max()
+        if len(lengthscale) > 1:
+            widest = (lengthscale / observations.ranges).amax()
+        if widest > 1 and not doubts:
+            doubts.append(f"a lengthscale is {float(widest):.2g} times the range of X")
+        part.raw_lengthscale.data -= math.log(2)
+        part.raw_lengthscale.requires_grad_(False)
+    frozen = [raw for raw in other.kernel.parameters() if not raw.requires_grad]
+    if frozen and (best.value - ascend(other).value) * len(observations.y) < FLAT_LIKELIHOOD:
+        doubts.append("half the lengthscale explains y nearly as well")
+    if doubts:
+        warnings.warn(
+            f"GP.fit: the data say little about the lengthscale: {', and '.join(doubts)}. Beyond "
+            f"the data the prior may be far too sure. Where that is dangerous, use GP.unknown().",
+            stacklevel=4,
+        )
 
 
 def observe(X: Any, y: Any, mean: Mean | None) -> Observations:

@@ -102,6 +102,7 @@ class GP:
     noise_std: float = 0.1
     data: Data | None = None
     hyperprior: HyperPrior | None = None  # of GP.unknown; kernel, mean and noise then follow it
+    fitted_within: tuple[list[float], list[float]] | None = None  # the extent of the data of fit
 
     def __post_init__(self) -> None:
         if self.kernel is None:
@@ -134,7 +135,8 @@ class GP:
         jitter is added to any covariance; instead the noise variance stays above the share of the
         variance of y that ``FITTED_VARIANCES`` in ``integrations.fitting`` states. A lengthscale
         at the upper end of ``FITTED_LENGTHSCALES`` there says that y does not depend on the
-        dimension. The time is cubic in the observations.
+        dimension. It warns where the data say little about the lengthscale. The time is cubic in
+        the observations.
         """
         try:
             from tellmost.integrations.fitting import fit_prior

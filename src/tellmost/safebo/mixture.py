@@ -64,6 +64,9 @@ LEAST_RISK = 1e-300
 ENOUGH_SEEDS = 5
 """From so many seeds the scale follows. Fewer call for a scale and a lengthscale of the user's."""
 
+CLUSTERED = 0.5
+"""Data that cover less of a parameter's range than this say little about the rest of it."""
+
 SetRule = Literal["mixture", "hpd"]
 
 
@@ -337,8 +340,19 @@ class Mixtures:
         return list(first.values()) or [value for _, value in told if value is not None]
 
 
-def check_mixtures(model: "SafeModel", task: "SafeTask") -> None:
+def check_priors(model: "SafeModel", task: "SafeTask") -> None:
     """Refuse what priors that are not known do not go with, and warn where they need more."""
+    width = task.space.width.tolist()
+    for output in (one for one in model.outputs if one.gp.fitted_within is not None):
+        low, high = output.gp.fitted_within or ([], [])
+        share = min((b - a) / w for a, b, w in zip(low, high, width, strict=False))
+        if share < CLUSTERED:
+            warnings.warn(
+                f"the prior of {output.names[0]!r} was fitted to data that cover {share:.0%} of a "
+                f"parameter's range. Such a prior can be far too sure of the rest, and queries "
+                f"unsafe: use tm.GP.unknown().",
+                stacklevel=4,
+            )
     unknown = [one for one in model.outputs if one.gp.hyperprior is not None]
     if not unknown and model.sets != "mixture":
         raise ValueError(f"sets={model.sets!r} is about GP.unknown, and no prior is one: drop it.")

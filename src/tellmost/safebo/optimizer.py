@@ -18,7 +18,7 @@ from tellmost.safebo.bounds import Learned, RKHSBound, Schedule, check_confidenc
 from tellmost.safebo.calibration import Calibration, Refit, calibrate, describe_refit, fit_again
 from tellmost.safebo.choice import SafeTask
 from tellmost.safebo.constraints import Constraint
-from tellmost.safebo.mixture import SetRule, check_mixtures
+from tellmost.safebo.mixture import SetRule, check_priors
 from tellmost.safebo.outputs import OBJECTIVE, by_number, gather_outputs, gather_sides, number_of
 from tellmost.safebo.round_state import RoundState, SafeModel, describe_betas
 from tellmost.safebo.rounds import SafeRounds
@@ -137,7 +137,7 @@ class SafeOptimizer:
             strategy=check_strategy(strategy, checked, is_alone=targets is None and rule == "vtl"),
             sets=words(sets, "sets", ("mixture", "hpd")),  # type: ignore[arg-type]
         )
-        check_mixtures(self._given, self._task)
+        check_priors(self._given, self._task)
         self._halts = words(on_violation, "on_violation", ("halt", "continue")) == "halt"
         self._is_halted = False
         self._log: list[Event] = []
