@@ -147,7 +147,7 @@ def fit_prior(X: Any, y: Any, kernel: Any, *, noise_std: float | None, mean: Mea
 
 def warn_of_doubt(best: Fit) -> None:
     """Warn of lengthscales that the data do not show."""
-    observations, other, doubts = best.model.observations, deepcopy(best.model), []
+    observations, other, doubts = best.model.observations, deepcopy(best.model), list[str]()
     parts = (part for part in other.kernel.modules() if isinstance(part, Theirs))
     for part in (one for one in parts if one.has_lengthscale and has_ours(one, "lengthscale")):
         lengthscale = part.lengthscale.detach().reshape(-1)
