@@ -18,7 +18,7 @@ def kernel_pair(name: str, d: int):
     """A kernel of ours and the oracle's, with points neither far apart nor close together."""
     scale = float(np.sqrt(d))
     return {
-        "linear": (None, oracle.linear),
+        "linear": (tm.kernels.Linear(), oracle.linear),
         "gaussian": (tm.kernels.Gaussian(scale), lambda x, z: oracle.gaussian(x, z, scale)),
         "matern": (tm.kernels.Matern(1.5, scale), lambda x, z: oracle.matern(x, z, 1.5, scale)),
     }[name]

@@ -35,7 +35,7 @@ FOR_THREE = (
     "one streamed, one held",
 )
 OF_EVERY_RULE = ("twins", "all equal", "observed", "noise", "candidates")
-KERNELS = {"linear": None, "gaussian": tm.kernels.Gaussian(3.0)}
+KERNELS = {"linear": tm.kernels.Linear(), "gaussian": tm.kernels.Gaussian(3.0)}
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,8 @@ def plain_cases(pool: np.ndarray, targets: np.ndarray) -> dict[str, Case]:
             border=700, from_file=True,
         ),
         "continued": Case(
-            pool, targets, {"k": 9, "observed": tm.select(pool, targets, 5, observed=targets + 1)}
+            pool, targets, {"k": 9, "kernel": "linear",
+                "observed": tm.select(pool, targets, 5, observed=targets + 1, kernel="linear")}
         ),
         "ctl with few targets": Case(
             pool, targets[:2], {"k": 9, "rule": "ctl", "columns_ahead": 16}

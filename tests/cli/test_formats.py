@@ -195,6 +195,7 @@ def test_texts_are_embedded_by_a_model_of_the_cache(files, run, minilm_home, mon
     write_jsonl(files / "train.jsonl", [{"id": i, "text": text} for i, text in enumerate(texts)])
     write_jsonl(files / "prompts.jsonl", [{"text": "I lost my card"}])
     more = ["--targets", "prompts.jsonl", "--text-field", "text", "--embed", "all-minilm"]
+    more += ["--kernel", "linear"]  # four texts have no mean that is worth subtracting
     done = run("select", "train.jsonl", *more, "-k", 2, "--json").json()
     assert {pick["id"] for pick in done["picks"]} == {0, 1}
     assert done["settings"]["features"] == 384

@@ -29,7 +29,7 @@ from tellmost.selecting.replay import nearest_targets
 
 TARGETS = np.random.default_rng(1).normal(size=(3, D))
 TARGET_IDS = ["one", "two", "three"]
-CHOSEN = tm.select(ROWS, TARGETS, 4)
+CHOSEN = tm.select(ROWS, TARGETS, 4, kernel="linear")
 NEAREST = nearest_targets(CHOSEN, ROWS, TARGETS)
 
 
@@ -82,7 +82,7 @@ def test_a_saved_selection_is_one_of_the_formats(tmp_path):
 
 def test_no_picks_are_a_file_without_rows(tmp_path):
     records = read_records(write_npy(tmp_path))
-    none = tm.select(ROWS, TARGETS, 4, min_gain=1e9)
+    none = tm.select(ROWS, TARGETS, 4, min_gain=1e9, kernel="linear")
     for suffix in (".csv", ".jsonl", ".parquet"):
         write_picks(tmp_path / f"picks{suffix}", none, records, pick_rows(none, records))
         assert read_rows(tmp_path / f"picks{suffix}") == []
@@ -90,7 +90,7 @@ def test_no_picks_are_a_file_without_rows(tmp_path):
 
 def test_nearest_targets_are_those_of_the_normalised_rows(tmp_path):
     far = ROWS + 5  # without centring all look alike
-    chosen = tm.select(far, TARGETS + 5, 4, normalize="center+unit")
+    chosen = tm.select(far, TARGETS + 5, 4, normalize="center+unit", kernel="linear")
     found = nearest_targets(chosen, far, TARGETS + 5)
     mean = far.astype(np.float64).mean(0)
     cosine = oracle.cosines(far[chosen.indices] - mean, TARGETS + 5 - mean)

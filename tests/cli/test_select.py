@@ -37,7 +37,8 @@ def test_picks_go_to_a_csv_file(files, run, expected):
 
 
 def test_the_nearest_target_is_the_one_of_largest_cosine(files, run, rows):
-    run("select", "pool.npy", "--targets", "val.npy", "-k", 12, "-o", "picks.csv")
+    more = ["--kernel", "linear", "-o", "picks.csv"]
+    run("select", "pool.npy", "--targets", "val.npy", "-k", 12, *more)
     pool, targets, _ = (np.asarray(part, dtype=np.float64) for part in rows)
     for pick in read_csv(files / "picks.csv"):
         row = pool[int(pick["index"])]
@@ -60,7 +61,8 @@ def test_json_is_one_object_with_the_picks(files, run, expected):
     assert done["ended_early"] is False
     assert done["uncertainty_after"] == pytest.approx(expected.uncertainty[-1])
     assert done["floor"] <= done["whole_pool"] < done["uncertainty_after"]
-    assert done["settings"]["noise_ratio"] == 1.0
+    assert done["settings"]["noise_ratio"] == pytest.approx(expected.settings["noise_ratio"])
+    assert done["settings"]["normalize"] == "center+unit"
 
 
 def test_json_with_a_file_names_it(files, run):

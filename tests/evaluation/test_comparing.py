@@ -132,7 +132,12 @@ def test_without_labels_the_share_is_that_of_the_posterior():
     result = compare(pool, targets, 12, methods=["top-k"], seeds=2, budgets=[5], noise_std=0.7)
     run = runs_of(pool, targets, 12, seeds=2)[1]
     chosen = tm.select(
-        pool, targets[run.steers[0]], 12, candidates=run.candidates[0], noise_std=0.7
+        pool,
+        targets[run.steers[0]],
+        12,
+        candidates=run.candidates[0],
+        noise_std=0.7,
+        kernel="linear",
     )
     X, A = (rows.astype(np.float64) for rows in (pool, targets))
     for at, k in enumerate((5, 12)):
@@ -181,7 +186,9 @@ def test_scores_are_those_of_probes_on_held_out_targets():
         *(pool, targets, 20), labels=y, target_labels=t, methods=["top-k"], seeds=2, budgets=[4]
     )
     run = runs_of(pool, targets, 20, seeds=2, classes=t)[1]
-    chosen = tm.select(pool, targets[run.steers[0]], 20, candidates=run.candidates[0])
+    chosen = tm.select(
+        pool, targets[run.steers[0]], 20, candidates=run.candidates[0], kernel="linear"
+    )
     mean = pool.astype(np.float64).mean(axis=0)
     scale = np.sqrt(np.mean(np.sum((pool - mean) ** 2, axis=1)))
     from sklearn.linear_model import LogisticRegression
@@ -246,7 +253,9 @@ def test_other_methods_see_rows_as_they_are_given():
     steering = targets[run.steers[0]]
     for name in ("top-k", "mmr"):
         picks, _ = setting.pick(tm.rules.get(name), run, 0, is_other=True)
-        expected = tm.select(pool, steering, 6, rule=name, candidates=run.candidates[0])
+        expected = tm.select(
+            pool, steering, 6, rule=name, candidates=run.candidates[0], kernel="linear"
+        )
         np.testing.assert_array_equal(picks, expected.indices)
     assert result.methods == ("vtl", "top-k", "mmr")
 

@@ -150,7 +150,7 @@ def test_row_numbers_of_a_matrix_are_refused():
 def test_wrong_pools_meet_the_errors_of_select(tmp_path):
     bad = rows()
     bad[17, 2] = np.nan
-    for call in (examine, lambda pool: tm.select(pool, np.ones(8), 1)):
+    for call in (examine, lambda pool: tm.select(pool, np.ones(8), 1, kernel="linear")):
         with pytest.raises(ValueError, match="row 17 has a NaN"):
             call(bad)
         with pytest.raises(FileNotFoundError, match="there is no file"):

@@ -31,16 +31,18 @@ def test_picks_on_the_gpu_equal_picks_on_the_cpu(rule, kernel):
 
 def test_device_moves_the_work():
     pool, targets = problem()
-    chosen = tm.select(pool, targets, 5, device="cuda", floor=True)
+    chosen = tm.select(pool, targets, 5, device="cuda", floor=True, kernel="linear")
     assert chosen.settings["device"].startswith("cuda")
-    np.testing.assert_array_equal(chosen.indices, tm.select(pool, targets, 5).indices)
+    np.testing.assert_array_equal(
+        chosen.indices, tm.select(pool, targets, 5, kernel="linear").indices
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_pools_are_picked_from_as_their_float64_values(dtype):
     pool, targets = (rows.to(dtype) for rows in problem())
-    half = tm.select(pool.cuda(), targets.cuda(), 20)
-    full = tm.select(pool.double(), targets.double(), 20)
+    half = tm.select(pool.cuda(), targets.cuda(), 20, kernel="linear")
+    full = tm.select(pool.double(), targets.double(), 20, kernel="linear")
     np.testing.assert_array_equal(half.indices, full.indices)
 
 

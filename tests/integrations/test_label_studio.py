@@ -10,7 +10,7 @@ from files_of_points import IDS, ROWS, TEXTS, write_jsonl, write_npy
 from tellmost.cli.reading import Wanted, read_records
 from tellmost.integrations.label_studio import write_label_studio
 
-CHOSEN = tm.select(ROWS, np.ones((1, 3)), 3)
+CHOSEN = tm.select(ROWS, np.ones((1, 3)), 3, kernel="linear")
 
 
 def test_a_task_has_the_text_the_id_and_why_it_was_picked(tmp_path):

@@ -13,7 +13,7 @@ from tellmost import rules
 RULES = ["vtl", "itl", "itl-y", "mm-itl", "ctl", "undirected-itl", "uncertainty"]
 RULES += ["undirected-vtl", "mmr", "k-center", "k-means++", "truvar", "local-uncertainty"]
 KERNELS = {
-    "linear": None,
+    "linear": tm.kernels.Linear(),
     "covariance": tm.kernels.Linear(torch.diag(torch.linspace(0.2, 3.0, 24))),
     "gaussian": tm.kernels.Gaussian(4.0),
 }
@@ -60,6 +60,7 @@ def test_random_problems_are_picked_from_alike(seed, width, rule, ratio, replace
     targets = targets_for(rule, pool, targets)
     options = {
         "rule": rule,
+        "kernel": "linear",
         "noise_ratio": ratio,
         "replace": replace,
         "groups": np.arange(len(pool)) % 7,
@@ -87,13 +88,13 @@ def test_passes_are_at_most_a_third_of_the_picks(rule, kernel, ratio):
 
 def test_without_columns_ahead_every_pick_is_a_pass():
     pool, targets = clustered(300, 8, 5)
-    chosen = tm.select(pool, targets, 20, columns_ahead=1)
+    chosen = tm.select(pool, targets, 20, columns_ahead=1, kernel="linear")
     assert chosen.settings["passes"] == 20  # the first fills the values, the last pick needs none
 
 
 def test_the_default_looks_ahead():
     pool, targets = clustered(2_000, 32, 10)
-    chosen = tm.select(pool, targets, 100)
+    chosen = tm.select(pool, targets, 100, kernel="linear")
     assert chosen.settings["columns_ahead"] > 1
     assert chosen.settings["passes"] < 50
 
@@ -121,4 +122,4 @@ def test_the_default_makes_the_number_of_columns_at_which_a_pick_costs_least(
 @pytest.mark.parametrize("bad", [0, -3, 2.5, "many", True])
 def test_columns_ahead_is_a_whole_number(bad):
     with pytest.raises((TypeError, ValueError), match="columns_ahead must be a"):
-        tm.select(np.eye(3), np.eye(3), 1, columns_ahead=bad)
+        tm.select(np.eye(3), np.eye(3), 1, columns_ahead=bad, kernel="linear")

@@ -103,7 +103,12 @@ def test_points_observed_outside_the_pool_lower_the_floor(seed, outside, d):
     case = make_case(seed, n=8, outside=outside, d=d)
     chosen = check_floor(case)
     without = tm.select(
-        case.pool, case.targets, 1, noise_std=case.arguments["noise_std"], floor=True
+        case.pool,
+        case.targets,
+        1,
+        noise_std=case.arguments["noise_std"],
+        kernel="linear",
+        floor=True,
     )
     assert (chosen.floor <= without.floor + 1e-9).all()
     if d > 8:
@@ -114,7 +119,7 @@ def test_points_observed_outside_the_pool_lower_the_floor(seed, outside, d):
 @settings(max_examples=20, deadline=None)
 def test_a_pool_of_low_rank_leaves_a_floor_above_zero(seed, rank, observed):
     X, A, _ = draw(seed, 20, 4, 6, rank)
-    chosen = check_floor(case_of(X, A, None, oracle.linear, observed=observed))
+    chosen = check_floor(case_of(X, A, Linear(), oracle.linear, observed=observed))
     row_space = np.linalg.svd(X)[2][:rank]
     outside = A - A @ row_space.T @ row_space
     np.testing.assert_allclose(chosen.floor, (outside**2).sum(axis=1), rtol=1e-8)
@@ -151,7 +156,7 @@ def test_a_feature_map_has_the_floor_of_its_features(seed, d, observed):
 def test_candidates_alone_make_the_floor():
     """The rest of the pool would span the space."""
     X, A, _ = draw(0, 30, 4, 6)
-    case = case_of(X, A, None, oracle.linear, candidates=np.array([3, 8, 20]))
+    case = case_of(X, A, Linear(), oracle.linear, candidates=np.array([3, 8, 20]))
     chosen = check_floor(case, k=2)
     assert (chosen.floor > 0.1).all()
 
@@ -268,7 +273,7 @@ def test_a_subset_that_says_everything_gives_the_exact_floor(monkeypatch):
 @pytest.mark.parametrize("d", [3, 60])
 def test_inner_products_have_an_exact_floor_at_every_size(d):
     X, A, _ = draw(5, 40, 4, d)
-    check_floor(case_of(X, A, None, oracle.linear))
+    check_floor(case_of(X, A, Linear(), oracle.linear))
 
 
 @pytest.mark.usefixtures("small_limits")
@@ -297,7 +302,7 @@ def test_a_large_pool_that_says_nothing_has_the_floor_of_the_prior():
 @settings(max_examples=20, deadline=None)
 def test_floor_whole_pool_after_and_before_stand_in_this_order(rule, seed, kernel, d, k, observed):
     X, A, _ = draw(seed, 18, 4, d)
-    ours, formula = ROUGH.get(kernel, (None, oracle.linear))
+    ours, formula = ROUGH.get(kernel, (Linear(), oracle.linear))
     case = case_of(X, A, ours, formula, observed=observed)
     chosen = case.select(k, rule, floor=True)
     before, after = chosen.target_variance
@@ -312,7 +317,7 @@ def test_floor_whole_pool_after_and_before_stand_in_this_order(rule, seed, kerne
 @settings(max_examples=15, deadline=None)
 def test_picking_every_row_leaves_what_the_whole_pool_leaves(seed, kernel):
     X, A, _ = draw(seed, 12, 4, 3)
-    ours, formula = ROUGH.get(kernel, (None, oracle.linear))
+    ours, formula = ROUGH.get(kernel, (Linear(), oracle.linear))
     chosen = case_of(X, A, ours, formula).select(12, "vtl", floor=True)
     np.testing.assert_allclose(chosen.whole_pool, chosen.target_variance[1], rtol=1e-8, atol=1e-12)
 
@@ -321,7 +326,7 @@ def test_picking_every_row_leaves_what_the_whole_pool_leaves(seed, kernel):
 @settings(max_examples=10, deadline=None)
 def test_less_noise_brings_the_whole_pool_down_to_the_floor(seed, kernel):
     X, A, _ = draw(seed, 12, 4, 30)
-    ours, formula = ROUGH.get(kernel, (None, oracle.linear))
+    ours, formula = ROUGH.get(kernel, (Linear(), oracle.linear))
     case = case_of(X, A, ours, formula)
     levels = [case.select(1, "vtl", floor=True, noise_std=std) for std in (1.0, 0.1, 1e-5)]
     assert (levels[1].whole_pool <= levels[0].whole_pool + 1e-12).all()
@@ -338,14 +343,16 @@ def test_there_is_no_floor_unless_it_is_asked_for():
 
 def test_a_pool_that_spans_the_space_is_said_to_make_the_floor_uninformative(capsys):
     X, A, _ = draw(7, 20, 4, 6)
-    print(tm.select(X, A, 3, noise_std=0.4, floor=True))
+    print(tm.select(X, A, 3, noise_std=0.4, floor=True, kernel="linear"))
     assert "uninformative" in capsys.readouterr().out
 
 
 def test_a_floor_above_zero_is_printed_as_its_mean():
     X, A, _ = draw(8, 20, 4, 6, rank=2)
-    chosen = tm.select(X, A, 3, noise_std=0.4, floor=True)
+    chosen = tm.select(X, A, 3, noise_std=0.4, floor=True, kernel="linear")
     assert f"floor {chosen.floor.mean():.4g}" in repr(chosen)
     weights = np.array([1.0, 2.0, 3.0, 4.0])
-    weighted = tm.select(X, A, 3, noise_std=0.4, floor=True, target_weights=weights)
+    weighted = tm.select(
+        X, A, 3, noise_std=0.4, floor=True, target_weights=weights, kernel="linear"
+    )
     assert f"floor {weights @ chosen.floor / 10:.4g}" in repr(weighted)

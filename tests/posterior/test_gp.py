@@ -119,7 +119,7 @@ def test_a_gpytorch_kernel_is_printed_with_its_hyper_parameters():
     [
         ({"kernel": None}, TypeError, "must be a kernel, such as"),
         ({"kernel": Gaussian}, TypeError, "an instance, such as Gaussian"),
-        ({"kernel": "rbf"}, TypeError, "must come from tm.kernels.*got str"),
+        ({"kernel": "rbf"}, TypeError, "must come from tm.kernels.*got 'rbf'"),
         ({"mean": "zero"}, TypeError, "mean must be a number, or a function.*got str"),
         ({"mean": True}, TypeError, "mean must be a number.*got True"),
         ({"mean": np.zeros(3)}, TypeError, "mean must be a number.*got ndarray"),

@@ -35,7 +35,7 @@ def variances_after(chosen, indices):
 
 @pytest.mark.parametrize("targets_at_once", [None, 2])
 def test_curves_of_any_picks_are_those_of_the_posterior(targets_at_once, monkeypatch):
-    chosen = tm.select(POOL, TARGETS, 10, target_weights=WEIGHTS)
+    chosen = tm.select(POOL, TARGETS, 10, target_weights=WEIGHTS, kernel="linear")
     if targets_at_once:
         monkeypatch.setattr(curves_of_report, "RETRACE_BYTES", 8 * 10 * targets_at_once)
     picks = np.array([5, 3, 100, 3, 7, 8, 1, 199, 0, 55])
@@ -46,21 +46,31 @@ def test_curves_of_any_picks_are_those_of_the_posterior(targets_at_once, monkeyp
 
 
 def test_the_curve_of_the_selection_is_its_own_and_the_others_are_those_of_other_rules():
-    chosen = tm.select(POOL, TARGETS, 12, noise_ratio=0.5, candidates=np.arange(150))
+    chosen = tm.select(
+        POOL, TARGETS, 12, noise_ratio=0.5, candidates=np.arange(150), kernel="linear"
+    )
     recalled = recall(chosen, POOL, TARGETS)
     curves = follow_curves(recalled)
     np.testing.assert_allclose(follow(recalled, chosen.indices).mean, chosen.uncertainty)
     np.testing.assert_array_equal(curves.own, chosen.uncertainty)
     assert curves.worst[-1] == pytest.approx(chosen.target_variance[1].max())
     for name in ("top-k", "mmr"):
-        other = tm.select(POOL, TARGETS, 12, rule=name, noise_ratio=0.5, candidates=np.arange(150))
+        other = tm.select(
+            POOL,
+            TARGETS,
+            12,
+            rule=name,
+            noise_ratio=0.5,
+            candidates=np.arange(150),
+            kernel="linear",
+        )
         np.testing.assert_allclose(curves.others[name].mean, other.uncertainty)
     assert len(curves.random) == 10
     assert len({course.mean[-1] for course in curves.random}) == 10
 
 
 def test_repeated_picks_do_not_make_the_others_repeat_theirs():
-    chosen = tm.select(POOL[:20], TARGETS, 30, replace=True)
+    chosen = tm.select(POOL[:20], TARGETS, 30, replace=True, kernel="linear")
     curves = follow_curves(recall(chosen, POOL[:20], TARGETS))
     assert len(chosen) == 30
     assert {len(course.mean) for course in curves.others.values()} == {21}
@@ -68,12 +78,12 @@ def test_repeated_picks_do_not_make_the_others_repeat_theirs():
 
 def test_a_singular_covariance_is_named_as_the_reason():
     pool = np.repeat(POOL[:5], 8, axis=0)
-    chosen = tm.select(pool, TARGETS, 20, rule=tm.rules.Random(0), noise_std=1e-9)
+    chosen = tm.select(pool, TARGETS, 20, rule=tm.rules.Random(0), noise_std=1e-9, kernel="linear")
     assert "singular" in follow_curves(recall(chosen, pool, TARGETS)).obstacle
 
 
 def test_the_targets_served_most_are_those_whose_variance_falls_most(monkeypatch):
-    chosen = tm.select(POOL, TARGETS, 9)
+    chosen = tm.select(POOL, TARGETS, 9, kernel="linear")
     falls = -np.diff(variances_after(chosen, chosen.indices), axis=0)
     expected = np.argsort(-falls, axis=1)[:, :3].tolist()
     recalled = recall(chosen, POOL, TARGETS)
@@ -83,7 +93,7 @@ def test_the_targets_served_most_are_those_whose_variance_falls_most(monkeypatch
 
 
 def test_a_target_is_as_close_as_its_nearest_row():
-    chosen = tm.select(POOL, TARGETS, 3, normalize="center")
+    chosen = tm.select(POOL, TARGETS, 3, normalize="center", kernel="linear")
     centre = POOL.mean(axis=0)
     rows, aims = POOL - centre, TARGETS - centre
     rows /= np.linalg.norm(rows, axis=1)[:, None]
@@ -98,8 +108,10 @@ def test_a_target_is_as_close_as_its_nearest_row():
 
 
 def test_the_whole_pool_is_found_though_nobody_asked():
-    plain = tm.select(POOL, TARGETS, 5, observed=[4, 9], target_weights=WEIGHTS)
-    asked = tm.select(POOL, TARGETS, 5, observed=[4, 9], target_weights=WEIGHTS, floor=True)
+    plain = tm.select(POOL, TARGETS, 5, observed=[4, 9], target_weights=WEIGHTS, kernel="linear")
+    asked = tm.select(
+        POOL, TARGETS, 5, observed=[4, 9], target_weights=WEIGHTS, floor=True, kernel="linear"
+    )
     found = with_levels(recall(plain, POOL, TARGETS))
     np.testing.assert_allclose(found.whole_pool, asked.whole_pool)
     np.testing.assert_allclose(found.floor, asked.floor)
@@ -107,15 +119,15 @@ def test_the_whole_pool_is_found_though_nobody_asked():
 
 
 def test_the_overlap_is_with_the_picks_at_other_noise():
-    chosen = tm.select(POOL, TARGETS, 20)
+    chosen = tm.select(POOL, TARGETS, 20, kernel="linear")
     overlap = measure_overlap(recall(chosen, POOL, TARGETS))
     for factor in (0.1, 10.0):
-        other = tm.select(POOL, TARGETS, 20, noise_ratio=factor)
+        other = tm.select(POOL, TARGETS, 20, noise_ratio=factor, kernel="linear")
         assert overlap.shares[factor] == len(set(other.indices) & set(chosen.indices)) / 20
 
 
 def test_a_rule_that_does_not_see_the_noise_is_not_compared():
-    chosen = tm.select(POOL, TARGETS, 5, rule="top-k")
+    chosen = tm.select(POOL, TARGETS, 5, rule="top-k", kernel="linear")
     overlap = measure_overlap(recall(chosen, POOL, TARGETS))
     assert overlap.shares == {}
     assert overlap.obstacle == "the picks of top-k do not depend on the noise"
@@ -123,7 +135,7 @@ def test_a_rule_that_does_not_see_the_noise_is_not_compared():
 
 def test_the_map_shows_rows_where_their_principal_components_are():
     pool = POOL * np.array([9.0, 4.0, 1.0, 1.0, 0.5, 0.5])
-    chosen = tm.select(pool, TARGETS, 5)
+    chosen = tm.select(pool, TARGETS, 5, kernel="linear")
     map = draw_map(recall(chosen, pool, TARGETS), check(pool).health, None, None)
     _, _, axes = np.linalg.svd(pool - pool.mean(axis=0), full_matrices=False)
     expected = np.abs((pool - pool.mean(axis=0)) @ axes[:2].T)

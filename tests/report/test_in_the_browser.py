@@ -48,7 +48,7 @@ def written(tmp_path_factory):
     generator = np.random.default_rng(0)
     pool, targets = generator.normal(size=(300, 8)), generator.normal(size=(12, 8))
     pool[:, 7] = 0.0
-    chosen = tm.select(pool, targets, 70, noise_ratio=2.0)
+    chosen = tm.select(pool, targets, 70, noise_ratio=2.0, kernel="linear")
     items = [f"document {i}" for i in range(300)]
     for pick, text in zip(chosen.indices, HOSTILE, strict=False):
         items[pick] = text

@@ -84,7 +84,7 @@ def write(chosen, tmp_path, *arguments) -> Page:
 
 def test_the_table_shows_each_pick_with_its_gain_and_nearest_target(problem, tmp_path):
     pool, targets = problem
-    chosen = tm.select(pool, targets, 6, normalize="center")
+    chosen = tm.select(pool, targets, 6, normalize="center", kernel="linear")
     page = write(chosen, tmp_path, pool, targets)
     rows = page.table("rank")
     centred, aims = pool - pool.mean(axis=0), targets - pool.mean(axis=0)
@@ -100,7 +100,7 @@ def test_the_table_shows_each_pick_with_its_gain_and_nearest_target(problem, tmp
 
 
 def test_the_page_has_its_six_panels_in_order_with_words_for_its_charts(problem, tmp_path):
-    page = write(tm.select(*problem, 6), tmp_path, *problem)
+    page = write(tm.select(*problem, 6, kernel="linear"), tmp_path, *problem)
     assert page.texts("h1") == ["6 picks by vtl"]
     assert page.texts("title")[0] == "Tellmost: 6 picks by vtl"
     sections = [attrs["id"] for tag, attrs in page.tags if tag == "section"]
@@ -113,10 +113,12 @@ def test_the_page_has_its_six_panels_in_order_with_words_for_its_charts(problem,
 
 
 def test_the_summary_says_what_was_done_how_and_what_is_left(problem, tmp_path):
-    chosen = tm.select(*problem, 6, normalize="unit", noise_ratio=2.0)
+    chosen = tm.select(*problem, 6, normalize="unit", noise_ratio=2.0, kernel="linear")
     text = " ".join(write(chosen, tmp_path, *problem).texts("p"))
     before, after = chosen.uncertainty[[0, -1]]
-    whole = tm.select(*problem, 6, normalize="unit", noise_ratio=2.0, floor=True).whole_pool.mean()
+    whole = tm.select(
+        *problem, 6, normalize="unit", noise_ratio=2.0, floor=True, kernel="linear"
+    ).whole_pool.mean()
     assert "Of 40 candidates 6 were picked by vtl to learn about 5 targets." in text
     assert f"went from {before:.4g} to {after:.4g}" in text
     assert f"Observing the whole pool would leave {whole:.4g}" in text
@@ -129,7 +131,7 @@ def test_the_summary_says_what_was_done_how_and_what_is_left(problem, tmp_path):
 
 
 def test_the_page_loads_nothing(problem, tmp_path):
-    page = write(tm.select(*problem, 3), tmp_path, *problem)
+    page = write(tm.select(*problem, 3, kernel="linear"), tmp_path, *problem)
     assert not {tag for tag, _ in page.tags} & {"link", "img", "iframe", "object"}
     links = [attrs["href"] for _, attrs in page.tags if "href" in attrs]
     assert links and all(link.startswith("#") for link in links)
@@ -151,7 +153,7 @@ def test_the_page_loads_nothing(problem, tmp_path):
 )
 def test_an_item_of_markup_stays_text(problem, tmp_path, text):
     pool, targets = problem
-    chosen = tm.select(pool, targets, 3)
+    chosen = tm.select(pool, targets, 3, kernel="linear")
     tags = [tag for tag, _ in write(chosen, tmp_path, pool, targets, ["plain"] * 40).tags]
     page = write(chosen, tmp_path, pool, targets, [text] * 40)
     shown = text.replace("\ud800", "?")
@@ -163,7 +165,7 @@ def test_an_item_of_markup_stays_text(problem, tmp_path, text):
 
 def test_long_items_are_cut_and_none_is_left_blank(problem, tmp_path):
     pool, targets = problem
-    chosen = tm.select(pool, targets, 3)
+    chosen = tm.select(pool, targets, 3, kernel="linear")
     items: list[object] = ["other"] * len(pool)
     items[chosen.indices[1]] = None
     items[chosen.indices[2]] = "long " * 1_000
@@ -175,7 +177,7 @@ def test_long_items_are_cut_and_none_is_left_blank(problem, tmp_path):
 def test_items_of_a_series_are_taken_by_position(problem, tmp_path):
     pandas = pytest.importorskip("pandas")
     pool, targets = problem
-    chosen = tm.select(pool, targets, 3)
+    chosen = tm.select(pool, targets, 3, kernel="linear")
     names = pandas.Series([f"item {i}" for i in range(40)], index=range(100, 140))
     rows = write(chosen, tmp_path, pool, targets, names).table("rank")
     assert [row[2] for row in rows] == [f"item {i}" for i in chosen.indices]
@@ -183,33 +185,35 @@ def test_items_of_a_series_are_taken_by_position(problem, tmp_path):
 
 def test_a_wrong_number_of_items_is_refused(problem, tmp_path):
     with pytest.raises(ValueError, match="one entry per pool row, 40; got 3"):
-        write(tm.select(*problem, 3), tmp_path, *problem, ["a", "b", "c"])
+        write(tm.select(*problem, 3, kernel="linear"), tmp_path, *problem, ["a", "b", "c"])
 
 
 def test_another_pool_is_refused(problem, tmp_path):
     pool, targets = problem
     with pytest.raises(ValueError, match="fingerprint differs"):
-        write(tm.select(pool, targets, 3), tmp_path, pool + 1.0, targets)
+        write(tm.select(pool, targets, 3, kernel="linear"), tmp_path, pool + 1.0, targets)
 
 
 @pytest.mark.parametrize("count", [None, 4])
 def test_other_targets_are_refused(problem, tmp_path, count):
     pool, targets = problem
     with pytest.raises(ValueError, match="targets"):
-        write(tm.select(pool, targets, 3), tmp_path, pool, count and targets[:count])
+        write(
+            tm.select(pool, targets, 3, kernel="linear"), tmp_path, pool, count and targets[:count]
+        )
 
 
 def test_the_page_accepts_files_as_select_does(problem, tmp_path):
     pool, targets = problem
     np.save(tmp_path / "pool.npy", pool)
     np.save(tmp_path / "targets.npy", targets)
-    chosen = tm.select(tmp_path / "pool.npy", tmp_path / "targets.npy", 3)
+    chosen = tm.select(tmp_path / "pool.npy", tmp_path / "targets.npy", 3, kernel="linear")
     page = write(chosen, tmp_path, tmp_path / "pool.npy", str(tmp_path / "targets.npy"))
     assert len(page.table("rank")) == 3
 
 
 def test_a_failed_write_leaves_the_old_page_and_nothing_else(problem, tmp_path, monkeypatch):
-    chosen = tm.select(*problem, 3)
+    chosen = tm.select(*problem, 3, kernel="linear")
     (tmp_path / "page.html").write_text("old")
 
     def fail(self, target):
@@ -224,7 +228,9 @@ def test_a_failed_write_leaves_the_old_page_and_nothing_else(problem, tmp_path, 
 
 def test_a_selection_without_targets_has_a_page_that_says_so(problem, tmp_path):
     pool, _ = problem
-    page = write(tm.select(pool, None, 3, rule="undirected-itl"), tmp_path, pool, None)
+    page = write(
+        tm.select(pool, None, 3, rule="undirected-itl", kernel="linear"), tmp_path, pool, None
+    )
     text = " ".join(page.texts("p"))
     assert "The selection had no targets: its uncertainty is that of the candidates." in text
     assert "Other methods, and the worst target, are not shown: the selection had no" in text
@@ -258,7 +264,7 @@ def test_what_cannot_be_computed_is_left_out_and_the_page_says_why(problem, tmp_
 
 
 def test_limits_are_said_to_bind_this_selection_alone(problem, tmp_path):
-    chosen = tm.select(*problem, 4, groups=np.arange(40) // 4, max_per_group=1)
+    chosen = tm.select(*problem, 4, groups=np.arange(40) // 4, max_per_group=1, kernel="linear")
     text = " ".join(write(chosen, tmp_path, *problem).texts("p"))
     assert "The other methods choose without max_per_group" in text
     assert "All three selections are made without the limits." in text
@@ -267,7 +273,7 @@ def test_limits_are_said_to_bind_this_selection_alone(problem, tmp_path):
 def test_the_page_without_plotly_says_what_to_install(problem, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(ImportError, match=r"tellmost\[report\]"):
-        tm.select(*problem, 3).report(tmp_path / "page.html", *problem)
+        tm.select(*problem, 3, kernel="linear").report(tmp_path / "page.html", *problem)
 
 
 def test_with_another_kernel_the_cosine_is_named_as_that_of_the_rows(problem, tmp_path):
@@ -278,7 +284,7 @@ def test_with_another_kernel_the_cosine_is_named_as_that_of_the_rows(problem, tm
 
 
 def test_a_selection_of_nothing_still_has_a_page_and_a_figure(problem, tmp_path):
-    chosen = tm.select(*problem, min_gain=1e6)
+    chosen = tm.select(*problem, min_gain=1e6, kernel="linear")
     page = write(chosen, tmp_path, *problem)
     assert "Nothing was picked." in page.texts("p")
     assert len(chosen.plot().axes) == 2
@@ -291,7 +297,7 @@ def test_long_lists_are_cut_and_say_so(tmp_path, monkeypatch):
     monkeypatch.setattr("tellmost.report.scatter.MAP_ROWS", 60)
     generator = np.random.default_rng(0)
     pool, targets = generator.normal(size=(100, 3)), generator.normal(size=(201, 3))
-    chosen = tm.select(pool, targets, 40)
+    chosen = tm.select(pool, targets, 40, kernel="linear")
     page = write(chosen, tmp_path, pool, targets)
     assert len(page.table("rank")) == 25
     assert page.column("rank") == list(range(1, 31))
@@ -308,7 +314,7 @@ def test_long_lists_are_cut_and_say_so(tmp_path, monkeypatch):
 
 
 def test_the_targets_that_the_pool_helps_least_are_named_as_a_hint(problem, tmp_path):
-    chosen = tm.select(*problem, 3, floor=True)
+    chosen = tm.select(*problem, 3, floor=True, kernel="linear")
     page = write(chosen, tmp_path, *problem)
     share = chosen.whole_pool / chosen.target_variance[0]
     assert [int(row[0]) for row in page.table("target")] == np.argsort(-share).tolist()
@@ -317,7 +323,7 @@ def test_the_targets_that_the_pool_helps_least_are_named_as_a_hint(problem, tmp_
 
 def test_the_levels_are_weighted_as_the_targets_are(problem):
     weights = np.array([1.0, 2.0, 3.0, 0.0, 4.0])
-    chosen = tm.select(*problem, 3, target_weights=weights, floor=True)
+    chosen = tm.select(*problem, 3, target_weights=weights, floor=True, kernel="linear")
     whole, floor = find_levels(chosen)
     assert whole.value == pytest.approx(weights @ chosen.whole_pool / 10)
     assert floor.value == pytest.approx(weights @ chosen.floor / 10)
@@ -325,13 +331,13 @@ def test_the_levels_are_weighted_as_the_targets_are(problem):
 
 def test_the_page_shows_notes(problem, tmp_path):
     with pytest.warns(UserWarning, match="effective rank"):
-        chosen = tm.select(*problem, 20, noise_ratio=0.01)
+        chosen = tm.select(*problem, 20, noise_ratio=0.01, kernel="linear")
     assert chosen.settings["notes"][0] in write(chosen, tmp_path, *problem).texts("li")
 
 
 def test_the_figure_shows_uncertainty_levels_and_gains(problem):
     figure = pytest.importorskip("matplotlib.figure")
-    chosen = tm.select(*problem, 6, rule="itl-y", floor=True)
+    chosen = tm.select(*problem, 6, rule="itl-y", floor=True, kernel="linear")
     drawn = chosen.plot()
     assert isinstance(drawn, figure.Figure)
     above, below = drawn.axes
@@ -347,7 +353,10 @@ def test_the_figure_shows_uncertainty_levels_and_gains(problem):
 def test_a_floor_of_zero_is_called_uninformative(problem):
     pool, targets = problem
     targets = targets * (np.arange(8) < 6)
-    labels = [text.get_text() for text in _legend(tm.select(pool, targets, 3, floor=True))]
+    labels = [
+        text.get_text()
+        for text in _legend(tm.select(pool, targets, 3, floor=True, kernel="linear"))
+    ]
     assert labels[1] == "floor: 0, uninformative"
 
 
@@ -362,7 +371,7 @@ def test_a_floor_that_is_a_bound_says_at_most():
 def test_a_figure_without_matplotlib_says_what_to_install(problem, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"tellmost\[plot\]"):
-        tm.select(*problem, 3).plot()
+        tm.select(*problem, 3, kernel="linear").plot()
 
 
 def _legend(chosen):

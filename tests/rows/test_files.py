@@ -15,7 +15,7 @@ from tellmost.rows.opening import load_array
 N, D = 20, 4
 POOL = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
 TARGETS = np.random.default_rng(1).normal(size=(3, D))
-PICKS = tm.select(POOL, TARGETS, k=5).indices
+PICKS = tm.select(POOL, TARGETS, k=5, kernel="linear").indices
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_an_npy_header_cut_short_is_refused(tmp_path):
 def test_an_npy_file_of_no_rows_is_refused_as_empty(tmp_path):
     path = save_npy(tmp_path / "pool.npy", POOL[:0])
     with pytest.raises(ValueError, match=r"pool must not be empty; got shape \(0, 4\)"):
-        tm.select(path, TARGETS, k=1)
+        tm.select(path, TARGETS, k=1, kernel="linear")
 
 
 def test_an_npy_file_of_words_is_refused(tmp_path):
@@ -237,7 +237,7 @@ def test_garbage_named_safetensors_is_refused(tmp_path):
 def test_an_empty_tensor_in_a_safetensors_file_is_refused_as_empty(tmp_path):
     path = save_safetensors(tmp_path / "pool.safetensors", {"e": torch.empty(0, D)})
     with pytest.raises(ValueError, match=r"pool must not be empty; got shape \(0, 4\)"):
-        tm.select(path, TARGETS, k=1)
+        tm.select(path, TARGETS, k=1, kernel="linear")
 
 
 # ---- .parquet
@@ -314,7 +314,7 @@ def test_a_missing_number_in_a_vector_is_refused_by_its_row(item, tmp_path, pyar
     column = vectors(pyarrow, [[1, 2], [1, None], [1, 2]], kind)
     path = save_parquet(pyarrow, tmp_path / "pool.parquet", v=column)
     with pytest.raises(ValueError, match="pool must be finite; row 1 "):
-        tm.select(path, np.ones(2), k=1)
+        tm.select(path, np.ones(2), k=1, kernel="linear")
 
 
 def test_a_parquet_file_without_rows_is_refused(tmp_path, pyarrow):
@@ -350,7 +350,7 @@ def test_a_folder_is_no_file(tmp_path):
     (tmp_path / "pool.npy").mkdir()
     assert "is a folder. Name one file in it" in refusal(tmp_path / "pool.npy")
     with pytest.raises(ValueError, match=r"is a folder. Pass the list of the files in it"):
-        tm.select(tmp_path / "pool.npy", TARGETS, k=1)
+        tm.select(tmp_path / "pool.npy", TARGETS, k=1, kernel="linear")
 
 
 @pytest.mark.parametrize("file", ["pool.csv", "pool.pt", "pool.npz", "pool", "pool.npy.gz"])
@@ -375,9 +375,9 @@ def test_picks_from_files_equal_picks_from_the_array(tmp_path, pyarrow):
         save_parquet(pyarrow, tmp_path / "pool.parquet", v=column),
     ]
     targets = save_npy(tmp_path / "targets.npy", TARGETS)
-    expected = tm.select(POOL, TARGETS, k=5)
+    expected = tm.select(POOL, TARGETS, k=5, kernel="linear")
     for file in files:
-        chosen = tm.select(file, str(targets), k=5)
+        chosen = tm.select(file, str(targets), k=5, kernel="linear")
         np.testing.assert_array_equal(chosen.indices, expected.indices)
         np.testing.assert_array_equal(chosen.gains, expected.gains)
         assert chosen.fingerprint == expected.fingerprint
@@ -386,8 +386,8 @@ def test_picks_from_files_equal_picks_from_the_array(tmp_path, pyarrow):
 
 def test_observed_points_may_come_from_a_file(tmp_path):
     points = save_npy(tmp_path / "seen.npy", TARGETS[:2])
-    chosen = tm.select(POOL, TARGETS, k=3, observed=points)
-    expected = tm.select(POOL, TARGETS, k=3, observed=TARGETS[:2])
+    chosen = tm.select(POOL, TARGETS, k=3, observed=points, kernel="linear")
+    expected = tm.select(POOL, TARGETS, k=3, observed=TARGETS[:2], kernel="linear")
     np.testing.assert_array_equal(chosen.indices, expected.indices)
 
 
@@ -431,16 +431,16 @@ ARRAYS = {
 def test_any_array_of_the_same_numbers_gives_the_same_picks_without_warnings(pool):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        chosen = tm.select(pool, TARGETS, k=5)
+        chosen = tm.select(pool, TARGETS, k=5, kernel="linear")
     np.testing.assert_array_equal(chosen.indices, PICKS)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float8_e4m3fn])
 def test_short_floats_give_the_picks_of_the_same_numbers_in_float64(dtype):
     short = torch.from_numpy(POOL).to(dtype)
-    chosen = tm.select(short, TARGETS, k=5)
+    chosen = tm.select(short, TARGETS, k=5, kernel="linear")
     np.testing.assert_array_equal(
-        chosen.indices, tm.select(short.to(torch.float64), TARGETS, k=5).indices
+        chosen.indices, tm.select(short.to(torch.float64), TARGETS, k=5, kernel="linear").indices
     )
     assert chosen.settings["dtype"] == str(dtype).removeprefix("torch.")
 
@@ -449,8 +449,8 @@ def test_short_floats_give_the_picks_of_the_same_numbers_in_float64(dtype):
 def test_integers_are_numbers_like_others(dtype):
     pool = abs(20 * POOL).astype(dtype)
     np.testing.assert_array_equal(
-        tm.select(pool, TARGETS, k=5).indices,
-        tm.select(pool.astype(np.float64), TARGETS, k=5).indices,
+        tm.select(pool, TARGETS, k=5, kernel="linear").indices,
+        tm.select(pool.astype(np.float64), TARGETS, k=5, kernel="linear").indices,
     )
 
 
@@ -458,7 +458,7 @@ def test_integers_are_numbers_like_others(dtype):
 def test_a_frame_is_an_array():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(POOL, index=np.arange(N) * 10)
-    np.testing.assert_array_equal(tm.select(frame, TARGETS, k=5).indices, PICKS)
+    np.testing.assert_array_equal(tm.select(frame, TARGETS, k=5, kernel="linear").indices, PICKS)
 
 
 def test_a_memory_map_is_an_array(tmp_path):
@@ -466,7 +466,9 @@ def test_a_memory_map_is_an_array(tmp_path):
     mapped = np.load(path, mmap_mode="r")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        np.testing.assert_array_equal(tm.select(mapped, TARGETS, k=5).indices, PICKS)
+        np.testing.assert_array_equal(
+            tm.select(mapped, TARGETS, k=5, kernel="linear").indices, PICKS
+        )
 
 
 def test_select_changes_none_of_its_arguments():
@@ -477,7 +479,7 @@ def test_select_changes_none_of_its_arguments():
     for normalize in (None, "unit", "center", "center+unit"):
         tm.select(
             pool, targets, k=5, noise_std=noise, cost=cost, target_weights=weights,
-            normalize=normalize, observed=[3], floor=True,
+            normalize=normalize, observed=[3], floor=True, kernel="linear",
         )  # fmt: skip
     for array, copy in zip(arrays, before, strict=True):
         np.testing.assert_array_equal(array, copy)

@@ -15,7 +15,7 @@ from tellmost import numerics
 from tellmost.rows.pool import Fingerprint, Pool
 
 KERNELS = {
-    "linear": None,
+    "linear": tm.kernels.Linear(),
     "latent": tm.kernels.Linear(torch.tensor([1.0, 2.0, 0.5, 1.0], dtype=torch.float64).diag()),
     "gaussian": tm.kernels.Gaussian(2.0),
     "features": tm.kernels.FeatureMap(lambda x: torch.cat([x, x.square()], dim=1)),
@@ -128,19 +128,19 @@ def test_picks_do_not_depend_on_where_the_rows_are(
 @pytest.mark.parametrize("form", FORMS)
 def test_a_small_pool_is_held_and_read_once(form, tmp_path):
     pool, targets = rows_of(0, 40), rows_of(1, 3)
-    chosen = tm.select(FORMS[form](tmp_path, pool), targets, k=5)
+    chosen = tm.select(FORMS[form](tmp_path, pool), targets, k=5, kernel="linear")
     assert chosen.settings["pool"] == "held"
     assert chosen.settings["reads"] == {"mapped": 0.0, "iterable": 2.0}.get(form, 1.0)
-    same(chosen, tm.select(pool, targets, k=5))
+    same(chosen, tm.select(pool, targets, k=5, kernel="linear"))
 
 
 @pytest.mark.usefixtures("streamed")
 def test_a_file_is_read_once_to_survey_it_and_once_per_pass(tmp_path):
     pool, targets = rows_of(0, 400), rows_of(1, 3)
-    chosen = tm.select(save(tmp_path, pool), targets, k=4)
+    chosen = tm.select(save(tmp_path, pool), targets, k=4, kernel="linear")
     passes = 1 + chosen.settings["passes"]
     assert passes <= chosen.settings["reads"] < passes + 1  # and a few rows by themselves
-    centred = tm.select(save(tmp_path, pool), targets, k=4, normalize="center")
+    centred = tm.select(save(tmp_path, pool), targets, k=4, normalize="center", kernel="linear")
     assert centred.settings["reads"] >= passes + 1  # for the mean
 
 
@@ -148,9 +148,9 @@ def test_a_file_is_read_once_to_survey_it_and_once_per_pass(tmp_path):
 def test_a_streamed_selection_can_be_continued_and_reported(tmp_path):
     pool, targets = rows_of(0, 40), rows_of(1, 3)
     path = save(tmp_path, pool)
-    first = tm.select(path, targets, k=3)
-    more = tm.select(Blocks(pool), targets, k=3, observed=first)
-    whole = tm.select(pool, targets, k=6)
+    first = tm.select(path, targets, k=3, kernel="linear")
+    more = tm.select(Blocks(pool), targets, k=3, observed=first, kernel="linear")
+    whole = tm.select(pool, targets, k=6, kernel="linear")
     np.testing.assert_array_equal([*first.indices, *more.indices], whole.indices)
     first.report(tmp_path / "report.html", path, targets)
     assert (tmp_path / "report.html").stat().st_size > 0
@@ -160,17 +160,23 @@ def test_a_streamed_selection_can_be_continued_and_reported(tmp_path):
 def test_a_data_loader_is_an_iterable_of_blocks_unless_it_shuffles():
     pool, targets = torch.from_numpy(rows_of(0, 40)), rows_of(1, 3)
     loader = torch.utils.data.DataLoader(pool, batch_size=7)
-    same(tm.select(loader, targets, k=5), tm.select(pool, targets, k=5))
+    same(
+        tm.select(loader, targets, k=5, kernel="linear"),
+        tm.select(pool, targets, k=5, kernel="linear"),
+    )
     shuffled = torch.utils.data.DataLoader(pool, batch_size=7, shuffle=True)
     with pytest.raises(ValueError, match=r"starts with another row than at first.*shuffling"):
-        tm.select(shuffled, targets, k=5)
+        tm.select(shuffled, targets, k=5, kernel="linear")
 
 
 @pytest.mark.usefixtures("streamed")
 def test_read_only_blocks_are_taken_without_warnings(recwarn):
     pool, targets = rows_of(0, 40), rows_of(1, 3)
     pool.flags.writeable = False
-    same(tm.select(Blocks(pool), targets, k=5), tm.select(pool, targets, k=5))
+    same(
+        tm.select(Blocks(pool), targets, k=5, kernel="linear"),
+        tm.select(pool, targets, k=5, kernel="linear"),
+    )
     assert not [w for w in recwarn if "writable" in str(w.message)]
 
 
@@ -225,7 +231,7 @@ def test_a_file_that_changes_while_it_is_read_is_named(act, kind, said, tmp_path
     pool, targets = rows_of(0, 40), rows_of(1, 3)
     paths = [save(tmp_path, pool[:20], "part-0.npy"), save(tmp_path, pool[20:], "part-1.npy")]
     with pytest.raises(kind, match=said) as caught:
-        tm.select(paths, targets, k=9, rule=Disturbed(lambda: act(paths[1])))
+        tm.select(paths, targets, k=9, rule=Disturbed(lambda: act(paths[1])), kernel="linear")
     message = str(caught.value)
     assert message.startswith("pool: part-1.npy") and "leave them" in message
     assert not readers()
@@ -262,7 +268,9 @@ def test_a_bad_number_in_the_last_block_is_named_with_its_place(
     place = places.get(form, rf"row 78 of pool\.{form}")
     sizes = sizes_of_blocks(monkeypatch)
     with pytest.raises(ValueError, match=f"pool must be finite; {place} has a NaN"):
-        tm.select(FORMS[form](tmp_path, pool), rows_of(1, 2), k=2, normalize=normalize)
+        tm.select(
+            FORMS[form](tmp_path, pool), rows_of(1, 2), k=2, normalize=normalize, kernel="linear"
+        )
     assert sizes[-5:] == [16] * 5 and not readers()
 
 
@@ -279,7 +287,14 @@ class Shrinking(Blocks):
 @pytest.mark.usefixtures("streamed")
 def test_an_iterable_that_shrinks_is_named_with_the_row():
     with pytest.raises(ValueError, match="now ends after 7, at row 35 of the pool"):
-        tm.select(Shrinking(rows_of(0, 40)), rows_of(1, 3), k=9, rule="vtl", columns_ahead=1)
+        tm.select(
+            Shrinking(rows_of(0, 40)),
+            rows_of(1, 3),
+            k=9,
+            rule="vtl",
+            columns_ahead=1,
+            kernel="linear",
+        )
 
 
 def interrupt():
@@ -291,7 +306,7 @@ def interrupt():
 def test_an_interrupt_ends_the_thread_that_reads(form, tmp_path):
     pool = FORMS[form](tmp_path, rows_of(0, 40))
     with pytest.raises(KeyboardInterrupt) as caught:
-        tm.select(pool, rows_of(1, 3), k=9, rule=Disturbed(interrupt))
+        tm.select(pool, rows_of(1, 3), k=9, rule=Disturbed(interrupt), kernel="linear")
     assert not readers()  # although the traceback still holds everything
     assert caught.tb is not None
 
@@ -304,7 +319,7 @@ def test_an_error_in_the_callers_iterable_comes_through_as_it_is():
             raise RuntimeError("the store is offline")
 
     with pytest.raises(RuntimeError, match="the store is offline"):
-        tm.select(Failing(rows_of(0, 40)), rows_of(1, 3), k=2)
+        tm.select(Failing(rows_of(0, 40)), rows_of(1, 3), k=2, kernel="linear")
     assert not readers()
 
 

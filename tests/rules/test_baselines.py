@@ -54,9 +54,11 @@ def test_a_relevance_that_is_no_share_is_refused_with_the_way_out(bad):
 def test_the_first_choice_may_raise_a_gain_of_mmr_so_it_is_not_scored_lazily():
     pool = np.array([[1.0, 0.1], [-1.0, 1.0], [-1.0, -1.5]])
     targets = np.array([[1.0, 0.0]])
-    first, second = tm.select(pool, targets, 2, rule="mmr").indices
-    alone = tm.select(pool, targets, 1, rule="mmr", candidates=[second]).gains[0]
-    after = tm.select(pool, targets, 1, rule="mmr", candidates=[second], observed=[first]).gains[0]
+    first, second = tm.select(pool, targets, 2, rule="mmr", kernel="linear").indices
+    alone = tm.select(pool, targets, 1, rule="mmr", candidates=[second], kernel="linear").gains[0]
+    after = tm.select(
+        pool, targets, 1, rule="mmr", candidates=[second], observed=[first], kernel="linear"
+    ).gains[0]
     assert after > alone
     assert not MMR.gains_only_shrink
 
@@ -97,7 +99,7 @@ def test_top_b_ranks_by_the_first_score_and_reports_what_a_pick_adds(rule, kerne
 
 def test_k_center_starts_with_the_row_farthest_from_the_origin():
     pool, _ = clustered(90, 5, 1)
-    chosen = tm.select(pool, k=1, rule=KCenter())
+    chosen = tm.select(pool, k=1, rule=KCenter(), kernel="linear")
     assert chosen.indices[0] == np.linalg.norm(pool, axis=1).argmax()
     assert chosen.gains[0] == pytest.approx(np.linalg.norm(pool, axis=1).max(), rel=1e-6)
 
@@ -106,7 +108,7 @@ def test_k_center_and_mmr_do_not_mind_the_noise():
     pool, targets = clustered(200, 6, 4)
     for rule in ("mmr", "k-center"):
         small, large = (
-            tm.select(pool, targets, 30, rule=rule, noise_ratio=ratio).indices
+            tm.select(pool, targets, 30, rule=rule, noise_ratio=ratio, kernel="linear").indices
             for ratio in (1e-3, 10.0)
         )
         np.testing.assert_array_equal(small, large)
@@ -149,7 +151,7 @@ def test_later_draws_of_k_means_are_independent_of_the_first():
     pool = np.array([[0.0], [1.0], [3.0]])
     pairs = np.zeros((3, 3))
     for seed in range(300):
-        first, second = tm.select(pool, k=2, rule=KMeansPlusPlus(seed)).indices
+        first, second = tm.select(pool, k=2, rule=KMeansPlusPlus(seed), kernel="linear").indices
         pairs[first, second] += 1
     squared = (pool - pool.T) ** 2
     expected = pairs.sum(axis=1, keepdims=True) * squared / squared.sum(axis=1, keepdims=True)
@@ -168,19 +170,19 @@ def test_a_seed_is_a_whole_number(bad):
 
 def test_foreseen_draws_save_most_passes():
     pool, targets = clustered(4_000, 64, 30)
-    chosen = tm.select(pool, targets, 200, rule="k-means++", columns_ahead=16)
+    chosen = tm.select(pool, targets, 200, rule="k-means++", columns_ahead=16, kernel="linear")
     assert chosen.settings["passes"] <= 200 / 3
 
 
 def test_a_draw_costs_no_less_for_a_dear_row_but_has_to_fit():
     pool, _ = clustered(50, 4, 1)
     cost = np.linspace(1, 2, 50)
-    chosen = tm.select(pool, rule="k-means++", cost=cost, budget=9.0)
-    free = tm.select(pool, k=4, rule="k-means++")
+    chosen = tm.select(pool, rule="k-means++", cost=cost, budget=9.0, kernel="linear")
+    free = tm.select(pool, k=4, rule="k-means++", kernel="linear")
     np.testing.assert_array_equal(chosen.indices[:4], free.indices)
     assert cost[chosen.indices].sum() <= 9.0
     with pytest.raises(ValueError, match="min_gain has no meaning for rule 'k-means\\+\\+'"):
-        tm.select(pool, rule="k-means++", min_gain=0.1)
+        tm.select(pool, rule="k-means++", min_gain=0.1, kernel="linear")
 
 
 # ---- undirected VTL
@@ -195,7 +197,7 @@ def test_gains_of_undirected_vtl_add_up_to_what_the_candidates_lose(kernel):
     np.testing.assert_allclose(chosen.gains, -np.diff(chosen.uncertainty), rtol=1e-8)
 
 
-@pytest.mark.parametrize("kernel", [None, GAUSSIAN])
+@pytest.mark.parametrize("kernel", ["linear", GAUSSIAN])
 def test_undirected_vtl_is_vtl_with_the_candidates_as_targets(kernel):
     pool, targets = clustered(150, 9, 4)
     own = tm.select(pool, targets, 25, rule="undirected-vtl", kernel=kernel, observed=[3])
@@ -231,7 +233,7 @@ def test_a_rule_may_read_both_squared_covariances_and_both_kinds_of_nearness():
 
     pool, targets = clustered(100, 8, 3, dtype=np.float64)
     both = tensor(np.concatenate([pool, targets]))
-    features = tm.select(pool, targets, 9, rule=Everything(), noise_std=0.7)
+    features = tm.select(pool, targets, 9, rule=Everything(), noise_std=0.7, kernel="linear")
     matrix = tm.select(
         np.arange(100),
         np.arange(100, 103),
@@ -249,8 +251,8 @@ def test_streamed_rows_are_picked_from_like_held_ones(rule, tmp_path, monkeypatc
     pool, targets = clustered(3_000, 16, 5)
     np.save(tmp_path / "pool.npy", pool)
     monkeypatch.setattr("tellmost.running.memory.HELD_SHARE", 0.0)
-    streamed = tm.select(tmp_path / "pool.npy", targets, 40, rule=rule)
-    held = tm.select(torch.from_numpy(pool), targets, 40, rule=rule)
+    streamed = tm.select(tmp_path / "pool.npy", targets, 40, rule=rule, kernel="linear")
+    held = tm.select(torch.from_numpy(pool), targets, 40, rule=rule, kernel="linear")
     assert streamed.settings["pool"] == "streamed"
     assert streamed.settings["passes"] <= 20
     np.testing.assert_array_equal(streamed.indices, held.indices)
@@ -262,5 +264,5 @@ def test_mmr_takes_gains_that_cancel_for_ties():
     for _ in range(20):
         pool = np.abs(generator.standard_normal((30, 1))) + 0.1
         targets = np.abs(generator.standard_normal((3, 1))) + 0.1
-        chosen = tm.select(pool, targets, 10, rule="mmr", normalize="unit")
+        chosen = tm.select(pool, targets, 10, rule="mmr", normalize="unit", kernel="linear")
         np.testing.assert_array_equal(chosen.indices, np.arange(10))

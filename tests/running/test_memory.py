@@ -48,7 +48,7 @@ def test_what_is_no_size_is_refused_before_the_pool_is_opened(given):
     with pytest.raises(
         (ValueError, TypeError), match="memory must be a whole number of"
     ) as caught:
-        tm.select("gone.npy", TARGETS, k=1, memory=given)
+        tm.select("gone.npy", TARGETS, k=1, memory=given, kernel="linear")
     assert "'500MB', '4GB' or '2GiB'" in str(caught.value)
     assert "half of what is available" in str(caught.value)
 
@@ -56,7 +56,7 @@ def test_what_is_no_size_is_refused_before_the_pool_is_opened(given):
 def test_a_budget_that_is_too_small_says_what_is_needed_and_for_what():
     pool = np.ones((100_000, 16), np.float32)
     with pytest.raises(ValueError, match="memory must be at least") as caught:
-        tm.select(pool, np.ones((2, 16)), k=1, memory="8MB")
+        tm.select(pool, np.ones((2, 16)), k=1, memory="8MB", kernel="linear")
     message = str(caught.value)
     assert "100,000 rows of 16 features and 2 targets" in message
     assert "11.2 MB for values per row" in message and "got 8 MB. Give more" in message
@@ -64,20 +64,20 @@ def test_a_budget_that_is_too_small_says_what_is_needed_and_for_what():
 
 def test_without_a_budget_half_of_what_is_available_is_taken(monkeypatch):
     monkeypatch.setattr("tellmost.running.memory.available", lambda device: 10**8)
-    assert tm.select(POOL, TARGETS, k=1).settings["memory"] == 5 * 10**7
+    assert tm.select(POOL, TARGETS, k=1, kernel="linear").settings["memory"] == 5 * 10**7
 
 
 def test_a_pool_that_needs_more_than_half_of_what_is_available_takes_more(monkeypatch):
     monkeypatch.setattr("tellmost.running.memory.available", lambda device: 5 * 10**6)
     pool = np.ones((16_000, 4), np.float32)
-    chosen = tm.select(pool, TARGETS, k=1)
+    chosen = tm.select(pool, TARGETS, k=1, kernel="linear")
     assert 2.5e6 < chosen.settings["memory"] <= 5 * 10**6
 
 
 def test_too_little_available_memory_is_said_to_be_that(monkeypatch):
     monkeypatch.setattr("tellmost.running.memory.available", lambda device: 1_000)
     with pytest.raises(ValueError, match="that much is not available"):
-        tm.select(POOL, TARGETS, k=1)
+        tm.select(POOL, TARGETS, k=1, kernel="linear")
 
 
 def test_available_memory_is_a_plausible_number(monkeypatch):
@@ -116,17 +116,17 @@ def test_a_file_is_held_up_to_half_the_budget_and_streamed_beyond(tmp_path):
     pool = np.random.default_rng(0).normal(size=(4_000, 128)).astype(np.float32)  # 2 MB
     np.save(tmp_path / "pool.npy", pool)
     targets = pool[:3] + 0.1
-    expected = tm.select(pool, targets, k=5)
+    expected = tm.select(pool, targets, k=5, kernel="linear")
     for budget, how in (("8MB", "held"), ("4MB", "streamed"), (None, "held")):
-        chosen = tm.select(tmp_path / "pool.npy", targets, k=5, memory=budget)
+        chosen = tm.select(tmp_path / "pool.npy", targets, k=5, memory=budget, kernel="linear")
         assert chosen.settings["pool"] == how
         np.testing.assert_array_equal(chosen.indices, expected.indices)
-    array = tm.select(pool, targets, k=5, memory="4MB")
+    array = tm.select(pool, targets, k=5, memory="4MB", kernel="linear")
     assert array.settings["pool"] == "held" and array.settings["memory"] == 4_000_000
 
 
 @pytest.mark.parametrize("rule", ["mm-itl", "vtl", "cosine"])
-@pytest.mark.parametrize("kernel", [None, tm.kernels.Gaussian(3.0)], ids=repr)
+@pytest.mark.parametrize("kernel", [tm.kernels.Linear(), tm.kernels.Gaussian(3.0)], ids=repr)
 def test_covariances_that_do_not_fit_are_recomputed(rule, kernel):
     pool = np.random.default_rng(0).normal(size=(3_000, 8))
     targets = np.random.default_rng(1).normal(size=(90, 8))
@@ -249,7 +249,7 @@ def test_the_budget_keeps_to_the_limit_of_the_process_and_of_its_container(monke
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**30, limits[1]))
     try:
         assert 0 < memory.available(CPU) <= 2**30
-        budget = tm.select(POOL, TARGETS, k=1).settings["memory"]
+        budget = tm.select(POOL, TARGETS, k=1, kernel="linear").settings["memory"]
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limits)
     assert budget <= 2**29
@@ -259,6 +259,6 @@ def test_the_budget_keeps_to_the_limit_of_the_process_and_of_its_container(monke
 
 def test_picks_without_end_are_refused_with_what_they_would_take():
     with pytest.raises(ValueError, match="values per row and 1,000,000,000,000 picks"):
-        tm.select(POOL, TARGETS, k=10**12, replace=True)
+        tm.select(POOL, TARGETS, k=10**12, replace=True, kernel="linear")
     with pytest.raises(ValueError, match="is larger than the 40 candidates"):
         tm.select(POOL, TARGETS, k=10**12, kernel=tm.kernels.Gaussian(1.0))

@@ -28,7 +28,7 @@ def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("shards")
     for name, case in LOGGED.items():
         case.whole(k=3, checkpoint=folder / f"{name}, alone.jsonl")
-    tm.select(np.eye(3), np.eye(3), 2, checkpoint=folder / "alone.jsonl")
+    tm.select(np.eye(3), np.eye(3), 2, checkpoint=folder / "alone.jsonl", kernel="linear")
     run_together(2, folder)
     return folder
 
@@ -165,7 +165,7 @@ def test_all_errors_are_looked_at(folder):
 
 def test_a_group_needs_torch_distributed():
     with pytest.raises(ValueError, match=r"group needs torch\.distributed to be initialised"):
-        tm.select(np.eye(3), np.eye(3), 1, group="world")
+        tm.select(np.eye(3), np.eye(3), 1, group="world", kernel="linear")
 
 
 @pytest.fixture
@@ -190,4 +190,4 @@ def test_a_group_of_one_picks_alike(name, world):
 
 def test_a_group_is_a_process_group(world):
     with pytest.raises(TypeError, match=r"group must be a process group .*; got str"):
-        tm.select(np.eye(3), np.eye(3), 1, group="world")
+        tm.select(np.eye(3), np.eye(3), 1, group="world", kernel="linear")

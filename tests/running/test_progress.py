@@ -16,7 +16,7 @@ TARGETS = np.random.default_rng(1).normal(size=(5, 8))
 
 
 def test_progress_goes_to_stderr_only(capfd):
-    tm.select(POOL, TARGETS, k=5, progress=True)
+    tm.select(POOL, TARGETS, k=5, progress=True, kernel="linear")
     out, err = capfd.readouterr()
     assert out == "" and "picks" in err
     assert err.endswith("\r")  # the line is cleared
@@ -24,7 +24,7 @@ def test_progress_goes_to_stderr_only(capfd):
 
 @pytest.mark.parametrize("shown", [False, None])
 def test_nothing_is_printed_unless_asked_for_or_on_a_terminal(shown, capfd):
-    tm.select(POOL, TARGETS, k=5, progress=shown)
+    tm.select(POOL, TARGETS, k=5, progress=shown, kernel="linear")
     assert capfd.readouterr() == ("", "")
 
 
@@ -32,7 +32,14 @@ def test_progress_without_k_names_no_impossible_number():
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
         tm.select(
-            POOL, TARGETS, cost=np.ones(40), budget=3.0, replace=True, noise_std=5.0, progress=True
+            POOL,
+            TARGETS,
+            cost=np.ones(40),
+            budget=3.0,
+            replace=True,
+            noise_std=5.0,
+            progress=True,
+            kernel="linear",
         )
     assert f"{sys.maxsize:,}" not in said.getvalue()
 

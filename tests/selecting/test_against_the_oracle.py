@@ -12,8 +12,10 @@ import tellmost as tm
 from problems import (
     KERNELS,
     Case,
+    clustered,
     for_rule,
     has_clear_rank,
+    kernel_pair,
     make_case,
     picks_as_a_list,
     rule_object,
@@ -206,3 +208,51 @@ def test_gains_are_what_the_uncertainty_falls_by(rule, more, weighted, **options
     falls = -np.diff(chosen.uncertainty)
     scale = chosen.uncertainty[0]
     np.testing.assert_allclose(chosen.gains, falls, rtol=1e-7, atol=1e-12 * scale)
+
+
+def measured_case(seed, kernel, d, is_weighted, observed) -> Case:
+    """Targets of two of six clusters, as examples, and the oracle's weighted points."""
+    pool, targets = clustered(40, d, 6, seed, dtype=np.float64)
+    ours, theirs = kernel_pair(kernel, d)
+    rng = np.random.default_rng(seed)
+    seen = rng.choice(40, size=observed, replace=False)
+    w = rng.uniform(0.2, 1.0, size=6) if is_weighted else np.full(6, 1 / 6)
+    w /= w.sum()
+    arguments = {"kernel": ours, "noise_std": 0.5 * d**0.5, "targets_are": "examples"}
+    arguments |= {"observed": seen, "target_weights": w, "candidates": np.arange(1, 40)}
+    chosen = tm.select(pool, targets, 1, **arguments)
+    assume(chosen.settings["targets_are"] == "examples")
+    everything = np.concatenate([pool, targets])
+    Z = np.concatenate([pool, everything])
+    K = oracle.matrix(theirs, Z, Z)
+    to_targets = K[40:, -6:]
+    distances = np.diag(K)[40:, None] - 2 * to_targets + np.diag(K)[-6:]
+    distances = np.where(distances > 1e-12 * np.diag(K)[-6:], distances, 0.0)
+    measure = oracle.Examples(distances, w).measure(chosen.settings["examples"]["bandwidth"])
+    problem = oracle.Problem(
+        K=K,
+        n=40,
+        m=46,
+        noise=np.full(40, 0.25 * d),
+        weights=measure,
+        observed=tuple(map(int, seen)),
+        candidates=np.arange(1, 40),
+    )
+    return Case(pool, targets, arguments, problem, 0.5)
+
+
+@pytest.mark.parametrize("rule", ["vtl", "ctl", "mm-itl"])
+@given(
+    seed=seeds,
+    kernel=st.sampled_from(KERNELS),
+    d=st.sampled_from([3, 20, 100]),
+    is_weighted=st.booleans(),
+    observed=st.sampled_from([0, 3]),
+)
+def test_targets_as_examples_are_weighted_targets(rule, seed, kernel, d, is_weighted, observed):
+    case = measured_case(seed, kernel, d, is_weighted, observed)
+    check_against_oracle(case, rule, 6)
+    chosen = case.select(6, rule)
+    for when, picks in ((0, []), (1, picks_as_a_list(chosen))):
+        left = np.diag(oracle.posterior(case.oracle, picks))[-6:]
+        assert chosen.target_variance[when] == pytest.approx(left, rel=1e-8, abs=1e-12)

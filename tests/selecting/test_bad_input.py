@@ -95,9 +95,13 @@ VALUES = {
         ValueError,
         ["observed", "finite", "row 2"],
     ),
-    "squares that overflow": ({"pool": POOL * 1e200}, ValueError, ["pool", "finite", "Scale"]),
+    "squares that overflow": (
+        {"kernel": "linear", "pool": POOL * 1e200},
+        ValueError,
+        ["pool", "finite", "Scale"],
+    ),
     "targets whose squares overflow": (
-        {"targets": TARGETS * 1e200},
+        {"kernel": "linear", "targets": TARGETS * 1e200},
         ValueError,
         ["targets", "finite", "Scale"],
     ),
@@ -306,7 +310,7 @@ CHOICES = {
     "no rule": ({"rule": None}, TypeError, ["rule", "name", "got None"]),
     "kernel class": ({"kernel": kernels.Gaussian}, TypeError, ["kernel", "Gaussian(...)"]),
     "any object as kernel": ({"kernel": object()}, TypeError, ["kernel", "tm.kernels", "object"]),
-    "name as kernel": ({"kernel": "rbf"}, TypeError, ["kernel", "tm.kernels", "got str"]),
+    "name as kernel": ({"kernel": "rbf"}, TypeError, ["kernel", "tm.kernels", "got 'rbf'"]),
     "unknown normalize": (
         {"normalize": "l2"},
         ValueError,

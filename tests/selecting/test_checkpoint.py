@@ -193,7 +193,7 @@ def test_a_least_gain_above_the_first_one_leaves_nothing(path):
 
 
 def test_equal_gains_all_reach_a_share_of_one(path):
-    pool, options = np.eye(6), {"noise_std": 0.1, "min_gain_share": 1.0}
+    pool, options = np.eye(6), {"noise_std": 0.1, "min_gain_share": 1.0, "kernel": "linear"}
     whole = tm.select(pool, np.eye(6), **options)
     interrupt(path, 3, pool, np.eye(6), **options)
     assert_same_run(tm.select(pool, np.eye(6), checkpoint=path, **options), whole, 3)
@@ -509,7 +509,7 @@ class Own:
         return state.variance**self.power
 
 
-PLAIN = {"pool": POOL, "targets": TARGETS, "k": 5}
+PLAIN = {"pool": POOL, "targets": TARGETS, "k": 5, "kernel": "linear"}
 OTHERS = {
     "pool": ({}, {"pool": changed(POOL)}, "pool"),
     "targets": ({}, {"targets": changed(TARGETS, 1e-6)}, "targets"),

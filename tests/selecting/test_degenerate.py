@@ -8,7 +8,7 @@ from problems import targets_for
 from tellmost import rules
 
 N, D = 8, 4
-KERNELS = {"linear": None, "gaussian": tm.kernels.Gaussian(1.5)}
+KERNELS = {"linear": tm.kernels.Linear(), "gaussian": tm.kernels.Gaussian(1.5)}
 
 pytestmark = [
     # the library rightly warns of small noise and of targets that determine everything
@@ -240,14 +240,14 @@ INFORMED = [name for name in TIED if name not in ("ctl", "k-center")]  # distanc
 @pytest.mark.parametrize("rule", INFORMED)
 def test_a_row_of_zeros_teaches_nothing(rule):
     pool, targets = some_zero_rows()
-    chosen = tm.select(pool, targets_for(rule, pool, targets), k=N, rule=rule)
+    chosen = tm.select(pool, targets_for(rule, pool, targets), k=N, rule=rule, kernel="linear")
     of_zero_rows = chosen.gains[np.isin(chosen.indices, [0, 3, 4])]
     np.testing.assert_array_equal(of_zero_rows, 0.0)
 
 
 @pytest.mark.parametrize("rule", ["vtl", "itl", "itl-y", "mm-itl", "cosine", "top-k"])
 def test_rows_orthogonal_to_the_targets_teach_nothing(rule):
-    chosen = tm.select(*orthogonal_targets(), k=N, rule=rule)
+    chosen = tm.select(*orthogonal_targets(), k=N, rule=rule, kernel="linear")
     np.testing.assert_allclose(chosen.gains, 0.0, atol=1e-12)
     assert chosen.uncertainty[0] == chosen.uncertainty[-1]
 
@@ -275,7 +275,13 @@ def test_duplicated_targets_change_no_pick_of_rules_that_average(kernel):
 )
 def test_rows_of_no_variance_are_refused(rule, of_pool, of_targets, said):
     with pytest.raises(ValueError, match=said):
-        tm.select(of_pool * normal(N, D), of_targets * normal(3, D, seed=1), k=3, rule=rule)
+        tm.select(
+            of_pool * normal(N, D),
+            of_targets * normal(3, D, seed=1),
+            k=3,
+            rule=rule,
+            kernel="linear",
+        )
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)

@@ -34,7 +34,7 @@ RULES = [
     "mmr",
     "k-center",
 ]
-KERNELS = {"linear": None, "gaussian": tm.kernels.Gaussian(3.0)}
+KERNELS = {"linear": tm.kernels.Linear(), "gaussian": tm.kernels.Gaussian(3.0)}
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -147,7 +147,9 @@ def test_weight_space_and_function_space_agree(rule, per_point):
     kernel = tm.kernels.Precomputed(both @ both.T)
     std = np.linspace(0.5, 1.5, 120) if per_point else 0.7
     rule = tm.rules.ITL("y", 0.7) if rule == "itl-y" else rule
-    weights = tm.select(pool, targets, 9, rule=rule, noise_std=std, observed=[4, 9])
+    weights = tm.select(
+        pool, targets, 9, rule=rule, noise_std=std, observed=[4, 9], kernel="linear"
+    )
     functions = tm.select(
         np.arange(120),
         np.arange(120, 125),
@@ -193,7 +195,9 @@ def test_lazy_and_full_scoring_pick_the_same(rule, kernel):
 def test_vtl_rebuilds_its_running_values_before_they_mislead():
     """At small noise the squared covariances fall by many orders; picks stay the best ones."""
     pool, targets = clustered(400, 20, 5, dtype=np.float64)
-    chosen = tm.select(pool, targets, 60, rule="vtl", noise_std=1e-4, columns_ahead=1)
+    chosen = tm.select(
+        pool, targets, 60, rule="vtl", noise_std=1e-4, columns_ahead=1, kernel="linear"
+    )
     assert chosen.settings["passes"] > 61
     both = tensor(np.concatenate([pool, targets]))
     dense = tm.select(
@@ -226,7 +230,7 @@ def test_normalising_on_the_fly_equals_normalising_first(
         length = np.linalg.norm(rows, axis=1, keepdims=True)
         return rows / np.where(length > 0, length, 1.0) if "unit" in normalize else rows
 
-    some = {"candidates": candidates, "k": 8}
+    some = {"candidates": candidates, "k": 8, "kernel": "linear"}
     ours = tm.select(pool, targets, normalize=normalize, observed=outside, **some)
     plain = tm.select(by_hand(pool), by_hand(targets), observed=by_hand(outside), **some)
     np.testing.assert_array_equal(ours.indices, plain.indices)

@@ -56,10 +56,10 @@ def test_another_rule_picks_among_the_same_candidates():
 
 
 def test_more_noise_changes_what_is_picked():
-    recalled = recall(tm.select(POOL, TARGETS, 20), POOL, TARGETS)
+    recalled = recall(tm.select(POOL, TARGETS, 20, kernel="linear"), POOL, TARGETS)
     noisy = recalled.select("vtl", 20, noise_factor=100.0)
     assert set(noisy.indices) != set(recalled.chosen.indices)
-    expected = tm.select(POOL, TARGETS, 20, noise_ratio=100.0)
+    expected = tm.select(POOL, TARGETS, 20, noise_ratio=100.0, kernel="linear")
     np.testing.assert_array_equal(noisy.indices, expected.indices)
 
 
@@ -69,7 +69,7 @@ def test_another_pool_is_refused():
 
 
 def test_other_targets_are_refused():
-    chosen = tm.select(POOL, TARGETS, 5)
+    chosen = tm.select(POOL, TARGETS, 5, kernel="linear")
     with pytest.raises(ValueError, match="15 of them; got 14"):
         recall(chosen, POOL, TARGETS[1:])
     with pytest.raises(ValueError, match="target 0 has variance"):

@@ -26,7 +26,7 @@ GROUPS = np.arange(N) % 4
 
 CONDITIONING = ("vtl", "itl", "itl-y", "mm-itl", "ctl", "uncertainty", "undirected-itl")
 CONDITIONING += ("undirected-vtl", "mmr", "k-center", "truvar", "local-uncertainty")
-KERNELS = {"linear": None, "gaussian": tm.kernels.Gaussian(3.0)}
+KERNELS = {"linear": tm.kernels.Linear(), "gaussian": tm.kernels.Gaussian(3.0)}
 FIELDS = {field.name for field in dataclasses.fields(tm.Selection)} - {"kernel", "rule"}
 
 
@@ -486,14 +486,16 @@ def test_more_picks_than_directions_are_warned_of_where_the_noise_is_below_the_s
 ):
     expected = pytest.warns(UserWarning, match=f"{k} picks exceed the effective rank")
     with expected if warns else contextlib.nullcontext():
-        chosen = tm.select(POOL, TARGETS, k, noise_ratio=ratio)
+        chosen = tm.select(POOL, TARGETS, k, noise_ratio=ratio, kernel="linear")
     assert bool(chosen.settings["notes"]) == warns
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_noise_as_large_as_rows_of_unit_length_is_no_small_noise(dtype):
     rows = (POOL / np.linalg.norm(POOL, axis=1, keepdims=True)).astype(dtype)
-    assert not tm.select(rows, TARGETS, len(rows), noise_std=1.0).settings["notes"]
+    assert not tm.select(rows, TARGETS, len(rows), noise_std=1.0, kernel="linear").settings[
+        "notes"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -532,7 +534,9 @@ def test_gains_that_are_rounding_beside_the_first_go_to_the_lowest_row(rule):
     def order(shares: list[float]) -> list[int]:
         pool = np.eye(4, 5, k=1)
         pool[:, 0] = np.sqrt([1.0, *shares])
-        return tm.select(pool, np.eye(5)[0], 4, rule=rule, noise_std=1.0).indices.tolist()
+        return tm.select(
+            pool, np.eye(5)[0], 4, rule=rule, noise_std=1.0, kernel="linear"
+        ).indices.tolist()
 
     assert order([1e-16, 3e-16, 2e-15]) == [0, 1, 2, 3]
     assert order([1e-12, 3e-12, 2e-11]) == [0, 3, 2, 1]
@@ -581,7 +585,7 @@ def test_picks_are_ranked_by_gain_per_cost():
 def test_what_no_longer_fits_is_skipped_for_what_does():
     cost = np.full(N, 2.0)
     cost[-3:] = 0.5
-    chosen = tm.select(POOL, TARGETS, cost=cost, budget=3.0)
+    chosen = tm.select(POOL, TARGETS, cost=cost, budget=3.0, kernel="linear")
     assert len(chosen) >= 3 and cost[chosen.indices].sum() in (2.5, 3.0)
 
 
@@ -649,7 +653,7 @@ def test_costs_do_not_hide_gains_that_reach_min_gain():
     """A cheap row of little gain ranks first, and must neither end nor open the selection."""
     pool, targets = np.eye(4), np.ones((1, 4))
     pool[3] *= 0.01
-    arguments = {"noise_std": 0.1, "cost": [1, 1, 1, 1e-6]}
+    arguments = {"noise_std": 0.1, "cost": [1, 1, 1, 1e-6], "kernel": "linear"}
     chosen = tm.select(pool, targets, min_gain=0.1, **arguments)
     assert sorted(chosen.indices) == [0, 1, 2]
     assert "min_gain" in chosen.stop_reason
@@ -714,6 +718,9 @@ def test_a_map_to_more_features_than_points_needs_no_matrix_of_features():
     chosen = tm.select(pool, targets, 4, kernel=kernel, floor=True)
     assert chosen.settings["form"] == "function space"
     as_rows = tm.select(
-        torch.tanh(torch.from_numpy(pool) @ W), torch.tanh(torch.from_numpy(targets) @ W), 4
+        torch.tanh(torch.from_numpy(pool) @ W),
+        torch.tanh(torch.from_numpy(targets) @ W),
+        4,
+        kernel="linear",
     )
     np.testing.assert_array_equal(chosen.indices, as_rows.indices)

@@ -473,7 +473,7 @@ def test_an_undirected_rule_of_ones_own_works_with_and_without_targets():
     assert check_rule(Deviation()) is None
     for targets in (None, case.targets):
         own, named = (
-            tm.select(case.pool, targets, 7, rule=rule, noise_std=0.5)
+            tm.select(case.pool, targets, 7, rule=rule, noise_std=0.5, kernel="linear")
             for rule in (Deviation(), "uncertainty")
         )
         np.testing.assert_array_equal(own.indices, named.indices)

@@ -34,7 +34,7 @@ from tellmost.cli.options import (
     ),
     *("json", "rule", "budget", "max_per_group", "min_gain", "min_gain_share"),
     *("replace", "conditional", "kernel", "noise_ratio", "noise_std", "normalize", "floor"),
-    *("observed", "exclude", "candidates", *COLUMNS, "target_weights"),
+    *("targets_are", "observed", "exclude", "candidates", *COLUMNS, "target_weights"),
     *("cost", "cost_column", "groups", "group_column"),
     *("device", "memory", "columns_ahead", "checkpoint", "progress"),
 )

@@ -104,7 +104,14 @@ def split_digits(seed: int) -> Digits:
 def pick(method: str, split: Digits, seed: int, k: int) -> Selection:
     rule = Random(seed) if method == "random" else method
     return select(
-        split.pool, split.targets, k, rule=rule, normalize=NORMALIZE, floor=True, progress=False
+        split.pool,
+        split.targets,
+        k,
+        rule=rule,
+        kernel="linear",
+        normalize=NORMALIZE,
+        floor=True,
+        progress=False,
     )
 
 

@@ -30,6 +30,7 @@ from tellmost.selecting.arguments import (
     NORMALIZATIONS,
     check_combination,
     check_device,
+    check_meaning,
 )
 from tellmost.selecting.limits import check_stop
 from tellmost.selecting.selection import Selection
@@ -50,6 +51,7 @@ def check_choices(given: OptionValues) -> None:
             check_combination(
                 rule, has_targets, bool(given.replace), conditional, bool(given.floor)
             )
+            check_meaning(None, None, given.targets_are, rule, has_targets=has_targets)
             bounds = (given.k, given.budget, given.min_gain, given.min_gain_share)
             check_stop(*bounds, rule, conditional)
     if given.budget is not None and given.cost is given.cost_column is None:
@@ -59,8 +61,8 @@ def check_choices(given: OptionValues) -> None:
 
 def check_model(given: OptionValues) -> None:
     """Check normalisation, noise, device and memory."""
-    if given.normalize is not None and given.normalize not in NORMALIZATIONS:
-        known = ", ".join(NORMALIZATIONS)
+    if given.normalize not in (None, "auto", *NORMALIZATIONS):
+        known = ", ".join(("auto", *NORMALIZATIONS))
         raise UsageError(f"--normalize must be {known}; got {given.normalize!r}.")
     if given.noise_ratio is not None and given.noise_std is not None:
         raise UsageError("give --noise-ratio or --noise-std, not both.")
@@ -92,7 +94,10 @@ def read_rule(text: str) -> rules.Rule:
         return rules.read_rule(text) if "(" in text else rules.get(text)
 
 
-def read_prior(text: str) -> Kernel:
+def read_prior(text: str) -> Kernel | str:
+    """The kernel as in Python: a name that ``select`` knows, or a kernel as it is printed."""
+    if text in ("linear", "gaussian"):
+        return text
     with about_usage("--kernel: "):
         return read_kernel(text)
 

@@ -143,7 +143,8 @@ OPTIONS = (
         "conditional", bool, PICKS, default=True, flags=("--conditional/--no-conditional",)
     ).says("Score each pick given those before. --no-conditional ranks once, for comparison."),
     Option("kernel", str, MODEL, "KERNEL").says(
-        "Default: inner products of the rows. Or as in Python: 'Gaussian(lengthscale=2.0)', "
+        "Default: embeddings, inner products of centred rows of unit length. linear: of rows as "
+        "they are. gaussian: for tables. Or as in Python: 'Gaussian(lengthscale=2.0)', "
         "'Matern(nu=2.5, lengthscale=1.0)'."
     ),
     Option("noise_ratio", float, MODEL).says(
@@ -155,8 +156,12 @@ OPTIONS = (
         "each pool row."
     ),
     Option("normalize", str, MODEL, "HOW").says(
-        "unit, center or center+unit: applied to pool, targets and observed alike. Default: rows "
-        "as they are."
+        "auto, unit, center or center+unit: applied to pool, targets and observed alike. auto: "
+        "center+unit for embeddings and rules with targets, else rows as they are."
+    ),
+    Option("targets_are", str, MODEL, "HOW").says(
+        "examples: their distribution is estimated on the pool. all: exactly these points. "
+        "Default: examples for embeddings, where the targets predict one another."
     ),
     Option("floor", bool, MODEL, default=False).says(
         "Also compute the uncertainty that would be left if every candidate were observed."

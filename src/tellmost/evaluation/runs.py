@@ -129,6 +129,8 @@ class RunData:
         options = dict(self.options)
         if is_other and method.needs <= BLIND_FIELDS and options["kernel"] is None:
             options["normalize"] = None
+        if options["kernel"] is None:
+            options["kernel"] = "linear"  # rows and targets as given, for all methods alike
         chosen = select_quietly(
             self.pool,
             self.given[steers],

@@ -18,7 +18,8 @@ from tellmost.learner.arguments import seeded
 from tellmost.rules import Rule
 from tellmost.selecting.arguments import check_rule
 from tellmost.selecting.checkpoint import digest
-from tellmost.selecting.select import SMALL_NOISE, select_quietly
+from tellmost.selecting.data import SMALL_NOISE
+from tellmost.selecting.select import select_quietly
 from tellmost.shapes import Int
 
 Part = Literal["candidates", "targets", "observed", "labelled"]
@@ -182,6 +183,7 @@ class Targeted:
             noise_ratio=self.noise_ratio,
             noise_std=self.noise_std,
             normalize=self.normalize,
+            targets_are="all",
             observed=observed,
             conditional=self.conditional,
             progress=False,

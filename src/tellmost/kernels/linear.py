@@ -197,8 +197,8 @@ class Precomputed:
 
 
 def check_kernel(kernel: Any) -> Kernel:
-    """The kernel that the caller means: None is the linear kernel, and gpytorch's are adapted."""
-    if kernel is None:
+    """The kernel that the caller means: None is "linear", and gpytorch's are adapted."""
+    if kernel is None or (isinstance(kernel, str) and kernel == "linear"):
         return Linear()
     if isinstance(kernel, type):
         raise TypeError(
@@ -212,7 +212,8 @@ def check_kernel(kernel: Any) -> Kernel:
         return GPyTorchKernel(kernel)
     raise TypeError(
         f"kernel must come from tm.kernels, be a gpytorch kernel, or have the methods block, "
-        f"column and diagonal; got {type(kernel).__name__}."
+        f"column and diagonal, or be a name that is known here, such as 'linear'; got "
+        f"{repr(kernel) if isinstance(kernel, str) else type(kernel).__name__}."
     )
 
 

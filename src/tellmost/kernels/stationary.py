@@ -44,6 +44,13 @@ class Gaussian:
         return torch.ones(len(x), dtype=x.dtype, device=x.device)
 
 
+def gaussian_for(rows: Float[Tensor, "s d"], scales: Float[Tensor, " d"]) -> Gaussian:
+    """The kernel for columns of these scales; a sample of rows has median distance 1 then."""
+    distances = torch.pdist(rows / scales)
+    median = float(distances[distances > 0].median()) if bool((distances > 0).any()) else 1.0
+    return Gaussian((median * scales).tolist())
+
+
 @dataclass(frozen=True, eq=False)
 class Laplace:
     """The exponential of the L1 distance: rough functions."""

@@ -42,6 +42,40 @@ class Observation:
 
 
 @dataclass(frozen=True)
+class TargetMeasure:
+    """Weighted points that stand for the targets: the targets themselves, and rows of the pool.
+
+    The weights of all rows of all processes, and of all targets, have sum 1.
+    """
+
+    rows: Pool  # those of this process
+    of_rows: Float[Tensor, " r"]
+    of_targets: Float[Tensor, " m"]
+    row_count: int  # of all processes
+    shard: Shard | None = None  # of the pool's rows
+
+    def moment(self, targets: Float[Tensor, "m d"]) -> Float[Tensor, "d d"]:
+        """sum_x p(x) phi_x phi_x', in one pass over these rows."""
+        of_rows = targets.new_zeros(targets.shape[1], targets.shape[1])
+        for start, stop, block in self.rows.blocks():
+            of_rows.addmm_(block.T * self.of_rows[start:stop], block)
+        of_targets = (targets.T * self.of_targets) @ targets
+        return of_targets + (of_rows if self.shard is None else self.shard.group.sum(of_rows))
+
+    def points(self, targets: Points) -> tuple[Points, Float[Tensor, " _r"]]:
+        """All points, the targets first, and their weights."""
+        rows, weights = self.rows.whole(), self.of_rows
+        if self.shard is not None:
+            flat = rows.double() if rows.ndim == 2 else rows[:, None].double()
+            table = torch.cat([weights[:, None], flat], dim=1)
+            most = int(self.shard.most(len(rows)))
+            table = self.shard.group.join(table, [], most)[0].to(targets.device)
+            weights = table[:, 0]
+            rows = table[:, 1:].reshape(len(table), *targets.shape[1:]).to(targets.dtype)
+        return torch.cat([targets, rows]), torch.cat([self.of_targets, weights])
+
+
+@dataclass(frozen=True)
 class Problem:
     """A prior, candidates to choose from, targets to learn about, and what is known already.
 
@@ -54,6 +88,8 @@ class Problem:
     prior_variance: Float[Tensor, " n"]  # k(x, x) of each row; not to be changed
     targets: Points | None = None
     target_weights: Float[Tensor, " m"] | None = None
+    measure: TargetMeasure | None = None  # what the targets are examples of; None: they are all
+    given_count: int | None = None  # the first so many targets are the caller's; None: all are
     target_noise_variance: float = 0.0  # how f_A is seen when conditioning on it: 0 is f_A itself
     observed: tuple[Observation, ...] = ()
     needs: frozenset[str] = frozenset()
@@ -116,6 +152,29 @@ class Problem:
     @property
     def target_count(self) -> int:
         return 0 if self.targets is None else len(self.targets)
+
+    def with_all_points(self, *, keeps_covariance: bool) -> "Problem":
+        """The same problem with all points of its measure, if it has one, as targets."""
+        if self.measure is None:
+            return self
+        rows = self.measure.row_count
+        entries = max(self.most_rows if keeps_covariance else 0, self.rows.dimension)
+        room, wanted = min(self.memory, KEEP_BYTES), 8 * (rows + self.target_count) * entries
+        if wanted > room:
+            raise ValueError(
+                f"memory must have room for the {rows:,} rows that stand for the targets, which "
+                f"take {wanted:,} bytes with this rule and kernel; {room:,} are left. Pass "
+                f"targets_are='all', give more memory, or use rule='vtl' with inner products, "
+                f"which keeps none of them."
+            )
+        points, weights = self.measure.points(self.known_targets)
+        return replace(
+            self,
+            targets=points,
+            target_weights=weights,
+            measure=None,
+            given_count=self.target_count,
+        )
 
     @cached_property
     def row_numbers(self) -> Int[Tensor, " n"]:
@@ -295,10 +354,16 @@ FROM_COVARIANCE = frozenset({"covariance", "squared_covariance", "standardized_c
 
 
 class TargetSummary:
-    """The posterior variance of each target, and the weighted mean, which is what we report."""
+    """The posterior variance of each target, and the mean, which is what we report.
+
+    The mean is weighted. Where targets are examples, it is that of their estimated distribution.
+    """
 
     def __init__(self, problem: Problem, variance: Float[Tensor, " m"] | None) -> None:
         self.state: TargetState | None = None
+        self.root: Tensor | None = None  # of the second moment of a measure
+        self._given_count = problem.given_count
+        self._of_measure: Tensor | None = None  # the mean variance under the measure
         if variance is not None and problem.target_weights is not None:
             prior = problem.kernel.diagonal(problem.known_targets)
             self.state = TargetState(variance, prior, problem.target_weights)
@@ -315,6 +380,31 @@ class TargetSummary:
             other.state = replace(self.state, variance=self.state.variance.clone())
         return other
 
+    def follow(self, root: Float[Tensor, "d r"], covariance: Float[Tensor, "d d"]) -> None:
+        """Report the mean variance under a measure whose second moment has this root."""
+        self.root = root
+        self._of_measure = (covariance @ root).mul_(root).sum()
+
+    def fall(self, U: Float[Tensor, "T d"], squares: Float[Tensor, "T m"]) -> Float[Tensor, " T"]:
+        """Say by how much single observations lower the mean variance.
+
+        U = Sigma phi / sd(y) of each, and the squares of its products with the targets.
+        """
+        if self.root is None:
+            return squares @ self.known.weights
+        return (U @ self.root).square_().sum(dim=1)
+
+    def lower(self, fall: Tensor) -> None:
+        """Take the fall of the mean variance under a measure, if that is what is reported."""
+        if self._of_measure is not None:
+            self._of_measure = nonnegative(self._of_measure - fall)
+
+    @property
+    def mean(self) -> Float[Tensor, ""]:
+        """The weighted mean variance, on the device."""
+        known = self.known
+        return known.weights @ known.variance if self._of_measure is None else self._of_measure
+
     @property
     def known(self) -> TargetState:
         """The state, where a rule that reads targets has made sure that there are some."""
@@ -324,11 +414,11 @@ class TargetSummary:
     def copy_of_variance(self) -> Float[Tensor, " m"]:
         """The variances as they are now; empty if there are no targets."""
         nothing = torch.empty(0, dtype=torch.float64)
-        return nothing if self.state is None else self.state.variance.clone()
+        return nothing if self.state is None else self.state.variance[: self._given_count].clone()
 
     def uncertainty(self) -> float | None:
         """The weighted mean variance; None if there are no targets."""
-        return None if self.state is None else float(self.state.weights @ self.state.variance)
+        return None if self.state is None else float(self.mean)
 
 
 def standardizing_weights(targets: TargetState) -> Float[Tensor, " m"]:

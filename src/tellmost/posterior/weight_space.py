@@ -35,6 +35,11 @@ WELL_CONDITIONED = 1e6
 RANK_TOLERANCE, so both see the full rank, and they agree to about 1e-15 of this ratio."""
 
 
+TRIANGLE_STEP = 96
+"""A product with a triangular matrix is made of products with so many of its rows, which leave
+out zeros: a little more than half of the work, if there are many features."""
+
+
 @dataclass(frozen=True)
 class Step:
     """An observation at phi: u = Sigma phi, and its variance s = phi' u + noise."""
@@ -54,6 +59,7 @@ class Start:
     constant: float | None  # None: the prior variance
     plus: Float[Tensor, "p d"] | None = None
     minus: Float[Tensor, "q d"] | None = None
+    is_triangular: bool = False  # vector i of ``plus`` is 0 before feature i
 
     @property
     def has_products(self) -> bool:
@@ -62,7 +68,10 @@ class Start:
     def of(self, block: Float[Tensor, "b d"], prior: Float[Tensor, " b"]) -> Float[Tensor, " b"]:
         values = prior.clone() if self.constant is None else torch.full_like(prior, self.constant)
         if self.plus is not None:
-            values += (block @ self.plus.T).square_().sum(dim=1)
+            step = TRIANGLE_STEP if self.is_triangular else max(len(self.plus), 1)
+            for i in range(0, len(self.plus), step):
+                first, some = i if self.is_triangular else 0, self.plus[i : i + step]
+                values += (block[:, first:] @ some[:, first:].T).square_().sum(dim=1)
         if self.minus is not None:
             values -= (block @ self.minus.T).square_().sum(dim=1)
         return nonnegative(values)
@@ -233,7 +242,10 @@ class Beliefs:
         for name, posterior in self.posteriors.items():
             posterior.observe(effect.steps[name])
         if effect.of_targets is not None:
-            self.targets.observe(effect.of_targets, effect.steps["variance"].s)
+            step = effect.steps["variance"]
+            self.targets.observe(effect.of_targets, step.s)
+            if self.targets.root is not None:
+                self.targets.lower((step.u @ self.targets.root).square_().sum() / step.s)
 
     def fork(self) -> "Beliefs":
         """The same beliefs, to try observations on."""
@@ -315,7 +327,10 @@ class RunningSquaredCovariance:
         return replace(self, values=values)
 
     def start(self, known: Beliefs) -> Start:
-        return Start(0.0, plus=self.root.T @ known.posterior.covariance)
+        vectors = self.root.T @ known.posterior.covariance
+        is_square = 2 * len(vectors) > vectors.shape[1] > TRIANGLE_STEP
+        plus = torch.linalg.qr(vectors, mode="r").R if is_square else vectors  # same squares
+        return Start(0.0, plus=plus, is_triangular=is_square)
 
     def vector(self, steps: Mapping[str, Step], known: Beliefs) -> Float[Tensor, " d"]:
         u, s = steps["variance"].u, steps["variance"].s
@@ -365,6 +380,8 @@ class RunningStandardizedCovariance:
 
 def root_of_targets(problem: Problem) -> Float[Tensor, "d r"]:
     """R with R R' = sum_a w_a phi_a phi_a', and at most d columns."""
+    if problem.measure is not None:
+        return symmetric_root(problem.measure.moment(problem.known_targets))
     assert problem.target_weights is not None
     root = problem.known_targets.T * problem.target_weights.sqrt()
     if root.shape[1] <= root.shape[0]:
@@ -405,7 +422,8 @@ def in_terms_of_features(problem: Problem) -> Problem:
         return problem
     first = FewRows.read(problem, torch.tensor([0]))
     dimension = form[0].features(first.points).shape[1]
-    if 8 * problem.most_rows * dimension > problem.memory:
+    rows = problem.most_rows + (0 if problem.measure is None else problem.measure.row_count)
+    if 8 * rows * dimension > problem.memory:
         return problem
     return in_feature_space(problem, *form, dimension)
 
@@ -425,12 +443,18 @@ def in_feature_space(
     features = problem.prior_variance.new_empty(len(problem.rows), dimension)
     for start, stop, block in problem.rows.blocks():
         features[start:stop] = kernel.features(block)
-    targets = problem.targets
+    targets, measure, memory = problem.targets, problem.measure, problem.memory
+    memory -= 8 * problem.most_rows * dimension
+    if measure is not None:
+        phi = [kernel.features(block) for _, _, block in measure.rows.blocks()]
+        of_rows = torch.cat([features[:0], *phi])
+        measure, memory = replace(measure, rows=Pool.of(of_rows)), memory - 8 * of_rows.numel()
     return replace(
         problem,
         kernel=Linear(prior_of(kernel, factor, dimension)),
         rows=Pool.of(features),
-        memory=problem.memory - 8 * problem.most_rows * dimension,
+        measure=measure,
+        memory=memory,
         targets=None if targets is None else kernel.features(targets),
         observed=tuple(
             Observation(kernel.features(o.point), o.noise_variance) for o in problem.observed

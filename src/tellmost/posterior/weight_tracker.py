@@ -115,7 +115,12 @@ def track(problem: Problem) -> Tracker:
     """The tracker that is cheaper: weights for inner products, functions for other kernels."""
     problem = in_terms_of_features(problem)
     form = weight_form(problem)
-    return FunctionTracker(problem) if form is None else WeightTracker(*form)
+    if form is None:
+        return FunctionTracker(problem.with_all_points(keeps_covariance=True))
+    if problem.needs & {"covariance", "standardized_covariance"}:  # more than a moment tells
+        whole = problem.with_all_points(keeps_covariance="covariance" in problem.needs)
+        return WeightTracker(whole, form[1])
+    return WeightTracker(*form)
 
 
 class WeightTracker:
@@ -135,6 +140,9 @@ class WeightTracker:
         self._covariance = self._keep_covariance()
         self._chosen = Chosen(problem) if problem.needs & CHOSEN_FIELDS else None
         self.running = self._set_up_running()
+        if problem.measure is not None and self.squares is not None:
+            self.passes += 1
+            self.targets.follow(self.squares.root, self.known.posterior.covariance)
         self._draft: WeightDraft | None = None
         self._ahead = ColumnsAhead(torch.empty(0, len(self._rows)).to(problem.prior_variance))
         self.width = 1

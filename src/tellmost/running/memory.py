@@ -8,6 +8,8 @@ kernels that are inner products, else 0:
              + 8 n k (1, or 2 + m / k)      and for other kernels a column per pick, or two and
                                             one per target for rules that see the targets first
     points = 8 (4 s^2 + 3 m d)              posteriors of the weights; targets, products with them
+             + 8 (3 s^2 + 2 a)              and if targets are examples: the moment of what stands
+                                            for them, and a sampled distances
     blocks = BLOCKS b + RECENT_BYTES        blocks being read and worked on, and rows kept of them
              + THREAD_BLOCKS b (t - 1)      where t threads share the work
     t      = as many as a quarter of the rest has room for, but MOST_THREADS; fewer may be there
@@ -85,6 +87,7 @@ class Sizes:
     picks: int
     has_weights: bool  # whether the kernel is an inner product
     sees_targets: bool  # whether the rule conditions on the targets
+    sampled: int = 0  # distances that tell what targets are examples of; 0: they are all
 
     @property
     def for_rows(self) -> int:
@@ -96,7 +99,8 @@ class Sizes:
     @property
     def for_points(self) -> int:
         side = min(self.features, self.rows + self.targets) if self.has_weights else 0
-        return 8 * (4 * side**2 + 3 * self.targets * self.features)
+        squares = 7 if self.sampled else 4
+        return 8 * (squares * side**2 + 3 * self.targets * self.features + 2 * self.sampled)
 
     def for_blocks(self, block_bytes: int, threads: int = 1) -> int:
         block = max(block_bytes, 8 * numerics.LEAST_BLOCK_ROWS * self.features)

@@ -5,6 +5,7 @@ Amounts are checked in ``limits``, noise in ``data``, and the memory budget in `
 
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from torch import Tensor
 
 from tellmost import rules
 from tellmost.kernels import Kernel
-from tellmost.kernels.linear import feature_form, matrix_size
+from tellmost.kernels.linear import check_kernel, feature_form, matrix_size
+from tellmost.kernels.stationary import Gaussian
+from tellmost.numerics import DEFAULT_NOISE_RATIO
 from tellmost.posterior.nearness import targets_among_rows
 from tellmost.posterior.problem import FIXED_FIELDS, STATE_FIELDS, TARGET_FIELDS, Problem
 from tellmost.rows.checks import (
@@ -27,7 +30,7 @@ from tellmost.rows.checks import (
 )
 from tellmost.rows.pool import Pool
 from tellmost.rows.sources import HeldRows, Source, as_tensor, open_source, read_array
-from tellmost.rules import Rule, is_random, targets_in_pool
+from tellmost.rules import CTL, MMITL, VTL, Rule, is_random, targets_in_pool
 from tellmost.running.memory import Sizes, check_memory, check_plan
 from tellmost.running.processes import Group, Shard, agree
 from tellmost.selecting.checkpoint import describe, digest
@@ -35,8 +38,65 @@ from tellmost.selecting.data import ANOTHER_POOL, Observed, SelectionData
 from tellmost.selecting.limits import Stop
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
+from tellmost.targets.examples import sampled_values
 
 NORMALIZATIONS = ("unit", "center", "center+unit")
+
+MEASURED = (VTL, CTL, MMITL)
+"""Rules whose gain is a mean over targets, so that it is one over a distribution as well."""
+
+EXAMPLES_NOISE_RATIO = 0.3
+"""The noise ratio of the call without options, for embeddings and tables; see docs/defaults.md."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What rows, kernel and targets mean, where the call leaves it to us."""
+
+    kernel: Kernel
+    is_table: bool  # the kernel is to be fitted to the columns
+    normalize: str | None
+    targets_are: str  # "examples" or "all"
+    noise_ratio: float  # if no noise is given
+
+
+def check_meaning(
+    kernel: Any, normalize: Any, targets_are: Any, rule: Rule, *, has_targets: bool
+) -> Meaning:
+    """Resolve the kernel's name, normalize="auto" and targets_are=None.
+
+    No kernel means embeddings: directed rules see centred rows of unit length, and take targets
+    as examples if they are linear in the targets' distribution. Any kernel takes rows as given.
+    """
+    is_table = isinstance(kernel, str) and kernel == "gaussian"
+    prior = Gaussian() if is_table else check_kernel(kernel)
+    is_directed = rule.needs_targets and has_targets
+    is_embedding = kernel is None and is_directed
+    if isinstance(normalize, str) and normalize == "auto":
+        normalize = "center+unit" if is_embedding else None
+    if targets_are is None:
+        is_linear = isinstance(rule, MEASURED)
+        targets_are = "examples" if is_embedding and is_linear else "all"
+    if targets_are not in ("examples", "all"):
+        raise ValueError(f"targets_are must be None, 'examples' or 'all'; got {targets_are!r}.")
+    if targets_are == "examples":
+        check_examples(rule, has_targets)
+    ratio = EXAMPLES_NOISE_RATIO if is_embedding or is_table else DEFAULT_NOISE_RATIO
+    return Meaning(prior, is_table, normalize, targets_are, ratio)
+
+
+def check_examples(rule: Rule, has_targets: bool) -> None:
+    """Refuse targets as examples where there are none, or where the rule does not average."""
+    if not has_targets:
+        raise ValueError(
+            "targets_are='examples' needs targets; got none. Pass targets or drop it."
+        )
+    if not isinstance(rule, MEASURED):
+        raise ValueError(
+            f"targets_are='examples' has no meaning for rule {rule.name!r}, whose gain is no mean "
+            f"over targets: information about all rows that stand for the targets would turn into "
+            f"uncertainty sampling. Use vtl, ctl or mm-itl, or pass targets_are='all'."
+        )
 
 
 def check_data(
@@ -47,6 +107,9 @@ def check_data(
     *,
     k: int | None = None,
     normalize: str | None = None,
+    is_table: bool = False,
+    targets_are: str = "all",
+    usual_ratio: float = DEFAULT_NOISE_RATIO,
     observed: Any = None,
     candidates: Any = None,
     target_weights: Any = None,
@@ -76,7 +139,7 @@ def check_data(
         seen = check_observed(observed, shape, kernel, where, replace)
         chosen = check_candidates(candidates, n, is_alone=group is None)
         picks = k if replace or k is None else min(k, shape[0])
-        sizes = sizes_of(source, points, kernel, rule, picks)
+        sizes = sizes_of(source, points, kernel, rule, picks, targets_are)
         is_here = source.held is not None and source.device == where
         processes = 1 if group is None else group.size
         plan = check_plan(budget, sizes, where, is_here=is_here, processes=processes)
@@ -91,6 +154,9 @@ def check_data(
         observed=seen,
         plan=plan,
         normalize=normalize,
+        is_table=is_table,
+        targets_are=targets_are,
+        usual_ratio=usual_ratio,
         pool_shard=pool_shard,
         shard=None if group is None else _shard_of_candidates(count, group),
     )
@@ -112,17 +178,24 @@ def check_source(pool: Any, kernel: Kernel) -> Source:
 
 
 def sizes_of(
-    source: Source, targets: Tensor | None, kernel: Kernel, rule: Rule, k: int | None
+    source: Source,
+    targets: Tensor | None,
+    kernel: Kernel,
+    rule: Rule,
+    k: int | None,
+    targets_are: str = "all",
 ) -> Sizes:
+    m = 0 if targets is None else len(targets)
     n, d = source.shape[0], torch.Size(source.shape[1:]).numel()
     return Sizes(
         rows=n,
         features=d,
-        targets=0 if targets is None else len(targets),
+        targets=m,
         data_bytes=n * d * source.dtype.itemsize,
         picks=k or 0,
         has_weights=feature_form(kernel) is not None,
         sees_targets="variance_given_targets" in rule.needs,
+        sampled=sampled_values(n, m) if m and targets_are == "examples" else 0,
     )
 
 
@@ -131,8 +204,8 @@ def _check_normalize(normalize: Any, kernel: Kernel) -> None:
         return
     if normalize not in NORMALIZATIONS:
         raise ValueError(
-            f"normalize must be None or one of {', '.join(map(repr, NORMALIZATIONS))}; got "
-            f"{normalize!r}."
+            f"normalize must be 'auto', None or one of {', '.join(map(repr, NORMALIZATIONS))}; "
+            f"got {normalize!r}."
         )
     if matrix_size(kernel) is not None:
         raise ValueError(

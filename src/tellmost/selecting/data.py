@@ -9,20 +9,40 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels import Kernel
+from tellmost.kernels.kernel import Points
+from tellmost.kernels.stationary import gaussian_for
 from tellmost.numerics import DEFAULT_NOISE_RATIO
-from tellmost.posterior.problem import Observation, Problem
+from tellmost.posterior.problem import Observation, Problem, TargetMeasure
 from tellmost.rows.checks import (
     CheckedPool,
     check_all_positive,
     check_pool,
     check_positive,
     check_vector,
+    is_plain,
 )
 from tellmost.rows.pool import Pool
 from tellmost.rules import Rule, noise_of_targets
 from tellmost.running.memory import Plan
 from tellmost.running.processes import Shard
 from tellmost.shapes import Float, Int, Shaped
+from tellmost.targets.examples import LEAST_GAIN, Density, estimate_density
+
+SAME_RATIO = 1.0 - 1e-6
+"""A noise ratio from this share of the usual one on is no smaller: in float32, rows of unit length
+are as exact as that."""
+
+UNLIKE_FEATURES = 1e3
+"""A feature this many times as large as most others decides all inner products."""
+
+UNLIKE_LENGTHS = 10.0
+"""Targets so many times longer, or shorter, than the rows are likely to come from elsewhere."""
+
+SMALL_NOISE = "small noise"
+"""The kind of the note that small noise spreads the picks."""
+
+TAKEN_AS_ALL = "targets are all"
+"""The kind of the note that targets are no examples. It says what was done and needs no cure."""
 
 EFFECTIVE_RANK_ROWS = 256
 """Evenly spaced candidates from which the effective rank of a pool is estimated."""
@@ -83,6 +103,10 @@ class SelectionData:
     observed: Observed
     plan: Plan
     normalize: str | None = None
+    is_table: bool = False  # the kernel is fitted to the columns once the pool was read
+    targets_are: str = "all"  # or "examples"
+    usual_ratio: float = DEFAULT_NOISE_RATIO  # of noise to prior variance, if none is given
+    density: Density | None = None  # of targets that are examples, once it was estimated
     pool_shard: Shard | None = None  # of the pool's rows
     shard: Shard | None = None  # of the candidates
     checked: CheckedPool | None = None
@@ -93,13 +117,37 @@ class SelectionData:
             pool = self.pool.brought_here() if self.plan.holds_pool else self.pool
         pool.remember(self._rows_to_come())
         seen = check_pool(pool, self.kernel, self.normalize, self.pool_shard)
+        kernel = fitted_gaussian(seen.pool, self.pool_shard) if self.is_table else self.kernel
         if self.observed.fingerprint not in (None, seen.fingerprint):
             raise ValueError(ANOTHER_POOL)
         apply = seen.pool.normalization.apply
         features = self.observed.features
         observed = replace(self.observed, features=None if features is None else apply(features))
         targets = None if self.targets is None else apply(self.targets)
-        return replace(self, pool=seen.pool, checked=seen, targets=targets, observed=observed)
+        return replace(
+            self, pool=seen.pool, kernel=kernel, checked=seen, targets=targets, observed=observed
+        )
+
+    def with_density(self) -> "SelectionData":
+        """The same with the distribution of the targets, if they are several examples of it."""
+        if self.targets_are == "all" or self.targets is None or len(self.targets) < 2:
+            return self
+        assert self.target_weights is not None
+        density = estimate_density(
+            self.pool,
+            self.targets,
+            self.target_weights,
+            self.kernel,
+            memory=self.plan.kept,
+            shard=self.pool_shard,
+        )
+        return replace(self, density=density)
+
+    @property
+    def examples(self) -> Density | None:
+        """The distribution of the targets, where they predict one another; else they are all."""
+        is_useful = self.density is not None and self.density.gain > LEAST_GAIN
+        return self.density if is_useful else None
 
     def together(self) -> AbstractContextManager[None]:
         """Make an error on one process an error on all."""
@@ -170,13 +218,18 @@ class SelectionData:
         picks: int | None = None,
         columns_ahead: int | None = None,
     ) -> Problem:
-        kept = self.plan.kept
+        kept, examples = self.plan.kept, self.examples
+        measure = None
+        if examples is not None:
+            rows = self.pool.take(examples.rows)
+            measure = TargetMeasure(rows, *examples.weights, examples.row_count, self.pool_shard)
         return Problem(
             kernel=self.kernel,
             rows=self.rows,
             noise_variance=noise.of_rows,
             targets=self.targets,
             target_weights=self.target_weights,
+            measure=measure,
             target_noise_variance=noise_of_targets(rule, noise.scalar),
             observed=self._observations(noise),
             needs=rule.needs if self.targets is not None else rule.needs | {"variance"},
@@ -203,8 +256,28 @@ class SelectionData:
         return (*inside, *(Observation(row, noise.scalar) for row in rows))
 
 
+def fitted_gaussian(pool: Pool, shard: Shard | None) -> Kernel:
+    """The Gaussian kernel for columns of equal scale, with the median distance as lengthscale."""
+    n = len(pool) if shard is None else shard.total
+    numbers = evenly_spaced(n)
+    few = (
+        pool.rows(numbers)
+        if shard is None
+        else shard.collect(numbers, lambda own: (pool.rows(own),))[0]
+    )
+    total = torch.zeros(2, pool.dimension, dtype=torch.float64, device=pool.device)
+    for _, _, block in pool.blocks():
+        away = block - few[0]  # so that no large mean hides how the columns vary
+        total += torch.stack([away.sum(dim=0), away.square().sum(dim=0)])
+    mean, square = (total if shard is None else shard.group.sum(total)) / n
+    variance = square - mean.square()
+    return gaussian_for(few, torch.where(variance > 0, variance, 1.0).sqrt())
+
+
 def check_noise(
-    noise_ratio: Any, noise_std: Any, data: SelectionData
+    noise_ratio: Any,
+    noise_std: Any,
+    data: SelectionData,
 ) -> tuple[float | None, float | Tensor | None]:
     """Either (ratio, None) or (None, standard deviation: a float or a vector)."""
     if noise_ratio is not None and noise_std is not None:
@@ -213,7 +286,7 @@ def check_noise(
             "y), not both."
         )
     if noise_std is None:
-        ratio = DEFAULT_NOISE_RATIO if noise_ratio is None else noise_ratio
+        ratio = data.usual_ratio if noise_ratio is None else noise_ratio
         return check_positive(ratio, "noise_ratio"), None
     if np.ndim(noise_std) == 0:
         number = check_positive(noise_std, "noise_std")
@@ -318,3 +391,78 @@ def mean_of(values: Float[Tensor, " c"], shard: Shard | None) -> float:
 
 def _ratio(noise: float, prior: float) -> float:
     return noise / prior if prior > 0 else float("inf")
+
+
+def note_scales(problem: Problem, few: Points) -> dict[str, str]:
+    """Note features, or targets, whose scale makes inner products say little."""
+    if not is_plain(problem.kernel) or not problem.needs:
+        return {}
+    if not bool(few.any()):
+        note = "all rows of the pool are equal: centring leaves nothing that tells them apart."
+        return {"equal rows": note}
+    notes = {}
+    scales = few.square().mean(dim=0).sqrt()
+    largest, usual = float(scales.max()), float(scales[scales > 0].median())
+    if largest > UNLIKE_FEATURES * usual:
+        notes["unlike features"] = (
+            f"feature {int(scales.argmax())} of the pool has {largest / usual:.1g} times the size "
+            f"of a usual one, so it alone decides what is near. Standardise the features, or drop "
+            f"it."
+        )
+    if problem.targets is not None:
+        of_targets = float(problem.targets.square().sum(dim=1).mean().sqrt())
+        times = of_targets / float(few.square().sum(dim=1).mean().sqrt())
+        if not 1 / UNLIKE_LENGTHS < times < UNLIKE_LENGTHS:
+            notes["unlike lengths"] = (
+                f"the targets have {times:.2g} times the length of the pool's rows, as if they "
+                f"came from another space. Embed both alike, or pass normalize='unit'."
+            )
+    return notes
+
+
+def note_small_noise(
+    problem: Problem, few: Points, picks: int | None, noise: SelectionNoise, usual: float
+) -> dict[str, str]:
+    """Note that less than the usual noise spreads picks that outnumber the pool's directions."""
+    if (
+        picks is None
+        or noise.ratio >= SAME_RATIO * usual
+        or problem.targets is None
+        or not problem.conditions_rows
+    ):
+        return {}
+    rank = effective_rank(problem, few)
+    if picks <= rank:
+        return {}
+    note = (
+        f"{picks} picks exceed the effective rank of the candidates (about {rank:.0f}) at a noise "
+        f"ratio of {noise.ratio:.3g}: observations this precise settle the targets early, and the "
+        f"later picks spread over everything. A noise_ratio of 1 or more keeps them together."
+    )
+    return {SMALL_NOISE: note}
+
+
+def effective_rank(problem: Problem, few: Points) -> float:
+    """(E k(x, x))^2 / E k(x, z)^2 over pairs: d for isotropic candidates, 1 for equal ones.
+
+    It estimates (tr K)^2 / |K|_F^2 of the whole pool from pairs of a few evenly spaced rows.
+    """
+    n, count = problem.row_count, len(few)
+    K = problem.kernel.block(few, few)
+    if count == 1:
+        return 1.0
+    own = float(K.diagonal().mean()) ** 2
+    pairs = float(K.square().sum() - K.diagonal().square().sum()) / (count * (count - 1))
+    return float(n) if own >= n * pairs else own / pairs
+
+
+def note_targets(data: SelectionData) -> dict[str, str]:
+    """Note that targets are taken for all there is, although they might be examples."""
+    if data.targets_are == "all" or data.examples is not None:
+        return {}
+    why = "a single target says nothing about others of its kind"
+    if data.density is not None:
+        why = (
+            f"they do not predict one another (gain {data.density.gain:.2g}, at most {LEAST_GAIN})"
+        )
+    return {TAKEN_AS_ALL: f"the targets are taken for all that is wanted, since {why}."}

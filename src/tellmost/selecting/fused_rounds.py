@@ -146,15 +146,16 @@ class FusedRounds:
 
     def _uncertainty(self, U: Tensor, falls: Tensor, stands: Tensor, left: Tensor) -> None:
         """Write down the uncertainty after each pick, and update the targets' variances."""
-        targets, problem = self._tracker.targets.state, self._tracker.problem
-        if targets is None:
+        summary, problem = self._tracker.targets, self._tracker.problem
+        if summary.state is None:
             fall = (falls.sum(dim=0) * stands).cumsum(dim=0) / len(problem.rows)
             torch.sub(self._variance.mean(), fall, out=left)
             return
         squares = (U @ problem.known_targets.T).square_()
-        fall = ((squares @ targets.weights) * stands).cumsum(dim=0)
-        torch.sub(targets.weights @ targets.variance, fall, out=left)
-        nonnegative(targets.variance.sub_(stands @ squares))
+        fall = (summary.fall(U, squares) * stands).cumsum(dim=0)
+        torch.sub(summary.mean, fall, out=left)
+        summary.lower(fall[-1])
+        nonnegative(summary.state.variance.sub_(stands @ squares))
 
     def _commit(self) -> None:
         """Update the rows by the picks that stand, and rank them."""

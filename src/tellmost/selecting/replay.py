@@ -21,7 +21,7 @@ from tellmost.rows.checks import normalization_of
 from tellmost.rows.pool import Normalization, Pool
 from tellmost.rows.sources import Source, open_source, read_array, spans
 from tellmost.rules import Rule
-from tellmost.selecting.arguments import check_points, check_rule
+from tellmost.selecting.arguments import MEASURED, check_points, check_rule
 from tellmost.selecting.select import select_quietly
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
@@ -103,6 +103,7 @@ class Recalled:
             kernel=self.kernel,
             noise_std=sqrt(noise_factor) * np.sqrt(noise),
             normalize=settings["normalize"],
+            targets_are=settings["targets_are"] if isinstance(rule, MEASURED) else "all",
             observed=chosen[:0],  # what it had observed before its first pick
             candidates=chosen.candidate_indices,
             target_weights=settings["target_weights"] if rule.weighs_targets else None,

@@ -35,6 +35,8 @@ SETTINGS: Mapping[str, tuple[type, ...]] = {
     "noise_variance": (float, str),
     "noise_ratio": (float, type(None)),
     "normalize": (str, type(None)),
+    "targets_are": (str,),
+    "examples": (dict, type(None)),
     "target_weights": (list, type(None)),
     "floor_is_exact": (bool, type(None)),
 }
@@ -111,6 +113,12 @@ def check_words(about: Mapping[str, Any]) -> None:
         require(type(value) in kinds, f"{name} must be {names}", value)
         if type(value) in (int, float):
             require(0 <= value < float("inf"), f"{name} must be finite and not negative", value)
+    examples = settings["examples"]
+    if examples is not None:
+        wanted = {"bandwidth": float, "gain": float, "rows": int}
+        is_right = {name: type(value) for name, value in examples.items()} == wanted
+        require(is_right, "examples must have a bandwidth, a gain and a number of rows", examples)
+        check_numbers(np.array(list(examples.values()), dtype=np.float64), "examples")
     weights = settings["target_weights"]
     if weights is not None:
         is_right = len(weights) == settings["targets"] and all(type(w) is float for w in weights)

@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
@@ -19,12 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.kernels.kernel import Points
-from tellmost.kernels.linear import check_kernel
 from tellmost.posterior.floor import Floor, check_floor, compute_floor
-from tellmost.posterior.problem import FewRows, Problem, State
+from tellmost.posterior.problem import FewRows, State
 from tellmost.posterior.weight_tracker import Tracker, WeightTracker, track
-from tellmost.rows.checks import is_plain
 from tellmost.rows.sources import NamedArray
 from tellmost.rules import Rule
 from tellmost.running import workers
@@ -34,17 +31,21 @@ from tellmost.selecting.arguments import (
     check_agreement,
     check_combination,
     check_data,
+    check_meaning,
     check_placement,
     check_rule,
 )
-from tellmost.selecting.checkpoint import Checkpoint, check_checkpoint, identify, open_checkpoint
+from tellmost.selecting.checkpoint import check_checkpoint, open_log
 from tellmost.selecting.choosers import choose_chooser
 from tellmost.selecting.data import (
+    TAKEN_AS_ALL,
     SelectionData,
     SelectionNoise,
     check_noise,
     evenly_spaced,
-    mean_of,
+    note_scales,
+    note_small_noise,
+    note_targets,
     resolve_noise,
 )
 from tellmost.selecting.limits import (
@@ -65,23 +66,6 @@ if TYPE_CHECKING:
 DETERMINED = 1e-9
 """The targets determine f at a row where they leave less than this share of its variance."""
 
-RATIO_OF_ONE = 1.0 - 1e-6
-"""A noise ratio from here on counts as 1: rows of unit length are as exact in float32."""
-
-UNLIKE_FEATURES = 1e3
-"""A feature this many times as large as most others decides all inner products."""
-
-UNLIKE_LENGTHS = 10.0
-"""Targets so many times longer, or shorter, than the rows are likely to come from elsewhere."""
-
-SMALL_NOISE = "small noise"
-"""The kind of the note that small noise spreads the picks."""
-
-ROUNDING = 1e-13
-"""Other machines find gains that differ by this share of the first gain, if the noise is large.
-Small noise multiplies it by prior variance / noise variance, since gains divide by what remains.
-Measured on 2,000 problems with ratios down to 1e-12: a hundredth of it."""
-
 ArrayLike = np.ndarray | Tensor | str | os.PathLike[str] | list[Any] | NamedArray
 PoolLike = ArrayLike | Iterable[Any]  # of paths, or of blocks
 
@@ -97,7 +81,8 @@ def select_quietly(
     kernel: Any = None,
     noise_ratio: float | None = None,
     noise_std: float | np.ndarray | Tensor | None = None,
-    normalize: str | None = None,
+    normalize: str | None = "auto",
+    targets_are: str | None = None,
     observed: Any = None,
     candidates: Any = None,
     target_weights: Any = None,
@@ -128,13 +113,20 @@ def select_quietly(
         rule: a name (vtl, itl, itl-y, mm-itl, ctl, truvar, local-uncertainty, uncertainty,
             undirected-itl, undirected-vtl, cosine, top-k, mmr, k-center, k-means++, random) or an
             object from ``tm.rules``.
-        kernel: None for inner products of the given rows; or from ``tm.kernels``; or any gpytorch
-            kernel.
+        kernel: None for embeddings: inner products of rows that are centred and scaled to unit
+            length, where targets are examples. "linear" for the paper: inner products of the rows
+            as given. "gaussian" for tables: columns of equal scale, and the median distance as
+            lengthscale. Or from ``tm.kernels``, or any gpytorch kernel, for rows as given.
         noise_ratio: noise variance over the candidates' mean prior variance. It is the one knob: a
             small ratio spreads the picks, a large one concentrates them near the targets.
         noise_std: in place of the ratio, a standard deviation in the unit of y: one number, or one
             per row.
         normalize: None, "unit", "center" or "center+unit", for pool, targets and observed alike.
+            "auto" is "center+unit" for embeddings and rules with targets, else None.
+        targets_are: "examples" of what is wanted: their distribution is estimated on the pool, and
+            uncertainty and gains are about it. Or "all" of it: exactly these points. None is
+            "examples" for embeddings and the rules vtl, ctl and mm-itl. Targets that do not
+            predict one another are all there is in any case, and a note says so.
         observed: what is known already: numbers of pool rows, (o, d) points, or an earlier
             Selection from this pool. They are conditioned on first, and are not picked again
             unless ``replace``.
@@ -170,14 +162,19 @@ def select_quietly(
         check_combination(rule, targets is not None, replace, conditional, floor)
         stop = check_stop(k, budget, min_gain, min_gain_share, rule, conditional)
         ahead = check_columns_ahead(columns_ahead)
-        prior = check_kernel(kernel)
+        meaning = check_meaning(
+            kernel, normalize, targets_are, rule, has_targets=targets is not None
+        )
     data = check_data(
         pool,
         targets,
-        prior,
+        meaning.kernel,
         rule,
         k=stop.picks,
-        normalize=normalize,
+        normalize=meaning.normalize,
+        is_table=meaning.is_table,
+        targets_are=meaning.targets_are,
+        usual_ratio=meaning.noise_ratio,
         observed=observed,
         candidates=candidates,
         target_weights=target_weights,
@@ -190,7 +187,9 @@ def select_quietly(
         given = {
             "noise_ratio": noise_ratio,
             "noise_std": noise_std,
-            "normalize": normalize,
+            "normalize": meaning.normalize,
+            "targets_are": meaning.targets_are,
+            "kernel to be fitted": meaning.is_table,
             "cost": cost,
             "budget": budget,
             "groups": groups,
@@ -215,7 +214,7 @@ def select_quietly(
     )
     check_enough(stop, limits, data.shard)
     with closing(data.pool.source):
-        data = data.read()
+        data = data.read().with_density()
         task = Task(
             data=data,
             rule=rule,
@@ -241,8 +240,10 @@ def warning_of_notes(choose: Callable[P, Selection]) -> Callable[P, Selection]:
         chosen = choose(*arguments, **options)
         group: Any = options.get("group")
         if group is None or torch.distributed.get_rank(group) == 0:  # one process says it for all
-            for note in chosen.settings["notes"]:
-                warnings.warn(note, UserWarning, stacklevel=2)
+            settings = chosen.settings
+            for kind, note in zip(settings["note_kinds"], settings["notes"], strict=True):
+                if kind != TAKEN_AS_ALL or options.get("targets_are") == "examples":
+                    warnings.warn(note, UserWarning, stacklevel=2)
         return chosen
 
     select.__name__ = select.__qualname__ = "select"
@@ -272,14 +273,26 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     rule, stop, shard = task.rule, task.stop, task.data.shard
     problem = task.data.problem(rule, task.noise, stop.picks, task.columns_ahead)
     # before any long work, since it may refuse
-    log = None if task.checkpoint is None else open_log(task, task.checkpoint)
+    log = None
+    if task.checkpoint is not None:
+        log = open_log(
+            task.checkpoint,
+            task.data,
+            rule,
+            task.noise,
+            task.limits,
+            stop,
+            conditional=task.conditional,
+        )
     if task.floor:
         check_floor(problem)
     check_placement(rule, problem)
     tracker = track(problem)
     few = FewRows.read(problem, evenly_spaced(problem.row_count)).points
-    notes = note_scales(problem, few) | note_small_noise(problem, few, stop.picks, task.noise)
-    notes |= note_determined_targets(tracker, rule, shard)
+    notes = note_scales(problem, few) | note_small_noise(
+        problem, few, stop.picks, task.noise, task.data.usual_ratio
+    )
+    notes |= note_determined_targets(tracker, rule, shard) | note_targets(task.data)
     before = tracker.targets.copy_of_variance()
     eligibility = Eligibility(task.limits, shard)
     rounds = find_rounds(task, tracker, eligibility)
@@ -300,34 +313,13 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
                 open_now.enter_context(log)
         trace = run(chooser, tracker, eligibility, stop, line, log, rounds)
     after = tracker.targets.copy_of_variance()
-    least = compute_floor(problem, [pick.row for pick in trace.picks]) if task.floor else None
+    given = replace(problem, measure=None)  # the floor is that of each target
+    least = compute_floor(given, [pick.row for pick in trace.picks]) if task.floor else None
     settings = describe(task, tracker, least, notes) | {
         "resumed_picks": trace.resumed,
         "rounds": 0 if rounds is None else rounds.made,
     }
     return summarize(task, trace, before, after, least, settings)
-
-
-def open_log(task: Task, path: Path) -> Checkpoint:
-    """The file for the picks, which has those of the same run before it was interrupted."""
-    data = task.data
-    identity = identify(
-        data, task.rule, task.noise, task.limits, task.stop, conditional=task.conditional
-    )
-    noise, most = task.noise, task.stop.picks
-    if most is None and not task.limits.replace:
-        most = data.candidate_count + 1  # one too many has a row for the second time
-    prior = mean_of(noise.of_rows, data.shard) / noise.ratio
-    return open_checkpoint(
-        path,
-        identity,
-        data.row_count,
-        data.all_candidates(),
-        data.shard,
-        most=most,
-        rounding=ROUNDING * (1.0 + prior * mean_of(1.0 / noise.of_rows, data.shard)),
-        least_scale=min(prior, 1.0),  # variances round relative to it, nats and correlations to 1
-    )
 
 
 def find_rounds(task: Task, tracker: Tracker, eligibility: Eligibility) -> "FusedRounds | None":
@@ -359,6 +351,8 @@ def describe(
         "noise_variance": noise.scalar if noise.scalar is not None else "per point",
         "noise_ratio": noise.ratio if noise.ratio < float("inf") else None,
         "normalize": data.normalize,
+        "targets_are": "examples" if data.examples is not None else "all",
+        "examples": None if data.examples is None else data.examples.describe(),
         "dtype": str(data.pool.source.dtype).removeprefix("torch."),
         "device": str(data.pool.device),
         "processes": 1 if group is None else group.size,
@@ -412,69 +406,6 @@ def summarize(
         kernel=data.kernel,
         rule=task.rule,
     )
-
-
-def note_scales(problem: Problem, few: Points) -> dict[str, str]:
-    """Note features, or targets, whose scale makes inner products say little."""
-    if not is_plain(problem.kernel) or not problem.needs:
-        return {}
-    if not bool(few.any()):
-        note = "all rows of the pool are equal: centring leaves nothing that tells them apart."
-        return {"equal rows": note}
-    notes = {}
-    scales = few.square().mean(dim=0).sqrt()
-    largest, usual = float(scales.max()), float(scales[scales > 0].median())
-    if largest > UNLIKE_FEATURES * usual:
-        notes["unlike features"] = (
-            f"feature {int(scales.argmax())} of the pool has {largest / usual:.1g} times the size "
-            f"of a usual one, so it alone decides what is near. Standardise the features, or drop "
-            f"it."
-        )
-    if problem.targets is not None:
-        of_targets = float(problem.targets.square().sum(dim=1).mean().sqrt())
-        times = of_targets / float(few.square().sum(dim=1).mean().sqrt())
-        if not 1 / UNLIKE_LENGTHS < times < UNLIKE_LENGTHS:
-            notes["unlike lengths"] = (
-                f"the targets have {times:.2g} times the length of the pool's rows, as if they "
-                f"came from another space. Embed both alike, or pass normalize='unit'."
-            )
-    return notes
-
-
-def note_small_noise(
-    problem: Problem, few: Points, picks: int | None, noise: SelectionNoise
-) -> dict[str, str]:
-    """Note that small noise spreads picks once they outnumber the pool's directions."""
-    if (
-        picks is None
-        or noise.ratio >= RATIO_OF_ONE
-        or problem.targets is None
-        or not problem.conditions_rows
-    ):
-        return {}
-    rank = effective_rank(problem, few)
-    if picks <= rank:
-        return {}
-    note = (
-        f"{picks} picks exceed the effective rank of the candidates (about {rank:.0f}) at a noise "
-        f"ratio of {noise.ratio:.3g}: observations this precise settle the targets early, and the "
-        f"later picks spread over everything. A noise_ratio of 1 or more keeps them together."
-    )
-    return {SMALL_NOISE: note}
-
-
-def effective_rank(problem: Problem, few: Points) -> float:
-    """(E k(x, x))^2 / E k(x, z)^2 over pairs: d for isotropic candidates, 1 for equal ones.
-
-    It estimates (tr K)^2 / |K|_F^2 of the whole pool from pairs of a few evenly spaced rows.
-    """
-    n, count = problem.row_count, len(few)
-    K = problem.kernel.block(few, few)
-    if count == 1:
-        return 1.0
-    own = float(K.diagonal().mean()) ** 2
-    pairs = float(K.square().sum() - K.diagonal().square().sum()) / (count * (count - 1))
-    return float(n) if own >= n * pairs else own / pairs
 
 
 def note_determined_targets(tracker: Tracker, rule: Rule, shard: Shard | None) -> dict[str, str]:

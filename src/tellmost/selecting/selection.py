@@ -1,7 +1,7 @@
 """The result of a selection: a value."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -21,6 +21,24 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 """A notebook shows so many picks."""
+
+
+NORMALIZED = {
+    "unit": "rows scaled to unit length",
+    "center": "rows centred",
+    "center+unit": "rows centred and scaled to unit length",
+}
+
+
+def describe_meaning(settings: Mapping[str, Any]) -> list[str]:
+    """Say in words what was done with rows and targets, where they were not taken as given."""
+    said = [NORMALIZED[settings["normalize"]]] if settings["normalize"] in NORMALIZED else []
+    if (found := settings["examples"]) is not None:
+        said.append(
+            f"targets as examples: {found['rows']:,} rows stand for {settings['targets']:,} "
+            f"targets (gain {found['gain']:.2g})"
+        )
+    return said
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,7 +113,8 @@ class Selection:
         )
         if before > 0:
             text += f" ({100 * (after / before - 1):+.1f}%)"
-        return f"{text}{self._floor_text()}; {self.stop_reason}"
+        text = f"{text}{self._floor_text()}; {self.stop_reason}"
+        return "; ".join([text, *describe_meaning(self.settings)])
 
     def _repr_html_(self) -> str:
         """A table of the first picks, for notebooks."""

@@ -45,11 +45,16 @@ WIDEST, NARROWEST, COARSE = -8, 40, 4
 times that root to a thousandth of it. Each fourth power is scored first, and then all around the
 best one."""
 
-SAMPLED_VALUES = 2**19
+SAMPLED_VALUES = 2**18
 """Bandwidths are scored on so many distances of rows and targets; rows are evenly spaced."""
 
 LEAST_SAMPLE = 1_024
 """At least so many rows are used to score bandwidths, however many targets there are."""
+
+
+def sampled_values(rows: int, targets: int) -> int:
+    """So many distances of evenly spaced rows to all targets score the bandwidths."""
+    return targets * min(rows, max(SAMPLED_VALUES // targets, LEAST_SAMPLE))
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,10 @@ class Density:
     given: Float[Tensor, " m"]  # w_a, with sum 1
     point_count: int  # n + m, over all processes
     shard: Shard | None = None
+
+    def describe(self) -> dict[str, float]:
+        """Say how the distribution was estimated, and how many rows stand for the targets."""
+        return {"bandwidth": self.bandwidth, "gain": self.gain, "rows": self.row_count}
 
     @cached_property
     def rows(self) -> Int[Tensor, " r"]:
@@ -150,7 +159,7 @@ class Distances:
         self._pool, self._targets, self._kernel, self._shard = pool, targets, kernel, shard
         self._kept: Tensor | None = None
         self._is_kept = False
-        if 8 * len(pool) * len(targets) <= memory:
+        if 8 * len(pool) * len(targets) <= memory - 2 * numerics.CHUNK_BYTES:
             size = len(pool), len(targets)
             self._kept = torch.empty(size, dtype=torch.float64, device=pool.device)
 
@@ -206,7 +215,7 @@ class Distances:
 
     def _sampled(self) -> Int[Tensor, " s"]:
         """Evenly spaced rows of all processes: those of this one, by their numbers here."""
-        count = min(self.total, max(SAMPLED_VALUES // len(self._targets), LEAST_SAMPLE))
+        count = sampled_values(self.total, len(self._targets)) // len(self._targets)
         spaced = torch.linspace(0, self.total - 1, count, dtype=torch.float64).round().long()
         return spaced if self._shard is None else self._shard.mine(spaced)
 

@@ -40,7 +40,7 @@ class Known:
     is_minimized: bool = False  # whether small values of f are good
 
     @property
-    def generator(self) -> np.random.Generator:
+    def generator(self) -> "np.random.Generator":
         """A generator for random choices of this round. It starts afresh each time."""
         return np.random.default_rng(self.seed)
 
