@@ -15,9 +15,11 @@ from tellmost.cli.app import app
 from tellmost.cli.commands import check, compare, demo, estimate, report, select
 from tellmost.cli.ending import in_terms_of_options, run
 from tellmost.cli.reproduce import reproduce
+from tellmost.cli.retrieve import retrieve
 
 COMMANDS = {
     "select": select,
+    "retrieve": retrieve,
     "check": check,
     "estimate": estimate,
     "compare": compare,

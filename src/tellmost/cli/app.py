@@ -7,6 +7,7 @@ import typer
 import tellmost
 from tellmost.cli.commands import check, compare, demo, estimate, report, select
 from tellmost.cli.reproduce import reproduce
+from tellmost.cli.retrieve import retrieve
 
 app = typer.Typer(
     name="tellmost",
@@ -16,7 +17,7 @@ app = typer.Typer(
     epilog="Exit codes: 0 done · 1 failed · 2 bad usage · 3 stopped early, nothing more to gain · "
     "130 interrupted.",
 )
-for command in (select, check, estimate, compare, report, demo, reproduce):
+for command in (select, retrieve, check, estimate, compare, report, demo, reproduce):
     app.command()(command)
 
 
