@@ -30,8 +30,10 @@ from tellmost.posterior.problem import (
     State,
     TargetSummary,
     covariance_fields,
+    nonnegative,
     prior_correlation,
 )
+from tellmost.rows.pool import Pool
 from tellmost.rows.sources import spans
 from tellmost.shapes import Float, Int
 
@@ -57,10 +59,13 @@ class FunctionTracker:
 
     form = "function space"
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, posterior: FunctionPosterior | None = None) -> None:
+        """A ``posterior`` that is given has all that the problem observed."""
         self.passes = 0
         self.problem = problem
-        self.posterior = self._given_observed(FunctionPosterior(problem.kernel, problem.device))
+        if posterior is None:
+            posterior = self._given_observed(FunctionPosterior(problem.kernel, problem.device))
+        self.posterior = posterior
         self._rows = problem.rows
         self._step = 0
         self._pending: list[Postponed] = []
@@ -87,6 +92,18 @@ class FunctionTracker:
             given_targets.see_targets(targets, problem.target_noise_variance)
         self.problem = problem
         self._set_targets(given_targets)
+
+    def elsewhere(self, targets: Points, needs: frozenset[str]) -> "FunctionTracker":
+        """A tracker for the states of points anywhere, about these targets; it has a single row."""
+        problem = replace(
+            self.problem,
+            rows=Pool.of(self.points[:1]),
+            noise_variance=self.problem.noise_variance[:1],
+            prior_variance=self.problem.prior_variance[:1],
+        )
+        other = FunctionTracker(problem, self.posterior.copy())
+        other.aim_at(targets, needs)
+        return other
 
     def fork(self) -> "FunctionTracker":
         """An independent tracker, to try observations on."""
@@ -232,11 +249,13 @@ class FunctionTracker:
     def _set_targets(self, given_targets: FunctionPosterior | None) -> None:
         problem, targets = self.problem, self.problem.targets
         self._given_targets = given_targets
-        variance = None if targets is None else self.posterior.variance(targets)
-        self.targets = TargetSummary(problem, variance)
+        variance = None
         self._whitened_targets = GrowingMatrix(problem.target_count, self.device)
         if targets is not None:
-            self._whitened_targets.append(self.posterior.whiten(targets))
+            F = self.posterior.whiten(targets)
+            variance = nonnegative(self.kernel.diagonal(targets) - F.square().sum(dim=0))
+            self._whitened_targets.append(F)
+        self.targets = TargetSummary(problem, variance)
         self._running = self._set_up_running()
         self._fixed = fixed_fields_of_all(problem)
         self.passes += bool(problem.needs & NEAR_TARGETS)

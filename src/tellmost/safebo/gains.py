@@ -162,7 +162,7 @@ def last_allowed(starts: Points, ends: Points, box: Box, is_allowed: Allowed) ->
 
     low = is_allowed(ends).to(starts)[:, None]  # a share of 1 is the end itself
     high = torch.ones_like(low)
-    for _ in range(SAFE_BISECTIONS):
+    for _ in range(0 if bool(low.all()) else SAFE_BISECTIONS):
         middle = (low + high) / 2
         allowed = is_allowed(go(middle))[:, None]
         low, high = torch.where(allowed, middle, low), torch.where(allowed, high, middle)

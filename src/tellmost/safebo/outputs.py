@@ -302,9 +302,8 @@ class OutputPosterior:
 
     def about(self, is_target: Bool[Tensor, " n"], pending: Sequence[int]) -> FunctionTracker:
         """A tracker of its own that knows the targets, for gains between the points."""
-        tracker = self._after(pending) if pending else self._tracker.fork()
-        tracker.aim_at(self.points[is_target], self._rule.needs | {"variance"})
-        return tracker
+        needs = self._rule.needs | {"variance"}
+        return self._after(pending).elsewhere(self.points[is_target], needs)
 
     def _after(self, pending: Sequence[int]) -> FunctionTracker:
         """The tracker, or one of its own that takes the pending rows for observed."""
