@@ -212,9 +212,32 @@ def test_outputs_that_share_their_variances_are_asked_as_if_each_had_its_own(
     kernels = KERNELS["equal"]
     shared = ask_some(rule, kernels, noise_stds)
     monkeypatch.setattr(
-        "tellmost.safebo.outputs.OutputPosterior.varies_as", lambda one, other: False
+        "tellmost.safebo.outputs.OutputPosterior._is_like", lambda one, other: False
     )
     assert ask_some(rule, kernels, noise_stds) == shared
+
+
+def test_outputs_that_are_told_apart_are_believed_apart(monkeypatch):
+    """They share what is computed until a value of one alone, or of another noise, is told."""
+
+    def believe() -> torch.Tensor:
+        gps = [tm.GP(tm.kernels.Gaussian(1.0), noise_std=0.1) for _ in range(3)]
+        limits = {
+            name: tm.Constraint(gp, at_least=0.0) for name, gp in zip("gh", gps[1:], strict=True)
+        }
+        optimizer = tm.SafeOptimizer(GRID, objective=gps[0], constraints=limits, beta=3.0)
+        optimizer.tell(3, 1.0, {"g": 0.5, "h": 0.2})
+        optimizer.tell(9, 0.3, {"h": 0.1})
+        optimizer.tell(70, 0.8, {"g": 0.4, "h": 0.6}, noise_std={"h": 0.3})
+        optimizer.tell(70, None, {"g": 0.4, "h": 0.6})
+        state = optimizer._rounds.present().state
+        return torch.stack([state.mean, state.std])
+
+    shared = believe()
+    monkeypatch.setattr(
+        "tellmost.safebo.outputs.OutputPosterior._is_like", lambda one, other: False
+    )
+    torch.testing.assert_close(shared, believe(), rtol=1e-12, atol=1e-12)
 
 
 def test_kernels_that_only_look_alike_share_nothing():

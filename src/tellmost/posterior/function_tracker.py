@@ -94,7 +94,7 @@ class FunctionTracker:
         self._set_targets(given_targets)
 
     def elsewhere(self, targets: Points, needs: frozenset[str]) -> "FunctionTracker":
-        """A tracker for the states of points anywhere, about these targets; it has a single row."""
+        """A tracker with a single row, for states of points anywhere about these targets."""
         problem = replace(
             self.problem,
             rows=Pool.of(self.points[:1]),
@@ -415,14 +415,14 @@ class FunctionTracker:
 
     def _fresh_fields(self, points: Points) -> dict[str, Tensor]:
         """Make the fields that an observation changes from the posteriors themselves."""
-        fields = {}
+        fields, F = {}, self.posterior.whiten(points)
         if self._running:
-            fields["variance"] = self.posterior.variance(points)
+            prior_variance = self.kernel.diagonal(points)
+            fields["variance"] = nonnegative(prior_variance - F.square().sum(dim=0))
         if self._given_targets is not None:
             fields["variance_given_targets"] = self._given_targets.variance(points)
         if self._reads_covariance:
             prior = self.kernel.block(points, self.problem.known_targets)
-            F = self.posterior.whiten(points)
             fields |= self._summaries(prior - F.T @ self._whitened_targets.rows)
         if self._among is not None:
             fields[AMONG_CANDIDATES] = self._among.fresh_mean_square(points)

@@ -300,6 +300,10 @@ MeanFunction = Callable[[Tensor], Tensor]
 """A function that gives the prior mean at some points, an entry each."""
 
 
+Step = tuple[Float[Tensor, " t"], float]
+"""F at an observed point before the observation, and the variance of the observation."""
+
+
 class Belief:
     """The mean and the variance of f over the rows of a problem and anywhere else."""
 
@@ -320,19 +324,25 @@ class Belief:
             self._mean_of_rows += tracker.whitened_rows.T @ self._residuals
 
     def observe(
-        self, point: Points, y: float, noise_variance: float, row: int | None = None
-    ) -> float:
-        """Take in a value observed at a point, a single row of points, and return its variance.
+        self,
+        point: Points,
+        y: float,
+        noise_variance: float,
+        row: int | None = None,
+        step: Step | None = None,
+    ) -> Step:
+        """Take in a value observed at a point, given as a single row of points.
 
-        It is quicker if the point is known to be a ``row`` of the tracker.
+        It is quicker if the point is known to be a ``row`` of the tracker. ``step`` is what the
+        tracker said if it took in the observation already, for another belief.
         """
         expected = float(self._prior_mean(point))  # the caller's function may fail
-        F, s = self.tracker.observe_point(point, noise_variance, row)
+        F, s = self.tracker.observe_point(point, noise_variance, row) if step is None else step
         surprise = y - expected - float(F @ self._residuals)
         residual = self._residuals.new_full((1,), surprise / s**0.5)
         self._residuals = torch.cat([self._residuals, residual])
         self._mean_of_rows += self.tracker.whitened_rows[-1] * residual
-        return s
+        return F, s
 
     def at(self, points: Points) -> tuple[Float[Tensor, " b"], Float[Tensor, " b"]]:
         """The mean and the variance at some points."""

@@ -120,13 +120,14 @@ class RoundTargets:
     ) -> Callable[[Points], Float[Tensor, " b"]]:
         """The gain as a function of points of the box, differentiable."""
         state, rule = self.state, self.state.model.rule
-        trackers = [state.posteriors[o].about(self.is_target, pending) for o in self.outputs]
+        numbers = Counter(map(state.first_alike, self.outputs))
+        trackers = [state.posteriors[o].about(self.is_target, pending) for o in numbers]
 
         def gain(x: Points) -> Float[Tensor, " b"]:
             each = []
-            for number, tracker in zip(self.outputs, trackers, strict=True):
+            for (number, count), tracker in zip(numbers.items(), trackers, strict=True):
                 noise = state.model.noise_at(number, x, box) / state.scale(number) ** 2
-                each.append(rule.gain(tracker.state_at(x, noise)))
+                each.append(count * rule.gain(tracker.state_at(x, noise)))
             return torch.stack(each).sum(dim=0)
 
         return gain

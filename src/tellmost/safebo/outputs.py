@@ -16,7 +16,7 @@ from torch import Tensor
 from tellmost.kernels import Kernel, Scaled
 from tellmost.kernels.kernel import Points, are_same
 from tellmost.posterior.function_tracker import FunctionTracker
-from tellmost.posterior.gp import GP, Belief
+from tellmost.posterior.gp import GP, Belief, Step
 from tellmost.posterior.problem import Observation, Problem, State, TargetState
 from tellmost.posterior.sketch import (
     SKETCHED,
@@ -181,36 +181,62 @@ class OutputPosterior:
         features: Features | Interpolation | None,
         rule: Rule,
         is_candidate: Bool[Tensor, " n"],
+        others: Sequence["OutputPosterior"] = (),
     ) -> None:
+        """Of the ``others``, the first that varies alike shares its tracker."""
         self.output = output
         self.points = points
         self.noise_variance = noise_variance  # of an observation of each row
         self._rule = rule
-        problem = Problem(
-            kernel=output.kernel,
-            rows=Pool.of(points),
-            noise_variance=noise_variance,
-            prior_variance=output.kernel.diagonal(points),
-            observed=tuple(
-                Observation(points[one.row : one.row + 1], one.noise_variance) for one in values
-            ),
-            needs=frozenset({"variance"}),
-            target_noise_variance=output.noise_of_targets(rule),
-            columns_ahead=1,
-        )
-        y = torch.tensor([one.y for one in values], dtype=torch.float64)
-        self._tracker = FunctionTracker(problem)
-        self.belief = Belief(self._tracker, output.mean_of, y)
         self._seen = [(one.row, one.noise_variance) for one in values]
         self._log_noise = sum(log(noise) for _, noise in self._seen)
+        alike = next((other for other in others if self._is_like(other)), None)
+        self._tracker: FunctionTracker = self._track() if alike is None else alike._tracker
+        y = torch.tensor([one.y for one in values], dtype=torch.float64)
+        self.belief = Belief(self._tracker, output.mean_of, y)
         self._features = features
         self._is_candidate = is_candidate
 
-    def observe(self, value: OutputValue) -> None:
+    def _track(self) -> FunctionTracker:
+        points, kernel = self.points, self.output.kernel
+        problem = Problem(
+            kernel=kernel,
+            rows=Pool.of(points),
+            noise_variance=self.noise_variance,
+            prior_variance=kernel.diagonal(points),
+            observed=tuple(Observation(points[row : row + 1], noise) for row, noise in self._seen),
+            needs=frozenset({"variance"}),
+            target_noise_variance=self.output.noise_of_targets(self._rule),
+            columns_ahead=1,
+        )
+        return FunctionTracker(problem)
+
+    def _is_like(self, other: "OutputPosterior") -> bool:
+        """Say whether another output has the same variances, and so the same gains."""
+        return (
+            self.output.kernel is other.output.kernel
+            and self._seen == other._seen
+            and self.output.noise_of_targets(self._rule)
+            == other.output.noise_of_targets(other._rule)
+            and torch.equal(self.noise_variance, other.noise_variance)
+        )
+
+    def varies_as(self, other: "OutputPosterior") -> bool:
+        """Say whether another output shares the tracker, because it has the same variances."""
+        return self._tracker is other._tracker
+
+    def part(self) -> None:
+        """Have a tracker of its own from now on."""
+        self._tracker = self.belief.tracker = self._tracker.fork()
+
+    def observe(self, value: OutputValue, step: Step | None = None) -> Step:
+        """Take in a value; ``step`` is what the tracker said if it has done so already."""
         row, noise = value.row, value.noise_variance
-        self.belief.observe(self.points[row : row + 1], value.y, noise, row)
+        point = self.points[row : row + 1]
+        step = self.belief.observe(point, value.y, noise, row, step)
         self._seen.append((row, noise))
         self._log_noise += log(noise)
+        return step
 
     # ---- what is believed
 
@@ -233,16 +259,6 @@ class OutputPosterior:
     @property
     def seen_rows(self) -> list[int]:
         return [row for row, _ in self._seen]
-
-    def varies_as(self, other: "OutputPosterior") -> bool:
-        """Say whether another output has the same variances, and so the same gains."""
-        mine, its = self._tracker.problem, other._tracker.problem
-        return (
-            self.output.kernel is other.output.kernel
-            and self._seen == other._seen
-            and mine.target_noise_variance == its.target_noise_variance
-            and torch.equal(self.noise_variance, other.noise_variance)
-        )
 
     # ---- what observations teach about targets
 

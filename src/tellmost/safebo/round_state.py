@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.learner.record import Noise
-from tellmost.posterior.gp import GP
+from tellmost.posterior.gp import GP, Step
 from tellmost.posterior.problem import FROM_COVARIANCE
 from tellmost.posterior.sketch import Features, InducingPoints, Interpolation
 from tellmost.rules import Rule
@@ -126,15 +126,13 @@ class SafeModel:
             for number, output in enumerate(self.outputs)
         ]
         features: dict[tuple[int, float], Features | Interpolation | None] = {}
-        posteriors = []
+        posteriors: list[OutputPosterior] = []
         for output, noise, seen in zip(self.outputs, noises, values, strict=True):
             key = id(output.kernel), self._tolerance(output, noises)
             if key not in features:
                 features[key] = self._features(output, layout, key[1])
-            one = OutputPosterior(
-                output, points, noise, seen, features[key], self.rule, layout.is_candidate
-            )
-            posteriors.append(one)
+            given = seen, features[key], self.rule, layout.is_candidate
+            posteriors.append(OutputPosterior(output, points, noise, *given, posteriors))
         return RoundState(self, layout, posteriors, mixtures)
 
     @cached_property
@@ -228,8 +226,14 @@ class RoundState:
     def observe(self, row: int, values: Mapping[int, OutputValue]) -> None:
         """Take in a trial at a row: values of some outputs."""
         self._betas_after(values)  # a schedule of the caller's may fail: nothing is changed yet
+        for number, posterior in enumerate(self.posteriors):
+            first, one = values.get(self.first_alike(number)), values.get(number)
+            if (first and first.noise_variance) != (one and one.noise_variance):
+                posterior.part()
+        steps: dict[int, Step] = {}  # of each tracker, which outputs may share
         for number, one in values.items():
-            self.posteriors[number].observe(one)
+            first_number = self.first_alike(number)
+            steps[first_number] = self.posteriors[number].observe(one, steps.get(first_number))
         self._refresh()
         self.layout = replace(self.layout, trials=(*self.layout.trials, row))
 
