@@ -15,9 +15,11 @@ from tellmost.posterior.problem import Observation, Problem, TargetState
 from tellmost.posterior.sketch import (
     Dense,
     Features,
+    IndependentRows,
     InducingPoints,
     Interpolated,
     Interpolation,
+    Seen,
     Sketch,
 )
 from tellmost.rows.pool import Pool
@@ -221,6 +223,34 @@ def test_dense_gains_skip_the_targets_where_f_is_known(within):
     expected = np.diag(oracle.condition(expected, case.observed, case.noise))
     np.testing.assert_allclose(variance, expected, atol=1e-9)
     assert (variance[case.target_rows] == 0.0).all()
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_seeing_independent_rows_equals_the_dense_result(share):
+    X = tensor(np.random.default_rng(0).uniform(0, 8, (N, 2)))
+    is_target = torch.from_numpy(np.random.default_rng(1).random(N) < share)
+    case = Case(Matern(1.5, 1.0), X, is_target, [3, 9, 9, 40, 41], np.full(5, 0.01))
+    independent = IndependentRows(case.kernel, X)
+    assert independent.are_proven
+    seen = Seen(independent, list(zip(case.observed, case.noise, strict=True)), case.tracker())
+    variance = case.field(seen, "variance_given_targets")
+    expected = oracle.condition_exactly(case.K, case.target_rows)
+    expected = np.diag(oracle.condition(expected, case.observed, case.noise))
+    np.testing.assert_allclose(variance, expected, atol=1e-9)
+    dense = case.field(Dense(case.tracker()), "variance_given_targets")
+    np.testing.assert_allclose(variance, dense, atol=1e-9)
+    assert (variance[case.target_rows] == 0.0).all()
+
+
+def test_rows_that_tell_each_other_are_seen_densely():
+    case = make_case("gaussian", 2, 0.1, 40)
+    independent = IndependentRows(case.kernel, case.X)
+    assert not independent.are_proven
+    observed = list(zip(case.observed, case.noise.tolist(), strict=True))
+    np.testing.assert_array_equal(
+        case.field(Seen(independent, observed, case.tracker()), "variance_given_targets"),
+        case.field(Dense(case.tracker()), "variance_given_targets"),
+    )
 
 
 def test_features_leave_out_at_most_the_tolerance():

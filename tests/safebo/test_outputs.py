@@ -178,6 +178,35 @@ def test_inducing_points_ask_under_contexts_what_the_dense_posterior_asks(monkey
     assert len(set(found)) > 3
 
 
+ROUGH = (tm.kernels.Matern(1.5, 1.0), tm.kernels.Matern(1.5, 1.3))
+
+
+@pytest.mark.parametrize("kernels", [*KERNELS.values(), ROUGH])
+@pytest.mark.parametrize("noise_stds", [(0.1, 0.1), (0.02, 0.3)])
+def test_itl_asks_the_same_where_it_sees_targets_only_if_bounds_leave_the_choice_open(
+    kernels, noise_stds, monkeypatch
+):
+    bounded = ask_some("itl", kernels, noise_stds)
+    every = gains.RoundTargets._sum_gains
+    monkeypatch.setattr(gains.RoundTargets, "_gains_near_the_best", every)
+    monkeypatch.setattr(sketch, "MOST_INVERTED", 0)
+    assert ask_some("itl", kernels, noise_stds) == bounded
+
+
+@pytest.mark.parametrize("kernel", [tm.kernels.Gaussian(0.5), tm.kernels.Matern(1.5, 0.4)])
+def test_gains_of_itl_lie_within_their_bounds(kernel):
+    output = Output.of(("objective",), tm.GP(kernel, noise_std=0.2), POINTS)
+    seen = [OutputValue(row, 0.5, 0.04) for row in (0, 17, 17, 80)]
+    every = torch.ones(len(POINTS), dtype=torch.bool)
+    view = OutputPosterior(output, POINTS, NOISE, seen, None, tm.rules.ITL(), every)
+    rows = torch.arange(len(POINTS))
+    for is_target in changing_targets():
+        exact = view.gains(rows, is_target, [5])
+        lower, upper = view.gain_bounds(rows, is_target, [5])
+        assert (lower <= exact + 1e-12).all() and (exact <= upper + 1e-12).all()
+        assert (upper - lower)[is_target].max() < 1e-6
+
+
 def test_rows_are_confirmed_until_none_can_be_better():
     rng = np.random.default_rng(0)
     for _ in range(20):

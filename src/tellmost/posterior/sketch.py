@@ -35,6 +35,7 @@ A kernel of no small rank has no features; Dense then makes the same fields of t
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -43,7 +44,12 @@ from tellmost import numerics
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import RANK_TOLERANCE
-from tellmost.posterior.function_space import FunctionPosterior, pivoted_cholesky
+from tellmost.posterior.function_space import (
+    PROVEN,
+    FunctionPosterior,
+    has_eigenvalues_above,
+    pivoted_cholesky,
+)
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.problem import (
     FROM_COVARIANCE,
@@ -68,6 +74,9 @@ INDUCED = 1e-6
 SAME_PRIOR = 1e-12
 """Prior covariances of inducing points, in units of their variance, that differ by less than this
 are the same: it is the rounding of distances between them."""
+
+MOST_INVERTED = 3_000
+"""The prior covariance of no more rows is inverted: it takes a second, and 70 MB."""
 
 SKETCHED = FROM_COVARIANCE | {"variance_given_targets"}
 """Fields of a state that are made here."""
@@ -212,6 +221,91 @@ class Sketch:
         precision = told.T @ told
         precision.diagonal().add_(1.0)
         return precision
+
+
+class IndependentRows:
+    r"""Rows of which no few tell another exactly, so that f can be seen at any of them.
+
+    With Q the inverse of the prior covariance of all rows, those that are not seen have the
+    covariance :math:`(Q_{CC})^{-1}` given the others. So what is factorised for a set of targets
+    is no larger than half of the rows.
+    """
+
+    def __init__(self, kernel: Kernel, points: Points) -> None:
+        self._kernel, self._points = kernel, points
+
+    @cached_property
+    def _covariance(self) -> Float[Tensor, "n n"] | None:
+        """The prior covariance, or None if some of its eigenvalues may lie at RANK_TOLERANCE."""
+        if len(self._points) > MOST_INVERTED:
+            return None
+        K = self._kernel.block(self._points, self._points)
+        below = PROVEN * RANK_TOLERANCE * float(K.abs().sum(dim=0).max())
+        return K if has_eigenvalues_above(below, K) else None
+
+    @cached_property
+    def _inverse(self) -> Float[Tensor, "n n"]:
+        assert self._covariance is not None
+        return torch.cholesky_inverse(torch.linalg.cholesky(self._covariance))
+
+    @property
+    def are_proven(self) -> bool:
+        """If true, f is known exactly where it is seen, at whichever rows."""
+        return self._covariance is not None
+
+    def covariance_given(
+        self, is_seen: Bool[Tensor, " n"], rows: Int[Tensor, " b"]
+    ) -> Float[Tensor, "b b"]:
+        """The covariance of some rows that are not seen, given f at those that are."""
+        assert self._covariance is not None
+        K, seen, others = self._covariance, is_seen.nonzero()[:, 0], (~is_seen).nonzero()[:, 0]
+        if len(seen) <= len(others):
+            root = torch.linalg.cholesky(K[seen[:, None], seen])
+            half = torch.linalg.solve_triangular(root, K[seen[:, None], rows], upper=False)
+            return K[rows[:, None], rows] - half.T @ half
+        root = torch.linalg.cholesky(self._inverse[others[:, None], others])
+        chosen = (others[:, None] == rows).to(K)
+        half = torch.linalg.solve_triangular(root, chosen, upper=False)
+        return half.T @ half
+
+
+class Seen:
+    """The variance given f at the targets, where rows are independent."""
+
+    def __init__(
+        self,
+        independent: IndependentRows,
+        observed: Sequence[tuple[int, float]],
+        tracker: FunctionTracker,
+    ) -> None:
+        """``observed`` has the row of each observation, and the variance of its noise."""
+        self._independent, self._observed, self._tracker = independent, observed, tracker
+
+    def fields(
+        self,
+        rows: Int[Tensor, " b"],
+        is_target: Bool[Tensor, " n"],
+        targets: TargetState,
+        needs: frozenset[str],
+        target_noise_variance: float,
+    ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
+        """The variance that some rows would have if f were seen at the targets."""
+        if not self._independent.are_proven:
+            dense = Dense(self._tracker)
+            yield from dense.fields(rows, is_target, targets, needs, target_noise_variance)
+            return
+        told = [(row, noise) for row, noise in self._observed if not bool(is_target[row])]
+        outside, count = rows[~is_target[rows]], len(told)
+        those = torch.cat([outside.new_tensor([row for row, _ in told]), outside])
+        covariance = self._independent.covariance_given(is_target, those)
+        noisy = covariance[:count, :count] + covariance.new_tensor([n for _, n in told]).diag()
+        half = torch.linalg.solve_triangular(
+            torch.linalg.cholesky(noisy), covariance[:count, count:], upper=False
+        )
+        variance = torch.zeros(len(rows), dtype=torch.float64)
+        left = covariance.diagonal()[count:] - half.square().sum(dim=0)
+        variance[~is_target[rows]] = nonnegative(left)
+        yield slice(0, len(rows)), {"variance_given_targets": variance}
 
 
 # ---- rules that read covariances with the targets
@@ -388,3 +482,7 @@ class Dense:
             return variance
 
         return variance_of
+
+
+SumMaker = Features | IndependentRows | Interpolation | None
+"""What makes sums over targets cheap for an output; None: nothing does."""

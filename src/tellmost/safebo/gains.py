@@ -11,6 +11,8 @@ from torch import Tensor
 from tellmost.kernels.kernel import Points
 from tellmost.learner.climbing import best_row, find_starts, refine
 from tellmost.numerics import REFINED_STARTS, TIE_TOLERANCE
+from tellmost.rules import ITL
+from tellmost.safebo.outputs import OutputPosterior
 from tellmost.safebo.round_state import RoundState
 from tellmost.safebo.trials import Purpose
 from tellmost.shapes import Bool, Float, Int
@@ -64,19 +66,41 @@ class RoundTargets:
         gains = torch.full((len(is_open),), -torch.inf, dtype=torch.float64)
         if bool((self.state.points[rows] == self.state.points[rows[0]]).all()):
             return gains.where(~is_open, 0.0)  # a single point, so there is nothing to choose
+        if self.state.layout.is_kept and self.state.model.rule == ITL(about="f"):
+            gains[rows] = self._gains_near_the_best(rows, pending)
+            return gains
         gains[rows] = self._sum_gains(rows, pending)
         if any(self.state.posteriors[number].is_interpolated for number in self.outputs):
             confirm_best(gains, lambda some: self._sum_gains(some, pending, is_dense=True))
         return gains
 
+    def _gains_near_the_best(
+        self, rows: Int[Tensor, " b"], pending: Sequence[int]
+    ) -> Float[Tensor, " b"]:
+        """Gains of ITL about f: upper bounds, and exact where these leave open which is the best.
+
+        Where only targets can be the best, their own uncertainty mostly decides, and no other
+        value has to be taken for seen.
+        """
+        lower, upper = self._sum(lambda one: one.gain_bounds(rows, self.is_target, pending))
+        tie = TIE_TOLERANCE * float(upper.max())
+        near = (upper >= float(lower.max()) - tie).nonzero()[:, 0]
+        if len(near) > 1 and float((upper - lower)[near].max()) > tie:
+            upper[near] = self._sum_gains(rows[near], pending)
+        return upper
+
     def _sum_gains(
         self, rows: Int[Tensor, " b"], pending: Sequence[int], *, is_dense: bool = False
     ) -> Float[Tensor, " b"]:
-        each = [
-            count * self.state.posteriors[number].gains(rows, self.is_target, pending, is_dense)
-            for number, count in Counter(map(self.state.first_alike, self.outputs)).items()
-        ]
-        return torch.stack(each).sum(dim=0)
+        return self._sum(lambda one: (one.gains(rows, self.is_target, pending, is_dense),))[0]
+
+    def _sum(
+        self, of: Callable[[OutputPosterior], tuple[Float[Tensor, " b"], ...]]
+    ) -> list[Float[Tensor, " b"]]:
+        """Sums over the outputs. It is made once of outputs that vary alike."""
+        counts = Counter(map(self.state.first_alike, self.outputs))
+        each = [[count * v for v in of(self.state.posteriors[i])] for i, count in counts.items()]
+        return [torch.stack(values).sum(dim=0) for values in zip(*each, strict=True)]
 
     # ---- the purpose of a query
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tellmost.kernels import Kernel, Scaled
 from tellmost.kernels.kernel import Points, are_same
+from tellmost.numerics import RANK_TOLERANCE
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.gp import GP, Belief, Step
 from tellmost.posterior.problem import Observation, Problem, State, TargetState
@@ -22,9 +23,12 @@ from tellmost.posterior.sketch import (
     SKETCHED,
     Dense,
     Features,
+    IndependentRows,
     Interpolated,
     Interpolation,
+    Seen,
     Sketch,
+    SumMaker,
 )
 from tellmost.rows.pool import Pool
 from tellmost.rules import Rule, noise_of_targets
@@ -33,6 +37,9 @@ from tellmost.safebo.constraints import Constraint, Side
 from tellmost.shapes import Bool, Float, Int
 
 OBJECTIVE = "objective"
+
+SEEN_UP_TO = 2 * RANK_TOLERANCE
+"""f_A is seen up to RANK_TOLERANCE twice: of its prior, and of what is left after the data."""
 
 READABLE = SKETCHED | {"variance", "prior_variance"}
 """A rule may read these fields about the outputs."""
@@ -178,7 +185,7 @@ class OutputPosterior:
         points: Points,
         noise_variance: Float[Tensor, " n"],
         values: Sequence[OutputValue],
-        features: Features | Interpolation | None,
+        features: SumMaker,
         rule: Rule,
         is_candidate: Bool[Tensor, " n"],
         others: Sequence["OutputPosterior"] = (),
@@ -275,27 +282,59 @@ class OutputPosterior:
         makes covariances of the kernel itself.
         """
         tracker = self._after(pending)
-        variance, problem = tracker.variance_of_rows, tracker.problem
-        m = int(is_target.sum())
-        weights = torch.full((m,), 1.0 / m, dtype=torch.float64)
-        targets = TargetState(variance[is_target], problem.prior_variance[is_target], weights)
+        targets = self._targets(tracker, is_target)
         maker = Dense(tracker) if is_dense else self._maker(tracker, pending)
         gains = torch.empty(len(rows), dtype=torch.float64)
-        seen = problem.target_noise_variance
+        seen = tracker.problem.target_noise_variance
         for piece, fields in maker.fields(rows, is_target, targets, self._rule.needs, seen):
-            some = rows[piece]
-            known = {"variance": variance[some], "prior_variance": problem.prior_variance[some]}
-            noise = problem.noise_variance[some]
-            state = State(some, tracker.posterior.rank, noise, fields | known, targets)
-            gains[piece] = self._rule.gain(state)
+            gains[piece] = self._rule.gain(self._state(tracker, rows[piece], fields, targets))
         return gains
+
+    def gain_bounds(
+        self, rows: Int[Tensor, " b"], is_target: Bool[Tensor, " n"], pending: Sequence[int]
+    ) -> tuple[Float[Tensor, " b"], Float[Tensor, " b"]]:
+        """Lower and upper bounds of gains of ITL about f, for which no target has to be seen.
+
+        Once f_A is seen, nothing may be left of the variance of a row. Of a target's, nothing is
+        left if rows are independent, and else no more than RANK_TOLERANCE of the largest
+        eigenvalue, of which the trace is a bound.
+        """
+        tracker = self._after(pending)
+        targets, variance = self._targets(tracker, is_target), tracker.variance_of_rows[rows]
+        knows = isinstance(self._features, IndependentRows) and self._features.are_proven
+        left = 0.0 if knows else SEEN_UP_TO * float(targets.prior_variance.sum())
+        most = torch.where(is_target[rows], variance.clamp(max=left), variance)
+        lower, upper = (
+            self._rule.gain(self._state(tracker, rows, {"variance_given_targets": given}, targets))
+            for given in (most, torch.zeros_like(most))
+        )
+        return lower, upper
+
+    def _targets(self, tracker: FunctionTracker, is_target: Bool[Tensor, " n"]) -> TargetState:
+        prior, m = tracker.problem.prior_variance, int(is_target.sum())
+        weights = torch.full((m,), 1.0 / m, dtype=torch.float64)
+        return TargetState(tracker.variance_of_rows[is_target], prior[is_target], weights)
+
+    def _state(
+        self,
+        tracker: FunctionTracker,
+        rows: Int[Tensor, " b"],
+        fields: dict[str, Tensor],
+        targets: TargetState,
+    ) -> State:
+        problem, variance = tracker.problem, tracker.variance_of_rows[rows]
+        known = {"variance": variance, "prior_variance": problem.prior_variance[rows]}
+        noise = problem.noise_variance[rows]
+        return State(rows, tracker.posterior.rank, noise, fields | known, targets)
 
     def _maker(
         self, tracker: FunctionTracker, pending: Sequence[int]
-    ) -> Sketch | Interpolated | Dense:
+    ) -> Sketch | Seen | Interpolated | Dense:
+        later = [(row, float(self.noise_variance[row])) for row in pending]
         if isinstance(self._features, Features):
-            later = [(row, float(self.noise_variance[row])) for row in pending]
             return Sketch(self._features, [*self._seen, *later])
+        if isinstance(self._features, IndependentRows):
+            return Seen(self._features, [*self._seen, *later], tracker)
         if self._features is not None:
             return Interpolated(self._features, tracker.posterior, self._is_candidate)
         return Dense(tracker)

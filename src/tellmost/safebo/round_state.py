@@ -12,7 +12,7 @@ from tellmost.kernels.kernel import Points
 from tellmost.learner.record import Noise
 from tellmost.posterior.gp import GP, Step
 from tellmost.posterior.problem import FROM_COVARIANCE
-from tellmost.posterior.sketch import Features, InducingPoints, Interpolation
+from tellmost.posterior.sketch import Features, IndependentRows, InducingPoints, SumMaker
 from tellmost.rules import Rule
 from tellmost.safebo.bounds import Confidence, ConfidenceBounds, SafeSets, probability_safe
 from tellmost.safebo.constraints import Constraint, Lipschitz, Side
@@ -125,7 +125,7 @@ class SafeModel:
             self.noise_at(number, points) / output.scale**2
             for number, output in enumerate(self.outputs)
         ]
-        features: dict[tuple[int, float], Features | Interpolation | None] = {}
+        features: dict[tuple[int, float], SumMaker] = {}
         posteriors: list[OutputPosterior] = []
         for output, noise, seen in zip(self.outputs, noises, values, strict=True):
             key = id(output.kernel), self._tolerance(output, noises)
@@ -178,10 +178,7 @@ class SafeModel:
             return float(stated[row])
         return float(self.noise_at(number, point)) ** 0.5
 
-    def _features(
-        self, output: Output, layout: Layout, tolerance: float
-    ) -> Features | Interpolation | None:
-        """What makes sums over targets cheap, or None if they would be many or are not made."""
+    def _features(self, output: Output, layout: Layout, tolerance: float) -> SumMaker:
         if self.strategy is not None:
             return None
         if "variance_given_targets" not in self.rule.needs:
@@ -191,7 +188,10 @@ class SafeModel:
         if self.rule.needs & FROM_COVARIANCE:
             return None
         most = min(int(SKETCH_SHARE * len(layout.points)), MOST_FEATURES)
-        return Features.of(output.kernel, layout.points, tolerance, most)
+        features = Features.of(output.kernel, layout.points, tolerance, most)
+        if features is not None or output.noise_of_targets(self.rule) or not layout.is_kept:
+            return features
+        return IndependentRows(output.kernel, layout.points)
 
     def _tolerance(self, output: Output, noises: Sequence[Float[Tensor, " n"]]) -> float:
         """The tolerance of a sketch that serves all outputs of this kernel."""
