@@ -19,6 +19,7 @@ from tellmost.posterior.sketch import (
     InducingPoints,
     Interpolated,
     Interpolation,
+    Question,
     Seen,
     Sketch,
 )
@@ -89,7 +90,8 @@ class Case:
         targets, rows = TargetState(ones, ones, ones / m), torch.arange(N)
         values = torch.empty(N, dtype=torch.float64)
         needs = frozenset({name})
-        for piece, fields in maker.fields(rows, self.is_target, targets, needs, noise):
+        asked = Question(rows, self.is_target, targets, needs, noise)
+        for piece, fields in maker.fields(asked):
             values[piece] = fields[name]
         return values.numpy()
 

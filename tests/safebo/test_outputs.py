@@ -19,7 +19,6 @@ RULES = {
     "vtl": (tm.rules.VTL(), SKETCH_TOLERANCE),
     "itl": (tm.rules.ITL(), SEEING_TOLERANCE),
     "itl-y": (tm.rules.ITL(about="y"), SKETCH_TOLERANCE),
-    "mm-itl": (tm.rules.MMITL(), SKETCH_TOLERANCE),
     "ctl": (tm.rules.CTL(), SKETCH_TOLERANCE),
 }
 
@@ -147,7 +146,7 @@ def test_a_sketch_asks_what_the_dense_posterior_asks(rule, kernels, monkeypatch)
     assert ask_some(rule, KERNELS[kernels]) == sketched
 
 
-@pytest.mark.parametrize("rule", ["vtl", "ctl", "mm-itl"])
+@pytest.mark.parametrize("rule", ["vtl", "ctl"])
 def test_few_inducing_points_ask_what_the_dense_posterior_asks(rule, monkeypatch):
     """They rank badly, so more rows are looked at."""
     monkeypatch.setattr(round_state, "INDUCING_POINTS", 30)
@@ -220,7 +219,7 @@ def test_rows_are_confirmed_until_none_can_be_better():
         torch.testing.assert_close(found[looked], exact[looked])
 
 
-def test_a_sketch_in_small_pieces_asks_what_it_asks_in_one(monkeypatch):
+def test_covariances_in_small_pieces_ask_what_they_ask_in_one(monkeypatch):
     monkeypatch.setattr(round_state, "SKETCH_SHARE", 1.0)
     spans, pieces = sketch.spans, []
     monkeypatch.setattr(

@@ -82,6 +82,21 @@ SKETCHED = FROM_COVARIANCE | {"variance_given_targets"}
 """Fields of a state that are made here."""
 
 
+INTERPOLATED = frozenset({"squared_covariance", "standardized_covariance"})
+"""Those of them that are sums over the targets, of covariances with them."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is wanted: fields of some rows, about targets that f, or with noise y, is known at."""
+
+    rows: Int[Tensor, " b"]
+    is_target: Bool[Tensor, " n"]
+    targets: TargetState
+    needs: frozenset[str]
+    noise_variance: float  # of the targets
+
+
 class Features:
     """The features phi of all rows, and sum_a phi_a phi_a' over some rows.
 
@@ -191,31 +206,23 @@ class Sketch:
         noise = features.rows.new_tensor([noise for _, noise in observed])
         self._told = features.rows[[row for row, _ in observed]] / noise.sqrt()[:, None]
 
-    def fields(
-        self,
-        rows: Int[Tensor, " b"],
-        is_target: Bool[Tensor, " n"],
-        targets: TargetState,
-        needs: frozenset[str],
-        target_noise_variance: float,
-    ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
+    def fields(self, asked: Question) -> Iterator[tuple[slice, dict[str, Tensor]]]:
         """The variance that some rows would have if f, or with noise y, were seen at the targets.
 
         Without noise f_A is seen up to ``numerics.RANK_TOLERANCE`` of the largest eigenvalue of
         its prior covariance.
         """
-        phi = self.features.rows[rows]
-        if target_noise_variance > 0:
-            seen = self.features.moments(is_target) / target_noise_variance
+        phi, every = self.features.rows[asked.rows], slice(0, len(asked.rows))
+        if asked.noise_variance > 0:
+            seen = self.features.moments(asked.is_target) / asked.noise_variance
             factor = torch.linalg.cholesky(self._precision(self._told) + seen)
             root = torch.linalg.solve_triangular(factor, phi.T, upper=False)
-            yield slice(0, len(rows)), {"variance_given_targets": root.square().sum(dim=0)}
+            yield every, {"variance_given_targets": root.square().sum(dim=0)}
             return
-        unseen = self.features.unseen(is_target)
+        unseen = self.features.unseen(asked.is_target)
         factor = torch.linalg.cholesky(self._precision(self._told @ unseen))
         root = torch.linalg.solve_triangular(factor, unseen.T, upper=False)
-        variance = (phi @ root.T).square_().sum(dim=1)
-        yield slice(0, len(rows)), {"variance_given_targets": variance}
+        yield every, {"variance_given_targets": (phi @ root.T).square_().sum(dim=1)}
 
     def _precision(self, told: Float[Tensor, "t u"]) -> Float[Tensor, "u u"]:
         precision = told.T @ told
@@ -281,19 +288,12 @@ class Seen:
         """``observed`` has the row of each observation, and the variance of its noise."""
         self._independent, self._observed, self._tracker = independent, observed, tracker
 
-    def fields(
-        self,
-        rows: Int[Tensor, " b"],
-        is_target: Bool[Tensor, " n"],
-        targets: TargetState,
-        needs: frozenset[str],
-        target_noise_variance: float,
-    ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
+    def fields(self, asked: Question) -> Iterator[tuple[slice, dict[str, Tensor]]]:
         """The variance that some rows would have if f were seen at the targets."""
         if not self._independent.are_proven:
-            dense = Dense(self._tracker)
-            yield from dense.fields(rows, is_target, targets, needs, target_noise_variance)
+            yield from Dense(self._tracker).fields(asked)
             return
+        rows, is_target = asked.rows, asked.is_target
         told = [(row, noise) for row, noise in self._observed if not bool(is_target[row])]
         outside, count = rows[~is_target[rows]], len(told)
         those = torch.cat([outside.new_tensor([row for row, _ in told]), outside])
@@ -390,43 +390,20 @@ class Interpolated:
         self._covariance = interpolation.covariance_after(posterior)
         self._is_candidate = is_candidate
 
-    def fields(
-        self,
-        rows: Int[Tensor, " b"],
-        is_target: Bool[Tensor, " n"],
-        targets: TargetState,
-        needs: frozenset[str],
-        target_noise_variance: float,
-    ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
-        """The fields of FROM_COVARIANCE that are needed, of some rows, in pieces that fit memory.
-
-        The targets weigh alike.
-        """
+    def fields(self, asked: Question) -> Iterator[tuple[slice, dict[str, Tensor]]]:
+        """The sums of covariances that are needed. The targets weigh alike."""
         place = self._is_candidate.cumsum(dim=0) - 1
-        phi, chosen = self._features.rows[place[rows]], is_target[self._is_candidate]
-        fields: dict[str, Tensor] = {}
-        if "squared_covariance" in needs:
+        phi = self._features.rows[place[asked.rows]]
+        chosen, fields = asked.is_target[self._is_candidate], dict[str, Tensor]()
+        if "squared_covariance" in asked.needs:
             moments = self._features.moments(chosen)
             between = self._covariance @ moments @ self._covariance
             squares = (phi @ between).mul_(phi).sum(dim=1)
             fields["squared_covariance"] = nonnegative(squares.div_(int(chosen.sum())))
-        if not needs & {"standardized_covariance", "covariance"}:
-            yield slice(0, len(rows)), fields
-            return
-        of_targets = self._covariance @ self._features.rows[chosen].T
-        if "standardized_covariance" in needs:
-            fields["standardized_covariance"] = phi @ (of_targets @ standardizing_weights(targets))
-        for piece in pieces(len(rows), len(targets.weights) if "covariance" in needs else 1):
-            some = {name: values[piece] for name, values in fields.items()}
-            if "covariance" in needs:
-                some["covariance"] = phi[piece] @ of_targets
-            yield piece, some
-
-
-def pieces(count: int, width: int) -> Iterator[slice]:
-    """Slices of so many rows, of which a table with ``width`` columns fits into a chunk."""
-    for start, stop in spans(count, max(numerics.CHUNK_BYTES // (8 * max(width, 1)), 1)):
-        yield slice(start, stop)
+        if "standardized_covariance" in asked.needs:
+            weighted = self._features.rows[chosen].T @ standardizing_weights(asked.targets)
+            fields["standardized_covariance"] = phi @ (self._covariance @ weighted)
+        yield slice(0, len(asked.rows)), fields
 
 
 class Dense:
@@ -435,26 +412,21 @@ class Dense:
     def __init__(self, tracker: FunctionTracker) -> None:
         self._tracker = tracker
 
-    def fields(
-        self,
-        rows: Int[Tensor, " b"],
-        is_target: Bool[Tensor, " n"],
-        targets: TargetState,
-        needs: frozenset[str],
-        target_noise_variance: float,
-    ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
-        """The fields of SKETCHED that are needed, of some rows, in pieces that fit memory."""
-        variance_of = None
-        if "variance_given_targets" in needs:
-            variance_of = self._given_targets(rows, is_target, target_noise_variance)
-        for piece in pieces(len(rows), len(targets.weights)):
-            some = rows[piece]
+    def fields(self, asked: Question) -> Iterator[tuple[slice, dict[str, Tensor]]]:
+        """The fields of SKETCHED that are needed, in pieces that fit into a chunk of memory."""
+        rows, is_target, variance_of = asked.rows, asked.is_target, None
+        if "variance_given_targets" in asked.needs:
+            variance_of = self._given_targets(rows, is_target, asked.noise_variance)
+        size = max(numerics.CHUNK_BYTES // (8 * len(asked.targets.weights)), 1)
+        for start, stop in spans(len(rows), size):
+            some = rows[start:stop]
             fields: dict[str, Tensor] = {}
-            if needs & FROM_COVARIANCE:
-                fields |= covariance_fields(self._covariance(some, is_target), targets, needs)
+            if asked.needs & FROM_COVARIANCE:
+                covariance = self._covariance(some, is_target)
+                fields |= covariance_fields(covariance, asked.targets, asked.needs)
             if variance_of is not None:
                 fields["variance_given_targets"] = variance_of(some)
-            yield piece, fields
+            yield slice(start, stop), fields
 
     def _covariance(self, rows: Int[Tensor, " b"], is_target: Bool[Tensor, " n"]) -> Tensor:
         tracker, F = self._tracker, self._tracker.whitened_rows

@@ -26,6 +26,7 @@ from tellmost.posterior.sketch import (
     IndependentRows,
     Interpolated,
     Interpolation,
+    Question,
     Seen,
     Sketch,
     SumMaker,
@@ -285,8 +286,9 @@ class OutputPosterior:
         targets = self._targets(tracker, is_target)
         maker = Dense(tracker) if is_dense else self._maker(tracker, pending)
         gains = torch.empty(len(rows), dtype=torch.float64)
-        seen = tracker.problem.target_noise_variance
-        for piece, fields in maker.fields(rows, is_target, targets, self._rule.needs, seen):
+        noise_variance = tracker.problem.target_noise_variance
+        asked = Question(rows, is_target, targets, self._rule.needs, noise_variance)
+        for piece, fields in maker.fields(asked):
             gains[piece] = self._rule.gain(self._state(tracker, rows[piece], fields, targets))
         return gains
 

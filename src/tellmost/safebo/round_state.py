@@ -11,8 +11,14 @@ from torch import Tensor
 from tellmost.kernels.kernel import Points
 from tellmost.learner.record import Noise
 from tellmost.posterior.gp import GP, Step
-from tellmost.posterior.problem import FROM_COVARIANCE
-from tellmost.posterior.sketch import Features, IndependentRows, InducingPoints, SumMaker
+from tellmost.posterior.sketch import (
+    INTERPOLATED,
+    SKETCHED,
+    Features,
+    IndependentRows,
+    InducingPoints,
+    SumMaker,
+)
 from tellmost.rules import Rule
 from tellmost.safebo.bounds import Confidence, ConfidenceBounds, SafeSets, probability_safe
 from tellmost.safebo.constraints import Constraint, Lipschitz, Side
@@ -179,13 +185,14 @@ class SafeModel:
         return float(self.noise_at(number, point)) ** 0.5
 
     def _features(self, output: Output, layout: Layout, tolerance: float) -> SumMaker:
-        if self.strategy is not None:
+        fields = self.rule.needs & SKETCHED
+        if self.strategy is not None or not fields:
             return None
-        if "variance_given_targets" not in self.rule.needs:
+        if fields <= INTERPOLATED:
             inducing = self.inducing[id(output.kernel)]
             candidates = layout.points[layout.is_candidate]
             return None if inducing is None else inducing.among(candidates, layout.contexts)
-        if self.rule.needs & FROM_COVARIANCE:
+        if fields != {"variance_given_targets"}:
             return None
         most = min(int(SKETCH_SHARE * len(layout.points)), MOST_FEATURES)
         features = Features.of(output.kernel, layout.points, tolerance, most)
