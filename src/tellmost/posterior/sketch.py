@@ -75,6 +75,9 @@ SAME_PRIOR = 1e-12
 """Prior covariances of inducing points, in units of their variance, that differ by less than this
 are the same: it is the rounding of distances between them."""
 
+FEW = 64
+"""The products of so few rows with all others take less time than a copy of the targets."""
+
 MOST_INVERTED = 3_000
 """The prior covariance of no more rows is inverted: it takes a second, and 70 MB."""
 
@@ -431,9 +434,9 @@ class Dense:
     def _covariance(self, rows: Int[Tensor, " b"], is_target: Bool[Tensor, " n"]) -> Tensor:
         tracker, F = self._tracker, self._tracker.whitened_rows
         prior = tracker.kernel.block(tracker.points[rows], tracker.points[is_target])
-        if 2 * prior.shape[1] < len(is_target):
+        if len(rows) > FEW and 2 * prior.shape[1] < len(is_target):
             return torch.addmm(prior, F[:, rows].T, F[:, is_target], alpha=-1.0)
-        return prior.sub_((F[:, rows].T @ F)[:, is_target])  # a copy of most of F takes longer
+        return prior.sub_((F[:, rows].T @ F)[:, is_target])  # a copy of F would take longer
 
     def _given_targets(
         self, rows: Int[Tensor, " b"], is_target: Bool[Tensor, " n"], noise_variance: float

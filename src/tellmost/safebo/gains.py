@@ -19,7 +19,7 @@ from tellmost.shapes import Bool, Float, Int
 from tellmost.targets import Known, NoTargetsLeft, Targets
 from tellmost.targets.box import Box
 
-CONFIRMED = 32
+CONFIRMED = 16
 """So many of the best rows by rough gains have exact gains made of them first, and twice as many
 each time after that."""
 
