@@ -37,6 +37,7 @@ bench: $(VENV)/.demo
 	$(RUN) benchmarks/million.py
 	$(RUN) benchmarks/streaming.py
 	$(RUN) benchmarks/curves.py
+	$(RUN) benchmarks/safe_speed.py
 	$(RUN) benchmarks/safe_optimizer.py $(if $(PEERS),--peers $(PEERS))
 	$(if $(PEERS),$(RUN) benchmarks/against_peers.py --peers $(PEERS))
 	$(if $(PEERS),$(RUN) benchmarks/heuristic_safeopt.py --peers $(PEERS))

@@ -21,6 +21,8 @@ SAID = {
     "safe_optimizer.py": "per ask about",
     "unknown_priors.py": "mixture",
     "busy.py": "select_busy",
+    "safe_speed.py": "box in 2d",
+    "which_targets.py": "regret_3",
     "soak/run.py": "dense picks",
 }
 

@@ -19,12 +19,15 @@ from tellmost.shapes import Bool, Float, Int
 from tellmost.targets import Known, NoTargetsLeft, Targets
 from tellmost.targets.box import Box
 
-CONFIRMED = 16
-"""So many of the best rows by rough gains have exact gains made of them first, and twice as many
-each time after that."""
+CONFIRMED = 8
+"""So many of the best rows by rough gains, and as many others, have exact gains made of them
+first, and twice as many each time after that."""
 
 DOUBT = 4.0
 """Rows that were not looked at may be underrated by so many times the most that was seen."""
+
+SMALL = 128
+"""Seeing the targets among so few rows takes a few milliseconds."""
 
 SAFE_BISECTIONS = 20
 """Halvings of the way back from a point that is not safe: to a millionth of its length."""
@@ -66,13 +69,18 @@ class RoundTargets:
         gains = torch.full((len(is_open),), -torch.inf, dtype=torch.float64)
         if bool((self.state.points[rows] == self.state.points[rows[0]]).all()):
             return gains.where(~is_open, 0.0)  # a single point, so there is nothing to choose
-        if self.state.layout.is_kept and self.state.model.rule == ITL(about="f"):
+        if self._is_large and self.state.model.rule == ITL(about="f"):
             gains[rows] = self._gains_near_the_best(rows, pending)
             return gains
         gains[rows] = self._sum_gains(rows, pending)
         if any(self.state.posteriors[number].is_interpolated for number in self.outputs):
             confirm_best(gains, lambda some: self._sum_gains(some, pending, is_dense=True))
         return gains
+
+    @property
+    def _is_large(self) -> bool:
+        """If true, the domain is finite, and too large to see its targets without need."""
+        return self.state.layout.is_kept and len(self.is_target) > SMALL
 
     def _gains_near_the_best(
         self, rows: Int[Tensor, " b"], pending: Sequence[int]
@@ -163,17 +171,21 @@ def confirm_best(
     """Put exact gains in the place of rough ones, until no other row can be the best.
 
     What no exact gain was made of lies below the best, less what the others rose at most, times
-    DOUBT.
+    DOUBT. The best by rough gains are overrated rather than underrated, so rows from everywhere
+    are looked at with them.
     """
     order = gains.argsort(descending=True, stable=True)[: int((gains > -torch.inf).sum())]
-    best, underrated, done, size = -torch.inf, 0.0, 0, CONFIRMED
+    is_early = torch.arange(len(order)) < CONFIRMED
+    is_early[CONFIRMED :: max(len(order) // CONFIRMED, 1)] = True
+    order = torch.cat([order[is_early], order[~is_early]])
+    best, underrated, done, size = -torch.inf, 0.0, 0, int(is_early.sum())
     while done < len(order):
         rows = order[done : done + size].sort().values
         exact = exactly(rows)
         underrated = max(underrated, float((exact - gains[rows]).max()))
         best = max(best, float(exact.max()))
         gains[rows] = exact
-        done, size = done + len(rows), 2 * size
+        done, size = done + len(rows), max(done, CONFIRMED)
         rest = order[done : done + 1]
         if bool((gains[rest] + DOUBT * underrated < best - TIE_TOLERANCE * abs(best)).all()):
             return
