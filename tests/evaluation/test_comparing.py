@@ -13,8 +13,7 @@ from tellmost.evaluation.baselines import IN_REGION
 from tellmost.evaluation.comparing import METHODS, compare
 from tellmost.evaluation.probes import fit_ridge, kernel_features
 from tellmost.evaluation.runs import RunData, draw_runs
-from tellmost.kernels.linear import check_kernel
-from tellmost.selecting.arguments import check_data
+from tellmost.selecting.arguments import check_meaning
 
 WITHOUT_SHAPES = pytest.mark.skipif(
     "config.getoption('--shapes', False)",
@@ -129,7 +128,8 @@ def test_without_labels_the_text_says_that_it_is_circular():
 
 def test_without_labels_the_share_is_that_of_the_posterior():
     pool, _, targets, _ = clusters()
-    result = compare(pool, targets, 12, methods=["top-k"], seeds=2, budgets=[5], noise_std=0.7)
+    options = {"methods": ["top-k"], "seeds": 2, "budgets": [5], "kernel": "linear"}
+    result = compare(pool, targets, 12, noise_std=0.7, **options)
     run = runs_of(pool, targets, 12, seeds=2)[1]
     chosen = tm.select(
         pool,
@@ -148,12 +148,17 @@ def test_without_labels_the_share_is_that_of_the_posterior():
         assert result.judge.scores["vtl"][1, at, held_out] == pytest.approx(share[held_out])
 
 
-def runs_of(pool, targets, k, *, seeds, classes=None, kernel=None):
+def run_data(pool, targets, k, **options):
+    """What the runs of a comparison have in common."""
+    given = {"kernel": None, "normalize": "auto", "targets_are": None} | options
+    meaning = check_meaning(*given.values(), tm.rules.VTL(), has_targets=True)
+    data = meaning.check_data(pool, targets, tm.rules.VTL(), k=k)
+    return RunData(data.read(), pool, data.targets, k, given)
+
+
+def runs_of(pool, targets, k, *, seeds, classes=None, **options):
     """The runs of a comparison."""
-    kernel = check_kernel(kernel)
-    data = check_data(pool, targets, kernel, tm.rules.VTL(), k=k)
-    setting = RunData(data.read(), pool, data.targets, k, {"kernel": None})
-    return draw_runs(setting, seeds, classes)
+    return draw_runs(run_data(pool, targets, k, **options), seeds, classes)
 
 
 def test_halves_of_the_targets_steer_and_the_others_judge():
@@ -186,9 +191,7 @@ def test_scores_are_those_of_probes_on_held_out_targets():
         *(pool, targets, 20), labels=y, target_labels=t, methods=["top-k"], seeds=2, budgets=[4]
     )
     run = runs_of(pool, targets, 20, seeds=2, classes=t)[1]
-    chosen = tm.select(
-        pool, targets[run.steers[0]], 20, candidates=run.candidates[0], kernel="linear"
-    )
+    chosen = tm.select(pool, targets[run.steers[0]], 20, candidates=run.candidates[0])
     mean = pool.astype(np.float64).mean(axis=0)
     scale = np.sqrt(np.mean(np.sum((pool - mean) ** 2, axis=1)))
     from sklearn.linear_model import LogisticRegression
@@ -204,7 +207,7 @@ def test_scores_are_those_of_probes_on_held_out_targets():
 def test_a_file_that_is_streamed_gives_the_same_scores(tmp_path):
     pool, y, targets, t = clusters(2_000)
     np.save(tmp_path / "pool.npy", pool)
-    options = {"labels": y, "target_labels": t, "seeds": 2}
+    options = {"labels": y, "target_labels": t, "seeds": 2, "kernel": "linear"}
     held = compare(pool, targets, 8, methods=["random"], **options)
     more = {"memory": "1.6MB", "methods": ["random", "flqmi"]}
     streamed = compare(tmp_path / "pool.npy", targets, 8, **more, **options)
@@ -214,10 +217,9 @@ def test_a_file_that_is_streamed_gives_the_same_scores(tmp_path):
 
 def test_random_in_region_draws_where_the_targets_are_likelier_than_the_pool():
     pool, _, targets, t = clusters(600)
-    result = compare(pool, targets, 12, methods=[IN_REGION], seeds=2)
+    result = compare(pool, targets, 12, methods=[IN_REGION], seeds=2, kernel="linear")
     assert any("The targets' region: " in note for note in result.notes)
-    data = check_data(pool, targets, check_kernel(None), tm.rules.VTL()).read()
-    setting = RunData(data, pool, data.targets, 12, {"kernel": None})
+    setting = run_data(pool, targets, 12, kernel="linear")
     run = draw_runs(setting, 1, t)[0]
     picks, _ = setting.pick(IN_REGION, run, 0, is_other=True)
     assert len(set(picks)) == 12 and set(picks) <= set(run.candidates[0])
@@ -243,12 +245,7 @@ def test_other_methods_see_rows_as_they_are_given():
     """The rows are far from the origin, where cosines are all near 1."""
     pool, _, targets, _ = clusters()
     pool, targets = pool + 3.0, targets + 3.0
-    setting_options = {"seeds": 2, "budgets": [], "normalize": "center+unit"}
-    result = compare(pool, targets, 6, methods=["top-k", "mmr"], noise_std=0.5, **setting_options)
-    data = check_data(pool, targets, check_kernel(None), tm.rules.VTL(), normalize="center+unit")
-    given = data.targets
-    options = {"kernel": None, "normalize": "center+unit"}
-    setting = RunData(data.read(), pool, given, 6, options)
+    setting = run_data(pool, targets, 6)
     run = draw_runs(setting, 1, None)[0]
     steering = targets[run.steers[0]]
     for name in ("top-k", "mmr"):
@@ -257,7 +254,10 @@ def test_other_methods_see_rows_as_they_are_given():
             pool, steering, 6, rule=name, candidates=run.candidates[0], kernel="linear"
         )
         np.testing.assert_array_equal(picks, expected.indices)
-    assert result.methods == ("vtl", "top-k", "mmr")
+    picks, settings = setting.pick(tm.rules.VTL(), run, 0, is_other=False)
+    assert settings["normalize"] == "center+unit"  # the default call, as the user has it
+    expected = tm.select(pool, steering, 6, candidates=run.candidates[0])
+    np.testing.assert_array_equal(picks, expected.indices)
 
 
 def test_names_are_classes_and_floats_are_numbers():

@@ -6,7 +6,7 @@ from scipy import stats
 
 from tellmost.evaluation.comparison import Comparison, Measurement, advise
 
-SETTINGS = {"noise_ratio": 1.0, "kernel": "Linear()"}
+SETTINGS = {"rule": "vtl", "noise_ratio": 1.0, "kernel": "Linear()", "targets_are": "all"}
 
 
 def of_targets(scores):
@@ -90,6 +90,7 @@ def test_a_bad_verdict_names_what_to_try_and_a_good_one_nothing():
     assert any("noise_ratio=10" in advice for advice in made.advice)
     made = made_of({"vtl": worse, "mmr": better})
     assert any("noise_ratio=0.1" in advice for advice in made.advice)
+    assert any("targets_are='examples'" in advice for advice in made.advice)
     made = made_of({"vtl": better, "random": better})
     assert any("check(pool, targets, labels=labels)" in advice for advice in made.advice)
     made = made_of({"vtl": better, "random-in-region": better})

@@ -57,7 +57,8 @@ def test_a_kernel_finds_what_a_linear_probe_cannot():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (300, 2))
     y = (np.linalg.norm(X, axis=1) < 0.7).astype(int)  # a disc: no line separates it
-    linear, bent = check(X, labels=y), check(X, labels=y, kernel=tm.kernels.Gaussian(0.5))
+    linear = check(X, labels=y, kernel="linear")
+    bent = check(X, labels=y, kernel=tm.kernels.Gaussian(0.5))
     assert linear.evidence.score.value < 0.7 and bent.evidence.score.value > 0.9
     assert "by a probe with Gaussian" in squeezed(bent.describe())
     assert "not of one length" in linear.describe()  # lengths say nothing about a Gaussian kernel
@@ -75,9 +76,22 @@ def test_targets_are_told_whether_they_predict_one_another():
     assert one_each.aim.gain < 0.2
     assert "they do not predict one another" in squeezed(one_each.describe())
     cosines = (X / np.linalg.norm(X, axis=1)[:, None]) @ centres[0] / np.linalg.norm(centres[0])
-    one = check(X, centres[[0, 0]])
+    one = check(X, centres[[0, 0]], kernel="linear")
     assert one.aim.least_similarity == pytest.approx(cosines.max())
     assert json.loads(json.dumps(one.to_dict()))["aim"]["targets"] == 2
+
+
+def test_rows_are_looked_at_as_select_sees_them():
+    X, y = clusters()
+    default, paper = check(X + 3.0, labels=y), check(X + 3.0, labels=y, kernel="linear")
+    assert default.health.normalize == "center+unit" and default.health.norms.spread < 1.01
+    assert paper.health.normalize is None and "not centred" in paper.describe()
+    chosen = tm.select(X, X[:5], 3)
+    assert default.to_dict()["default_noise_ratio"] == pytest.approx(
+        chosen.settings["noise_ratio"]
+    )
+    table = check(X, labels=y, kernel="gaussian")
+    assert "by a probe with Gaussian" in squeezed(table.describe())
 
 
 def test_accuracy_is_that_of_folds_with_scikit_learn():
@@ -92,7 +106,7 @@ def test_accuracy_is_that_of_folds_with_scikit_learn():
         probe = LogisticRegression(C=100, tol=1e-8, max_iter=10_000)
         probe.fit((X[taught] - mean) / scale, y[taught])
         right[asked] = probe.predict((X[asked] - mean) / scale) == y[asked]
-    result = check(X, labels=y, folds=4).evidence
+    result = check(X, labels=y, folds=4, kernel="linear").evidence
     assert result.score.value == pytest.approx(right.mean())
     assert result.score.error == pytest.approx(right.std(ddof=1) / np.sqrt(len(X)))
 
@@ -107,7 +121,7 @@ def test_each_row_is_held_out_once():
 @pytest.mark.parametrize("ratio", [0.05, 0.5])
 def test_the_noise_of_a_linear_world_is_found(ratio):
     X, y = linear(3_000, 20, ratio)
-    evidence = check(X, labels=y).evidence
+    evidence = check(X, labels=y, kernel="linear").evidence
     assert evidence.likeliest_noise_ratio == pytest.approx(ratio, rel=0.5)  # one draw of weights
     assert evidence.score.value == pytest.approx(1 / (1 + ratio), abs=0.1)
     assert evidence.rmse == pytest.approx(np.sqrt(ratio * 20), rel=0.1)
@@ -116,7 +130,7 @@ def test_the_noise_of_a_linear_world_is_found(ratio):
 def test_predicted_variance_goes_with_the_error_where_rows_differ_in_what_is_known():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1_000, 30)) * rng.uniform(0.1, 3, (1_000, 1))
-    result = check(X, labels=X @ rng.standard_normal(30))
+    result = check(X, labels=X @ rng.standard_normal(30), kernel="linear")
     assert result.evidence.rank_correlation.value > 0.3
     assert result.verdict == "suitable"
     assert "predicted variance goes with the error" in squeezed(result.describe())
@@ -126,7 +140,7 @@ def test_predicted_variance_that_says_nothing_is_doubtful():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 4))
     y = X[:, 0] + rng.standard_normal(600) * rng.choice([0.1, 1.0], 600)
-    result = check(X / np.linalg.norm(X, axis=1, keepdims=True), labels=y)
+    result = check(X / np.linalg.norm(X, axis=1, keepdims=True), labels=y, kernel="linear")
     assert result.evidence.rank_correlation.sign == 0
     assert result.verdict == "doubtful"
     assert "says nothing about the error" in squeezed(result.describe())

@@ -136,7 +136,7 @@ def test_a_rule_that_does_not_see_the_noise_is_not_compared():
 def test_the_map_shows_rows_where_their_principal_components_are():
     pool = POOL * np.array([9.0, 4.0, 1.0, 1.0, 0.5, 0.5])
     chosen = tm.select(pool, TARGETS, 5, kernel="linear")
-    map = draw_map(recall(chosen, pool, TARGETS), check(pool).health, None, None)
+    map = draw_map(recall(chosen, pool, TARGETS), check(pool, kernel="linear").health, None, None)
     _, _, axes = np.linalg.svd(pool - pool.mean(axis=0), full_matrices=False)
     expected = np.abs((pool - pool.mean(axis=0)) @ axes[:2].T)
     dots, picks = map["pool"], map["picks"]

@@ -377,3 +377,28 @@ def test_a_figure_without_matplotlib_says_what_to_install(problem, monkeypatch):
 def _legend(chosen):
     pytest.importorskip("matplotlib")
     return chosen.plot().axes[0].get_legend().get_texts()
+
+
+def test_targets_as_examples_are_shown_with_the_rows_that_stand_for_them(tmp_path):
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(12, 6))
+    pool = np.repeat(centres, 20, axis=0) + 0.4 * rng.normal(size=(240, 6))
+    targets = centres[0] + 0.4 * rng.normal(size=(8, 6))
+    chosen = tm.select(pool, targets, 10)
+    found = chosen.settings["examples"]
+    page = write(chosen, tmp_path, pool, targets)
+    text = " ".join(page.texts("p"))
+    assert f"{found['rows']:,} rows of the pool, which the map shows, stand for 8 targets" in text
+    before, after = chosen.target_variance.mean(axis=1)
+    assert f"That of the given targets went from {before:.4g} to {after:.4g}." in text
+    curves = page.payload["curves"]["mean"]
+    assert curves["examples"]["y"] == pytest.approx(chosen.uncertainty, rel=1e-4)
+    assert curves["own"]["y"][-1] == pytest.approx(after, rel=1e-4)
+    # p(x) > 1 / (n + m), by its definition on the centred rows of unit length
+    mean = pool.mean(axis=0)
+    unit = [(X - mean) / np.linalg.norm(X - mean, axis=1)[:, None] for X in (pool, targets)]
+    Z = np.concatenate(unit)
+    distances = ((Z[:, None] - unit[1]) ** 2).sum(axis=2)
+    like = np.exp(-distances / (2 * found["bandwidth"] ** 2))
+    p = (like / like.sum(axis=0)).mean(axis=1)[:240]
+    assert page.payload["map"]["examples"]["numbers"] == np.flatnonzero(p * 248 > 1).tolist()

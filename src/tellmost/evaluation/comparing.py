@@ -14,17 +14,19 @@ from tellmost.evaluation.comparison import Comparison, Measurement
 from tellmost.evaluation.evidence import KnownLabels, take_labels
 from tellmost.evaluation.judging import Judge, VarianceJudge, choose_judges
 from tellmost.evaluation.runs import Method, Run, RunData, draw_runs, name_of
-from tellmost.kernels.linear import check_kernel
 from tellmost.rows.checks import check_whole
 from tellmost.rules import Rule
 from tellmost.running.progress import ProgressLine
 from tellmost.running.workers import team
-from tellmost.selecting.arguments import check_combination, check_data, check_rule
-from tellmost.selecting.data import SelectionData, check_noise, resolve_noise
+from tellmost.selecting.arguments import check_combination, check_meaning, check_rule
+from tellmost.selecting.data import TAKEN_AS_ALL, SelectionData, check_noise, resolve_noise
 
 METHODS = ("random", "top-k", "nearest-in-turn", "mmr", "flqmi", "k-center", IN_REGION)
 
-KEPT = ("kernel", "noise_variance", "noise_ratio", "normalize", "dtype", "device", "notes")
+KEPT = (
+    *("rule", "kernel", "noise_variance", "noise_ratio", "normalize", "targets_are", "examples"),
+    *("dtype", "device", "notes", "note_kinds"),
+)
 """The comparison keeps these settings of the rule's last selection."""
 
 
@@ -40,7 +42,8 @@ def compare(
     seeds: int = 10,
     budgets: Sequence[int] | None = None,
     kind: str | None = None,
-    normalize: str | None = None,
+    normalize: str | None = "auto",
+    targets_are: str | None = None,
     noise_ratio: float | None = None,
     noise_std: Any = None,
     kernel: Any = None,
@@ -57,9 +60,9 @@ def compare(
     can be compared, which is circular.
 
     Args:
-        pool, targets, rule, normalize, noise_ratio, noise_std, kernel, device, memory, progress:
-            as in ``select``. Other methods see rows as they are, and cosines, unless a kernel is
-            given, which they then see too.
+        pool, targets, rule, normalize, targets_are, noise_ratio, noise_std, kernel, device,
+            memory, progress: as in ``select``. Other methods see rows as they are, and cosines,
+            unless a kernel that is not linear is given, which they then see too.
         k: how many rows each method picks.
         labels, target_labels: (n,) and (m,). Names or whole numbers are classes, floats numbers.
         methods: names or rules to compare with; also "nearest-in-turn", "flqmi" and
@@ -83,9 +86,11 @@ def compare(
         raise ValueError("compare needs targets: it asks what picks tell about them; got none.")
     all_methods = check_methods(rule, methods)
     looked_at = check_budgets(budgets, k := check_whole(k, "k"))
-    more = {"normalize": normalize, "kernel": kernel, "device": device, "memory": memory}
-    limits = {name: more[name] for name in ("normalize", "device", "memory")}
-    data = check_data(pool, targets, check_kernel(kernel), check_rule(rule), k=k, **limits)
+    options = {"normalize": normalize, "kernel": kernel, "targets_are": targets_are}
+    options |= {"noise_ratio": noise_ratio, "noise_std": noise_std}
+    more = {"device": device, "memory": memory}
+    meaning = check_meaning(kernel, normalize, targets_are, check_rule(rule), has_targets=True)
+    data = meaning.check_data(pool, targets, check_rule(rule), k=k, **more)
     both = check_both(labels, target_labels, data, kind)
     assert data.targets is not None
     given = data.targets
@@ -104,13 +109,15 @@ def compare(
             pool=pool if held is None else held,
             given=given,
             k=k,
-            options=more | {"noise_ratio": noise_ratio, "noise_std": noise_std},
+            options=options | more,
         )
         runs = draw_runs(setting, check_seeds(seeds), classes)
         with ProgressLine(progress, "selections", done_before=0) as line:
             found = choose_and_judge(setting, all_methods, runs, judges, looked_at, both, line)
-    for note in found.settings["notes"]:
-        warnings.warn(note, UserWarning, stacklevel=2)
+    settings = found.settings
+    for kind, note in zip(settings["note_kinds"], settings["notes"], strict=True):
+        if kind != TAKEN_AS_ALL:
+            warnings.warn(note, UserWarning, stacklevel=2)
     return found
 
 
@@ -129,6 +136,7 @@ def choose_and_judge(
     shape = (len(judges), len(runs), 2, len(budgets), m)
     scores = {name: np.empty(shape) for name in names}
     settings: dict[str, Any] = {}
+    taken = []
     trials = list(product(range(len(runs)), (0, 1), methods))
     for done, (number, half, method) in enumerate(trials, 1):
         of = scores[name_of(method)][:, number]
@@ -137,8 +145,15 @@ def choose_and_judge(
         else:
             picks, used = setting.pick(method, runs[number], half, is_other=method != methods[0])
             of[:, half] = np.stack([judge.scores(picks, budgets) for judge in judges])
-            settings = used if method == methods[0] else settings
+            if method == methods[0]:
+                settings = used
+                taken.append(used["targets_are"])
         tell(done, len(trials))
+    if len(set(taken)) > 1:
+        notes.append(
+            f"Targets were taken as examples in {taken.count('examples'):,} of {len(taken):,} "
+            f"choices: half of the targets predict one another less than all of them do."
+        )
     is_first = np.stack([np.isin(np.arange(m), run.steers[0]) for run in runs])
     return Comparison(
         methods=tuple(names),

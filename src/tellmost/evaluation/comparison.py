@@ -343,6 +343,9 @@ def advise(
         )
     if worse & NEAR_ONES and ratio is not None:
         yield f"noise_ratio={number(10 * ratio)}, which picks nearer to the targets."
+    if worse and settings["rule"] in ("vtl", "ctl", "mm-itl"):
+        other = {"all": "examples", "examples": "all"}[settings["targets_are"]]
+        yield f"targets_are={other!r} in place of {settings['targets_are']!r}."
     if worse - NEAR_ONES and ratio is not None:
         yield f"noise_ratio={number(ratio / 10)}, which spreads the picks more."
     if worse:

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost import numerics
 from tellmost.evaluation.probes import (
     PROBE_C,
     center_and_scale,
@@ -124,8 +123,7 @@ class Evidence:
 
     def to_dict(self) -> dict[str, Any]:
         means = {name: one.to_dict() for name, one in vars(self).items() if isinstance(one, Mean)}
-        more = {"measure": self.measure, "default_noise_ratio": numerics.DEFAULT_NOISE_RATIO}
-        return vars(self) | means | more
+        return vars(self) | means | {"measure": self.measure}
 
 
 def folds_of(n: int, count: int, rng: np.random.Generator) -> Folds:

@@ -24,12 +24,11 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.evaluation.statistics import bullet, count_of, entry, number, percent
-from tellmost.kernels import Kernel
 from tellmost.kernels.linear import feature_form
 from tellmost.rows.pool import Normalization, Pool, column_factors, shifted
 from tellmost.rows.sources import spans
 from tellmost.rules import Random
-from tellmost.selecting.arguments import check_data
+from tellmost.selecting.arguments import Meaning
 from tellmost.selecting.data import SelectionData
 from tellmost.shapes import Float, Int
 
@@ -173,17 +172,17 @@ class Health:
         }
 
 
-def check_pool(pool: Any, targets: Any, kernel: Kernel, **options: Any) -> SelectionData:
+def check_pool(pool: Any, targets: Any, meaning: Meaning, **options: Any) -> SelectionData:
     """The pool, not read yet, with all the errors that ``select`` would give."""
     if getattr(pool, "ndim", 2) == 1:
         raise ValueError(
             f"pool must have rows of features to be examined; got shape {tuple(pool.shape)}. Row "
             f"numbers of a Precomputed kernel have no features; a single feature is (n, 1)."
         )
-    return check_data(pool, targets, kernel, Random(), **options)
+    return replace(meaning, targets_are="all").check_data(pool, targets, Random(), **options)
 
 
-def look(data: SelectionData, normalize: str | None, rng: np.random.Generator) -> Health:
+def look(data: SelectionData, rng: np.random.Generator) -> Health:
     """Measure lengths, copies and directions of the rows in one pass."""
     normalization = data.pool.normalization
     pool = as_given(data.pool)
@@ -216,7 +215,7 @@ def look(data: SelectionData, normalize: str | None, rng: np.random.Generator) -
         rows=n,
         features=d,
         dtype=str(pool.source.dtype).removeprefix("torch."),
-        normalize=normalize,
+        normalize=data.normalize,
         norms=Norms.of(lengths.cpu().numpy()),
         duplicates=count_duplicates(bits.cpu().numpy()),
         near_duplicates=likeness.share(),

@@ -51,10 +51,16 @@ class RunData:
     options: Mapping[str, Any]  # of the rule
 
     @property
+    def is_plain(self) -> bool:
+        """Whether methods that have no model see rows as they are given, and cosines."""
+        kernel = self.options["kernel"]
+        return kernel is None or (isinstance(kernel, str) and kernel == "linear")
+
+    @property
     def others_see(self) -> tuple[Pool, Tensor, Kernel]:
         """Rows, targets and kernel of methods that have no model: as given, unless it is said."""
         assert self.data.targets is not None
-        if self.options["kernel"] is None:
+        if self.is_plain:
             return as_given(self.data.pool), self.given, Linear()
         return self.data.pool, self.data.targets, self.data.kernel
 
@@ -126,11 +132,9 @@ class RunData:
         if isinstance(method, str):
             similarity = self.similarity[torch.from_numpy(rows)][:, steers]
             return rows[BY_SIMILARITY[method](similarity, self.k)], {}
-        options = dict(self.options)
-        if is_other and method.needs <= BLIND_FIELDS and options["kernel"] is None:
-            options["normalize"] = None
-        if options["kernel"] is None:
-            options["kernel"] = "linear"  # rows and targets as given, for all methods alike
+        options = dict(self.options) | ({"targets_are": None} if is_other else {})
+        if is_other and method.needs <= BLIND_FIELDS and self.is_plain:
+            options |= {"kernel": "linear", "normalize": None}
         chosen = select_quietly(
             self.pool,
             self.given[steers],

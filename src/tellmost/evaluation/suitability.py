@@ -22,10 +22,11 @@ from tellmost.evaluation.statistics import (
     percent,
 )
 from tellmost.kernels import Linear
-from tellmost.kernels.linear import check_kernel
 from tellmost.rows.checks import check_positive, check_whole
+from tellmost.rules import VTL
 from tellmost.running.progress import working
 from tellmost.running.workers import team
+from tellmost.selecting.arguments import check_meaning
 from tellmost.selecting.data import SelectionData, check_variance
 from tellmost.targets.examples import LEAST_GAIN, estimate_density
 
@@ -87,6 +88,7 @@ class Suitability:
     evidence: Evidence | None  # None without labels
     aim: Aim | None = None  # None without targets
     probe: str = "a linear probe"
+    usual_ratio: float = numerics.DEFAULT_NOISE_RATIO  # of noise to prior variance in ``select``
 
     @property
     def verdict(self) -> str:
@@ -134,7 +136,7 @@ class Suitability:
         yield (
             "noise ratio",
             f"{number(evidence.likeliest_noise_ratio)}{edge} by marginal likelihood; the default "
-            f"is {number(numerics.DEFAULT_NOISE_RATIO)}{recipe * (evidence.kind == 'classes')}",
+            f"is {number(self.usual_ratio)}{recipe * (evidence.kind == 'classes')}",
         )
 
     def describe(self) -> str:
@@ -169,6 +171,7 @@ class Suitability:
             "health": self.health.to_dict(),
             "aim": None if self.aim is None else vars(self.aim),
             "probe": self.probe,
+            "default_noise_ratio": self.usual_ratio,
             "evidence": None if self.evidence is None else self.evidence.to_dict(),
         }
 
@@ -189,7 +192,7 @@ def check(
     labels: Any = None,
     kind: str | None = None,
     kernel: Any = None,
-    normalize: str | None = None,
+    normalize: str | None = "auto",
     noise_ratio: float | None = None,
     folds: int = 5,
     device: Any = None,
@@ -214,12 +217,12 @@ def check(
     >>> check(pool, labels=pool[:, 0] > 0).verdict
     'doubtful'
     """
-    ratio = numerics.DEFAULT_NOISE_RATIO
+    meaning = check_meaning(kernel, normalize, None, VTL(), has_targets=True)
+    ratio = usual = meaning.noise_ratio
     if noise_ratio is not None:
         ratio = check_positive(noise_ratio, "noise_ratio")
     rng = np.random.default_rng(seed)
-    prior, options = check_kernel(kernel), {"normalize": normalize, "device": device}
-    data = check_pool(pool, targets, prior, memory=memory, **options)
+    data = check_pool(pool, targets, meaning, device=device, memory=memory)
     known = None
     if labels is not None:
         known = take_labels(labels, "labels", len(data.pool), "pool row", kind)
@@ -228,7 +231,7 @@ def check(
     with closing(data.pool.source), torch.inference_mode(), team(), shown:
         data = data.read()
         check_variance(data.kernel, data.known.prior_variance, "pool")
-        health = look(data, normalize, rng)
+        health, prior = look(data, rng), data.kernel
         aim = None if targets is None else look_at_targets(data)
         if known is None:
             return Suitability(health, None, aim)
@@ -238,7 +241,7 @@ def check(
         rows = data.pool.rows(some)
         rows = rows.cpu() if is_linear else kernel_features(prior, rows)[0]
         probe = "a linear probe" if is_linear else f"a probe with {prior!r}"
-        return Suitability(health, hold_out(rows, few, folds, ratio, rng), aim, probe)
+        return Suitability(health, hold_out(rows, few, folds, ratio, rng), aim, probe, usual)
 
 
 def look_at_targets(data: SelectionData) -> Aim:

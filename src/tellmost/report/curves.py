@@ -43,11 +43,12 @@ class Course:
 class Curves:
     """The course of this selection and of others, as far as they can be computed."""
 
-    own: Float[np.ndarray, " steps"]  # the mean, of all picks
+    own: Float[np.ndarray, " steps"]  # the mean of the given targets
     worst: Float[np.ndarray, " retraced"] | None
     random: list[Course]
     others: dict[str, Course]
     obstacle: str | None
+    examples: Float[np.ndarray, " steps"] | None = None  # of the targets' distribution
 
     @property
     def retraced(self) -> int:
@@ -57,6 +58,8 @@ class Curves:
         """The mean and the worst as charts: a line per method, and the band of random choices."""
         mean: dict[str, Any] = {"own": _line(self.own)}
         worst: dict[str, Any] = {}
+        if self.examples is not None:
+            mean["examples"] = _line(self.examples)
         if self.worst is not None:
             worst["own"] = _line(self.worst)
             mean["random"] = _band([course.mean for course in self.random])
@@ -103,7 +106,9 @@ def follow_curves(recalled: Recalled) -> Curves:
     except LinAlgError:
         reason = "at this noise the covariance of the picks is singular up to rounding"
         return Curves(chosen.uncertainty, None, [], {}, reason)
-    return Curves(chosen.uncertainty, own.worst, random, others, None)
+    if chosen.settings["examples"] is None:
+        return Curves(chosen.uncertainty, own.worst, random, others, None)
+    return Curves(own.mean, own.worst, random, others, None, chosen.uncertainty)
 
 
 def follow(recalled: Recalled, indices: Int[np.ndarray, " k"]) -> Course:
@@ -141,7 +146,8 @@ def pick_again(
 
 
 def write_curves(chosen: Selection, curves: Curves) -> str:
-    name, k = name_uncertainty(chosen), len(chosen)
+    name = "mean target variance" if curves.examples is not None else name_uncertainty(chosen)
+    k = len(curves.own) - 1
     before, after = curves.own[[0, -1]]
     about = f"{name}: {number(before)} before the first pick, {number(after)} after pick {k:,}"
     finals = (
@@ -167,8 +173,14 @@ def _explain(chosen: Selection, curves: Curves) -> str:
         f"{circular}, so a low line is no proof that the picks are useful. Labels are: "
         "“tellmost compare” with labels measures accuracy."
     )
+    lowered = (
+        "The thin line is the mean variance under the distribution that the targets are examples "
+        "of. The picks lower this one; all other lines are about the given targets."
+    )
     return write_paragraph(proof) + write_small(
-        _explain_rivals(chosen, curves), _explain_levels(chosen)
+        lowered * (curves.examples is not None),
+        _explain_rivals(chosen, curves),
+        _explain_levels(chosen),
     )
 
 

@@ -41,7 +41,7 @@ def find_levels(chosen: Selection) -> list[Level]:
     bound: Literal["", "at most"] = "" if chosen.settings["floor_is_exact"] else "at most"
     whole, floor = weigh(chosen, chosen.whole_pool), weigh(chosen, chosen.floor)
     of_pool = Level("whole pool", whole, f"{whole:.4g}", bound)
-    if floor <= UNINFORMATIVE * chosen.uncertainty[0]:  # the candidates span the targets
+    if floor <= UNINFORMATIVE * mean_variance(chosen)[0]:  # the candidates span the targets
         return [of_pool, Level("floor", floor, "0", "uninformative")]
     return [of_pool, Level("floor", floor, f"{floor:.4g}", bound)]
 
@@ -54,6 +54,17 @@ def telling_levels(chosen: Selection) -> list[Level]:
 def weigh(chosen: Selection, values: Float[np.ndarray, " m"]) -> float:
     """The mean over the targets, with the weights of the selection."""
     return float(np.average(values, weights=chosen.settings["target_weights"]))
+
+
+def mean_variance(chosen: Selection) -> tuple[float, float]:
+    """The mean variance of the given targets, before and after the picks.
+
+    It is the uncertainty, unless that is about the distribution of targets that are examples.
+    """
+    before, after = chosen.uncertainty[[0, -1]].tolist()
+    if chosen.settings["examples"] is not None:
+        before, after = (weigh(chosen, variance) for variance in chosen.target_variance)
+    return before, after
 
 
 def with_levels(recalled: Recalled) -> Selection:
@@ -84,16 +95,18 @@ def name_uncertainty(chosen: Selection) -> str:
     """Name ``chosen.uncertainty`` in words."""
     if not chosen.settings["targets"]:
         return "mean variance of the candidates"
+    if chosen.settings["examples"] is not None:
+        return "mean variance under the distribution of the targets"
     is_weighted = chosen.settings["target_weights"] is not None
     return "weighted mean target variance" if is_weighted else "mean target variance"
 
 
 def still_to_tell(chosen: Selection, levels: list[Level]) -> tuple[Level, float] | None:
-    """What the whole pool would leave, and how much that is below the uncertainty after the picks.
+    """What the whole pool would leave, and how much that is below the variance after the picks.
 
     None where the whole pool was not computed.
     """
     whole = next((level for level in levels if level.name == "whole pool"), None)
     if whole is None:
         return None
-    return whole, max(float(chosen.uncertainty[-1]) - whole.value, 0.0)
+    return whole, max(mean_variance(chosen)[1] - whole.value, 0.0)

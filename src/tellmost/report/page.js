@@ -91,6 +91,7 @@
 
   const METHODS = {
     own: { colour: "own", dash: "solid", swatch: "", width: 3, label: `this selection (${found.rule})` },
+    examples: { colour: "own", dash: "dot", swatch: "2 3", width: 1.5, label: "this selection, under the targets' distribution" },
     random: { colour: "random", dash: "dot", swatch: "3 3", width: 2, label: "random" },
     "top-k": { colour: "top-k", dash: "dash", swatch: "7 4", width: 2, label: "top-k" },
     mmr: { colour: "mmr", dash: "dashdot", swatch: "8 3 2 3", width: 2, label: "MMR" },
@@ -169,11 +170,16 @@
 
   function drawMap() {
     if (!found.map) return;
-    const { pool, targets, picks, explained } = found.map;
+    const { pool, examples, targets, picks, explained } = found.map;
     const traces = [];
     if (!hidden.has("pool")) {
       traces.push(dots(pool, (i) => `row ${whole(pool.numbers[i])}`, {
         color: colour("cloud"), size: 5, opacity: 0.55,
+      }));
+    }
+    if (examples && !hidden.has("examples")) {
+      traces.push(dots(examples, (i) => `row ${whole(examples.numbers[i])}, stands for the targets`, {
+        color: colour("aim"), size: 5, opacity: 0.45,
       }));
     }
     const label = (i) => `pick ${whole(i + 1)}, row ${whole(picks.numbers[i])}`;
@@ -364,10 +370,11 @@
     writeLegend("curve-legend", [...lines, ...levels], drawCurves);
     const groups = [
       { name: "pool", kind: "dot", style: { colour: "cloud" }, label: "pool" },
+      { name: "examples", kind: "dot", style: { colour: "aim" }, label: "rows that stand for the targets" },
       { name: "targets", kind: "diamond", style: { colour: "aim" }, label: "targets" },
       { name: "picks", kind: "dot", style: { colour: "own" }, label: "picks, numbered in their order" },
     ];
-    const isThere = (group) => group.name !== "targets" || (found.map && found.map.targets);
+    const isThere = ({ name }) => found.map && found.map[name];
     writeLegend("map-legend", groups.filter(isThere), drawMap);
     const bars = [
       { kind: "bar", style: { colour: "before" }, label: "before", fixed: true },

@@ -78,7 +78,8 @@ def compose(recalled: Recalled, items: Any, target_items: Any, library: str) -> 
     normalize = chosen.settings["normalize"]
     health = None
     if has_rows:
-        health = check(recalled.given_pool, normalize=normalize, progress=False).health
+        options = {"kernel": chosen.kernel, "normalize": normalize, "progress": False}
+        health = check(recalled.given_pool, **options).health
     picks = describe_picks(recalled, items, target_items, with_served=curves.obstacle is None)
     map = None if health is None else draw_map(recalled, health, items, target_items)
     targets = describe_targets(recalled, target_items)

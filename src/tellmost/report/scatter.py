@@ -47,9 +47,12 @@ def draw_map(recalled: Recalled, health: Health, items: Any, target_items: Any) 
         first = np.arange(min(len(targets), MAP_TARGETS))
         texts = texts_of(target_items, first, HOVER_LENGTH)
         aims = dots(targets[: len(first)], recalled.name_targets(first), texts, len(targets))
+    standing = recalled.rows_for_targets()
+    shown = draw_rows(np.random.default_rng(0), len(standing), MAP_ROWS).numpy()
     drawn = draw_rows(np.random.default_rng(0), len(pool), MAP_ROWS).numpy()
     return {
         "pool": some_rows(drawn, len(pool)),
+        "examples": some_rows(standing[shown], len(standing)) if len(standing) else None,
         "targets": aims,
         "picks": some_rows(chosen[:MAP_PICKS], len(chosen)),
         "explained": list(health.explained),
@@ -79,6 +82,7 @@ def write_map(map: dict[str, Any] | None) -> str:
         f"Principal components of the pool: across {percent(first)}, up {percent(second)} of its "
         f"variance about the mean. What is near here need not be near in all dimensions.",
         cut(pool, "pool rows, drawn at random", ""),
+        cut(map["examples"], "rows that stand for the targets, drawn at random", ""),
         cut(targets, "targets", "the first "),
         cut(picks, "picks", "the first "),
         "Point at a dot to see its item.",

@@ -6,7 +6,13 @@ from typing import Any
 
 from tellmost.evaluation.statistics import count_of
 from tellmost.kernels import Linear
-from tellmost.report.levels import Level, name_uncertainty, still_to_tell, telling_levels
+from tellmost.report.levels import (
+    Level,
+    mean_variance,
+    name_uncertainty,
+    still_to_tell,
+    telling_levels,
+)
 from tellmost.report.markup import (
     number,
     percent,
@@ -81,12 +87,16 @@ def _fallen(chosen: Selection) -> str:
     before, after = chosen.uncertainty[[0, -1]]
     share = f", {percent(1 - after / before)} less" if before > 0 else ""
     name = name_uncertainty(chosen)
-    return f"The {name} went from {number(before)} to {number(after)}{share}."
+    said = f"The {name} went from {number(before)} to {number(after)}{share}."
+    if chosen.settings["examples"] is not None:
+        before, after = mean_variance(chosen)
+        said += f" That of the given targets went from {number(before)} to {number(after)}."
+    return said
 
 
 def _compared(chosen: Selection, levels: list[Level]) -> str:
     """Compare the picks with the whole pool, in words."""
-    before, after = chosen.uncertainty[[0, -1]]
+    before, after = mean_variance(chosen)
     found = still_to_tell(chosen, levels)
     if found is None or found[0].value >= before:
         return ""
@@ -105,7 +115,18 @@ def _conditions(chosen: Selection) -> str:
     meaning = " (inner products of the rows)" if used["kernel"] == repr(Linear()) else ""
     return (
         f"Noise variance {describe_noise(used)}; kernel {used['kernel']}{meaning}. "
-        f"{ROWS_IN_WORDS[used['normalize']]}"
+        f"{ROWS_IN_WORDS[used['normalize']]} {_about_examples(used)}".rstrip()
+    )
+
+
+def _about_examples(used: dict[str, Any]) -> str:
+    """Say which rows stand for the targets, so that a reader can look and object."""
+    if used["examples"] is None:
+        return ""
+    return (
+        f"Targets were taken as examples: {used['examples']['rows']:,} rows of the pool, which "
+        f"the map shows, stand for {used['targets']:,} targets "
+        f"(gain {used['examples']['gain']:.2g})."
     )
 
 

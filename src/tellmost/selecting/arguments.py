@@ -59,6 +59,20 @@ class Meaning:
     targets_are: str  # "examples" or "all"
     noise_ratio: float  # if no noise is given
 
+    def check_data(self, pool: Any, targets: Any, rule: Rule, **options: Any) -> SelectionData:
+        """What a selection with this meaning works on."""
+        return check_data(
+            pool,
+            targets,
+            self.kernel,
+            rule,
+            normalize=self.normalize,
+            is_table=self.is_table,
+            targets_are=self.targets_are,
+            usual_ratio=self.noise_ratio,
+            **options,
+        )
+
 
 def check_meaning(
     kernel: Any, normalize: Any, targets_are: Any, rule: Rule, *, has_targets: bool

@@ -25,6 +25,7 @@ from tellmost.selecting.arguments import MEASURED, check_points, check_rule
 from tellmost.selecting.select import select_quietly
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
+from tellmost.targets.examples import estimate_density
 
 RECALL_TOLERANCE = 1e-6
 """Targets whose variances differ by more than this share of the largest are other targets; far
@@ -126,6 +127,16 @@ class Recalled:
             self.targets.to(rows.device),
         )
         return falls[len(points) :].cpu().numpy()
+
+    def rows_for_targets(self) -> Int[np.ndarray, " r"]:
+        """The rows that stand for the targets, where these were taken as examples."""
+        settings = self.chosen.settings
+        if settings["examples"] is None or self.targets is None or self.obstacle is not None:
+            return np.empty(0, dtype=np.int64)
+        m = len(self.targets)
+        weights = torch.as_tensor(settings["target_weights"] or [1 / m] * m, dtype=torch.float64)
+        weights = weights.to(self.targets.device)
+        return estimate_density(self.pool, self.targets, weights, self.kernel).rows.cpu().numpy()
 
     def variance_before(self) -> Float[np.ndarray, " m"]:
         """The variance of each target before the first pick."""

@@ -30,7 +30,6 @@ from tellmost.running.progress import ProgressLine
 from tellmost.selecting.arguments import (
     check_agreement,
     check_combination,
-    check_data,
     check_meaning,
     check_placement,
     check_rule,
@@ -165,16 +164,11 @@ def select_quietly(
         meaning = check_meaning(
             kernel, normalize, targets_are, rule, has_targets=targets is not None
         )
-    data = check_data(
+    data = meaning.check_data(
         pool,
         targets,
-        meaning.kernel,
         rule,
         k=stop.picks,
-        normalize=meaning.normalize,
-        is_table=meaning.is_table,
-        targets_are=meaning.targets_are,
-        usual_ratio=meaning.noise_ratio,
         observed=observed,
         candidates=candidates,
         target_weights=target_weights,
