@@ -51,7 +51,7 @@ def test_a_selection_goes_as_estimated(options, monkeypatch):
     )  # fewer rows than there are
     pool, targets = rows(), rows(10, seed=1)
     expected = estimate(pool, targets, 40, **options)
-    chosen = tm.select(pool, targets, 40, **{"kernel": "linear", **options})
+    chosen = tm.select(pool, targets, 40, **options)
     for name in ("columns_ahead", "pool", "form", "device", "rows", "features", "targets"):
         assert getattr(expected, name) == chosen.settings[name], name
     assert bracket(expected.passes, chosen.settings["passes"])
@@ -62,7 +62,7 @@ def test_a_selection_goes_as_estimated(options, monkeypatch):
 def test_a_file_that_does_not_fit_is_streamed_within_its_budget(tmp_path):
     pool, targets = rows(20_000), rows(10, seed=1)
     np.save(tmp_path / "pool.npy", pool)
-    expected = estimate(tmp_path / "pool.npy", targets, 30, memory="4MB")
+    expected = estimate(tmp_path / "pool.npy", targets, 30, memory="4MB", kernel="linear")
     chosen = tm.select(tmp_path / "pool.npy", targets, 30, memory="4MB", kernel="linear")
     assert (expected.pool, expected.columns_ahead) == (
         "streamed",
@@ -88,7 +88,7 @@ def test_only_the_first_rows_are_read(monkeypatch):
     read = []
     list(Blocks())
     shape_known = len(read)
-    expected = estimate(Blocks(), rows(3), 5, memory="1.6MB")
+    expected = estimate(Blocks(), rows(3), 5, memory="1.6MB", kernel="linear")
     assert expected.rows == 21 * 200 and expected.pool == "streamed"
     looks = (len(read) - shape_known) / 20
     assert looks < 2  # once for the shape; then the first rows, and a block ahead of them

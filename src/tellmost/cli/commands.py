@@ -101,7 +101,7 @@ def check(given: OptionValues) -> int:
 
 @command(
     *("pool", "targets", "k", "json", "replace", "rule", "kernel", "noise_ratio", "noise_std"),
-    *("normalize", "observed", "exclude", "candidates", "target_weights", *COLUMNS),
+    *("normalize", "targets_are", "observed", "exclude", "candidates", "target_weights", *COLUMNS),
     *("device", "memory", "columns_ahead", "progress"),
 )
 def estimate(given: OptionValues) -> int:
@@ -137,7 +137,7 @@ def estimate(given: OptionValues) -> int:
         "Numbers of picks to look at, by commas, up to k. Default: k and an eighth, a quarter and "
         "half of it."
     ),
-    *("kind", "kernel", "noise_ratio", "noise_std", "normalize", *COLUMNS),
+    *("kind", "kernel", "noise_ratio", "noise_std", "normalize", "targets_are", *COLUMNS),
     *("device", "memory", "progress"),
 )
 def compare(given: OptionValues) -> int:

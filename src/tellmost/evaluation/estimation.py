@@ -15,7 +15,6 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.evaluation.statistics import entry, number, paragraph
-from tellmost.kernels.linear import check_kernel
 from tellmost.posterior.problem import Problem
 from tellmost.posterior.weight_tracker import Tracker, track
 from tellmost.rows.pool import Pool
@@ -23,7 +22,7 @@ from tellmost.rows.sources import HeldRows, Source
 from tellmost.rules import Rule
 from tellmost.running.memory import Sizes, in_words
 from tellmost.running.workers import team, thread_count
-from tellmost.selecting.arguments import check_combination, check_data, check_rule, sizes_of
+from tellmost.selecting.arguments import check_combination, check_meaning, check_rule, sizes_of
 from tellmost.selecting.choosers import Chooser, Lazy, Once, choose_chooser
 from tellmost.selecting.data import Observed, SelectionData, check_noise, resolve_noise
 from tellmost.selecting.limits import (
@@ -215,13 +214,17 @@ class Front:
 def first_rows(data: SelectionData, count: int) -> SelectionData:
     """Read the first rows, with their share of the memory."""
     some = None if data.candidates is None else data.candidates[data.candidates < count]
-    return replace(
-        data,
-        pool=replace(data.pool, source=front_of(data.pool.source, count)),
-        candidates=some if some is not None and len(some) > 1 else None,
-        observed=Observed(torch.empty(0, dtype=torch.int64)),
-        plan=replace(data.plan, kept=data.plan.kept * count // len(data.pool)),
-    ).read()
+    return (
+        replace(
+            data,
+            pool=replace(data.pool, source=front_of(data.pool.source, count)),
+            candidates=some if some is not None and len(some) > 1 else None,
+            observed=Observed(torch.empty(0, dtype=torch.int64)),
+            plan=replace(data.plan, kept=data.plan.kept * count // len(data.pool)),
+        )
+        .read()
+        .with_density()
+    )
 
 
 def estimate(
@@ -233,7 +236,8 @@ def estimate(
     kernel: Any = None,
     noise_ratio: float | None = None,
     noise_std: Any = None,
-    normalize: str | None = None,
+    normalize: str | None = "auto",
+    targets_are: str | None = None,
     observed: Any = None,
     candidates: Any = None,
     target_weights: Any = None,
@@ -251,13 +255,13 @@ def estimate(
     stop = check_stop(k, None, None, None, chosen, True)
     assert stop.picks is not None
     ahead = check_columns_ahead(columns_ahead)
-    data = check_data(
+    has_targets = targets is not None
+    meaning = check_meaning(kernel, normalize, targets_are, chosen, has_targets=has_targets)
+    data = meaning.check_data(
         pool,
         targets,
-        check_kernel(kernel),
         chosen,
         k=stop.picks,
-        normalize=normalize,
         observed=observed,
         candidates=candidates,
         target_weights=target_weights,
@@ -327,7 +331,7 @@ def sum_up(data: SelectionData, rule: Rule, k: int, trials: list[TimedTrial]) ->
     made = [count - trial.passes_at_start for count in (passes.least, passes.likely, passes.most)]
     least, likely, most = (first + picks + count * each for count in made)
     is_held = data.plan.holds_pool or not pool.is_streamed
-    sizes = sizes_of(pool.source, data.targets, data.kernel, rule, k)
+    sizes = sizes_of(pool.source, data.targets, data.kernel, rule, k, data.targets_are)
     return Estimate(
         rule=rule.name,
         k=k,
