@@ -49,7 +49,7 @@ def test_facility_location_adds_the_row_that_raises_its_sum_most():
 
 
 def test_random_in_region_takes_the_region_first():
-    region = torch.zeros(50, dtype=torch.bool)
+    region = np.zeros(50, dtype=bool)
     region[[3, 17, 41]] = True
     picks = random_in_region(region, 8, 0).tolist()
     assert set(picks[:3]) == {3, 17, 41} and len(set(picks)) == 8

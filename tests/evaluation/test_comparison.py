@@ -94,7 +94,7 @@ def test_a_bad_verdict_names_what_to_try_and_a_good_one_nothing():
     made = made_of({"vtl": better, "random": better})
     assert any("check(pool, targets, labels=labels)" in advice for advice in made.advice)
     made = made_of({"vtl": better, "random-in-region": better})
-    assert "random choice among the rows of the targets' region" in made.advice[0]
+    assert "random choice in the targets' region" in made.advice[0]
     assert list(advise((), ("random",), SETTINGS))
 
 

@@ -42,10 +42,10 @@ def facility_location(similarity: Float[Tensor, "c m"], k: int) -> Int[Tensor, "
     return torch.stack(picks)
 
 
-def random_in_region(region: Bool[Tensor, " c"], k: int, seed: int) -> Int[Tensor, " k"]:
+def random_in_region(region: Bool[np.ndarray, " c"], k: int, seed: int) -> Int[np.ndarray, " k"]:
     """Rows of the region in random order, and then all others in random order."""
-    order = torch.from_numpy(np.random.default_rng(seed).permutation(len(region)))
-    return order[(~region.cpu()[order]).sort(stable=True).indices][:k]
+    order = np.random.default_rng(seed).permutation(len(region))
+    return order[np.argsort(~region[order], kind="stable")][:k]
 
 
 BY_SIMILARITY: dict[str, Callable[[Tensor, int], Tensor]] = {

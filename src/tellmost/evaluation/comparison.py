@@ -335,11 +335,11 @@ def advise(
     if not told or "random" in set(others) - set(beaten_at_last):
         yield (
             "check(pool, targets, labels=labels): do the rows carry the labels, and do the "
-            "targets predict one another? More targets may help."
+            "targets predict one another? More seeds, and more targets with labels, tell more."
         )
         yield (
-            f"another kernel than {settings['kernel']}, such as kernel='gaussian' for a table, or "
-            f"other embeddings. The judge takes the same kernel."
+            "another kernel, such as kernel='gaussian' for a table, or other embeddings. The "
+            "judge takes the same kernel."
         )
     if worse & NEAR_ONES and ratio is not None:
         yield f"noise_ratio={number(10 * ratio)}, which picks nearer to the targets."
@@ -351,4 +351,4 @@ def advise(
     if worse:
         yield f"{joined_by_and(sorted(worse))}, if other draws of data say the same."
     if told and IN_REGION in set(others) - set(beaten_at_last):
-        yield "random choice among the rows of the targets' region, which teaches as much here."
+        yield "random choice in the targets' region, to which no difference shows."

@@ -14,6 +14,7 @@ from tellmost.evaluation.probes import (
     center_and_scale,
     fit_logistic,
     kernel_features,
+    name_probe,
     predict_numbers,
 )
 from tellmost.kernels import Linear
@@ -131,7 +132,7 @@ def choose_judges(
     """
     probes: dict[str, Features] = {}
     if not isinstance(data.kernel, Linear) or data.kernel.covariance is not None:
-        probes[f"a probe with {data.kernel!r}"] = features_of_kernel(data)
+        probes[name_probe(data.kernel)] = features_of_kernel(data)
     if matrix_size(data.kernel) is None:
         probes["a linear probe"] = features_of_rows(data, given)
     if labels.are_classes:

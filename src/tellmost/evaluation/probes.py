@@ -58,6 +58,11 @@ NOISE_PRECISION = 1e-4
 """The refinement ends at this relative width. The data fix the ratio to a few percent at best."""
 
 
+LONGEST_NAME = 50
+"""So many letters of a kernel fit into a sentence. One with a lengthscale for each column has
+more."""
+
+
 @dataclass(frozen=True)
 class Logistic:
     """A score for each class. With two classes the score of the first is zero."""
@@ -290,3 +295,9 @@ def kernel_features(
     U = (U[:, kept] / values[kept].sqrt()).cpu()
     of_asked = K if asked is None else kernel.block(asked, rows)
     return (K / scale).cpu() @ U, (of_asked / scale).cpu() @ U
+
+
+def name_probe(kernel: Kernel) -> str:
+    """The probe with this kernel in words. Kernels that are long to print have their kind only."""
+    name = repr(kernel)
+    return f"a probe with {name if len(name) < LONGEST_NAME else type(kernel).__name__}"

@@ -126,9 +126,9 @@ class RunData:
         """
         rows, steers = run.candidates[half], torch.from_numpy(run.steers[half])
         if method == IN_REGION:
-            region = torch.zeros(len(self.data.pool), dtype=torch.bool)
-            region[self.density(run.steers[half]).rows.cpu()] = True
-            return rows[random_in_region(region[torch.from_numpy(rows)], self.k, run.seed)], {}
+            region, density = np.zeros(len(self.data.pool), bool), self.density(run.steers[half])
+            region[density.rows.cpu().numpy()] = density.gain >= LEAST_GAIN
+            return rows[random_in_region(region[rows], self.k, run.seed)], {}
         if isinstance(method, str):
             similarity = self.similarity[torch.from_numpy(rows)][:, steers]
             return rows[BY_SIMILARITY[method](similarity, self.k)], {}

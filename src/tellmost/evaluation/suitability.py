@@ -12,7 +12,7 @@ from tellmost import numerics
 from tellmost.evaluation.baselines import similarities
 from tellmost.evaluation.evidence import Evidence, KnownLabels, hold_out, take_labels
 from tellmost.evaluation.health import Health, check_pool, draw_rows, look
-from tellmost.evaluation.probes import kernel_features
+from tellmost.evaluation.probes import kernel_features, name_probe
 from tellmost.evaluation.statistics import (
     bullet,
     entry,
@@ -240,7 +240,7 @@ def check(
         few = KnownLabels(known.kind, known.values[some.numpy()], known.why)
         rows = data.pool.rows(some)
         rows = rows.cpu() if is_linear else kernel_features(prior, rows)[0]
-        probe = "a linear probe" if is_linear else f"a probe with {prior!r}"
+        probe = "a linear probe" if is_linear else name_probe(prior)
         return Suitability(health, hold_out(rows, few, folds, ratio, rng), aim, probe, usual)
 
 
