@@ -103,11 +103,11 @@ def test_scores_are_of_the_half_that_did_not_steer():
         name, measure, trivial = "a linear probe", "accuracy", np.zeros(3)
         unit_of_error = None
 
-    scores = np.array([[[[1.0, 1.0, 0.0]], [[0.2, 0.3, 1.0]]]])  # (runs, halves, budgets, targets)
-    is_first = np.array([[True, True, False]])
-    made = Measurement.of(Steered(), {"vtl": scores}, is_first)
-    assert made.scores["vtl"][0, 0].tolist() == [0.2, 0.3, 0.0]
-    assert made.steering["vtl"][0, 0].tolist() == [1.0, 1.0, 1.0]
+    scores = np.array([[[0.9, 0.7, 0.1]], [[0.2, 0.4, 1.0]]])  # (runs, budgets, targets)
+    steers = np.array([[True, True, False], [False, False, True]])
+    made = Measurement.of(Steered(), {"vtl": scores}, steers)
+    assert made.score("vtl", 0).value == pytest.approx((0.1 + 0.3) / 2)
+    np.testing.assert_array_equal(made.steering["vtl"][0, 0], [0.9, 0.7, np.nan])
 
 
 @pytest.fixture

@@ -53,8 +53,8 @@ def compare(
 ) -> Comparison:
     """Choose by a rule and by other methods, and see which picks are worth more.
 
-    Each seed draws a random half of the pool as candidates, and cuts the targets into two halves.
-    Each half of the targets steers a choice, which is judged on the other half alone. With the
+    Each seed cuts pool and targets into two random halves. Each half of the targets steers a
+    choice from one half of the pool, and is judged on the other half of the targets. With the
     labels of all pool rows and of the targets, a probe with the kernel of the selection learns
     from each method's picks and answers for the targets. Without labels only the targets' variance
     can be compared, which is circular.
@@ -68,7 +68,7 @@ def compare(
         methods: names or rules to compare with; also "nearest-in-turn", "flqmi" and
             "random-in-region", which draws among the rows that are likelier under the targets'
             estimated density than under the pool.
-        seeds: how many runs are made, at least 2.
+        seeds: how often pool and targets are cut, at least 2 times. Each time gives two runs.
         budgets: numbers of picks to look at, up to k. None for k and an eighth, a quarter and half
             of it.
         kind: "classes" or "numbers", where the labels' dtype does not tell.
@@ -77,7 +77,7 @@ def compare(
     >>> rng = np.random.default_rng(0)
     >>> pool, targets = rng.standard_normal((200, 8)), rng.standard_normal((20, 8))
     >>> result = compare(pool, targets, 10, labels=pool[:, 0], target_labels=targets[:, 0])
-    >>> result.verdicts[-1].better
+    >>> result.verdicts[-1].worse
     ()
     >>> result.to_frame().shape  # seven methods at four budgets; these targets show no region
     (28, 8)
@@ -130,40 +130,36 @@ def choose_and_judge(
     both: tuple[KnownLabels, KnownLabels] | None,
     tell: Callable[[int, int], None],
 ) -> Comparison:
-    """Make every run, where each half of the targets steers in turn."""
+    """Let every method choose in every run, and every judge score the picks."""
     methods, notes = setting.leave_out(methods)
     m, names = len(setting.given), [name_of(method) for method in methods]
-    shape = (len(judges), len(runs), 2, len(budgets), m)
-    scores = {name: np.empty(shape) for name in names}
+    scores = {name: np.empty((len(judges), len(runs), len(budgets), m)) for name in names}
     settings: dict[str, Any] = {}
     taken = []
-    trials = list(product(range(len(runs)), (0, 1), methods))
-    for done, (number, half, method) in enumerate(trials, 1):
-        of = scores[name_of(method)][:, number]
-        if half and setting.is_blind(method, runs[number]):
-            of[:, 1] = of[:, 0]
-        else:
-            picks, used = setting.pick(method, runs[number], half, is_other=method != methods[0])
-            of[:, half] = np.stack([judge.scores(picks, budgets) for judge in judges])
-            if method == methods[0]:
-                settings = used
-                taken.append(used["targets_are"])
+    trials = list(product(enumerate(runs), methods))
+    for done, ((number, run), method) in enumerate(trials, 1):
+        picks, used = setting.pick(method, run, is_other=method != methods[0])
+        for judge, of in zip(judges, scores[name_of(method)], strict=True):
+            of[number] = judge.scores(picks, budgets)
+        if method == methods[0]:
+            settings = used
+            taken.append(used["targets_are"])
         tell(done, len(trials))
     if len(set(taken)) > 1:
         notes.append(
             f"Targets were taken as examples in {taken.count('examples'):,} of {len(taken):,} "
             f"choices: half of the targets predict one another less than all of them do."
         )
-    is_first = np.stack([np.isin(np.arange(m), run.steers[0]) for run in runs])
+    steers = np.stack([run.steers for run in runs])
     return Comparison(
         methods=tuple(names),
         budgets=budgets,
-        seeds=len(runs),
+        seeds=len(runs) // 2,
         rows=len(setting.data.pool),
-        candidates=min(len(rows) for run in runs for rows in run.candidates),
+        candidates=min(len(run.candidates) for run in runs),
         targets=m,
         measured=tuple(
-            Measurement.of(judge, {name: of[i] for name, of in scores.items()}, is_first)
+            Measurement.of(judge, {name: of[i] for name, of in scores.items()}, steers)
             for i, judge in enumerate(judges)
         ),
         settings={name: settings[name] for name in KEPT},

@@ -44,8 +44,8 @@ class Measurement:
 
     judge: str
     measure: str  # accuracy, error removed, or variance for the share of it that is gone
-    scores: Mapping[str, Float[np.ndarray, "runs budgets m"]]  # of targets that were held out
-    steering: Mapping[str, Float[np.ndarray, "runs budgets m"]]  # of targets that steered
+    scores: Mapping[str, Float[np.ndarray, "runs budgets m"]]  # NaN unless held out
+    steering: Mapping[str, Float[np.ndarray, "runs budgets m"]]  # NaN unless steering
     trivial: Float[np.ndarray, " m"]  # of an answer that needs no picks
     unit_of_error: float | None = None  # of numbers: the mean error of a constant answer
 
@@ -53,22 +53,22 @@ class Measurement:
     def of(
         cls,
         judge: Judge,
-        scores: Mapping[str, Float[np.ndarray, "runs halves budgets m"]],
-        is_first: Bool[np.ndarray, "runs m"],
+        scores: Mapping[str, Float[np.ndarray, "runs budgets m"]],
+        steers: Bool[np.ndarray, "runs m"],
     ) -> "Measurement":
-        """Take each target's score from the half of the run that it did not steer."""
-        first = is_first[:, None]
+        """Tell the targets that were held out in a run from those that steered it."""
+        has_steered = steers[:, None]
         return cls(
             judge=judge.name,
             measure=judge.measure,
-            scores={name: np.where(first, s[:, 1], s[:, 0]) for name, s in scores.items()},
-            steering={name: np.where(first, s[:, 0], s[:, 1]) for name, s in scores.items()},
+            scores={name: np.where(has_steered, np.nan, s) for name, s in scores.items()},
+            steering={name: np.where(has_steered, s, np.nan) for name, s in scores.items()},
             trivial=judge.trivial,
             unit_of_error=judge.unit_of_error,
         )
 
     def score(self, method: str, at: int) -> Mean:
-        return Mean.of(self.scores[method][:, at].mean(axis=1))
+        return Mean.of(np.nanmean(self.scores[method][:, at], axis=1))
 
     def difference(self, one: str, other: str, at: int) -> Mean:
         """The mean score of one method less that of another, in the same runs and targets."""
@@ -85,7 +85,7 @@ class Measurement:
         """The root mean squared error of numbers, in the mean over the runs."""
         assert self.unit_of_error is not None
         errors = self.unit_of_error * (1 - self.scores[method][:, at])
-        return float(np.sqrt(np.square(errors).mean(axis=1)).mean())
+        return float(np.sqrt(np.nanmean(np.square(errors), axis=1)).mean())
 
 
 @dataclass(frozen=True)
@@ -230,9 +230,9 @@ class Comparison:
         if measure == ERROR_REMOVED:
             measure = "share of the mean error of a constant answer that is gone"
         return (
-            f"{beside}{measure.capitalize()} in percent: {measured.judge} on the "
-            f"{self.targets:,} targets, each held out from the choice; taught with the labels of "
-            f"the picks. Mean ± standard error over {self.seeds} runs."
+            f"{beside}{measure.capitalize()} in percent: {measured.judge} on those of the "
+            f"{self.targets:,} targets that were held out; taught with the labels of the picks. "
+            f"Mean ± standard error over {2 * self.seeds} runs."
         )
 
     def _tables(self) -> Iterator[str]:
@@ -253,9 +253,9 @@ class Comparison:
 
     def _notes(self) -> Iterator[str]:
         yield (
-            f"Each run draws a random half of the pool as candidates ({self.candidates:,} or more "
-            f"of {self.rows:,} rows), the same for all methods, and cuts the targets into two "
-            f"halves. Each half steers a choice, which is judged on the other half."
+            f"Each run chooses from a random half of the pool ({self.candidates:,} or more of "
+            f"{self.rows:,} rows), the same for all methods. Half of the targets steer it, and it "
+            f"is judged on the other half; the next run takes the other halves of both."
         )
         if not self.is_circular:
             yield (
@@ -264,7 +264,7 @@ class Comparison:
                 "number of picks together (Student's t, Holm's correction). Verdicts at several "
                 "numbers of picks share their runs, so they do not confirm one another."
             )
-            last = self.judge.steering[self.rule][:, -1].mean(axis=1)
+            last = np.nanmean(self.judge.steering[self.rule][:, -1], axis=1)
             yield (
                 f"Targets that steered the choice flatter it, so they are no judges: on them "
                 f"{self.rule} scores {percent_of(Mean.of(last))} after {self.budgets[-1]:,} "

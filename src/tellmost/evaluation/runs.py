@@ -15,7 +15,7 @@ from tellmost.evaluation.baselines import (
     random_in_region,
     similarities,
 )
-from tellmost.evaluation.health import as_given, draw_rows
+from tellmost.evaluation.health import as_given
 from tellmost.kernels import Kernel, Linear
 from tellmost.posterior.problem import CHOSEN_FIELDS, FIXED_FIELDS
 from tellmost.rows.pool import Pool
@@ -33,11 +33,11 @@ Method = Rule | str  # a rule, or the name of a baseline
 
 @dataclass(frozen=True)
 class Run:
-    """A random half of the pool, and the targets in two halves, each of which steers once."""
+    """A choice from half of the pool, steered by half of the targets and judged by the others."""
 
-    seed: int
-    steers: tuple[Int[np.ndarray, " a"], Int[np.ndarray, " b"]]
-    candidates: tuple[Int[np.ndarray, " c"], Int[np.ndarray, " d"]]
+    number: int
+    steers: Bool[np.ndarray, " m"]
+    candidates: Int[np.ndarray, " c"]
 
 
 @dataclass(frozen=True)
@@ -80,18 +80,18 @@ class RunData:
             found.append(same + np.array([start, 0]))
         return np.concatenate(found)
 
-    def density(self, some: Int[np.ndarray, " a"]) -> Density:
+    def density(self, some: Bool[np.ndarray, " m"]) -> Density:
         """The estimated distribution that some of the targets are drawn from."""
         data = self.data
         assert data.targets is not None
         points = data.targets[torch.from_numpy(some)]
-        weights = torch.full((len(some),), 1 / len(some), dtype=torch.float64)
+        weights = torch.full((len(points),), 1 / len(points), dtype=torch.float64)
         weights = weights.to(points.device)
         return estimate_density(data.pool, points, weights, data.kernel, memory=data.plan.kept)
 
     def leave_out(self, methods: Sequence[Method]) -> tuple[list[Method], list[str]]:
         """The methods without baselines that have no meaning here, and what is to be said."""
-        whole, notes = self.density(np.arange(len(self.given))), []
+        whole, notes = self.density(np.full(len(self.given), True)), []
         missing: dict[str, str] = {}
         if 8 * len(self.data.pool) * len(self.given) > self.data.plan.kept:
             reason = "the similarities of all rows and targets do not fit into the memory"
@@ -112,23 +112,18 @@ class RunData:
             raise ValueError(f"methods leaves nothing to compare with. {' '.join(notes)}")
         return kept, notes
 
-    def is_blind(self, method: Method, run: Run) -> bool:
-        """Whether it chooses alike whatever half of the targets steers."""
-        is_alike = np.array_equal(*run.candidates)
-        return not isinstance(method, str) and not method.needs_targets and is_alike
-
     def pick(
-        self, method: Method, run: Run, half: int, *, is_other: bool
+        self, method: Method, run: Run, *, is_other: bool
     ) -> tuple[Int[np.ndarray, " k"], dict[str, Any]]:
         """The picks of a method, and the settings if it is a rule.
 
         A rule that has no model sees rows as the baselines do.
         """
-        rows, steers = run.candidates[half], torch.from_numpy(run.steers[half])
+        rows, steers = run.candidates, torch.from_numpy(run.steers)
         if method == IN_REGION:
-            region, density = np.zeros(len(self.data.pool), bool), self.density(run.steers[half])
+            region, density = np.zeros(len(self.data.pool), bool), self.density(run.steers)
             region[density.rows.cpu().numpy()] = density.gain >= LEAST_GAIN
-            return rows[random_in_region(region[rows], self.k, run.seed)], {}
+            return rows[random_in_region(region[rows], self.k, run.number)], {}
         if isinstance(method, str):
             similarity = self.similarity[torch.from_numpy(rows)][:, steers]
             return rows[BY_SIMILARITY[method](similarity, self.k)], {}
@@ -139,7 +134,7 @@ class RunData:
             self.pool,
             self.given[steers],
             self.k,
-            rule=with_seed(method, run.seed),
+            rule=with_seed(method, run.number),
             candidates=rows,
             progress=False,
             **options,
@@ -147,22 +142,24 @@ class RunData:
         return chosen.indices, chosen.settings
 
 
-def draw_runs(setting: RunData, seeds: int, classes: np.ndarray | None) -> list[Run]:
-    """Draw the halves. A row that is one of the held-out targets is no candidate."""
-    n, runs = len(setting.data.pool), []
+def draw_runs(data: RunData, seeds: int, classes: np.ndarray | None) -> list[Run]:
+    """Two runs for each seed, which share neither candidates nor targets that steer.
+
+    A row that is one of the held-out targets is no candidate.
+    """
+    n, runs = len(data.data.pool), []
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
-        rows = draw_rows(rng, n, (n + 1) // 2).numpy()
-        is_first = halve(setting.given.cpu().numpy(), classes, rng)
-        same, of = setting.copies.T
-        first, second = (np.setdiff1d(rows, same[is_first[of] == side]) for side in (False, True))
-        steers = np.flatnonzero(is_first), np.flatnonzero(~is_first)
-        runs.append(Run(seed, steers, (first, second)))
-    least = min(len(rows) for run in runs for rows in run.candidates)
-    if setting.k > least:
+        order, is_first = rng.permutation(n), halve(data.given.cpu().numpy(), classes, rng)
+        parts = zip(np.array_split(order, 2), (is_first, ~is_first), strict=True)
+        for number, (rows, steers) in enumerate(parts, 2 * seed):
+            copies, of = data.copies.T
+            runs.append(Run(number, steers, np.setdiff1d(rows, copies[~steers[of]])))
+    least = min(len(run.candidates) for run in runs)
+    if data.k > least:
         raise ValueError(
             f"k must be at most half of the pool, here {least} of {n} rows, since each run "
-            f"chooses from a random half without held-out targets; got {setting.k}. Ask for fewer."
+            f"chooses from a random half without held-out targets; got {data.k}. Ask for fewer."
         )
     return runs
 

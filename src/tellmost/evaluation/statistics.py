@@ -75,11 +75,13 @@ class Mean:
     def over_runs_and_targets(cls, values: Float[np.ndarray, "runs targets"]) -> "Mean":
         """The mean of values that vary with the run and with the target, both of them draws.
 
-        Runs choose from overlapping halves of one pool and are asked about the same targets, so
-        they are alike. Their spread alone says too little about the mean for other targets. So the
-        spread over targets is added, with the degrees of freedom of Satterthwaite 1946.
+        Runs choose from overlapping halves of one pool and are asked about some of the same
+        targets (NaN for the others), so they are alike. Their spread alone says too little about
+        the mean for other targets. So the spread over targets is added, with the degrees of
+        freedom of Satterthwaite 1946.
         """
-        runs, targets = cls.of(values.mean(axis=1)), cls.of(values.mean(axis=0))
+        means = np.nanmean(values, axis=1), np.nanmean(values, axis=0)
+        runs, targets = map(cls.of, means)
         if runs.error is None or targets.error is None:
             return cls(runs.value, None, min(runs.count, targets.count))
         parts = [(one.error or 0.0, one.count - 1) for one in (runs, targets)]
