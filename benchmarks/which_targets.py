@@ -32,7 +32,7 @@ from tellmost.safebo.round_state import RoundState
 from tellmost.safebo.strategies import Choice, RoundView
 from tellmost_reproduction.safebo.methods import Method
 from tellmost_reproduction.safebo.process import process, small_process
-from tellmost_reproduction.safebo.runs import Job, Run, run_all
+from tellmost_reproduction.safebo.runs import Job, Run, path_of, run_all
 from tellmost_reproduction.safebo.tasks import Task, barriers, bumps, island
 
 SEEDS, ROUNDS, LOOKED_AT = 25, 100, (30, 100)
@@ -86,10 +86,8 @@ def levels_of(mean: Tensor, std: Tensor, lowest: float) -> Tensor:
     return torch.linspace(low, max(high, low + 1e-6), LEVELS, dtype=torch.float64)
 
 
-FEW_DRAWN = Method("thompson-10", "VTL, 10 drawn", targets=tm.targets.ThompsonMaximizers(10))
 METHODS = (
     Method("vtl", "VTL, potential maximizers"),
-    FEW_DRAWN,
     Method("thompson-200", "VTL, 200 drawn", targets=tm.targets.ThompsonMaximizers(200)),
     Method("weighed", "VTL, weighed", strategy=WeighedMaximizers()),
     Method("ucb", "Safe UCB", strategy=SafeUCB()),
@@ -163,16 +161,17 @@ TASKS = (process, hartmann, gardner, island, bumps, barriers)
 SMALL = (small_process, lambda: hartmann(256), lambda: gardner(256), bumps)
 
 
-def jobs_of(tasks: list[Task], seeds: int, rounds: int) -> list[Job]:
-    """All seeds side by side, and what is slow and old at the end, in case time runs out."""
-    quick, last = [one for one in METHODS if one is not FEW_DRAWN], [FEW_DRAWN]
+def jobs_of(tasks: list[Task], seeds: range, rounds: int) -> list[Job]:
+    """All tasks and methods of one seed after the other, in case time runs out."""
     return [
-        Job(task, method, seed, rounds)
-        for methods in (quick, last)
-        for seed in range(seeds)
-        for task in tasks
-        for method in methods
+        Job(task, method, seed, rounds) for seed in seeds for task in tasks for method in METHODS
     ]
+
+
+def finished(jobs: list[Job], kept: Path) -> list[Job]:
+    """The jobs of the seeds of which every run is kept."""
+    open_seeds = {job.seed for job in jobs if not path_of(job, kept).exists()}
+    return [job for job in jobs if job.seed not in open_seeds]
 
 
 def summarize(jobs: list[Job], runs: list[Run], looked_at: tuple[int, ...]) -> list[dict]:
@@ -207,11 +206,15 @@ if __name__ == "__main__":
     parser.add_argument("--smoke", action="store_true", help="tiny, to see that it runs")
     parser.add_argument("--out", type=Path, help="the folder in which runs are kept")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--seeds", type=int, nargs=2, default=(0, SEEDS), help="first, end")
+    parser.add_argument("--tell", action="store_true", help="only tell what is kept")
     arguments = parser.parse_args()
     if arguments.smoke:
-        jobs = jobs_of([make() for make in SMALL], seeds=2, rounds=3)
+        jobs = jobs_of([make() for make in SMALL], range(2), rounds=3)
         print(summarize(jobs, run_all(jobs, workers=1), (3,)))
     else:
-        jobs = jobs_of([make() for make in TASKS], SEEDS, ROUNDS)
+        jobs = jobs_of([make() for make in TASKS], range(*arguments.seeds), ROUNDS)
+        if arguments.tell:
+            jobs = finished(jobs, arguments.out)
         runs = run_all(jobs, workers=arguments.workers, kept=arguments.out)
         save("which_targets", {"rows": summarize(jobs, runs, LOOKED_AT)})
