@@ -69,7 +69,8 @@ class RoundTargets:
         gains = torch.full((len(is_open),), -torch.inf, dtype=torch.float64)
         if bool((self.state.points[rows] == self.state.points[rows[0]]).all()):
             return gains.where(~is_open, 0.0)  # a single point, so there is nothing to choose
-        if self._is_large and self.state.model.rule == ITL(about="f"):
+        rule = self.state.model.rule
+        if self._is_large and isinstance(rule, ITL) and rule.about == "f":
             gains[rows] = self._gains_near_the_best(rows, pending)
             return gains
         gains[rows] = self._sum_gains(rows, pending)
