@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from functools import reduce
+from threading import RLock
 from typing import Any
 
 import torch
@@ -22,12 +23,15 @@ from tellmost.kernels.kernel import Points
 from tellmost.kernels.stationary import Lengthscale
 from tellmost.shapes import Float
 
+_EVALUATING = RLock()  # a kernel of gpytorch may be made of kernels that are such adapters
+
 
 class GPyTorchKernel:
     """A gpytorch kernel with the methods of a Tellmost kernel.
 
     It works on a float64 copy, so the caller's kernel is not changed. Gradients flow to the points
-    and never to the hyper-parameters.
+    and never to the hyper-parameters. One thread at a time evaluates it, because gpytorch changes
+    its settings, and the kernel's ``active_dims``, while it evaluates a kernel.
     """
 
     def __init__(self, kernel: Any) -> None:
@@ -39,13 +43,15 @@ class GPyTorchKernel:
         self._kernel = deepcopy(kernel).double().eval().requires_grad_(False)
 
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
-        return self._kernel.to(x.device)(x, z).to_dense()
+        with _EVALUATING:
+            return self._kernel.to(x.device)(x, z).to_dense()
 
     def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
         return self.block(x, z.reshape(1, -1))[:, 0]
 
     def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
-        return self._kernel.to(x.device)(x, diag=True)
+        with _EVALUATING:
+            return self._kernel.to(x.device)(x, diag=True)
 
     def hyperparameters(self) -> dict[str, list[float]]:
         return hyperparameters_of(self._kernel)

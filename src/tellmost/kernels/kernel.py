@@ -17,7 +17,8 @@ Points = Float[Tensor, "_ _d"] | Int[Tensor, " _"]
 class Kernel(Protocol):
     """A prior covariance k(x, z) between function values.
 
-    Inputs are float64; the caller cuts large inputs into blocks of rows.
+    Inputs are float64; the caller cuts large inputs into blocks of rows. Several threads may call
+    it at the same time.
     """
 
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:

@@ -70,6 +70,7 @@ class FeatureMap:
 
     The pool's features are computed once and kept, so they must fit into memory. If x asks for
     a gradient it gets one through ``fn``; the parameters of a network behind ``fn`` never do.
+    Several threads call ``fn`` at the same time, so it must not keep anything between calls.
     """
 
     fn: Callable[[Tensor], Tensor]

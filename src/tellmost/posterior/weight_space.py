@@ -441,8 +441,11 @@ def in_feature_space(
 ) -> Problem:
     """The same problem with features in the place of points, computed once and kept."""
     features = problem.prior_variance.new_empty(len(problem.rows), dimension)
-    for start, stop, block in problem.rows.blocks():
+
+    def fill(start: int, stop: int, block: Tensor) -> None:
         features[start:stop] = kernel.features(block)
+
+    problem.rows.each(fill)
     targets, measure, memory = problem.targets, problem.measure, problem.memory
     memory -= 8 * problem.most_rows * dimension
     if measure is not None:

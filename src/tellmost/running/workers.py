@@ -24,9 +24,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
-
-from tellmost.shapes import Float
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -36,9 +33,6 @@ LIBRARY = {"linux": "libtorch_cpu.so", "darwin": "libtorch_cpu.dylib"}
 
 MOST_WAITING = 4
 """So many results wait for their turn before threads wait too. The largest are d x d matrices."""
-
-PRODUCT_ROWS = 64
-"""A product of matrices is shared by so many rows of the first."""
 
 
 @contextmanager
@@ -104,16 +98,6 @@ def each_slice(
     starts = range(0, count, step)
     slices = (slice(start, min(start + step, count)) for start in starts)
     each(slices, work, count=len(starts), threads=threads)
-
-
-def product(A: Float[Tensor, "n d"], B: Float[Tensor, "d m"]) -> Float[Tensor, "n m"]:
-    """A @ B, where both are on a CPU by rows of A."""
-    if A.device.type != "cpu" or len(A) <= PRODUCT_ROWS:
-        return A @ B
-    out = A.new_empty(len(A), B.shape[1])
-
-    each_slice(len(A), PRODUCT_ROWS, lambda piece: torch.mm(A[piece], B, out=out[piece]))
-    return out
 
 
 class Pass:
