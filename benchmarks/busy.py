@@ -3,8 +3,8 @@
 Each row of the result is a number of threads beside a number of neighbours: processes that only
 spin, each pinned to a core, which this benchmark starts and ends. ``columns`` are 28 float64
 columns of the pool by blocks, and ``select`` is VTL for 100 picks about 100 targets. ``torch_own``
-are the same columns by torch's own threads, which wait for each other after every block. Times
-are the least of several, wall-clock, and ratios are to the first row.
+are the same columns by torch's own threads, which wait for each other after every operation, and
+``torch_own_most`` is the slowest of these. Times are medians of several, wall-clock.
 
 On a machine with many cores: python benchmarks/busy.py --threads 1 2 4 8 16 --print
 """
@@ -12,6 +12,7 @@ On a machine with many cores: python benchmarks/busy.py --threads 1 2 4 8 16 --p
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -60,13 +61,13 @@ def torch_own(pool: Pool, vectors: Tensor, out: Tensor) -> None:
         torch.mm(vectors, rows.T, out=out[:, start:stop])
 
 
-def least(call: Callable[[], object], repeats: int) -> float:
-    times = []
+def times(call: Callable[[], object], repeats: int) -> list[float]:
+    taken = []
     for _ in range(repeats):
         start = time.perf_counter()
         call()
-        times.append(time.perf_counter() - start)
-    return min(times)
+        taken.append(time.perf_counter() - start)
+    return taken
 
 
 def measure(size: dict, threads: list[int], beside: list[int], repeats: int) -> list[dict]:
@@ -81,15 +82,17 @@ def measure(size: dict, threads: list[int], beside: list[int], repeats: int) -> 
         "select": lambda: tm.select(rows, targets, size["k"], rule="vtl", noise_ratio=1.0),
         "torch_own": lambda: torch_own(pool, vectors, out),
     }
-    many = {"columns": 5 * repeats, "select": repeats, "torch_own": repeats}
+    many = {"columns": 5 * repeats, "select": repeats, "torch_own": 2 * repeats}
     work["columns"]()
     table = []
     for count in beside:
         for used in threads:
             torch.set_num_threads(used)
             with neighbours(count):
-                took = {name: least(call, many[name]) for name, call in work.items()}
-            table.append({"threads": used, "neighbours": count, **took})
+                took = {name: times(call, many[name]) for name, call in work.items()}
+            medians = {name: statistics.median(each) for name, each in took.items()}
+            most = {"torch_own_most": max(took["torch_own"])}
+            table.append({"threads": used, "neighbours": count, **medians, **most})
             print(json.dumps(table[-1]), file=sys.stderr, flush=True)
     return table
 
@@ -105,6 +108,7 @@ def ratios(table: list[dict]) -> dict[str, float]:
         "select_busy": busy["select"] / two["select"],
         "select_threads": one["select"] / two["select"],
         "torch_own_busy": busy["torch_own"] / one["columns"],
+        "torch_own_busy_most": busy["torch_own_most"] / one["columns"],
     }
 
 
@@ -114,7 +118,7 @@ if __name__ == "__main__":
     parser.add_argument("--print", action="store_true", help="print the JSON, and keep no file")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--neighbours", type=int, nargs="+", default=[0, 1])
-    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     size = SMOKE if options.smoke else SIZE
