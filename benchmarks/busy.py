@@ -79,7 +79,9 @@ def measure(size: dict, threads: list[int], beside: list[int], repeats: int) -> 
     out, pool = torch.empty(COLUMNS, n, dtype=torch.float64), Pool.of(rows)
     work = {
         "columns": lambda: columns(pool, vectors, out),
-        "select": lambda: tm.select(rows, targets, size["k"], rule="vtl", noise_ratio=1.0),
+        "select": lambda: tm.select(
+            rows, targets, size["k"], kernel="linear", rule="vtl", noise_ratio=1.0
+        ),
         "torch_own": lambda: torch_own(pool, vectors, out),
     }
     many = {"columns": 5 * repeats, "select": repeats, "torch_own": 2 * repeats}

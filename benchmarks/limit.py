@@ -34,7 +34,7 @@ def measure(n: int, d: int, m: int, k: int, repeats: int) -> dict:
 
 
 def run(pool: torch.Tensor, targets: torch.Tensor, k: int, rule: str) -> tm.Selection:
-    return tm.select(pool, targets, k, rule=rule, noise_std=NOISE_STD)
+    return tm.select(pool, targets, k, kernel="linear", rule=rule, noise_std=NOISE_STD)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,11 @@ RULES = ("itl", "vtl", "ctl")
 def alone(rule: str, size: dict) -> dict:
     """What one process needs, beside the pool and the imports."""
     pool, targets = clustered(size["n"], size["d"], size["m"])
-    tm.select(pool[:1_000], targets[:10], 2, rule=rule)  # imports and libraries are warm
+    options = {"kernel": "linear", "rule": rule}
+    tm.select(pool[:1_000], targets[:10], 2, **options)  # imports and libraries are warm
     before = resident_mb()
     start = time.perf_counter()
-    chosen = tm.select(pool, targets, size["k"], rule=rule, noise_std=NOISE_STD)
+    chosen = tm.select(pool, targets, size["k"], noise_std=NOISE_STD, **options)
     took = time.perf_counter() - start
     beyond = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
     return {

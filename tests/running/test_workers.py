@@ -151,6 +151,20 @@ def test_calls_at_the_same_time_share_the_threads(threads):
     assert sorted(nested) == [0] * 4 + [1] * 4 + [2] * 4
 
 
+@needs_threads
+def test_a_pass_goes_on_alone_where_no_thread_can_be_started(threads, monkeypatch):
+    """So it is while the interpreter shuts down and a thread of the program still selects."""
+    threads(4)
+
+    def refuse(*arguments):
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", refuse)
+    came: list[int] = []
+    workers.each(range(9), lambda item: item, came.append, count=9)
+    assert came == list(range(9))
+
+
 def test_threads_end_with_the_call(threads):
     threads(4)
     pool, targets = clustered(3_000, 24, 5)

@@ -252,8 +252,11 @@ def look_at_targets(data: SelectionData) -> Aim:
         data.pool, targets, data.target_weights, kernel, memory=data.plan.kept
     )
     nearest = torch.full((len(targets),), -torch.inf, dtype=torch.float64, device=targets.device)
-    for _, _, block in data.pool.blocks():
-        nearest = nearest.maximum(similarities(block, targets, kernel).amax(dim=0))
+
+    def similar(start: int, stop: int, block: torch.Tensor) -> torch.Tensor:
+        return similarities(block, targets, kernel).amax(dim=0)
+
+    data.pool.each(similar, lambda found: torch.maximum(nearest, found, out=nearest))
     return Aim(
         targets=len(targets),
         gain=density.gain,

@@ -57,8 +57,11 @@ class TargetMeasure:
     def moment(self, targets: Float[Tensor, "m d"]) -> Float[Tensor, "d d"]:
         """sum_x p(x) phi_x phi_x', in one pass over these rows."""
         of_rows = targets.new_zeros(targets.shape[1], targets.shape[1])
-        for start, stop, block in self.rows.blocks():
-            of_rows.addmm_(block.T * self.of_rows[start:stop], block)
+
+        def part(start: int, stop: int, block: Tensor) -> Tensor:
+            return (block.T * self.of_rows[start:stop]) @ block
+
+        self.rows.each(part, of_rows.add_)
         of_targets = (targets.T * self.of_targets) @ targets
         return of_targets + (of_rows if self.shard is None else self.shard.group.sum(of_rows))
 

@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -210,8 +210,11 @@ class Team:
                 self.threads - 1, "tellmost-worker", initializer=_set_single
             )
         mode = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
-        started = [self._helpers.submit(_help, work, *mode) for _ in range(helpers)]
+        started = []
         try:
+            with suppress(RuntimeError):  # the system has no more threads, or the program ends
+                for _ in range(helpers):
+                    started.append(self._helpers.submit(_help, work, *mode))
             work.run()
         except BaseException:  # such as Ctrl-C; errors of the work are kept for ``check``
             work.stop()

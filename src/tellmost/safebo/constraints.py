@@ -21,6 +21,7 @@ from tellmost.rows.checks import (
     check_whole,
 )
 from tellmost.rows.sources import read_array, spans
+from tellmost.running import workers
 from tellmost.shapes import Float
 
 VIOLATION_Z = 3.0
@@ -62,10 +63,12 @@ class Lipschitz:
         raised = lower.clone()
         if not len(where):
             return raised
-        for start, stop in spans(len(points), max(CHUNK_BYTES // (8 * len(where)), 1)):
-            apart = self.distances(points[start:stop], where)
-            reached = (values - self.constant * apart).amax(dim=1)
-            raised[start:stop] = torch.maximum(raised[start:stop], reached)
+
+        def raise_some(rows: slice) -> None:
+            reached = (values - self.constant * self.distances(points[rows], where)).amax(dim=1)
+            torch.maximum(raised[rows], reached, out=raised[rows])
+
+        workers.each_slice(len(points), max(CHUNK_BYTES // (8 * len(where)), 1), raise_some)
         return raised
 
 

@@ -266,9 +266,12 @@ def fitted_gaussian(pool: Pool, shard: Shard | None) -> Kernel:
         else shard.collect(numbers, lambda own: (pool.rows(own),))[0]
     )
     total = torch.zeros(2, pool.dimension, dtype=torch.float64, device=pool.device)
-    for _, _, block in pool.blocks():
+
+    def sums(start: int, stop: int, block: Tensor) -> Tensor:
         away = block - few[0]  # so that no large mean hides how the columns vary
-        total += torch.stack([away.sum(dim=0), away.square().sum(dim=0)])
+        return torch.stack([away.sum(dim=0), away.square().sum(dim=0)])
+
+    pool.each(sums, total.add_)
     mean, square = (total if shard is None else shard.group.sum(total)) / n
     variance = square - mean.square()
     return gaussian_for(few, torch.where(variance > 0, variance, 1.0).sqrt())
