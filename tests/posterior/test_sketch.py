@@ -1,6 +1,6 @@
 """What a sketch says beside the dense result, within the bound that it states."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -244,10 +244,14 @@ def test_seeing_independent_rows_equals_the_dense_result(share):
     assert (variance[case.target_rows] == 0.0).all()
 
 
-def test_rows_that_tell_each_other_are_seen_densely():
+@pytest.mark.parametrize("why", ["rows tell each other", "the noise is lost"])
+def test_targets_are_seen_densely_where_that_alone_is_sure(why):
     case = make_case("gaussian", 2, 0.1, 40)
+    if why == "the noise is lost":
+        told = np.flatnonzero(~case.is_target.numpy())[[0, 0, 0, 1, 1]].tolist()
+        case = replace(case, kernel=Matern(0.5, 0.5), observed=told, noise=np.full(5, 1e-18))
     independent = IndependentRows(case.kernel, case.X)
-    assert not independent.are_proven
+    assert independent.are_proven == (why == "the noise is lost")
     observed = list(zip(case.observed, case.noise.tolist(), strict=True))
     np.testing.assert_array_equal(
         case.field(Seen(independent, observed, case.tracker()), "variance_given_targets"),

@@ -292,23 +292,34 @@ class Seen:
         self._independent, self._observed, self._tracker = independent, observed, tracker
 
     def fields(self, asked: Question) -> Iterator[tuple[slice, dict[str, Tensor]]]:
-        """The variance that some rows would have if f were seen at the targets."""
-        if not self._independent.are_proven:
+        """The variance that some rows would have if f were seen at the targets.
+
+        It is made densely where rows are not proven independent, or the noise is lost in rounding.
+        """
+        variance = self._variance(asked.rows, asked.is_target)
+        if variance is None:
             yield from Dense(self._tracker).fields(asked)
-            return
-        rows, is_target = asked.rows, asked.is_target
+        else:
+            yield slice(0, len(asked.rows)), {"variance_given_targets": variance}
+
+    def _variance(
+        self, rows: Int[Tensor, " b"], is_target: Bool[Tensor, " n"]
+    ) -> Float[Tensor, " b"] | None:
+        if not self._independent.are_proven:
+            return None
         told = [(row, noise) for row, noise in self._observed if not bool(is_target[row])]
         outside, count = rows[~is_target[rows]], len(told)
         those = torch.cat([outside.new_tensor([row for row, _ in told]), outside])
         covariance = self._independent.covariance_given(is_target, those)
         noisy = covariance[:count, :count] + covariance.new_tensor([n for _, n in told]).diag()
-        half = torch.linalg.solve_triangular(
-            torch.linalg.cholesky(noisy), covariance[:count, count:], upper=False
-        )
+        root, failed = torch.linalg.cholesky_ex(noisy)
+        if bool(failed):
+            return None
+        half = torch.linalg.solve_triangular(root, covariance[:count, count:], upper=False)
         variance = torch.zeros(len(rows), dtype=torch.float64)
         left = covariance.diagonal()[count:] - half.square().sum(dim=0)
         variance[~is_target[rows]] = nonnegative(left)
-        yield slice(0, len(rows)), {"variance_given_targets": variance}
+        return variance
 
 
 # ---- rules that read covariances with the targets
