@@ -24,6 +24,7 @@ SAID = {
     "safe_speed.py": "box in 2d",
     "which_targets.py": "regret_3",
     "soak/run.py": "dense picks",
+    "retrieval/tuning.py": "no tuning",
 }
 
 

@@ -280,6 +280,20 @@ def test_rows_can_be_added_and_all_be_saved(tmp_path):
         tm.Retriever.load(tmp_path / "rows.retriever", pool)
 
 
+@pytest.mark.parametrize("candidates", [50, 200])
+def test_blocks_of_any_size_give_the_same_candidates(monkeypatch, candidates):
+    pool, queries = make_pool(15, 900, 12, np.float32), make_queries(15, 9, 2, 12)
+    pool[100:400] = pool[100]  # more ties than candidates
+    r = tm.Retriever(pool, candidates=candidates)
+    expected = r.search(queries, 15)
+    monkeypatch.setattr("tellmost.retrieval.nearest.BLOCK_SCORES", 500)
+    monkeypatch.setattr("tellmost.retrieval.nearest.RESCORED_AT_ONCE", 7)
+    monkeypatch.setattr("tellmost.retrieval.answers.MOST_TOGETHER", 4)
+    found = r.search(queries, 15)
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])
+
+
 class TurnedIndex:
     """An index that answers in float32 and in no order, with -1 where it knows no more."""
 

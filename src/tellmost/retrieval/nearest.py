@@ -26,20 +26,44 @@ RESCORED_AT_ONCE = 4_096
 MARGIN = 16
 """So many more rows are asked of an index, which rounds differently for batches of other sizes."""
 
+LOWEST = float(np.finfo(np.float32).min)
+"""Below every score of a row that may be a candidate, and above -inf."""
+
 PLAIN_LENGTHS = 1e-25, 1e25
 """Products of rows of such lengths neither vanish nor overflow in float32."""
+
+
+@dataclass(frozen=True)
+class Open:
+    """The rows that may be candidates of each query of a batch."""
+
+    allowed: Bool[np.ndarray, "*b n"] | None  # one mask for all queries, or one for each
+    closed: Int[np.ndarray, "b c"]  # rows that may not; -1 for none
+
+    def close(self, scores: Float[np.ndarray, "b c"], start: int) -> None:
+        """Score -inf what may not be a candidate, of the rows from ``start`` on."""
+        stop = start + scores.shape[1]
+        if self.allowed is not None:
+            scores[~np.broadcast_to(self.allowed[..., start:stop], scores.shape)] = -np.inf
+        for score, rows in zip(scores, self.closed, strict=True):
+            score[rows[(rows >= start) & (rows < stop)] - start] = -np.inf
+
+    def among(self, ids: Int[np.ndarray, "b l c"]) -> Bool[np.ndarray, "b l c"]:
+        """Say which of these rows may be candidates."""
+        may = ids >= 0
+        if self.allowed is not None:
+            queries = np.arange(len(ids))[:, None, None]
+            may &= self.allowed[ids] if self.allowed.ndim == 1 else self.allowed[queries, ids]
+        for some, rows, closed in zip(may, ids, self.closed, strict=True):
+            some &= ~np.isin(rows, closed)
+        return may
 
 
 class Proposals(Protocol):
     """It proposes the rows that may be among the best for each query."""
 
     def propose(
-        self,
-        targets: Float[np.ndarray, "b m d"],
-        count: int,
-        is_open: Bool[np.ndarray, "b n"] | None,
-        *,
-        both_signs: bool,
+        self, targets: Float[np.ndarray, "b m d"], count: int, open_: Open, *, both_signs: bool
     ) -> list[Int[np.ndarray, " _c"]]: ...
 
 
@@ -54,41 +78,45 @@ class NearestRows:
     def find(
         self,
         targets: Float[np.ndarray, "b m d"],
-        count: int,
-        is_open: Bool[np.ndarray, "b n"] | None = None,
+        open_: Open,
+        numbers: Int[np.ndarray, "b c"],
+        X: Float[np.ndarray, "b c d"],
         *,
         both_signs: bool = False,
-    ) -> list[tuple[Int[np.ndarray, " c"], Float[np.ndarray, "c d"]]]:
-        """At most ``count`` rows of each query, ascending, and their features.
+    ) -> None:
+        """Write at most c rows of each query, ascending, and their features.
 
         Rows of a negative product with every target are taken only with ``both_signs``.
         """
         scaled = scaled_alike(targets)
-        proposed = self.search.propose(scaled, count, is_open, both_signs=both_signs)
-        return [
-            self._cut(rows, query, count, both_signs=both_signs)
-            for rows, query in zip(proposed, scaled, strict=True)
-        ]
+        proposed = self.search.propose(scaled, X.shape[1], open_, both_signs=both_signs)
+        for b, some in enumerate(proposed):
+            rows, features = self._cut(some, scaled[b], X[b], both_signs=both_signs)
+            numbers[b, : len(rows)] = rows
+            X[b, len(rows) :] = 0.0
+            if features is not None:
+                X[b, : len(rows)] = features
 
     def _cut(
         self,
         numbers: Int[np.ndarray, " p"],
         targets: Float[np.ndarray, "m d"],
-        count: int,
+        room: Float[np.ndarray, "c d"],
         *,
         both_signs: bool,
-    ) -> tuple[Int[np.ndarray, " c"], Float[np.ndarray, "c d"]]:
-        pieces = [
-            self.rows.take(numbers[start : start + RESCORED_AT_ONCE])
-            for start in range(0, len(numbers), RESCORED_AT_ONCE)
-        ]
-        scores = [exact_scores(piece, targets, both_signs=both_signs) for piece in pieces]
-        score = np.concatenate([np.empty(0), *scores]) * self.discount[numbers]
-        best = np.lexsort((numbers, -score))[:count]
+    ) -> tuple[Int[np.ndarray, " _c"], Float[np.ndarray, "_c d"] | None]:
+        """The best of these rows, and their features, unless they are in the room already."""
+        is_room = len(numbers) <= len(room)
+        score = np.empty(len(numbers))
+        for start in range(0, len(numbers), RESCORED_AT_ONCE):
+            some = slice(start, min(start + RESCORED_AT_ONCE, len(numbers)))
+            rows = self.rows.take(numbers[some], room[some] if is_room else None)
+            score[some] = exact_scores(rows, targets, both_signs=both_signs)
+        score *= self.discount[numbers]
+        best = np.lexsort((numbers, -score))[: len(room)]
         kept = np.sort(best[score[best] >= 0])  # the order decides about bits, too
-        if len(pieces) == 1:
-            is_whole = len(kept) == len(numbers)
-            return (numbers, pieces[0]) if is_whole else (numbers[kept], pieces[0][kept])
+        if is_room and len(kept) == len(numbers):
+            return numbers, None
         return numbers[kept], self.rows.take(numbers[kept])
 
 
@@ -125,25 +153,19 @@ class ExactSearch:
         self._error = rounding * float(((rows.length + mean_length) * weight).max())
 
     def propose(
-        self,
-        targets: Float[np.ndarray, "b m d"],
-        count: int,
-        is_open: Bool[np.ndarray, "b n"] | None,
-        *,
-        both_signs: bool,
+        self, targets: Float[np.ndarray, "b m d"], count: int, open_: Open, *, both_signs: bool
     ) -> list[Int[np.ndarray, " _c"]]:
         B, m, d = targets.shape
         step = max(BLOCK_SCORES // (B * m), 1)
         found: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(B)]
-        least = -np.inf if both_signs else -self._error
+        least = LOWEST if both_signs else -self._error
         for start in range(0, len(self._rows), step):
             scores = self._scores(targets.reshape(B * m, d), start, start + step)
             if both_signs:
                 np.abs(scores, out=scores)
             if m > 1:
                 scores = scores.reshape(B, m, -1).max(axis=1)
-            if is_open is not None:
-                scores[~is_open[:, start : start + step]] = -np.inf
+            open_.close(scores, start)
             for b, score in enumerate(scores):
                 places = self._may_be_best(score, count, least)
                 found[b].append((places + start, score[places]))
@@ -166,7 +188,7 @@ class ExactSearch:
         if len(score) > count:
             last = float(np.partition(score, len(score) - count)[len(score) - count])
             least = max(least, last - 2.0 * self._error)
-        return np.flatnonzero((score >= least) & (score > -np.inf))
+        return np.flatnonzero(score >= least)
 
     def _merged(
         self, pieces: list[tuple[np.ndarray, np.ndarray]], count: int, least: float
@@ -184,12 +206,7 @@ class IndexSearch:
         self._index, self._row_count = index, row_count
 
     def propose(
-        self,
-        targets: Float[np.ndarray, "b m d"],
-        count: int,
-        is_open: Bool[np.ndarray, "b n"] | None,
-        *,
-        both_signs: bool,
+        self, targets: Float[np.ndarray, "b m d"], count: int, open_: Open, *, both_signs: bool
     ) -> list[Int[np.ndarray, " _c"]]:
         """Ask for more until each target's list has enough open rows, or there are no more."""
         B, _, d = targets.shape
@@ -199,9 +216,7 @@ class IndexSearch:
         while True:
             _, found = self._index.search(asked, wanted)
             ids = np.asarray(found).reshape(B, -1, wanted).astype(np.int64)
-            may = ids >= 0
-            if is_open is not None:
-                may &= is_open[np.arange(B)[:, None, None], ids]
+            may = open_.among(ids)
             lacks = (may.sum(axis=2) < count) & (ids >= 0).all(axis=2)
             if wanted == self._row_count or not lacks.any():
                 return [np.unique(ids[b, may[b]]) for b in range(B)]

@@ -22,7 +22,7 @@ class Batch:
     numbers: Int[np.ndarray, " b"]  # their places among all queries
     targets: Float[np.ndarray, "b m d"]  # normalised as the rows are
     observed: Int[np.ndarray, "b o"]
-    is_open: Bool[np.ndarray, "b n"] | None  # the rows that may be picked; None: all
+    allowed: Bool[np.ndarray, "*b n"] | None  # rows that may be picked, for all or for each
 
 
 class Queries:
@@ -52,13 +52,10 @@ class Queries:
     def _batch(self, numbers: Int[np.ndarray, " b"]) -> Batch:
         targets = np.stack([self._targets[query] for query in numbers])
         observed = np.stack([self._observed[query] for query in numbers])
-        if self._allowed is None and not observed.size:
-            return Batch(numbers, targets, observed, None)
-        is_open = np.ones((len(numbers), self._row_count), dtype=bool)
-        if self._allowed is not None:
-            is_open[:] = self._allowed if self._allowed.ndim == 1 else self._allowed[numbers]
-        np.put_along_axis(is_open, observed, False, axis=1)
-        return Batch(numbers, targets, observed, is_open)
+        allowed = self._allowed
+        if allowed is not None and allowed.ndim == 2:
+            allowed = allowed[numbers]
+        return Batch(numbers, targets, observed, allowed)
 
 
 def check_queries(

@@ -60,14 +60,19 @@ class StoredRows:
     def __len__(self) -> int:
         return len(self.values)
 
-    def take(self, numbers: Int[np.ndarray, " b"] | slice) -> Float[np.ndarray, "b d"]:
-        """Some rows as float64, normalised."""
-        rows = self.values[numbers].astype(np.float64)
+    def take(
+        self, numbers: Int[np.ndarray, " b"] | slice, out: Float[np.ndarray, "b d"] | None = None
+    ) -> Float[np.ndarray, "b d"]:
+        """Some rows as float64, normalised; ``out`` receives them."""
+        rows = self.values[numbers]
+        if out is None:
+            out = np.empty(rows.shape)
+        np.copyto(out, rows)
         if self.mean is not None:
-            rows -= self.mean
+            out -= self.mean
         if self.inverse_length is not None:
-            rows *= self.inverse_length[numbers, None]
-        return rows
+            out *= self.inverse_length[numbers, None]
+        return out
 
     def normalized(self, points: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b d"]:
         """Points of any place, normalised as the rows are."""
