@@ -35,6 +35,10 @@ rounding is a few 1e-13 of the largest for thousands of rows."""
 UPDATED = 2**19
 """So many values of rows are read at a time when rows take in an observation: 4 MB."""
 
+UPDATED_ROWS = 4_096
+"""At least so many rows take it in at a time: narrower strips of a large table are read at two
+thirds of the speed."""
+
 OBSERVED_TOGETHER = 256
 """Points of a block: enough for fast products, few beside the thousands where time matters."""
 
@@ -338,7 +342,8 @@ class RunningRows:
             torch.div(own, s**0.5, out=new[piece])
             nonnegative(self.variance[piece].addcmul_(own, own, value=-1.0 / s))
 
-        workers.each_slice(len(column), UPDATED // (len(F) + 4), update, threads=self._threads)
+        size = max(UPDATED // (len(F) + 4), UPDATED_ROWS)
+        workers.each_slice(len(column), size, update, threads=self._threads)
         return column
 
 
