@@ -24,7 +24,7 @@ from setting import save
 from tellmost.posterior.nearness import squared_distance
 from tellmost.posterior.problem import State, TargetState, covariance_fields, nonnegative
 from tellmost.rules import Rule
-from tellmost.selecting.choosers import best_of
+from tellmost.selecting.loop import best_of
 from tellmost.shapes import Float, Int
 from tellmost_reproduction.gp.curves import pick
 from tellmost_reproduction.gp.measures import whitening

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from problems import seeds
 from tellmost.running.processes import Group, Shard
-from tellmost.selecting.choosers import Leaders, find_leaders, tie_width
+from tellmost.selecting.loop import Leaders, find_leaders, tie_width
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import torch
 import tellmost as tm
 from problems import targets_for
 from tellmost import rules
+from tellmost.selecting.data import SMALL_NOISE
 
 WITHOUT_SHAPES = pytest.mark.skipif(
     "config.getoption('--shapes', False)",
@@ -487,15 +488,14 @@ def test_more_picks_than_directions_are_warned_of_where_the_noise_is_below_the_s
     expected = pytest.warns(UserWarning, match=f"{k} picks exceed the effective rank")
     with expected if warns else contextlib.nullcontext():
         chosen = tm.select(POOL, TARGETS, k, noise_ratio=ratio, kernel="linear")
-    assert bool(chosen.settings["notes"]) == warns
+    assert (SMALL_NOISE in chosen.settings["note_kinds"]) == warns
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_noise_as_large_as_rows_of_unit_length_is_no_small_noise(dtype):
     rows = (POOL / np.linalg.norm(POOL, axis=1, keepdims=True)).astype(dtype)
-    assert not tm.select(rows, TARGETS, len(rows), noise_std=1.0, kernel="linear").settings[
-        "notes"
-    ]
+    chosen = tm.select(rows, TARGETS, len(rows), noise_std=1.0, kernel="linear")
+    assert SMALL_NOISE not in chosen.settings["note_kinds"]
 
 
 @pytest.mark.parametrize(
@@ -519,7 +519,7 @@ def test_scales_that_make_inner_products_say_little_are_noted(pool, targets, nor
 def test_a_warning_points_at_the_line_that_called_select():
     with pytest.warns(UserWarning, match="effective rank") as warned:
         tm.select(POOL, TARGETS, 20, noise_ratio=0.01)
-    assert [warning.filename for warning in warned] == [__file__]
+    assert {warning.filename for warning in warned} == {__file__}
 
 
 def test_exactly_k_picks_are_made_even_at_zero_gain():

@@ -32,7 +32,7 @@ from tellmost.cli.options import (
     Option("export", str, OUTPUT, "TOOL").says(
         "Write the picks as tasks for a labelling tool: label-studio."
     ),
-    *("json", "rule", "budget", "max_per_group", "min_gain", "min_gain_share"),
+    *("json", "rule", "budget", "max_per_group", "dedupe", "min_gain", "min_gain_share"),
     *("replace", "conditional", "kernel", "noise_ratio", "noise_std", "normalize", "floor"),
     *("targets_are", "observed", "exclude", "candidates", *COLUMNS, "target_weights"),
     *("cost", "cost_column", "groups", "group_column"),

@@ -132,6 +132,9 @@ OPTIONS = (
         "Spend at most so much: ranks by gain per cost, skips what no longer fits."
     ),
     Option("max_per_group", int, PICKS).says("At most so many picks of each group."),
+    Option("dedupe", float, PICKS, "COSINE").says(
+        "Close rows that are nearer than this to a pick, such as 0.98."
+    ),
     Option("min_gain", float, PICKS).says("Stop when no pick is worth so much."),
     Option("min_gain_share", float, PICKS).says(
         "Stop when no pick is worth this share of the first."

@@ -18,8 +18,8 @@ from tellmost.rows.checks import check_whole
 from tellmost.rules import Rule
 from tellmost.running.progress import ProgressLine
 from tellmost.running.workers import team
-from tellmost.selecting.arguments import check_combination, check_meaning, check_rule
-from tellmost.selecting.data import TAKEN_AS_ALL, SelectionData, check_noise, resolve_noise
+from tellmost.selecting.arguments import check_combination, check_meaning, check_noise, check_rule
+from tellmost.selecting.data import SelectionData, resolve_noise
 
 METHODS = ("random", "top-k", "nearest-in-turn", "mmr", "flqmi", "k-center", IN_REGION)
 
@@ -116,7 +116,7 @@ def compare(
             found = choose_and_judge(setting, all_methods, runs, judges, looked_at, both, line)
     settings = found.settings
     for kind, note in zip(settings["note_kinds"], settings["notes"], strict=True):
-        if kind != TAKEN_AS_ALL:
+        if kind not in QUIET:
             warnings.warn(note, UserWarning, stacklevel=2)
     return found
 

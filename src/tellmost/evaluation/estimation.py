@@ -22,9 +22,15 @@ from tellmost.rows.sources import HeldRows, Source
 from tellmost.rules import Rule
 from tellmost.running.memory import Sizes, in_words
 from tellmost.running.workers import team, thread_count
-from tellmost.selecting.arguments import check_combination, check_meaning, check_rule, sizes_of
-from tellmost.selecting.choosers import Chooser, Lazy, Once, choose_chooser
-from tellmost.selecting.data import Observed, SelectionData, check_noise, resolve_noise
+from tellmost.selecting.arguments import (
+    check_combination,
+    check_meaning,
+    check_noise,
+    check_rule,
+    sizes_of,
+)
+from tellmost.selecting.choosers import Lazy, Once
+from tellmost.selecting.data import Observed, SelectionData, resolve_noise
 from tellmost.selecting.limits import (
     Eligibility,
     Stop,
@@ -33,8 +39,8 @@ from tellmost.selecting.limits import (
     check_limits,
     check_stop,
 )
-from tellmost.selecting.loop import run
-from tellmost.selecting.select import Task, find_rounds
+from tellmost.selecting.loop import Chooser, run
+from tellmost.selecting.select import Task, choose_chooser, find_rounds
 
 TRIAL_BYTES = 64 * 2**20
 """The size of a trial's rows in their own dtype. It is more than the caches hold, so that rows are

@@ -19,7 +19,7 @@ from tellmost.learner.record import Noise
 from tellmost.numerics import REFINED_STARTS, TIE_TOLERANCE
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.rules import Rule, is_random
-from tellmost.selecting.choosers import score_all
+from tellmost.selecting.loop import score_all
 from tellmost.shapes import Bool, Float, Int
 from tellmost.targets.box import Box
 

@@ -51,8 +51,8 @@ from tellmost.selecting.arguments import (
     check_points,
     check_rule,
 )
-from tellmost.selecting.choosers import NO_NUMBERS, Eager, score_all
 from tellmost.selecting.limits import Eligibility, Limits
+from tellmost.selecting.loop import NO_NUMBERS, Eager, score_all
 from tellmost.shapes import Bool, Float
 from tellmost.targets import Known, Sampled
 from tellmost.targets.box import Box

@@ -1,6 +1,6 @@
 """Checks of the arguments: the rule, the pool, its candidates, the targets, what was observed.
 
-Amounts are checked in ``limits``, noise in ``data``, and the memory budget in ``running.memory``.
+Amounts are checked in ``limits``, and the memory budget in ``running.memory``.
 """
 
 from collections.abc import Mapping
@@ -20,9 +20,11 @@ from tellmost.numerics import DEFAULT_NOISE_RATIO
 from tellmost.posterior.nearness import targets_among_rows
 from tellmost.posterior.problem import FIXED_FIELDS, STATE_FIELDS, TARGET_FIELDS, Problem
 from tellmost.rows.checks import (
+    check_all_positive,
     check_distinct,
     check_indices,
     check_matrix_rows,
+    check_positive,
     check_rows,
     check_shape,
     check_vector,
@@ -344,6 +346,46 @@ def check_weights(
         )
     values = values / largest  # so that no sum overflows
     return values / values.sum()
+
+
+def check_noise(
+    noise_ratio: Any,
+    noise_std: Any,
+    data: SelectionData,
+) -> tuple[float | None, float | Tensor | None]:
+    """Either (ratio, None) or (None, standard deviation: a float or a vector)."""
+    if noise_ratio is not None and noise_std is not None:
+        raise ValueError(
+            "give noise_ratio (noise variance / mean prior variance) or noise_std (in the unit of "
+            "y), not both."
+        )
+    if noise_std is None:
+        ratio = data.usual_ratio if noise_ratio is None else noise_ratio
+        return check_positive(ratio, "noise_ratio"), None
+    if np.ndim(noise_std) == 0:
+        number = check_positive(noise_std, "noise_std")
+        check_squares(torch.tensor([number], dtype=torch.float64))
+        return None, number
+    vector = check_vector(noise_std, "noise_std", len(data.pool), "pool row")
+    check_all_positive(vector, "noise_std")
+    check_squares(vector)
+    if data.observed.features is not None:
+        raise ValueError(
+            "observed points outside the pool take the scalar noise; noise_std is per pool "
+            "row here. Give one noise_std, or put the points into the pool."
+        )
+    return None, vector
+
+
+def check_squares(noise_std: Float[Tensor, " c"]) -> None:
+    """The variances must be numbers that float64 can hold."""
+    squares = noise_std.square()
+    bad = noise_std[(squares == 0) | (squares == torch.inf)]
+    if len(bad):
+        raise ValueError(
+            f"noise_std must have a variance that float64 can hold; got {float(bad[0]):g}, whose "
+            f"square is 0 or infinite. Measure y in another unit."
+        )
 
 
 def check_rule(rule: str | Rule) -> Rule:

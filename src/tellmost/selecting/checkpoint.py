@@ -334,6 +334,7 @@ def identify(
         "groups": digest(group),
         "max_per_group": limits.max_per_group,
         "replace": limits.replace,
+        "dedupe": limits.dedupe,
         "conditional": conditional,
         "min_gain or min_gain_share": [stop.min_gain, stop.min_gain_share]
         if ranks_per_cost

@@ -2,26 +2,22 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
+from tellmost.kernels.linear import feature_form, matrix_size
 from tellmost.kernels.stationary import gaussian_for
 from tellmost.numerics import DEFAULT_NOISE_RATIO
-from tellmost.posterior.problem import Observation, Problem, TargetMeasure
+from tellmost.posterior.problem import FewRows, Observation, Problem, TargetMeasure
 from tellmost.rows.checks import (
     CheckedPool,
-    check_all_positive,
     check_pool,
-    check_positive,
-    check_vector,
     is_plain,
 )
-from tellmost.rows.pool import Pool
+from tellmost.rows.pool import Normalization, Pool
 from tellmost.rules import Rule, noise_of_targets
 from tellmost.running.memory import Plan
 from tellmost.running.processes import Shard
@@ -32,17 +28,26 @@ SAME_RATIO = 1.0 - 1e-6
 """A noise ratio from this share of the usual one on is no smaller: in float32, rows of unit length
 are as exact as that."""
 
-UNLIKE_FEATURES = 1e3
+UNLIKE_FEATURES = 1e2
 """A feature this many times as large as most others decides all inner products."""
 
 UNLIKE_LENGTHS = 10.0
 """Targets so many times longer, or shorter, than the rows are likely to come from elsewhere."""
+
+MEAN_DECIDES = 0.5
+"""A mean row of more than this share of the rows' squared length decides inner products."""
+
+FEW_DIRECTIONS = "few directions"
+"""The kind of the note that picks exceed the effective rank, which embeddings often do."""
 
 SMALL_NOISE = "small noise"
 """The kind of the note that small noise spreads the picks."""
 
 TAKEN_AS_ALL = "targets are all"
 """The kind of the note that targets are no examples. It says what was done and needs no cure."""
+
+QUIET = (TAKEN_AS_ALL, FEW_DIRECTIONS)
+"""Notes of these kinds are kept with the result, and nobody is warned of them."""
 
 EFFECTIVE_RANK_ROWS = 256
 """Evenly spaced candidates from which the effective rank of a pool is estimated."""
@@ -106,6 +111,7 @@ class SelectionData:
     is_table: bool = False  # the kernel is fitted to the columns once the pool was read
     targets_are: str = "all"  # or "examples"
     usual_ratio: float = DEFAULT_NOISE_RATIO  # of noise to prior variance, if none is given
+    length_of_targets: float | None = None  # relative to that of rows, before any scaling
     density: Density | None = None  # of targets that are examples, once it was estimated
     pool_shard: Shard | None = None  # of the pool's rows
     shard: Shard | None = None  # of the candidates
@@ -124,9 +130,33 @@ class SelectionData:
         features = self.observed.features
         observed = replace(self.observed, features=None if features is None else apply(features))
         targets = None if self.targets is None else apply(self.targets)
+        times = None
+        if self.targets is not None and self.targets.ndim == 2:
+            times = self._times_longer(pool, seen.pool.normalization)
         return replace(
-            self, pool=seen.pool, kernel=kernel, checked=seen, targets=targets, observed=observed
+            self,
+            pool=seen.pool,
+            kernel=kernel,
+            checked=seen,
+            targets=targets,
+            observed=observed,
+            length_of_targets=times,
         )
+
+    def _times_longer(self, pool: Pool, normalization: Normalization) -> float | None:
+        """How many times as long as rows targets are; None if all rows are 0."""
+        assert self.targets is not None
+        spaced, shard = evenly_spaced(self.row_count), self.pool_shard
+        rows = (
+            pool.rows(spaced)
+            if shard is None
+            else shard.collect(spaced, lambda own: (pool.rows(own),))[0]
+        )
+        of_rows, of_targets = (
+            float(normalization.centred(some).square().sum(dim=1).mean().sqrt())
+            for some in (rows, self.targets)
+        )
+        return of_targets / of_rows if of_rows > 0 else None
 
     def with_density(self) -> "SelectionData":
         """The same with the distribution of the targets, if they are several examples of it."""
@@ -217,7 +247,12 @@ class SelectionData:
         noise: SelectionNoise,
         picks: int | None = None,
         columns_ahead: int | None = None,
+        *,
+        is_deduplicated: bool = False,
     ) -> Problem:
+        needs = rule.needs if self.targets is not None else rule.needs | {"variance"}
+        if is_deduplicated:
+            needs |= {"similarity_to_chosen"}
         kept, examples = self.plan.kept, self.examples
         measure = None
         if examples is not None:
@@ -232,7 +267,7 @@ class SelectionData:
             measure=measure,
             target_noise_variance=noise_of_targets(rule, noise.scalar),
             observed=self._observations(noise),
-            needs=rule.needs if self.targets is not None else rule.needs | {"variance"},
+            needs=needs,
             picks=picks,
             columns_ahead=columns_ahead,
             prior_variance=self.cut(self.known.prior_variance),
@@ -275,46 +310,6 @@ def fitted_gaussian(pool: Pool, shard: Shard | None) -> Kernel:
     mean, square = (total if shard is None else shard.group.sum(total)) / n
     variance = square - mean.square()
     return gaussian_for(few, torch.where(variance > 0, variance, 1.0).sqrt())
-
-
-def check_noise(
-    noise_ratio: Any,
-    noise_std: Any,
-    data: SelectionData,
-) -> tuple[float | None, float | Tensor | None]:
-    """Either (ratio, None) or (None, standard deviation: a float or a vector)."""
-    if noise_ratio is not None and noise_std is not None:
-        raise ValueError(
-            "give noise_ratio (noise variance / mean prior variance) or noise_std (in the unit of "
-            "y), not both."
-        )
-    if noise_std is None:
-        ratio = data.usual_ratio if noise_ratio is None else noise_ratio
-        return check_positive(ratio, "noise_ratio"), None
-    if np.ndim(noise_std) == 0:
-        number = check_positive(noise_std, "noise_std")
-        check_squares(torch.tensor([number], dtype=torch.float64))
-        return None, number
-    vector = check_vector(noise_std, "noise_std", len(data.pool), "pool row")
-    check_all_positive(vector, "noise_std")
-    check_squares(vector)
-    if data.observed.features is not None:
-        raise ValueError(
-            "observed points outside the pool take the scalar noise; noise_std is per pool "
-            "row here. Give one noise_std, or put the points into the pool."
-        )
-    return None, vector
-
-
-def check_squares(noise_std: Float[Tensor, " c"]) -> None:
-    """The variances must be numbers that float64 can hold."""
-    squares = noise_std.square()
-    bad = noise_std[(squares == 0) | (squares == torch.inf)]
-    if len(bad):
-        raise ValueError(
-            f"noise_std must have a variance that float64 can hold; got {float(bad[0]):g}, whose "
-            f"square is 0 or infinite. Measure y in another unit."
-        )
 
 
 def resolve_noise(
@@ -396,8 +391,11 @@ def _ratio(noise: float, prior: float) -> float:
     return noise / prior if prior > 0 else float("inf")
 
 
-def note_scales(problem: Problem, few: Points) -> dict[str, str]:
-    """Note features, or targets, whose scale makes inner products say little."""
+def note_scales(problem: Problem, few: Points, times: float | None) -> dict[str, str]:
+    """Note features, rows or targets whose scale makes inner products say little.
+
+    ``times`` says how much longer than rows targets are, before any scaling to unit length.
+    """
     if not is_plain(problem.kernel) or not problem.needs:
         return {}
     if not bool(few.any()):
@@ -409,40 +407,72 @@ def note_scales(problem: Problem, few: Points) -> dict[str, str]:
     if largest > UNLIKE_FEATURES * usual:
         notes["unlike features"] = (
             f"feature {int(scales.argmax())} of the pool has {largest / usual:.1g} times the size "
-            f"of a usual one, so it alone decides what is near. Standardise the features, or drop "
-            f"it."
+            f"of a usual one, so it alone decides what is near. For a table pass "
+            f"kernel='gaussian', which scales the columns; or standardise the features."
         )
-    if problem.targets is not None:
-        of_targets = float(problem.targets.square().sum(dim=1).mean().sqrt())
-        times = of_targets / float(few.square().sum(dim=1).mean().sqrt())
-        if not 1 / UNLIKE_LENGTHS < times < UNLIKE_LENGTHS:
-            notes["unlike lengths"] = (
-                f"the targets have {times:.2g} times the length of the pool's rows, as if they "
-                f"came from another space. Embed both alike, or pass normalize='unit'."
-            )
+    share = float(few.mean(dim=0).square().sum() / few.square().sum(dim=1).mean())
+    if problem.targets is not None and share > MEAN_DECIDES and problem.row_count > 1:
+        notes["large mean"] = (
+            f"the mean row has {100 * share:.0f}% of the rows' squared length, so that inner "
+            f"products tell rows hardly apart. Pass normalize='center+unit', or leave out kernel."
+        )
+    if times is not None and not 1 / UNLIKE_LENGTHS < times < UNLIKE_LENGTHS:
+        notes["unlike lengths"] = (
+            f"the targets have {times:.2g} times the length of the pool's rows, as if they "
+            f"came from another space. Embed both alike, or pass normalize='unit'."
+        )
     return notes
 
 
-def note_small_noise(
+def note_directions(
     problem: Problem, few: Points, picks: int | None, noise: SelectionNoise, usual: float
 ) -> dict[str, str]:
-    """Note that less than the usual noise spreads picks that outnumber the pool's directions."""
-    if (
-        picks is None
-        or noise.ratio >= SAME_RATIO * usual
-        or problem.targets is None
-        or not problem.conditions_rows
-    ):
+    """Note picks that outnumber the directions of the rows' features."""
+    is_linear = feature_form(problem.kernel) is not None and matrix_size(problem.kernel) is None
+    if picks is None or problem.targets is None or not problem.conditions_rows:
         return {}
-    rank = effective_rank(problem, few)
+    d, rank, notes = problem.rows.dimension, effective_rank(problem, few), {}
+    if is_plain(problem.kernel) and picks > d:
+        note = (
+            f"{picks} picks exceed the {d} features of the rows, so the later picks repeat what "
+            f"inner products have learned already. For a table of numbers pass kernel='gaussian'."
+        )
+        notes["few features"] = note
     if picks <= rank:
+        return notes
+    if noise.ratio < SAME_RATIO * usual:
+        note = (
+            f"{picks} picks exceed the effective rank of the candidates (about {rank:.0f}) at a "
+            f"noise ratio of {noise.ratio:.3g}: observations this precise settle the targets "
+            f"early, and the later picks spread over everything. A noise_ratio of {usual:g} or "
+            f"more keeps them together."
+        )
+        return notes | {SMALL_NOISE: note}
+    if notes or not is_linear:
+        return notes
+    note = (
+        f"{picks} picks exceed the effective rank of the candidates (about {rank:.0f}), so the "
+        f"later picks repeat what inner products have learned already. For a table of numbers "
+        f"pass kernel='gaussian'."
+    )
+    return {FEW_DIRECTIONS: note}
+
+
+def note_copies(problem: Problem, rows: list[int]) -> dict[str, str]:
+    """Note picks that are exact copies of other picks, where rows can be read once more."""
+    if not problem.rows.source.jumps or len(set(rows)) < len(rows):
+        return {}
+    different: set[bytes] = set()
+    for start in range(0, len(rows), EFFECTIVE_RANK_ROWS):
+        some = FewRows.read(problem, torch.tensor(rows[start : start + EFFECTIVE_RANK_ROWS]))
+        different |= {row.tobytes() for row in some.points.cpu().numpy()}
+    if len(different) == len(rows):
         return {}
     note = (
-        f"{picks} picks exceed the effective rank of the candidates (about {rank:.0f}) at a noise "
-        f"ratio of {noise.ratio:.3g}: observations this precise settle the targets early, and the "
-        f"later picks spread over everything. A noise_ratio of 1 or more keeps them together."
+        f"{len(rows) - len(different)} of the {len(rows)} picks are exact copies of other picks. "
+        f"Pass dedupe=0.98 to pick each only once, or drop copies from the pool."
     )
-    return {SMALL_NOISE: note}
+    return {"copies": note}
 
 
 def effective_rank(problem: Problem, few: Points) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tellmost import numerics
 from tellmost.rows.checks import check_all_positive, check_positive, check_vector, check_whole
 from tellmost.rules import Rule, is_random
 from tellmost.running.processes import Group, Shard
@@ -54,10 +55,15 @@ class Limits:
     group: Int[Tensor, " n"] | None = None  # numbers 0, 1, ...
     max_per_group: int | None = None
     taken_of_group: Int[Tensor, " g"] | None = None  # rows of each group observed before
+    dedupe: float | None = None  # rows are closed that are so similar to one observed or picked
 
     def names(self) -> list[str]:
         """The arguments that limit what may be picked."""
-        is_given = {"budget": self.budget, "max_per_group": self.max_per_group}
+        is_given = {
+            "budget": self.budget,
+            "max_per_group": self.max_per_group,
+            "dedupe": self.dedupe,
+        }
         return [name for name, value in is_given.items() if value is not None]
 
 
@@ -69,6 +75,7 @@ class Eligibility:
         self.shard = shard
         self._left = ~limits.blocked  # not taken, and not of a full group
         self._spent = 0.0
+        self.copies = 0  # rows here that were closed as copies
         self._cost = self._cost_to_rank_by()
         if limits.group is not None:
             assert limits.taken_of_group is not None and limits.max_per_group is not None
@@ -139,10 +146,32 @@ class Eligibility:
         self.closed = ~self._that_fit()
 
     @property
+    def is_deduplicated(self) -> bool:
+        return self._limits.dedupe is not None
+
+    def close_copies(self, similarity: Float[Tensor, " n"]) -> None:
+        """Close the rows that are too similar to one that was observed or picked."""
+        assert self._limits.dedupe is not None
+        copies = self._left & (similarity >= self._limits.dedupe - numerics.SAME_POINT)
+        self.copies += int(copies.sum())
+        self._left &= ~copies
+        self.closed = ~self._that_fit()
+
+    @property
+    def copies_of_all(self) -> int:
+        """The number of rows of all processes that were closed as copies."""
+        return (
+            self.copies
+            if self.shard is None
+            else int(self.shard.group.sum(torch.tensor(self.copies)))
+        )
+
+    @property
     def is_plain(self) -> bool:
         """If true, nothing but being taken closes a row, and rows are ranked by their gain."""
         limits = self._limits
-        return not limits.replace and limits.cost is None and limits.group is None
+        is_free = limits.cost is None and limits.group is None and limits.dedupe is None
+        return is_free and not limits.replace
 
     def took_directly(self) -> None:
         """Note that rows were taken by writing to ``closed``; only where the limits are plain."""
@@ -158,6 +187,8 @@ class Eligibility:
     def why_none(self) -> str:
         if self._limits.budget is not None and self._is_any(self._left):
             return "budget spent: nothing that is left fits"
+        if self._limits.dedupe is not None:
+            return "no candidate left: all others are copies of picks"
         if self._limits.max_per_group is not None:
             return "no candidate left: every group is full or used up"
         return "no candidate left"
@@ -214,7 +245,9 @@ def check_limits(
     budget: Any = None,
     groups: Any = None,
     max_per_group: Any = None,
+    dedupe: Any = None,
     replace: bool = False,
+    conditional: bool = True,
 ) -> Limits:
     """Everything that keeps a candidate from being picked."""
     n = len(data.pool)
@@ -222,6 +255,7 @@ def check_limits(
     with data.together():
         costs = check_cost(cost, budget, rule, n)
         most = check_max_per_group(groups, max_per_group)
+        cosine = check_dedupe(dedupe, replace, conditional)
         labels = None if most is None else check_labels(groups, n)
     observed = data.observed_here
     numbers, taken = None, None
@@ -241,6 +275,7 @@ def check_limits(
         group=None if numbers is None else data.cut(numbers),
         max_per_group=most,
         taken_of_group=None if taken is None else taken.to(data.pool.device),
+        dedupe=cosine,
     )
 
 
@@ -259,6 +294,21 @@ def check_cost(cost: Any, budget: Any, rule: Rule, n: int) -> Float[Tensor, " n"
     vector = check_vector(cost, "cost", n, "pool row")
     check_all_positive(vector, "cost")
     return vector
+
+
+def check_dedupe(dedupe: Any, replace: bool, conditional: bool) -> float | None:
+    if dedupe is None:
+        return None
+    cosine = check_positive(dedupe, "dedupe")
+    if cosine > 1:
+        raise ValueError(f"dedupe is a cosine, at most 1; got {cosine:g}. Such as 0.98.")
+    if replace or not conditional:
+        other = "replace=True" if replace else "conditional=False"
+        raise ValueError(
+            f"dedupe has no meaning with {other}, which picks without regard to what was picked. "
+            f"Drop one of them."
+        )
+    return cosine
 
 
 def check_max_per_group(groups: Any, max_per_group: Any) -> int | None:

@@ -19,11 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tellmost.posterior.columns_ahead import shortlist_length
 from tellmost.posterior.floor import Floor, check_floor, compute_floor
-from tellmost.posterior.problem import FewRows, State
+from tellmost.posterior.problem import FewRows, Problem, State
 from tellmost.posterior.weight_tracker import Tracker, WeightTracker, track
 from tellmost.rows.sources import NamedArray
-from tellmost.rules import Rule
+from tellmost.rules import CosineSimilarity, Random, Rule, TopK
 from tellmost.running import workers
 from tellmost.running.processes import Shard, check_group
 from tellmost.running.progress import ProgressLine
@@ -31,19 +32,20 @@ from tellmost.selecting.arguments import (
     check_agreement,
     check_combination,
     check_meaning,
+    check_noise,
     check_placement,
     check_rule,
 )
 from tellmost.selecting.checkpoint import check_checkpoint, open_log
-from tellmost.selecting.choosers import choose_chooser
+from tellmost.selecting.choosers import Lazy, Once
 from tellmost.selecting.data import (
-    TAKEN_AS_ALL,
+    QUIET,
     SelectionData,
     SelectionNoise,
-    check_noise,
     evenly_spaced,
+    note_copies,
+    note_directions,
     note_scales,
-    note_small_noise,
     note_targets,
     resolve_noise,
 )
@@ -56,11 +58,14 @@ from tellmost.selecting.limits import (
     check_limits,
     check_stop,
 )
-from tellmost.selecting.loop import Trace, run
+from tellmost.selecting.loop import Chooser, Eager, Trace, run
 from tellmost.selecting.selection import Selection
 
 if TYPE_CHECKING:
     from tellmost.selecting.fused_rounds import FusedRounds
+
+FIXED = (CosineSimilarity, Random, TopK)
+"""Rules whose gains no observation changes, so that they are scored once."""
 
 DETERMINED = 1e-9
 """The targets determine f at a row where they leave less than this share of its variance."""
@@ -89,6 +94,7 @@ def select_quietly(
     budget: float | None = None,
     groups: Any = None,
     max_per_group: int | None = None,
+    dedupe: float | None = None,
     replace: bool = False,
     conditional: bool = True,
     min_gain: float | None = None,
@@ -135,6 +141,8 @@ def select_quietly(
             longer fit into the budget are skipped.
         groups, max_per_group: (n,) labels, and how many rows each label may have at most. Observed
             rows count.
+        dedupe: close rows that are nearer than this in cosine to one observed or picked, such as
+            0.98. Rows are compared as the rule sees them; other kernels by their correlation.
         replace: whether a row may be picked again, as a repeated measurement.
         conditional: False ranks the rows once by their first gain (top-b), for comparison.
         min_gain, min_gain_share: stop below an absolute gain, or below a share of the first.
@@ -188,6 +196,7 @@ def select_quietly(
             "budget": budget,
             "groups": groups,
             "max_per_group": max_per_group,
+            "dedupe": dedupe,
             "replace": replace,
             "conditional": conditional,
             "floor": floor,
@@ -204,7 +213,9 @@ def select_quietly(
         budget=budget,
         groups=groups,
         max_per_group=max_per_group,
+        dedupe=dedupe,
         replace=replace,
+        conditional=conditional,
     )
     check_enough(stop, limits, data.shard)
     with closing(data.pool.source):
@@ -236,7 +247,7 @@ def warning_of_notes(choose: Callable[P, Selection]) -> Callable[P, Selection]:
         if group is None or torch.distributed.get_rank(group) == 0:  # one process says it for all
             settings = chosen.settings
             for kind, note in zip(settings["note_kinds"], settings["notes"], strict=True):
-                if kind != TAKEN_AS_ALL or options.get("targets_are") == "examples":
+                if kind not in QUIET or options.get("targets_are") == "examples":
                     warnings.warn(note, UserWarning, stacklevel=2)
         return chosen
 
@@ -265,7 +276,13 @@ class Task:
 def carry_out(task: Task, progress: bool | None) -> Selection:
     """Pose the problem, run the loop, and sum up."""
     rule, stop, shard = task.rule, task.stop, task.data.shard
-    problem = task.data.problem(rule, task.noise, stop.picks, task.columns_ahead)
+    problem = task.data.problem(
+        rule,
+        task.noise,
+        stop.picks,
+        task.columns_ahead,
+        is_deduplicated=task.limits.dedupe is not None,
+    )
     # before any long work, since it may refuse
     log = None
     if task.checkpoint is not None:
@@ -283,9 +300,8 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     check_placement(rule, problem)
     tracker = track(problem)
     few = FewRows.read(problem, evenly_spaced(problem.row_count)).points
-    notes = note_scales(problem, few) | note_small_noise(
-        problem, few, stop.picks, task.noise, task.data.usual_ratio
-    )
+    notes = note_scales(problem, few, task.data.length_of_targets)
+    notes |= note_directions(problem, few, stop.picks, task.noise, task.data.usual_ratio)
     notes |= note_determined_targets(tracker, rule, shard) | note_targets(task.data)
     before = tracker.targets.copy_of_variance()
     eligibility = Eligibility(task.limits, shard)
@@ -307,9 +323,11 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
                 open_now.enter_context(log)
         trace = run(chooser, tracker, eligibility, stop, line, log, rounds)
     after = tracker.targets.copy_of_variance()
+    notes |= note_copies(problem, [pick.row for pick in trace.picks])
     given = replace(problem, measure=None)  # the floor is that of each target
     least = compute_floor(given, [pick.row for pick in trace.picks]) if task.floor else None
     settings = describe(task, tracker, least, notes) | {
+        "closed_copies": eligibility.copies_of_all,
         "resumed_picks": trace.resumed,
         "rounds": 0 if rounds is None else rounds.made,
     }
@@ -325,6 +343,27 @@ def find_rounds(task: Task, tracker: Tracker, eligibility: Eligibility) -> "Fuse
     from tellmost.selecting.fused_rounds import fused_rounds
 
     return fused_rounds(tracker, task.rule, eligibility, task.stop.picks)
+
+
+def choose_chooser(
+    rule: Rule,
+    problem: Problem,
+    tracker: Tracker,
+    eligibility: Eligibility,
+    *,
+    conditional: bool,
+    has_rounds: bool,
+) -> Chooser:
+    changes = not isinstance(rule, FIXED) or eligibility.repeats
+    if not conditional or not changes:
+        return Once(tracker, rule, eligibility, marginal=changes)
+    can_wait = rule.needs <= {"variance"}  # other running values are brought up to date each time
+    can_jump = problem.rows.source.jumps  # else the rows to score afresh cost a pass
+    can_be_lazy = rule.gains_only_shrink and can_wait and can_jump and problem.targets is not None
+    if can_be_lazy and not has_rounds and problem.shard is None:
+        rows_per_pass = len(problem.rows) // max(problem.rows.dimension, 1)
+        return Lazy(tracker, rule, eligibility, rows_per_pass)
+    return Eager(tracker, rule, eligibility, shortlist_length(problem, tracker.width))
 
 
 def describe(

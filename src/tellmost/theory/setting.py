@@ -29,8 +29,7 @@ from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.posterior.problem import nonnegative
 from tellmost.rows.checks import check_indices, check_matrix_rows, check_positives, check_rows
 from tellmost.rows.sources import read_array
-from tellmost.selecting.arguments import check_points
-from tellmost.selecting.data import check_squares
+from tellmost.selecting.arguments import check_points, check_squares
 from tellmost.shapes import Float, Int
 
 ENUMERATED = 20_000
