@@ -19,7 +19,7 @@ from tellmost.rules import Rule
 from tellmost.running.progress import ProgressLine
 from tellmost.running.workers import team
 from tellmost.selecting.arguments import check_combination, check_meaning, check_noise, check_rule
-from tellmost.selecting.data import SelectionData, resolve_noise
+from tellmost.selecting.data import QUIET, SelectionData, resolve_noise
 
 METHODS = ("random", "top-k", "nearest-in-turn", "mmr", "flqmi", "k-center", IN_REGION)
 
