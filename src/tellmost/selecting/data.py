@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
-from tellmost.kernels.linear import feature_form, matrix_size
+from tellmost.kernels.linear import feature_form
 from tellmost.kernels.stationary import gaussian_for
 from tellmost.numerics import DEFAULT_NOISE_RATIO
 from tellmost.posterior.problem import FewRows, Observation, Problem, TargetMeasure
@@ -146,12 +146,11 @@ class SelectionData:
     def _times_longer(self, pool: Pool, normalization: Normalization) -> float | None:
         """How many times as long as rows targets are; None if all rows are 0."""
         assert self.targets is not None
-        spaced, shard = evenly_spaced(self.row_count), self.pool_shard
-        rows = (
-            pool.rows(spaced)
-            if shard is None
-            else shard.collect(spaced, lambda own: (pool.rows(own),))[0]
-        )
+        rows, shard = evenly_spaced(self.row_count), self.pool_shard
+        if shard is None:
+            rows = pool.rows(rows)
+        else:
+            (rows,) = shard.collect(rows, lambda own: (pool.rows(own),))
         of_rows, of_targets = (
             float(normalization.centred(some).square().sum(dim=1).mean().sqrt())
             for some in (rows, self.targets)
@@ -428,7 +427,6 @@ def note_directions(
     problem: Problem, few: Points, picks: int | None, noise: SelectionNoise, usual: float
 ) -> dict[str, str]:
     """Note picks that outnumber the directions of the rows' features."""
-    is_linear = feature_form(problem.kernel) is not None and matrix_size(problem.kernel) is None
     if picks is None or problem.targets is None or not problem.conditions_rows:
         return {}
     d, rank, notes = problem.rows.dimension, effective_rank(problem, few), {}
@@ -448,7 +446,7 @@ def note_directions(
             f"more keeps them together."
         )
         return notes | {SMALL_NOISE: note}
-    if notes or not is_linear:
+    if notes or feature_form(problem.kernel) is None:
         return notes
     note = (
         f"{picks} picks exceed the effective rank of the candidates (about {rank:.0f}), so the "
