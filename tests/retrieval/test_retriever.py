@@ -1,5 +1,8 @@
 """Each query's picks are those of the slow version and of select, however queries are batched."""
 
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -180,6 +183,29 @@ def test_no_batch_and_no_number_of_threads_changes_a_bit(refresh, k):
         torch.set_num_threads(before)
     np.testing.assert_array_equal(threaded[0], gains)
     np.testing.assert_array_equal(threaded[1], indices)
+
+
+@pytest.mark.process
+def test_the_threads_of_numpy_change_no_bit_and_are_left_as_they_were():
+    code = (
+        "import hashlib, numpy as np, tellmost as tm\n"
+        "from tellmost.retrieval.single_products import thread_setting\n"
+        "setting = thread_setting()\n"
+        "before = setting and setting[0]()\n"
+        "rng = np.random.default_rng(0)\n"
+        "pool, queries = rng.standard_normal((3_000, 256)), rng.standard_normal((70, 256))\n"
+        "found = [tm.Retriever(pool, refresh=again).search(queries, 40) for again in (0, 1)]\n"
+        "assert setting is None or setting[0]() == before\n"
+        "print(hashlib.sha1(np.array(found).tobytes()).hexdigest())\n"
+    )
+    printed = {
+        subprocess.check_output(
+            [sys.executable, "-c", code],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": number, "OMP_NUM_THREADS": number},
+        )
+        for number in ("1", "2")
+    }
+    assert len(printed) == 1
 
 
 def test_rows_of_negative_cosine_come_only_on_request():

@@ -11,6 +11,7 @@ from tellmost.posterior.problem import AMONG_CANDIDATES, STATE_FIELDS
 from tellmost.retrieval.answers import Stops, Work
 from tellmost.retrieval.nearest import ExactSearch, IndexSearch, NearestRows
 from tellmost.retrieval.queries import Batch, Queries
+from tellmost.retrieval.single_products import single_products
 from tellmost.retrieval.stored_rows import StoredRows, open_rows
 from tellmost.rows.checks import check_positive, check_whole
 from tellmost.rules import Rule, is_random, read_rule, targets_in_pool
@@ -125,7 +126,8 @@ class Retriever:
             gains[batch.numbers], indices[batch.numbers] = work.answer(batch)
 
         together = work.queries_together
-        each(asked.batches(together), answer, count=-(-len(asked) // together))
+        with single_products():
+            each(asked.batches(together), answer, count=-(-len(asked) // together))
         return gains, indices
 
     def add(self, rows: Any) -> None:
