@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import oracle_mixture as oracle
 import tellmost as tm
 from tellmost.safebo import NoSafePoint
+from tellmost.safebo.snapshots import take_snapshot
 from tellmost.targets import NoTargetsLeft
 
 GRID = np.linspace(0, 2, 30)[:, None]
@@ -227,6 +228,31 @@ def test_it_prints_what_is_known_and_what_is_likely():
     printed = str(follow(make(), 8))
     assert "of 40 thetas" in printed
     assert "Matern-5/2" in printed
+
+
+def test_what_is_drawn_ends_at_the_limit_where_the_safe_set_ends():
+    opt = follow(make(), 6)
+    shown = take_snapshot(opt._rounds.present(), opt.history, None)
+    assert ((shown.curves[0].lower >= 1.0) == opt.safe_mask).all()
+    assert (shown.curves[0].lower <= shown.curves[0].upper).all()
+
+
+def test_an_objective_may_be_unknown_beside_a_lipschitz_constant():
+    known = tm.GP(tm.kernels.Matern(2.5, 0.3), mean=1.0, noise_std=0.05)
+    gp, sizes = tm.GP.unknown(noise_std=0.05), {}
+    for steep in (2.0, None):
+        opt = tm.SafeOptimizer(
+            GRID,
+            objective=gp,
+            constraints={"height": tm.Constraint(known, at_least=1.0, lipschitz=steep)},
+            safe_seed=(GRID[SEEDS], {"objective": SEEDS, "height": [2.0] * len(SEEDS)}),
+        )
+        assert opt.ask().lower["height"] >= 0
+        sizes[steep] = int(opt.safe_mask.sum())
+    assert sizes[2.0] > sizes[None]
+    constraints = {"height": tm.Constraint(gp, at_least=1.0, lipschitz=2.0)}
+    with pytest.raises(ValueError, match="Lipschitz"):
+        tm.SafeOptimizer(GRID, objective=gp, constraints=constraints, safe_seed=GRID[SEEDS])
 
 
 def test_a_refusal_says_what_is_likeliest_to_be_safe():

@@ -359,12 +359,15 @@ def check_priors(model: "SafeModel", task: "SafeTask") -> None:
     for output in unknown:
         name, known = output.names[0], output.gp.hyperprior
         assert known is not None
+        limited = [model.constraints[n] for n in output.names if n in model.constraints]
         refused = {
             "contexts, whose range is not known: write the prior down": task.space.contexts,
             "beta, whose bounds hold in all rounds at once: give confidence": not isinstance(
                 model.confidence, PerQuery
             ),
-            "a Lipschitz constant: write the prior down, or drop the constant": model.slopes,
+            "a Lipschitz constant: write the prior down, or drop the constant": any(
+                one.slope is not None for one in limited
+            ),
         }
         for what, is_given in refused.items():
             if is_given:

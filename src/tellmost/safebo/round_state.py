@@ -259,7 +259,7 @@ class RoundState:
         self.bounds = now
         self._kept = self.bounds if model.confidence.is_intersected else None
         self.sets = SafeSets.of(self.bounds, model.sides)
-        if self.mixtures and model.sides:
+        if any(side.output in self.mixtures for side in model.sides):
             views = {number: rows.view() for number, rows in self.mixtures.items()}
             self.risk, self.sets = self._weigh(self.mean, self.std, views)
         if tracking is not None:
