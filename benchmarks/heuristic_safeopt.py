@@ -65,13 +65,15 @@ class Ours:
             confidence=None if is_intersected else NormalDist().cdf(BETA),
             strategy=self.watched,
             on_violation="continue",
+            on_miscalibration="log",
+            suspect_z=np.inf,
         )
         for row in task.start.tolist():
             self.tell(row)
 
     def tell(self, row: int) -> None:
         f, g = (self.task.values[row] + self.task.noise[self.told]).tolist()
-        self.optimizer.tell(row, f, {"g": g})
+        self.optimizer.tell(row=row, objective=f, constraints={"g": g})
         self.told += 1
 
     def choose(self) -> int | None:

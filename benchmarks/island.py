@@ -49,6 +49,8 @@ class Island:
             beta=BETA,
             rule=rule,
             on_violation="continue",
+            on_miscalibration="log",
+            suspect_z=np.inf,
         )
 
 
@@ -68,7 +70,7 @@ class Record:
 
     def tell(self, optimizer: tm.SafeOptimizer, number: int) -> None:
         f, g = self.y[number].tolist()
-        optimizer.tell(int(self.rows[number]), f, {"g": g})
+        optimizer.tell(row=int(self.rows[number]), objective=f, constraints={"g": g})
 
 
 def explore(side: int, rounds: int) -> Record:

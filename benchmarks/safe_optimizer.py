@@ -100,7 +100,7 @@ def measure_task(rule: str, side: int, steps: int) -> dict:
     start = process_time()
     for _ in range(steps):
         f, g = (values[row] + NOISE_STD * rng.standard_normal(2)).tolist()
-        optimizer.tell(row, f, {"g": g})
+        optimizer.tell(row=row, objective=f, constraints={"g": g})
         row = optimizer.ask().index
     took = (process_time() - start) / steps
     faster = AUTHORS[rule] / took
@@ -121,7 +121,7 @@ def measure_rough(rule: str, n: int) -> dict:
     limited = {"g": tm.Constraint(gps[1], at_least=0.0)}
     optimizer = tm.SafeOptimizer(X, objective=gps[0], constraints=limited, beta=1.0, rule=rule)
     for row in range(0, n // 2, n // 100):
-        optimizer.tell(row, float(np.sin(X[row, 0])), {"g": 1.0})
+        optimizer.tell(row=row, objective=float(np.sin(X[row, 0])), constraints={"g": 1.0})
     seconds = []
     for _ in range(ASKS):
         start = process_time()

@@ -144,7 +144,8 @@ def run(truth: Truth, method: str, number: int, asks: int) -> dict:
             rows.append(opt.ask().index)
         except NoSafePoint:
             break
-        opt.tell(rows[-1], truth.f[rows[-1]] + truth.noise_std * rng.standard_normal())
+        y = truth.f[rows[-1]] + truth.noise_std * rng.standard_normal()
+        opt.tell(row=rows[-1], objective=y)
         if step in (asks // 2, asks):
             regret[step] = regret_of(opt, truth)
     used = process_time() - start

@@ -78,8 +78,8 @@ def write_learner(path):
 
 def write_optimizer(path):
     told = optimizer()
-    told.tell(3, 1.0)
-    told.tell(4, 1.2)
+    told.tell(row=3, objective=1.0)
+    told.tell(row=4, objective=1.2)
     told.save(path)
 
 

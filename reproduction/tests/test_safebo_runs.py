@@ -148,7 +148,7 @@ def test_expanders_alone_are_picked_where_there_are_any():
         width = upper - lower
         assert width[row] == pytest.approx(width[expands].max())
         is_widest.append(width[row] == pytest.approx(width[mask].max()))
-        optimizer.tell(row, **task.measure(row, rng))
+        optimizer.tell(row=row, **task.measure(row, rng))
     assert not all(is_widest)
 
 

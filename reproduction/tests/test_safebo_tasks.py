@@ -78,9 +78,11 @@ def test_the_true_lipschitz_constants_enlarge_the_safe_set_by_safe_points_alone(
         constraints={"g": tm.Constraint(gp, at_least=0.0, lipschitz=known)},
         beta=task.beta,
         on_violation="continue",
+        on_miscalibration="log",
+        suspect_z=np.inf,
     )
     for trial in plain.history:
-        enlarged.tell(trial.index, trial.values["g"])
+        enlarged.tell(row=trial.index, objective=trial.values["g"])
     assert (enlarged.safe_mask >= plain.safe_mask).all()
     assert (enlarged.safe_mask <= task.is_safe).all()
 
@@ -168,6 +170,6 @@ def test_a_task_with_two_functions_has_two_priors():
     task = replace(task, constraints={"g": other})
     optimizer = task.optimizer(np.random.default_rng(0))
     assert set(task.measure(0, np.random.default_rng(0))) == {"objective", "constraints"}
-    optimizer.tell(0, 1.0)  # of the objective alone
+    optimizer.tell(row=0, objective=1.0)  # of the objective alone
     np.testing.assert_allclose(optimizer.predict(name="g")[0], 0.1 * task.domain[:, 0])
     assert not np.allclose(optimizer.predict()[0], 0.1 * task.domain[:, 0])

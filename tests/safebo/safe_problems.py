@@ -172,6 +172,8 @@ class Case:
             contexts=["weather"] if o.has_context else None,
             max_step=o.max_step,
             on_violation="continue",
+            on_miscalibration="log",
+            suspect_z=np.inf,
             **self.confidence(),
         )
 
@@ -214,9 +216,9 @@ class Case:
             values[number] = float(self.f[number][row] + std * rng.standard_normal()), std
         named = {self.functions[i].names[-1]: value for i, (value, _) in values.items()}
         optimizer.tell(
-            row,
-            named.pop("objective", None),
-            named,
+            row=row,
+            objective=named.pop("objective", None),
+            constraints=named,
             noise_std=stds or None,
             context=[context] if o.has_context else None,
         )

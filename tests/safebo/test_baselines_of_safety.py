@@ -334,7 +334,7 @@ def test_safeopt_stays_within_what_slopes_prove_where_bounds_prove_more():
             strategy=strategy,
             beta=2.0,
         )
-        optimizer.tell(20, 1.0)
+        optimizer.tell(row=20, objective=1.0)
         return optimizer.safe_mask
 
     bounds = make(baselines.SafeUCB(), None)
@@ -361,7 +361,7 @@ def test_heuristic_safeopt_finds_the_widest_expander_however_rows_are_cut(
         confidence=0.95,
     )
     for row in range(0, 61, 10):
-        optimizer.tell(row, f[row])
+        optimizer.tell(row=row, objective=f[row])
     purposes = []
     for _ in range(6):
         query = optimizer.ask()
@@ -482,7 +482,7 @@ def test_a_strategy_cannot_open_rows_by_itself(answer):
         safe_seed=[0.0],
         strategy=answer,
     )
-    optimizer.tell(0, 3.0)
+    optimizer.tell(row=0, objective=3.0)
     with pytest.raises(ValueError, match=r"must choose a row|must say whether"):
         optimizer.ask()
 

@@ -103,7 +103,7 @@ def make(prior=PRIOR):
 def test_few_observations_say_little():
     opt = make()
     assert opt.calibration()["height"].verdict == TOO_FEW
-    opt.tell(50, 0.1, {"height": 0.3})
+    opt.tell(row=50, objective=0.1, constraints={"height": 0.3})
     assert opt.calibration()["objective"].verdict == TOO_FEW
     assert "half the lengthscale" in opt.calibration()["objective"].advice
 
@@ -112,9 +112,9 @@ def test_prior_data_partial_values_and_noise_of_their_own_count():
     X, y = draw(np.random.default_rng(5), 20)
     data = Data(X, y, torch.full((20,), 0.01, dtype=torch.float64))
     opt = make(dataclasses.replace(PRIOR, data=data))
-    opt.tell(3, 1.5, noise_std=0.7)
-    opt.tell(7, constraints={"height": 0.0})
-    opt.tell(9, failed=True)
+    opt.tell(row=3, objective=1.5, noise_std=0.7)
+    opt.tell(row=7, constraints={"height": 0.0})
+    opt.tell(row=9, failed=True)
     found = opt.calibration()
     K = PRIOR.kernel.block(*[torch.cat([X, torch.tensor([[0.3]])])] * 2).numpy()
     noise, r = np.r_[np.full(20, 0.01), 0.49], np.r_[y.numpy(), 1.5]
@@ -147,7 +147,7 @@ def test_the_table_names_every_output_once_and_says_what_to_do():
         np.linspace(0, 10, 101), objective=PRIOR, constraints={"height": shared}, safe_seed=[50]
     )
     for row, y in zip(range(0, 100, 4), draw(np.random.default_rng(8), 25, 0.1)[1], strict=True):
-        opt.tell(row, float(y))
+        opt.tell(row=row, objective=float(y))
     found = opt.calibration()
     lines = str(found).splitlines()
     assert found["height"] is found["objective"] and found.is_wrong

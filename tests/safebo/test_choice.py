@@ -42,7 +42,7 @@ def make(strategy=None, **changed) -> tm.SafeOptimizer:
 def tell(optimizer: tm.SafeOptimizer, **values: float) -> tm.SafeOptimizer:
     """What the constraint is at the rows that are named."""
     for row, value in values.items():
-        optimizer.tell(int(row[1:]), 0.0, {"g": value})
+        optimizer.tell(row=int(row[1:]), objective=0.0, constraints={"g": value})
     return optimizer
 
 
@@ -52,7 +52,7 @@ def test_a_seed_that_was_not_told_yet_comes_first(strategy):
     first, second = optimizer.ask(), optimizer.ask(pending=[10])
     assert [(one.index, one.purpose) for one in (first, second)] == [(10, "seed"), (4, "seed")]
     assert tell(optimizer, r10=2.0).ask().index == 4
-    optimizer.tell(4, failed=True)
+    optimizer.tell(row=4, failed=True)
     assert optimizer.ask().index != 4
 
 
@@ -84,7 +84,7 @@ def test_where_no_near_row_is_safe_the_seed_of_the_largest_margin_is_repeated(st
 
 def test_a_seed_that_failed_is_repeated_where_no_other_is_left():
     optimizer = make(safe_seed=[10])
-    optimizer.tell(10, failed=True)
+    optimizer.tell(row=10, failed=True)
     assert (optimizer.ask().index, optimizer.ask().purpose) == (10, "seed")
 
 
@@ -100,7 +100,7 @@ def test_a_strategy_chooses_among_safe_rows_and_standing_seeds():
     query = optimizer.ask()
     safe = np.flatnonzero(optimizer.safe_mask).tolist()
     assert SAFE.seen == [*safe, 20] and (query.index, query.purpose) == (20, "seed")
-    optimizer.tell(20, failed=True)
+    optimizer.tell(row=20, failed=True)
     query = optimizer.ask()
     assert SAFE.seen == safe and (query.index, query.purpose) == (safe[-1], "explore")
     passed = optimizer.ask(pending=[safe[-1]])

@@ -80,12 +80,12 @@ def test_what_is_safe_is_what_a_dense_mixture_says(known, d, seed, sets, has_two
         warnings.simplefilter("ignore")
         opt = tm.SafeOptimizer(
             X, objective=gps["height"], constraints=constraints, safe_seed=X[inside], sets=sets,
-            confidence=0.9, on_violation="continue",
+            confidence=0.9, on_violation="continue", suspect_z=np.inf,
         )  # fmt: skip
     rows = [*inside, *rng.choice(inside, 2), *rng.integers(25, size=2)]
     for row in rows:
         told = {"pressure": truths["pressure"][row]} if has_two else {}
-        opt.tell(int(row), truths["height"][row], told)
+        opt.tell(row=int(row), objective=truths["height"][row], constraints=told)
 
     risk, outputs = np.zeros(len(X)), {}
     for name in constraints:
@@ -211,7 +211,7 @@ def test_what_does_not_go_with_an_unknown_prior_is_refused_by_name():
     with pytest.raises(ValueError, match="no noise of their own"):
         make(tm.GP.unknown(), noise_std={"height": 0.1})
     with pytest.raises(ValueError, match="no noise of their own"):
-        make(tm.GP.unknown()).tell(SEEDS[0], 2.0, noise_std=0.1)
+        make(tm.GP.unknown()).tell(row=SEEDS[0], objective=2.0, noise_std=0.1)
     with pytest.raises(ValueError, match=r"tm\.SafeOptimizer"):
         tm.ActiveLearner(tm.GP.unknown(noise_std=0.1), pool=GRID, targets=GRID)
     with pytest.raises(ValueError, match="refit"):
@@ -258,7 +258,7 @@ def test_an_objective_may_be_unknown_beside_a_lipschitz_constant():
 def test_a_refusal_says_what_is_likeliest_to_be_safe():
     opt = make()
     for row in SEEDS:
-        opt.tell(row, 0.2)
+        opt.tell(row=row, objective=0.2)
     with pytest.raises(NoSafePoint, match="safe with probability"):
         opt.ask()
 
@@ -271,7 +271,7 @@ def test_the_calibration_does_not_call_a_mixture_wrong_whose_function_it_contain
         f = 3 + np.linalg.cholesky(K + 1e-9 * np.eye(30)) @ rng.standard_normal(30)
         opt = make()
         for row in [*SEEDS, *rng.integers(30, size=15)]:
-            opt.tell(int(row), f[row] + 0.05 * rng.standard_normal())
+            opt.tell(row=int(row), objective=f[row] + 0.05 * rng.standard_normal())
         wrong += opt.calibration().is_wrong
     assert wrong == 0
 

@@ -257,10 +257,12 @@ def test_outputs_that_are_told_apart_are_believed_apart(monkeypatch):
             name: tm.Constraint(gp, at_least=0.0) for name, gp in zip("gh", gps[1:], strict=True)
         }
         optimizer = tm.SafeOptimizer(GRID, objective=gps[0], constraints=limits, beta=3.0)
-        optimizer.tell(3, 1.0, {"g": 0.5, "h": 0.2})
-        optimizer.tell(9, 0.3, {"h": 0.1})
-        optimizer.tell(70, 0.8, {"g": 0.4, "h": 0.6}, noise_std={"h": 0.3})
-        optimizer.tell(70, None, {"g": 0.4, "h": 0.6})
+        optimizer.tell(row=3, objective=1.0, constraints={"g": 0.5, "h": 0.2})
+        optimizer.tell(row=9, objective=0.3, constraints={"h": 0.1})
+        optimizer.tell(
+            row=70, objective=0.8, constraints={"g": 0.4, "h": 0.6}, noise_std={"h": 0.3}
+        )
+        optimizer.tell(row=70, constraints={"g": 0.4, "h": 0.6})
         state = optimizer._rounds.present().state
         return torch.stack([state.mean, state.std])
 
@@ -284,7 +286,7 @@ def test_kernels_that_only_look_alike_share_nothing():
         constraints={"g": tm.Constraint(tm.GP(narrow, noise_std=0.1, mean=1.0), at_least=-9.0)},
         beta=1.0,
     )
-    optimizer.tell(CENTRE + 3, 0.1, {"g": 0.2})
+    optimizer.tell(row=CENTRE + 3, objective=0.1, constraints={"g": 0.2})
     first, second = optimizer._rounds.present().state.posteriors
     rows, every = torch.arange(len(GRID)), torch.ones(len(GRID), dtype=torch.bool)
     assert not first.varies_as(second)
@@ -298,7 +300,7 @@ def test_outputs_told_at_different_points_vary_differently():
     )
     first, second = optimizer._rounds.present().state.posteriors
     assert first.varies_as(second)
-    optimizer.tell(CENTRE, 1.0, {"g": 1.0})
+    optimizer.tell(row=CENTRE, objective=1.0, constraints={"g": 1.0})
     assert first.varies_as(second)
-    optimizer.tell(CENTRE + 1, None, {"g": 1.0})
+    optimizer.tell(row=CENTRE + 1, constraints={"g": 1.0})
     assert not first.varies_as(second)

@@ -42,7 +42,7 @@ class Task:
             safe_seed=[self.seed],
             on_violation="continue",
         )
-        opt.tell(self.seed, 0.0, self.values(self.seed))
+        opt.tell(row=self.seed, objective=0.0, constraints=self.values(self.seed))
         return opt
 
     def values(self, row):

@@ -25,8 +25,10 @@ def optimizer():
         },
         safe_seed=[3],
         beta=2.0,
+        on_miscalibration="log",
+        suspect_z=np.inf,
     )
-    made.tell(3, 6.0, {"g": 2.5})
+    made.tell(row=3, objective=6.0, constraints={"g": 2.5})
     return made
 
 
@@ -99,7 +101,7 @@ def drawing(limit: float, **arguments) -> tm.SafeOptimizer:
         **arguments,
     )
     for row, y, z in ((4, 0.2, 1.0), (5, 0.4, 0.8)):
-        optimizer.tell(row, y, {"g": z})
+        optimizer.tell(row=row, objective=y, constraints={"g": z})
     return optimizer
 
 
@@ -137,6 +139,7 @@ def test_drawn_targets_are_points_of_the_domain_although_the_prior_has_data_else
     optimizer = tm.SafeOptimizer(
         np.linspace(0, 0.5, 6),
         objective=tm.GP(tm.kernels.Gaussian(0.1), data=data),
+        on_miscalibration="log",
         targets=tm.targets.ThompsonMaximizers(3),
     )
     assert optimizer.target_mask.shape == (6,) and optimizer.target_mask.any()

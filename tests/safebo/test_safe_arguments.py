@@ -141,26 +141,29 @@ def test_other_values_are_refused():
 
 NAN = float("nan")
 TELLS = [
-    ({"x": 3, "objective": NAN}, ValueError, "objective must be finite; got nan.*failed=True"),
-    ({"x": 3, "objective": 1.0, "constraints": {"g": NAN}}, ValueError, "g must be finite"),
-    ({"x": 3, "objective": float("inf")}, ValueError, "objective must be finite"),
-    ({"x": 3, "objective": "1.0"}, TypeError, "objective must be a number"),
-    ({"x": 3, "objective": True}, TypeError, "objective must be a number"),
-    ({"x": 3, "objective": [1.0, 2.0]}, TypeError, "objective must be a number"),
-    ({"x": 3}, ValueError, "got nothing"),
-    ({"x": 3, "constraints": {}}, ValueError, "got nothing"),
-    ({"x": 3, "constraints": {"g": None}}, ValueError, "got nothing"),
-    ({"x": 3, "objective": 1.0, "failed": True}, ValueError, "a failed trial has no values"),
-    ({"x": 3, "constraints": {"h": 1.0}}, ValueError, "no constraint 'h'; those.*'g'"),
-    ({"x": 3, "objective": 1.0, "constraints": 1.0}, TypeError, "must be told by name"),
-    ({"x": 99, "objective": 1.0}, ValueError, "x must be a row of the domain"),
+    ({"row": 3, "objective": NAN}, ValueError, "objective must be finite; got nan.*failed=True"),
+    ({"row": 3, "objective": 1.0, "constraints": {"g": NAN}}, ValueError, "g must be finite"),
+    ({"row": 3, "objective": float("inf")}, ValueError, "objective must be finite"),
+    ({"row": 3, "objective": "1.0"}, TypeError, "objective must be a number"),
+    ({"row": 3, "objective": True}, TypeError, "objective must be a number"),
+    ({"row": 3, "objective": [1.0, 2.0]}, TypeError, "objective must be a number"),
+    ({"row": 3}, ValueError, "got nothing"),
+    ({"row": 3, "constraints": {}}, ValueError, "got nothing"),
+    ({"row": 3, "constraints": {"g": None}}, ValueError, "got nothing"),
+    ({"row": 3, "objective": 1.0, "failed": True}, ValueError, "a failed trial has no values"),
+    ({"row": 3, "constraints": {"h": 1.0}}, ValueError, "no constraint 'h'; those.*'g'"),
+    ({"row": 3, "objective": 1.0, "constraints": 1.0}, TypeError, "must be told by name"),
+    ({"row": 99, "objective": 1.0}, ValueError, "row must be a row of the domain"),
     ({"x": [2.0, 2.0], "objective": 1.0}, ValueError, "x must be a point of the domain"),
     ({"x": [0.1], "objective": 1.0}, ValueError, "must have 2 numbers"),
     ({"x": [NAN, 0.1], "objective": 1.0}, ValueError, "x must be finite"),
     ({"x": {"x0": 1.0}, "objective": 1.0}, ValueError, "the names 'x0', 'x1'; got 'x0'"),
-    ({"x": 3, "objective": 1.0, "noise_std": 0.0}, ValueError, "noise_std must be a positive"),
-    ({"x": 3, "objective": 1.0, "noise_std": {"g": 0.1}}, ValueError, "no value was told"),
-    ({"x": 3, "objective": 1.0, "context": [1.0]}, ValueError, "without contexts"),
+    ({"row": 3, "objective": 1.0, "noise_std": 0.0}, ValueError, "noise_std must be a positive"),
+    ({"row": 3, "objective": 1.0, "noise_std": {"g": 0.1}}, ValueError, "no value was told"),
+    ({"x": 3, "objective": 1.0}, TypeError, r"tell\(3\) may mean row 3 or the point \[3.0\]"),
+    ({"objective": 1.0}, ValueError, "a query, x=.* or row=..., one of them"),
+    ({"x": [0.1, 0.1], "row": 3, "objective": 1.0}, ValueError, "one of them"),
+    ({"row": 3, "objective": 1.0, "context": [1.0]}, ValueError, "without contexts"),
 ]
 
 
@@ -177,7 +180,7 @@ def everything(optimizer: tm.SafeOptimizer) -> str:
 @pytest.mark.parametrize(("told", "kind", "message"), TELLS)
 def test_a_wrong_tell_is_refused_and_nothing_at_all_changes(told, kind, message):
     optimizer = make(confidence=0.8)
-    optimizer.tell(3, 0.5, {"g": 1.0})
+    optimizer.tell(row=3, objective=0.5, constraints={"g": 1.0})
     before = everything(optimizer)
     with pytest.raises(kind, match=message):
         optimizer.tell(**told)
@@ -187,9 +190,11 @@ def test_a_wrong_tell_is_refused_and_nothing_at_all_changes(told, kind, message)
 def test_one_function_is_told_one_value_and_one_noise():
     optimizer = make(constraints={"g": limit(GP)})
     with pytest.raises(ValueError, match=r"serves as objective 1\.0, g 2\.0: tell"):
-        optimizer.tell(3, 1.0, {"g": 2.0})
+        optimizer.tell(row=3, objective=1.0, constraints={"g": 2.0})
     with pytest.raises(ValueError, match="one function serves as objective"):
-        optimizer.tell(3, 1.0, {"g": 1.0}, noise_std={"objective": 0.1, "g": 0.2})
+        optimizer.tell(
+            row=3, objective=1.0, constraints={"g": 1.0}, noise_std={"objective": 0.1, "g": 0.2}
+        )
     with pytest.raises(ValueError, match="one function serves as objective"):
         make(constraints={"g": limit(GP)}, noise_std={"objective": 0.1, "g": 0.2})
     assert len(optimizer.history) == 0
@@ -197,10 +202,10 @@ def test_one_function_is_told_one_value_and_one_noise():
 
 def test_a_schedule_that_fails_later_fails_before_the_tell_is_taken_in():
     optimizer = make(beta=lambda n: 2.0 if n < 2 else NAN, safe_seed=None)
-    optimizer.tell(0, 1.0, {"g": 1.0})
+    optimizer.tell(row=0, objective=1.0, constraints={"g": 1.0})
     before = optimizer.bounds("g")[0].tolist()
     with pytest.raises(ValueError, match=r"beta\(2\) must be a positive"):
-        optimizer.tell(0, 1.0, {"g": 1.0})
+        optimizer.tell(row=0, objective=1.0, constraints={"g": 1.0})
     assert len(optimizer.history) == 1 and optimizer.bounds("g")[0].tolist() == before
 
 
@@ -240,11 +245,11 @@ def test_arrays_of_the_caller_may_change_afterwards():
     point += 0.1
     np.testing.assert_array_equal(optimizer.points, DOMAIN)
     np.testing.assert_array_equal(box.history[0].x, [0.5, 0.5])
-    optimizer.tell(3, 1.0)
+    optimizer.tell(row=3, objective=1.0)
     optimizer.history[0].x[:] = 7.0
     np.testing.assert_array_equal(optimizer.points, DOMAIN)
 
 
 def test_a_row_number_means_nothing_in_a_box():
     with pytest.raises(TypeError, match="a box has no rows"):
-        make(BOX).tell(3, 1.0)
+        make(BOX).tell(row=3, objective=1.0)

@@ -22,6 +22,7 @@ def make(domain=DOMAIN, *, limit: float = 0.0, constraint=None, **changed) -> tm
     wide = tm.GP(tm.kernels.Scaled(KERNEL, 9.0), noise_std=0.3)
     made = tm.Constraint(wide, at_least=limit) if constraint is None else constraint
     arguments = {"objective": prior(), "constraints": {"g": made}, "confidence": 0.9}
+    arguments |= {"on_miscalibration": "log", "suspect_z": np.inf}  # values need not be likely
     return tm.SafeOptimizer(domain, **{**arguments, **changed})
 
 
@@ -65,17 +66,17 @@ def test_a_seed_is_asked_again_while_nothing_is_known_to_be_safe():
         optimizer.tell(query, 0.0, {"g": 2.2})
     assert not optimizer.safe_mask.any()
     for _ in range(30):
-        optimizer.tell(10, 0.0, {"g": 2.2})
+        optimizer.tell(row=10, objective=0.0, constraints={"g": 2.2})
     assert optimizer.safe_mask[10]
 
 
 def test_a_seed_stays_askable_until_a_violation_of_it_is_told():
     optimizer = make(safe_seed=[10, 4], on_violation="continue", limit=2.5)
-    optimizer.tell(10, 0.0, {"g": -2.0})
-    optimizer.tell(4, 0.0, {"g": 2.45})  # marginal
+    optimizer.tell(row=10, objective=0.0, constraints={"g": -2.0})
+    optimizer.tell(row=4, objective=0.0, constraints={"g": 2.45})  # marginal
     assert [trial.status for trial in optimizer.history] == ["violated", "marginal"]
     assert optimizer.ask().index == 4
-    optimizer.tell(4, 0.0, {"g": 0.0})
+    optimizer.tell(row=4, objective=0.0, constraints={"g": 0.0})
     with pytest.raises(tm.safebo.NoSafePoint, match="no declared seed is left"):
         optimizer.ask()
 
@@ -92,7 +93,7 @@ def test_a_violation_is_a_value_beyond_the_limit_by_more_than_z_noise_deviations
         (0.2, -(z + 0.01) * 0.1, "marginal"),
     ):
         optimizer = make(constraint=tm.Constraint(prior(), at_least=0.0))
-        optimizer.tell(3, constraints={"g": value}, noise_std=std)
+        optimizer.tell(row=3, constraints={"g": value}, noise_std=std)
         assert optimizer.history[0].status == status
         assert optimizer.history[0].broken == (() if status == "safe" else ("g",))
         kinds = [event.kind for event in optimizer.log]
@@ -105,16 +106,18 @@ def test_a_violation_is_a_value_beyond_the_limit_by_more_than_z_noise_deviations
 )
 def test_what_counts_as_a_violation_can_be_said_for_each_constraint(given, status):
     optimizer = make(constraint=tm.Constraint(prior(), at_most=1.0, **given))
-    optimizer.tell(3, constraints={"g": 1.08})
+    optimizer.tell(row=3, constraints={"g": 1.08})
     assert optimizer.history[0].status == status
 
 
 def test_a_violation_halts_until_it_is_acknowledged_and_says_where_to_return_to():
     optimizer = make(safe_seed=[10])
-    optimizer.tell(10, 0.0, {"g": 3.0})
-    optimizer.tell(11, 0.0, {"g": 6.0})
-    optimizer.tell(0, 0.0, {"g": -5.0})
-    optimizer.tell(20, 0.0, {"g": -0.1})  # a marginal breach afterwards hides nothing
+    optimizer.tell(row=10, objective=0.0, constraints={"g": 3.0})
+    optimizer.tell(row=11, objective=0.0, constraints={"g": 6.0})
+    optimizer.tell(row=0, objective=0.0, constraints={"g": -5.0})
+    optimizer.tell(
+        row=20, objective=0.0, constraints={"g": -0.1}
+    )  # a marginal breach afterwards hides nothing
     assert optimizer.is_halted
     with pytest.raises(Halted, match=r"at \(0\): g -5, 5 beyond its limit.*restore_point"):
         optimizer.ask()
@@ -126,7 +129,7 @@ def test_a_violation_halts_until_it_is_acknowledged_and_says_where_to_return_to(
 
 def test_where_no_trial_is_safe_for_sure_a_seed_is_the_place_to_return_to():
     optimizer = make(safe_seed=[10])
-    optimizer.tell(0, 0.0, {"g": -5.0})
+    optimizer.tell(row=0, objective=0.0, constraints={"g": -5.0})
     assert optimizer.restore_point.tolist() == [0.5]
     optimizer.restore_point[:] = 7.0
     assert optimizer.restore_point.tolist() == [0.5]
@@ -137,7 +140,7 @@ def test_a_violation_of_a_shared_function_is_told_by_the_name_of_any_of_its_cons
     gp = prior()
     both = {"low": tm.Constraint(gp, at_least=0.0), "high": tm.Constraint(gp, at_most=1.0)}
     optimizer = tm.SafeOptimizer(DOMAIN, objective=prior(), constraints=both)
-    optimizer.tell(3, 9.0, {"low": 5.0})
+    optimizer.tell(row=3, objective=9.0, constraints={"low": 5.0})
     assert optimizer.history[0].broken == ("high",)
     assert optimizer.history[0].values == {"objective": 9.0, "low": 5.0, "high": 5.0}
     assert "high 5, 4 beyond its limit" in optimizer.log[0].text
@@ -148,7 +151,7 @@ def test_a_violation_of_a_shared_function_is_told_by_the_name_of_any_of_its_cons
 
 def test_a_failed_point_is_passed_over_until_a_value_is_told():
     optimizer = make()
-    optimizer.tell(10, 0.0, {"g": 6.0})
+    optimizer.tell(row=10, objective=0.0, constraints={"g": 6.0})
     first = optimizer.ask()
     before = optimizer.bounds("g")[0]
     optimizer.tell(first, failed=True)
@@ -157,7 +160,7 @@ def test_a_failed_point_is_passed_over_until_a_value_is_told():
     assert second.index != first.index
     optimizer.tell(second, failed=True)
     assert optimizer.ask().index not in (first.index, second.index)
-    optimizer.tell(10, 0.0, {"g": 6.0})
+    optimizer.tell(row=10, objective=0.0, constraints={"g": 6.0})
     assert first.index in (optimizer.ask().index, first.index)
     assert [trial.status for trial in optimizer.history][1:3] == ["failed", "failed"]
 
@@ -175,10 +178,10 @@ def test_in_a_box_a_failed_point_is_not_climbed_to_again():
 def test_a_partial_tell_moves_only_what_was_told():
     optimizer = make()
     objective, constraint = optimizer.predict()[0], optimizer.predict(name="g")[0]
-    optimizer.tell(4, 1.0)
+    optimizer.tell(row=4, objective=1.0)
     assert (optimizer.predict()[0] != objective).any()
     np.testing.assert_array_equal(optimizer.predict(name="g")[0], constraint)
-    optimizer.tell(4, constraints={"g": 1.0})
+    optimizer.tell(row=4, constraints={"g": 1.0})
     assert (optimizer.predict(name="g")[0] != constraint).any()
 
 
@@ -186,7 +189,7 @@ def test_the_history_is_a_table_with_a_column_for_everything():
     optimizer = make(names=["kp"])
     assert list(optimizer.history.columns) == ["kp", "objective", "g", "status"]
     optimizer.tell({"kp": 0.5}, 1.0)
-    optimizer.tell(4, constraints={"g": -1e-3})
+    optimizer.tell(row=4, constraints={"g": -1e-3})
     columns = optimizer.history.columns
     assert columns["kp"].tolist() == [0.5, DOMAIN[4]]
     np.testing.assert_array_equal(columns["objective"], [1.0, np.nan])
@@ -208,7 +211,7 @@ def test_margins_are_in_the_unit_of_the_constraint_and_chances_those_of_the_mode
         DOMAIN, objective=prior(), constraints={"g": both, "h": other}, confidence=0.7
     )
     for row, g in ((10, 1.0), (12, 2.0)):
-        optimizer.tell(row, 0.3, {"g": g, "h": 0.5})
+        optimizer.tell(row=row, objective=0.3, constraints={"g": g, "h": 0.5})
     query = optimizer.ask()
     beta = NormalDist().inv_cdf(1 - 0.3 / 3)
     (g, sd), (h, sd_h) = ([part[query.index] for part in optimizer.predict(None, n)] for n in "gh")
@@ -226,10 +229,10 @@ def test_margins_are_in_the_unit_of_the_constraint_and_chances_those_of_the_mode
 
 def test_a_query_says_whether_it_explores_what_is_safe_or_expands_it():
     optimizer = make(limit=-1.0, targets=lambda known: known.is_safe)
-    optimizer.tell(10, 0.0, {"g": 3.0})
+    optimizer.tell(row=10, objective=0.0, constraints={"g": 3.0})
     assert optimizer.ask().purpose == "explore"
     expanding = make(limit=-1.0, targets=tm.targets.PotentialExpanders())
-    expanding.tell(10, 0.0, {"g": 3.0})
+    expanding.tell(row=10, objective=0.0, constraints={"g": 3.0})
     assert expanding.ask().purpose == "expand"
 
 
@@ -245,7 +248,7 @@ def test_the_best_is_the_best_by_its_pessimistic_bound_of_what_is_safe():
     for direction, sign in (("maximize", 1.0), ("minimize", -1.0)):
         optimizer = make(direction=direction)
         for row, y in ((10, 0.5), (13, 0.9), (8, -0.4)):
-            optimizer.tell(row, y, {"g": 6.0})
+            optimizer.tell(row=row, objective=y, constraints={"g": 6.0})
         lower, upper = optimizer.bounds()
         pessimistic = np.where(optimizer.safe_mask, lower if sign > 0 else -upper, -np.inf)
         best = optimizer.best
@@ -283,7 +286,7 @@ WIDTHS = {
 def test_the_beta_and_the_repeats_that_a_refusal_promises_open_the_set(width, value):
     def start(**given) -> tm.SafeOptimizer:
         optimizer = make(limit=0.0, **given)
-        optimizer.tell(7, 0.0, {"g": value})
+        optimizer.tell(row=7, objective=0.0, constraints={"g": value})
         return optimizer
 
     refused = start(**WIDTHS[width])
@@ -295,14 +298,14 @@ def test_the_beta_and_the_repeats_that_a_refusal_promises_open_the_set(width, va
     for count in range(repeats):
         assert not refused.safe_mask[row], f"{count} repeats are enough"
         expected = float(refused.predict(None, "g")[0][row])
-        refused.tell(row, 0.0, {"g": expected})
+        refused.tell(row=row, objective=0.0, constraints={"g": expected})
     assert refused.safe_mask[row]
 
 
 def test_a_refusal_says_where_even_the_most_promising_point_is_expected_to_violate():
     optimizer = make()
     for row in range(21):
-        optimizer.tell(row, 0.0, {"g": -0.05}, noise_std=0.5)
+        optimizer.tell(row=row, objective=0.0, constraints={"g": -0.05}, noise_std=0.5)
     with pytest.raises(
         tm.safebo.NoSafePoint, match="is expected to violate a constraint: declare"
     ):

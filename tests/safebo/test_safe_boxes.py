@@ -218,7 +218,9 @@ def test_a_refit_is_logged_forgets_old_bounds_and_never_shrinks_the_noise():
         optimizer.refit()
     for row in [*range(0, 40, 4)] * 4:
         x = row / 39
-        optimizer.tell(row, np.sin(9 * x) + 0.3 * rng.normal(), {"g": np.cos(4 * x)})
+        optimizer.tell(
+            row=row, objective=np.sin(9 * x) + 0.3 * rng.normal(), constraints={"g": np.cos(4 * x)}
+        )
     with pytest.raises(tm.safebo.MiscalibratedModel):
         optimizer.ask()
     optimizer.refit()

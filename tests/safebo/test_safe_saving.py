@@ -73,9 +73,9 @@ def test_asking_changes_nothing_about_what_is_asked_next():
 
 def test_a_violation_is_saved_and_so_are_failures_and_partial_tells():
     optimizer = make(beta=None, confidence=0.9)
-    optimizer.tell(SEED, 1.3, {"g": 1.5})
-    optimizer.tell(5, failed=True)
-    optimizer.tell(7, constraints={"g": -0.5}, noise_std=0.05)
+    optimizer.tell(row=SEED, objective=1.3, constraints={"g": 1.5})
+    optimizer.tell(row=5, failed=True)
+    optimizer.tell(row=7, constraints={"g": -0.5}, noise_std=0.05)
     again = make(beta=None, confidence=0.9)
     again.load_state_dict(optimizer.state_dict())
     assert again.is_halted and [event.kind for event in again.log] == ["failed", "violation"]
@@ -112,13 +112,16 @@ OTHERS = {
     "direction": {"direction": "minimize"},
     "noise_std": {"noise_std": {"objective": np.full(30, 0.2)}},
     "seed": {"seed": 1},
+    "on_violation": {"on_violation": "continue"},
+    "on_miscalibration": {"on_miscalibration": "log"},
+    "suspect_z": {"suspect_z": 5.0},
 }
 
 
 @pytest.mark.parametrize("name", sorted(OTHERS))
 def test_the_state_of_another_optimizer_is_refused_and_nothing_changes(name):
     mine, other = make(), make(**OTHERS[name])
-    other.tell(SEED, 0.1, {"g": 0.1})
+    other.tell(row=SEED, objective=0.1, constraints={"g": 0.1})
     before = json.dumps(mine.state_dict())
     with pytest.raises(ValueError, match="the state is of another optimizer"):
         mine.load_state_dict(other.state_dict())
@@ -145,12 +148,11 @@ def test_a_slope_and_a_shared_prior_tell_optimizers_apart():
             make(constraints=other).load_state_dict(state)
 
 
-@pytest.mark.parametrize("key", ["trials", "refits", "recommended", "log", "is_halted"])
-def test_a_damaged_state_is_refused_before_anything_is_changed(key):
+def test_a_damaged_state_is_refused_before_anything_is_changed():
     mine, state = make(), make().state_dict()
-    mine.tell(SEED, 0.1, {"g": 0.1})
+    mine.tell(row=SEED, objective=0.1, constraints={"g": 0.1})
     before = json.dumps(mine.state_dict())
-    del state[key]
+    del state["journal"]
     with pytest.raises(ValueError, match="the state is damaged, and nothing of it was taken over"):
         mine.load_state_dict(state)
     assert json.dumps(mine.state_dict()) == before
@@ -162,39 +164,40 @@ def test_a_file_that_is_no_state_is_named(tmp_path):
         make().load(tmp_path / "other.json")
 
 
-def trial(name, value):
-    def put(state):
-        state["trials"][1][name] = value
+def put(number, **changed):
+    """Change an entry of the journal, or take something out of it."""
 
-    return put
-
-
-def put(name, value):
     def change(state):
-        state[name] = value
+        entry = {**state["journal"][number], **changed}
+        state["journal"][number] = {k: v for k, v in entry.items() if v is not Ellipsis}
 
     return change
 
 
+def append(**entry):
+    return lambda state: state["journal"].append(entry)
+
+
 DAMAGE = {
-    "a row beyond": trial("index", 30),
-    "a row before": trial("index", -1),
-    "half a row": trial("index", 1.5),
-    "another row": trial("index", 2),
-    "no row": trial("index", None),
-    "a point of NaN": trial("x", [float("nan"), 0.5]),
-    "a point of one": trial("x", [0.5]),
-    "a value that is NaN": trial("values", {"objective": float("nan"), "g": 0.1}),
-    "a value in words": trial("values", {"objective": "1", "g": 0.1}),
-    "an unknown output": trial("values", {"h": 1.0}),
-    "no noise": trial("noise_std", {"objective": 0.0, "g": 0.1}),
-    "a new status": trial("status", "splendid"),
-    "an unknown limit": trial("broken", ["h"]),
-    "halted in words": put("is_halted", "no"),
-    "an event of a new kind": put("log", [{"trials": 1, "kind": "feast", "text": ""}]),
-    "a refit to come": put("refits", [{"trials": 9, "priors": {}}]),
-    "a recommendation elsewhere": put("recommended", {"1": [7.0, 7.0]}),
-    "moved elsewhere": put("moved_to", [7.0, 7.0]),
+    "a point elsewhere": put(1, x=[7.0, 7.0]),
+    "a point of NaN": put(1, x=[float("nan"), 0.5]),
+    "a point of one": put(1, x=[0.5]),
+    "a value that is NaN": put(1, values={"objective": float("nan"), "g": 0.1}),
+    "a value in words": put(1, values={"objective": "1", "g": 0.1}),
+    "a value that is true": put(1, values={"objective": True, "g": 0.1}),
+    "an unknown output": put(1, values={"h": 1.0}),
+    "no value": put(1, values={}),
+    "no noise": put(1, noise_std={"objective": 0.0}),
+    "no x": put(1, x=...),
+    "a status too many": put(1, status="safe"),
+    "an id that came before": put(1, id=0),
+    "an id in words": put(1, id="1"),
+    "an entry of a new kind": put(1, kind="feast"),
+    "failed in words": put(1, is_failed="no"),
+    "a trial retracted that was never told": append(kind="retracted", id=9),
+    "a refit of one output": append(kind="refit", priors={"g": {}}),
+    "moved elsewhere": append(kind="acknowledged", at=[7.0, 7.0]),
+    "moved to NaN": append(kind="acknowledged", at=[float("nan"), 0.5]),
 }
 
 

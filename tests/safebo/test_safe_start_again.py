@@ -39,8 +39,8 @@ def test_a_standing_seed_is_a_candidate_though_the_bounds_do_not_prove_it():
     optimizer = make(
         safe_seed=[0.0, 1.0], targets=lambda known: known.points[:, 0] > 0.9, rule="vtl"
     )
-    optimizer.tell(0, 0.0, {"c": 2.0})
-    optimizer.tell(20, 0.0, {"c": 0.05})
+    optimizer.tell(row=0, objective=0.0, constraints={"c": 2.0})
+    optimizer.tell(row=20, objective=0.0, constraints={"c": 0.05})
     assert optimizer.safe_mask[0] and not optimizer.safe_mask[20]
     query = optimizer.ask()
     assert query.index == 20 and query.purpose == "seed" and query.lower["c"] < 0
@@ -58,18 +58,18 @@ def test_a_violation_is_never_where_to_return_to():
         },
         on_violation="continue",
     )
-    optimizer.tell(4, 0.0, {"c": 1.0})
-    optimizer.tell(12, 0.0, {"c": -0.5})
+    optimizer.tell(row=4, objective=0.0, constraints={"c": 1.0})
+    optimizer.tell(row=12, objective=0.0, constraints={"c": -0.5})
     assert optimizer.safe_mask[12] and optimizer.history[-1].status == "violated"
     assert optimizer.restore_point[0] == pytest.approx(X[4])
 
 
 def test_a_place_that_violated_once_is_not_where_to_return_to_however_often_it_was_fine():
     optimizer = make(on_violation="continue", safe_seed=None)
-    optimizer.tell(2, 0.0, {"c": 1.0})
+    optimizer.tell(row=2, objective=0.0, constraints={"c": 1.0})
     for _ in range(20):
-        optimizer.tell(12, 0.0, {"c": 1.0})
-    optimizer.tell(12, 0.0, {"c": -1.0})
+        optimizer.tell(row=12, objective=0.0, constraints={"c": 1.0})
+    optimizer.tell(row=12, objective=0.0, constraints={"c": -1.0})
     assert optimizer.safe_mask[12] and optimizer.history[-1].status == "violated"
     assert optimizer.restore_point[0] == pytest.approx(X[2])
 
@@ -129,8 +129,8 @@ def test_where_to_return_to_is_judged_under_the_present_context():
 
 def test_after_a_violation_steps_are_counted_from_where_the_system_was_brought(tmp_path):
     optimizer = make(max_step=0.1)
-    optimizer.tell(10, 0.0, {"c": 1.0})
-    optimizer.tell(20, 0.0, {"c": -2.0})
+    optimizer.tell(row=10, objective=0.0, constraints={"c": 1.0})
+    optimizer.tell(row=20, objective=0.0, constraints={"c": -2.0})
     optimizer.acknowledge()  # at the restore point
     query = optimizer.ask()
     assert abs(query.x[0] - 0.5) <= 0.1 + 1e-9
@@ -142,8 +142,8 @@ def test_after_a_violation_steps_are_counted_from_where_the_system_was_brought(t
 
 def test_safe_points_out_of_reach_are_not_said_to_be_none():
     optimizer = make(max_step=0.1, on_violation="continue")
-    optimizer.tell(10, 0.0, {"c": 1.0})
-    optimizer.tell(20, 0.0, {"c": -2.0})
+    optimizer.tell(row=10, objective=0.0, constraints={"c": 1.0})
+    optimizer.tell(row=20, objective=0.0, constraints={"c": -2.0})
     with pytest.raises(
         tm.safebo.NoSafePoint, match=r"farther than max_step.*x0 by 0\.\d+.*acknowledge"
     ):
@@ -195,7 +195,7 @@ def test_lipschitz_distances_are_exact_far_from_the_origin():
         optimizer = tm.SafeOptimizer(
             origin + np.arange(65) / 64, objective=prior(), constraints={"c": known}, beta=3.0
         )
-        optimizer.tell(32, 0.0, {"c": 1.0})
+        optimizer.tell(row=32, objective=0.0, constraints={"c": 1.0})
         masks.append(optimizer.safe_mask)
     np.testing.assert_array_equal(masks[0], masks[1])
     assert 1 < masks[0].sum() < 65
@@ -203,10 +203,11 @@ def test_lipschitz_distances_are_exact_far_from_the_origin():
 
 def test_a_damaged_state_changes_nothing():
     optimizer = make()
-    optimizer.tell(10, 1.0, {"c": 1.0})
+    optimizer.tell(row=10, objective=1.0, constraints={"c": 1.0})
     state = optimizer.state_dict()
-    wrong = {**state, "trials": [{**state["trials"][0], "index": 10**6}]}
-    for bad in (wrong, {**state, "refits": [{"trials": 1}]}, {**state, "moved_to": "a"}):
+    first = state["journal"][0]
+    wrong = [{**first, "x": [7.0]}], [first, {"kind": "refit"}], [{**first, "noise": 1.0}]
+    for bad in ({**state, "journal": journal} for journal in wrong):
         with pytest.raises(ValueError, match="damaged, and nothing of it was taken over"):
             optimizer.load_state_dict(bad)
         assert len(optimizer.history) == 1 and optimizer.state_dict() == state
@@ -221,7 +222,7 @@ def test_a_box_does_not_claim_to_intersect():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: make().tell(True, 1.0), "must be a point or a row"),
+        (lambda: make().tell(x=True, objective=1.0), "must be a point or a row"),
         (lambda: make(targets=3), "targets must be an object"),
         (lambda: make(names=["a", "b"]), r"names must have one name per dimension"),
         (

@@ -11,6 +11,7 @@ from scipy import stats
 import tellmost as tm
 from tellmost.targets import NoTargetsLeft
 
+TAKEN_AS_TOLD = {"on_miscalibration": "log", "suspect_z": np.inf}
 DOMAIN = np.linspace(0, 1, 25)
 LENGTHSCALE, NOISE = 0.25, 0.1
 KERNEL = tm.kernels.Gaussian(LENGTHSCALE)
@@ -43,6 +44,7 @@ def run_bounded(seed: int, beta, rounds: int, norm: float = 2.0, targets=None):
         constraints={"f": tm.Constraint(gp, at_least=limit)},
         safe_seed=DOMAIN[[int(f.argmax())]],
         on_violation="continue",
+        **TAKEN_AS_TOLD,
         targets=targets,
         **beta,
     )
@@ -113,6 +115,7 @@ def unsafe_queries(seed: int, confidence: float, shift: float = 0.0):
         confidence=confidence,
         targets=tm.targets.PotentialExpanders(),
         on_violation="continue",
+        **TAKEN_AS_TOLD,
     )
     unsafe, chances = [], []
     for _ in range(8):
@@ -157,11 +160,12 @@ def test_pointwise_levels_are_not_intersected():
         constraints={"f": tm.Constraint(gp, at_least=0.0)},
         confidence=0.9,
         on_violation="continue",
+        **TAKEN_AS_TOLD,
     )
-    optimizer.tell(5, 0.3)
+    optimizer.tell(row=5, objective=0.3)
     assert optimizer.safe_mask[5]
     lower, _ = optimizer.bounds()
-    optimizer.tell(5, -0.5)
+    optimizer.tell(row=5, objective=-0.5)
     assert not optimizer.safe_mask[5]
     assert optimizer.bounds()[0][5] < lower[5]
     with pytest.raises(tm.safebo.NoSafePoint):
@@ -177,7 +181,7 @@ def test_bounds_of_two_rounds_may_exclude_each_other_by_rounding_alone(gap):
     gp = tm.GP(KERNEL, noise_std=noise)
     everywhere = np.ones(len(DOMAIN), bool)
     optimizer = tm.SafeOptimizer(DOMAIN, objective=gp, beta=beta, targets=lambda _: everywhere)
-    optimizer.tell(12, measured)
+    optimizer.tell(row=12, objective=measured)
     if gap < 1e-9:
         optimizer.ask()
         return

@@ -98,6 +98,7 @@ def test_what_is_asked_for_is_a_standing_seed_or_has_the_stated_confidence(seed,
         safe_seed=domain[rng.choice(15, size=2, replace=False)][:, None],
         confidence=confidence,
         on_violation="continue",
+        on_miscalibration="log",
     )
     for _ in range(6):
         try:

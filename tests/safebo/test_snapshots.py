@@ -21,19 +21,23 @@ def on_a_line(**more):
         safe_seed=[40],
         names=["throttle"],
         on_violation="continue",
+        suspect_z=np.inf,
         **more,
     )
     for row, height in ((40, 0.5), (42, 0.7), (38, -0.6), (60, 3.0)):
-        opt.tell(row, np.sin(X[row]), {"height": height})
-    opt.tell(45, failed=True)
-    opt.tell(41, 0.4)  # the height was not measured
+        opt.tell(row=row, objective=np.sin(X[row]), constraints={"height": height})
+    opt.tell(row=45, failed=True)
+    opt.tell(row=41, objective=0.4)  # the height was not measured
     return opt
 
 
 def on_a_plane(domain):
     gp = tm.GP(tm.kernels.Gaussian(1.5), noise_std=0.1)
     opt = tm.SafeOptimizer(
-        domain, objective=gp, constraints={"load": tm.Constraint(gp, at_least=-1.0)}
+        domain,
+        objective=gp,
+        constraints={"load": tm.Constraint(gp, at_least=-1.0)},
+        suspect_z=np.inf,
     )
     points = opt.points
     for row in (3, 10, 17):
@@ -99,11 +103,17 @@ def test_history_shows_the_best_bound_after_each_trial():
             )
         },
         on_violation="continue",
+        suspect_z=np.inf,
     )
     for trial in opt.history:
         values = dict(trial.values)
         failed = not values
-        again.tell(trial.index, values.pop("objective", None), values or None, failed=failed)
+        again.tell(
+            row=trial.index,
+            objective=values.pop("objective", None),
+            constraints=values or None,
+            failed=failed,
+        )
         expected.append(again.best.bound if again.safe_mask.any() else np.nan)
     objective, height = opt.plot("history").axes
     drawn = line(objective, "best point: at least")
@@ -170,5 +180,5 @@ def test_a_fresh_optimizer_can_be_drawn():
 def test_the_context_is_named():
     gp = tm.GP(tm.kernels.Gaussian(1.0), noise_std=0.1)
     opt = tm.SafeOptimizer(X, objective=gp, contexts=["outside"])
-    opt.tell(3, 0.5, context=[12.5])
+    opt.tell(row=3, objective=0.5, context=[12.5])
     assert "outside = 12.5" in opt.plot().axes[0].get_title(loc="left")

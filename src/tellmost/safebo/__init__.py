@@ -14,6 +14,7 @@ from tellmost.safebo.trials import (
     NoSafePoint,
     Query,
     Recommendation,
+    Suspect,
     Trial,
 )
 
@@ -35,5 +36,6 @@ __all__ = [
     "RoundView",
     "SafeOptimizer",
     "SobolSet",
+    "Suspect",
     "Trial",
 ]

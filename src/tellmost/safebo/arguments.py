@@ -1,7 +1,7 @@
 """Here is checked what the user states and tells. An error says what came and the way out."""
 
-from collections.abc import Mapping, Sequence
-from math import isfinite
+from collections.abc import Collection, Mapping, Sequence
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,9 @@ from tellmost.safebo.trials import STATUS, Located, Query, Status, Trial
 from tellmost.selecting.arguments import check_rule
 from tellmost.shapes import Float
 from tellmost.targets import PotentialMaximizers, Targets
+
+MOST_DEVIATIONS = 1e100
+"""A larger value has a square, or a sum of squares, that float64 cannot hold."""
 
 
 def check_word(value: Any, name: str, words: Sequence[str]) -> str:
@@ -68,6 +71,11 @@ def check_safe_rule(rule: Any, seed: int) -> Rule:
             f"'random'."
         )
     return checked
+
+
+def check_suspect_z(suspect_z: Any) -> float:
+    """A positive number, or infinity."""
+    return inf if suspect_z == inf else check_positive(suspect_z, "suspect_z")
 
 
 def check_safe_targets(targets: Any) -> Targets:
@@ -219,6 +227,18 @@ def _check_finite(value: Any, name: str) -> float:
     return number
 
 
+def check_size(told: Mapping[int, float], outputs: Sequence[Output]) -> None:
+    """Refuse values so large that float64 cannot hold their squares."""
+    for number, value in told.items():
+        one = outputs[number]
+        if abs(value) > MOST_DEVIATIONS * one.scale:
+            raise ValueError(
+                f"{one.names[0]} must be at most {MOST_DEVIATIONS:g} prior deviations from 0, "
+                f"which are {one.scale:.3g} each; got {value:g}. A trial without a value is told "
+                f"with failed=True."
+            )
+
+
 def check_told_noise(
     noise_std: Any, outputs: Sequence[Output], told: Mapping[int, float]
 ) -> dict[int, float]:
@@ -238,19 +258,42 @@ def check_told_noise(
     }
 
 
+def check_query(
+    query: Query, known: Collection[str], trials: Sequence[Trial], *, is_repeat: bool
+) -> None:
+    """Refuse a query of another optimizer than the known, and one that was told already."""
+    if not query.id:
+        return
+    if query.id.partition("-")[0] not in known:
+        raise ValueError(
+            f"query {query.id} is of another optimizer. Tell its point, tell(x=query.x, ...)."
+        )
+    told = [one.id for one in trials if one.query == query.id]
+    if told and not is_repeat:
+        raise ValueError(
+            f"query {query.id} was told already, as trial {told[0]}. If it was measured again, "
+            f"tell it with repeat=True; if it was told wrongly, retract({told[0]}) first."
+        )
+
+
 def judge(
     outputs: Sequence[Output],
-    values: Mapping[int, float],
-    noise_std: Mapping[int, float],
+    values: Mapping[str, float],
+    noise_std: Mapping[str, float],
     constraints: Mapping[str, Constraint],
+    suspects: Collection[int],
 ) -> tuple[Status, tuple[str, ...]]:
-    """Say whether told values satisfy the constraints, and which they break."""
+    """Say whether told values satisfy the constraints, and which they break.
+
+    A suspect value beyond a limit is a violation, however little it lies beyond.
+    """
     broken, is_violation = [], False
-    for number, value in values.items():
+    for number, value in by_number(outputs, values).items():
+        noise = noise_std[outputs[number].names[0]]
         for name in outputs[number].names:
             if name in constraints and constraints[name].excess(value) > 0:
                 broken.append(name)
-                is_violation |= constraints[name].is_violated(value, noise_std[number])
+                is_violation |= constraints[name].is_violated(value, noise) or number in suspects
     if is_violation:
         return "violated", tuple(broken)
     return ("marginal" if broken else "safe"), tuple(broken)

@@ -32,6 +32,9 @@ from tellmost.theory import confidence_width
 DEFAULT_CONFIDENCE = 0.99
 """Probability, under the model, that a query satisfies all constraints, unless the caller says."""
 
+LEAST_RISK_OF_QUERY = 1e-12
+"""A query that may risk no more than this may risk nothing: float64 cannot tell 1 - p from 1."""
+
 Schedule = Callable[[int], float]
 """A function from the number of observations so far to a beta."""
 
@@ -87,6 +90,42 @@ class PerQuery:
 
     def describe(self, is_kept: bool) -> str:
         return f"confidence {self.probability:g} for each query"
+
+
+@dataclass(frozen=True)
+class ForRun:
+    r"""All queries of a run satisfy all constraints with this probability, under the model.
+
+    With R = 1 - p, and spent the sum of the risks of the queries so far, the next one may risk
+
+    .. math:: \frac{R - \text{spent}}{\text{queries left}}.
+
+    A query that risks less leaves more to the others.
+    """
+
+    probability: float
+    horizon: int
+
+    is_intersected: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        PerQuery(self.probability)  # it checks it
+        horizon: Any = self.horizon
+        if isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 1:
+            raise ValueError(f"horizon must be a whole number of queries; got {horizon!r}.")
+
+    def allow(self, risks: Sequence[float]) -> PerQuery | None:
+        """The confidence of the next query, or None if nothing more may be risked."""
+        left = self.horizon - len(risks)
+        risk = (1 - self.probability - sum(risks)) / left if left > 0 else 0.0
+        return PerQuery(1 - risk) if risk > LEAST_RISK_OF_QUERY else None
+
+    def betas(self, outputs: Sequence[Learned], sides: int) -> list[float]:
+        """Those of the first query."""
+        return PerQuery(1 - (1 - self.probability) / self.horizon).betas(outputs, sides)
+
+    def describe(self, is_kept: bool) -> str:
+        return f"confidence {self.probability:g} for {self.horizon} queries together"
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,8 +208,15 @@ def say_when(is_kept: bool) -> str:
     return "bounds intersected over time" if is_kept else "present bounds"
 
 
-def check_confidence(confidence: Any, beta: Any) -> Confidence:
-    """The caller gives one of the two, or neither for the DEFAULT_CONFIDENCE."""
+def check_confidence(confidence: Any, beta: Any, horizon: Any = None) -> Confidence:
+    """The caller gives one of the first two, or neither for the DEFAULT_CONFIDENCE."""
+    if horizon is not None:
+        if confidence is None:
+            raise ValueError(
+                "horizon needs confidence, the probability that none of so many queries violates "
+                "a constraint; with beta= all rounds are covered anyway."
+            )
+        return ForRun(confidence, horizon)
     if confidence is not None and beta is not None:
         raise ValueError(
             "give confidence or beta, not both: confidence is a probability for each query, and "
@@ -202,6 +248,12 @@ class ConfidenceBounds:
     def intersect(self, other: "ConfidenceBounds") -> "ConfidenceBounds":
         return ConfidenceBounds(
             torch.maximum(self.lower, other.lower), torch.minimum(self.upper, other.upper)
+        )
+
+    def widened(self, other: "ConfidenceBounds") -> "ConfidenceBounds":
+        """The intervals that hold both."""
+        return ConfidenceBounds(
+            torch.minimum(self.lower, other.lower), torch.maximum(self.upper, other.upper)
         )
 
     def at(self, rows: Bool[Tensor, " n"]) -> "ConfidenceBounds":
@@ -245,6 +297,12 @@ class SafeSets:
         """The same of some rows alone."""
         proven = None if self.proven is None else self.proven[rows]
         return SafeSets(self.worst[:, rows], self.best[:, rows], proven)
+
+    def joined(self, other: "SafeSets") -> "SafeSets":
+        """Safe is what both prove, and may be safe what one of them allows."""
+        worst, best = torch.minimum(self.worst, other.worst), torch.maximum(self.best, other.best)
+        has_own = self.proven is not None or other.proven is not None
+        return SafeSets(worst, best, self.is_safe & other.is_safe if has_own else None)
 
     @property
     def is_safe(self) -> Bool[Tensor, " n"]:

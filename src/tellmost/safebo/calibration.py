@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -28,13 +28,16 @@ from torch import Tensor
 
 from tellmost.kernels import Gaussian, Kernel, Laplace, Matern, Product, Scaled, Sum
 from tellmost.kernels.kernel import Points
-from tellmost.kernels.written import HasHyperparameters, is_written, read_kernel
+from tellmost.kernels.written import HasHyperparameters
 from tellmost.numerics import CALIBRATION_ERROR
 from tellmost.posterior.gp import GP
 from tellmost.safebo.mixture import count_thetas
 from tellmost.safebo.outputs import Output
 from tellmost.safebo.trials import Trial
 from tellmost.shapes import Float
+
+if TYPE_CHECKING:
+    from tellmost.safebo.witness import Witness
 
 CALIBRATION_LEVELS = (0.5, 0.8, 0.95, 0.99)
 """Probabilities of the intervals whose coverage is counted: the middle and the tails."""
@@ -125,6 +128,10 @@ def has_lengthscale(kernel: Kernel) -> bool:
 
 TOO_FEW = "too few observations to say"
 
+IN_A_ROW = 3
+"""So many implausible values one after the other are no glitches: the model is wrong. A right
+model finds one value in 16,000 implausible, so they hardly add to the error."""
+
 
 @dataclass(frozen=True, eq=False)
 class OutputCalibration:
@@ -136,6 +143,7 @@ class OutputCalibration:
     evidence: float  # log of the mean likelihood ratio, in nats; log(1 / error) decides
     likeliest: Alternative | None  # by which the values are most likely; None: the prior itself
     unseen: tuple[str, ...]  # alternatives that so many values would not show if they were true
+    surprises: float = 0.0  # implausible values, less a tenth of the plausible ones since
 
     @property
     def coverage(self) -> dict[float, float]:
@@ -148,11 +156,29 @@ class OutputCalibration:
 
     @property
     def is_wrong(self) -> bool:
-        return self.evidence >= log(1 / CALIBRATION_ERROR)
+        return self.evidence >= log(1 / CALIBRATION_ERROR) or self.has_glitches
+
+    @property
+    def has_glitches(self) -> bool:
+        """If true, too many values are implausible to be glitches."""
+        return self.surprises >= IN_A_ROW
+
+    @property
+    def is_overconfident(self) -> bool:
+        """If true, the bounds are too narrow to be safe."""
+        is_wider = self.likeliest is not None and self.likeliest.is_wider
+        return self.is_wrong and (is_wider or self.has_glitches)
+
+    def is_news_after(self, evidence: float, surprises: float) -> bool:
+        """Say whether what came since some evidence, with these surprises, would decide alone."""
+        more = self.evidence - max(evidence, 0.0)
+        return more >= log(1 / CALIBRATION_ERROR) or surprises >= IN_A_ROW
 
     @property
     def verdict(self) -> str:
         """Overconfident, underconfident or consistent, or that too little is known to say."""
+        if self.has_glitches:
+            return "overconfident: too many of the last values are implausible"
         if self.is_wrong and self.likeliest is not None:
             word = "overconfident" if self.likeliest.is_wider else "underconfident"
             return f"{word}: {self.likeliest.finding}"
@@ -210,13 +236,27 @@ class Calibration:
         return "\n".join([*lines, f"A right prior is called wrong in at most {rate}."])
 
 
-def calibrate(outputs: Sequence[Output], trials: Sequence[Trial]) -> Calibration:
-    """All outputs, judged by the data of their priors and by what was told."""
+def calibrate(
+    outputs: Sequence[Output], trials: Sequence[Trial], witnesses: Sequence["Witness"]
+) -> Calibration:
+    """All outputs, judged by the data of their priors, by what was told, and by the evidence."""
     found = {}
-    for output in outputs:
+    for output, witness in zip(outputs, witnesses, strict=True):
         points, y, noise = (torch.from_numpy(part) for part in observations_of(output, trials))
-        found.update(dict.fromkeys(output.names, examine(output, points, y, noise)))
+        seen = examine(output, points, y, noise)
+        judged = replace(seen, surprises=witness.surprises)
+        if output.gp.hyperprior is None:
+            now = glance(output, witness)
+            judged = replace(judged, evidence=now.evidence, likeliest=now.likeliest)
+        found.update(dict.fromkeys(output.names, judged))
     return Calibration(found)
+
+
+def glance(output: Output, witness: "Witness") -> OutputCalibration:
+    """The verdict alone, without z-scores."""
+    evidence, likeliest = weigh(witness.ratios())
+    found = OutputCalibration(output.names[0], np.empty(0), 0, evidence, likeliest, ())
+    return replace(found, surprises=witness.surprises)
 
 
 def examine(
@@ -238,7 +278,8 @@ def examine(
             f"values apart; the smallest is {float(noise_variance.min()) ** 0.5:g}."
         )
     places = np.unique(points.numpy(), axis=0, return_inverse=True)[1].reshape(-1)
-    evidence, likeliest, unseen = _weigh(output, points, noise, r, given)
+    ratios, unseen = _compare(output, points, noise, r, given)
+    evidence, likeliest = weigh(ratios)
     evidence -= log(count_thetas(output.gp.hyperprior))  # it was chosen among so many
     z = leave_out(given.factor, r, places)
     count = int(places.max()) + 1
@@ -276,23 +317,33 @@ class _Likelihood:
         return cls(factor, log_determinant, -0.5 * (log_determinant + float(u.square().sum())))
 
 
-def _weigh(
+def _compare(
     output: Output, points: Points, noise: Tensor, r: Tensor, given: _Likelihood
-) -> tuple[float, Alternative | None, tuple[str, ...]]:
-    """The mean likelihood ratio, the best alternative, and those that could not be seen."""
-    ratios, unseen, enough = {AS_GIVEN: 0.0}, [], log(len(ALTERNATIVES) / CALIBRATION_ERROR)
+) -> tuple[dict[str, float], tuple[str, ...]]:
+    """The log likelihood ratios, and the alternatives that could not be seen."""
+    ratios, unseen, enough = {}, [], log(len(ALTERNATIVES) / CALIBRATION_ERROR)
     for one in alternatives_to(output.kernel):
         C = one.covariance(output.kernel, points, noise)
         other = _Likelihood.of(C, r)
         if other is not None:
-            ratios[one] = other.log_density - given.log_density
+            ratios[one.name] = other.log_density - given.log_density
         if other is None or _expected(C, other, given) < enough:
             unseen.append(one.name)
-    best = max(ratios, key=lambda one: ratios[one])
-    together = torch.tensor([value for one, value in ratios.items() if one is not AS_GIVEN])
-    # weights stay the same if an alternative is left out, so the mean stays below a martingale
+    return ratios, tuple(unseen)
+
+
+def weigh(ratios: Mapping[str, float]) -> tuple[float, Alternative | None]:
+    """The log of the mean likelihood ratio, and the alternative of the largest, if it is above 1.
+
+    Weights stay the same if an alternative is left out, so the mean stays below a martingale.
+    """
+    if not ratios:
+        return 0.0, None
+    together = torch.tensor(list(ratios.values()), dtype=torch.float64)
+    best = max(ratios, key=lambda name: ratios[name])
+    found = next(one for one in ALTERNATIVES if one.name == best)
     evidence = float(together.logsumexp(dim=0)) - log(len(ALTERNATIVES))
-    return evidence, None if best is AS_GIVEN else best, tuple(unseen)
+    return evidence, found if ratios[best] > 0 else None
 
 
 def _expected(C: Float[Tensor, "t t"], other: _Likelihood, given: _Likelihood) -> float:
@@ -300,44 +351,6 @@ def _expected(C: Float[Tensor, "t t"], other: _Likelihood, given: _Likelihood) -
     explained = float(torch.cholesky_solve(C, given.factor).diagonal().sum())
     difference = other.log_determinant - given.log_determinant
     return 0.5 * (explained - len(C) - difference)
-
-
-@dataclass(frozen=True)
-class Refit:
-    """New priors of all outputs, by their first names, and after how many trials they came."""
-
-    trials: int
-    priors: Mapping[str, GP]
-
-    def state(self) -> dict[str, Any]:
-        """The refit as plain values. A mean that is a function stays that of the old prior."""
-        for name, gp in self.priors.items():
-            if not is_written(gp.kernel):
-                raise ValueError(
-                    f"the kernel to which {name!r} was fitted again cannot be written down: "
-                    f"{gp.kernel!r}. Keep history, or use kernels of tm.kernels."
-                )
-        return {
-            "trials": self.trials,
-            "priors": {
-                name: {"kernel": repr(gp.kernel), "noise_std": gp.noise_std}
-                for name, gp in self.priors.items()
-            },
-        }
-
-    @classmethod
-    def read(cls, state: Mapping[str, Any], outputs: Sequence[Output], told: int) -> "Refit":
-        """The refit that ``state`` wrote, after some of the ``told`` trials."""
-        old = {output.names[0]: output.gp for output in outputs}
-        priors = {
-            name: replace(
-                old[name], kernel=read_kernel(prior["kernel"]), noise_std=prior["noise_std"]
-            )
-            for name, prior in state["priors"].items()
-        }
-        if state["trials"] not in range(told + 1) or priors.keys() != old.keys():
-            raise ValueError(f"a refit of all outputs must come after at most {told} trials")
-        return cls(state["trials"], priors)
 
 
 def fit_again(output: Output, trials: Sequence[Trial]) -> GP:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,8 @@ class SafeTask:
     seeds: Seeds
     max_step: Float[Tensor, " d"] | None
     seed: int
+    halts_on_violation: bool
+    halts_on_miscalibration: bool
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class SafeRound:
         condition                            what is asked for                 purpose
         ==================================== ================================= ==================
         a seed was not told yet              that seed                         seed
+        a suspect value was not repeated,    the point where it was told       repeat
+        and its point is safe
         the strategy does not keep safe      its choice among all near rows    its own, seed, risk
         no near row is safe; a seed stands   the seed of the largest margin    seed
         no near row is safe; no seed stands  nothing: NoSafePoint is raised
@@ -86,6 +91,8 @@ class SafeRound:
 
         if untold:
             return self._ask_for(untold[0], "seed")
+        if repeats := self._suspect_rows(is_safe & ~self._is_any_of(pending)):
+            return self._ask_for(repeats[0], "repeat")
         if strategy is not None and not strategy.keeps_safe and bool(near.any()):
             return self._follow(strategy, near, pending)
         if not bool(is_safe.any()) and standing:
@@ -165,12 +172,20 @@ class SafeRound:
             x=x,
             index=index,
             lower=beliefs.lower_margins(),
-            probability_safe=float(beliefs.probability_safe()),
+            probability_safe=self._probability_safe(beliefs),
             purpose=purpose,
             names=self.task.space.names,
             context=self.context.numpy().copy() if len(self.context) else None,
             times_told=self.task.seeds.times_told(self.trials, x) if purpose == "seed" else 0,
         )
+
+    def _probability_safe(self, beliefs: PointBeliefs) -> float:
+        """Of a single point. What Lipschitz constants prove is as sure as the bounds are."""
+        found, sides = float(beliefs.probability_safe()), self.state.model.sides
+        if self.state.model.slopes and bool(beliefs.sets.is_safe):
+            betas = [self.state.betas[side.output] for side in sides]
+            found = max(found, 1 - sum(NormalDist().cdf(-beta) for beta in betas))
+        return found
 
     # ---- rows that are near, and seeds
 
@@ -224,6 +239,20 @@ class SafeRound:
             return "ask() repeats a declared seed"
         each = [f". {self.task.seeds.describe(i)} is withdrawn: {withdrawn[i]}" for i in withdrawn]
         return f"no declared seed is left{''.join(each)}"
+
+    def _suspect_rows(self, is_safe: Bool[Tensor, " n"]) -> list[int]:
+        """Safe rows where a suspect value was told, which no later trial repeats.
+
+        They are safe with the suspect value and without it, and no violation was told there.
+        """
+        rows = []
+        for number, trial in enumerate(self.trials):
+            later = [one for one in self.trials[number + 1 :] if (one.x == trial.x).all()]
+            is_repeated = any(set(trial.suspect) & set(one.values) for one in later)
+            if trial.suspect and trial.status != "violated" and not is_repeated:
+                is_there = (self.state.points == torch.from_numpy(trial.x)).all(dim=1)
+                rows += (is_there & is_safe).nonzero()[:1, 0].tolist()
+        return rows
 
     def _standing_rows(self, near: Bool[Tensor, " n"]) -> list[int]:
         """Standing seeds that are near, else those within a step: a failure is no danger."""

@@ -17,7 +17,7 @@ Under every theta the vectors :math:`L^{-1} K(D, X)` are kept, and a value adds 
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import hypot, sqrt
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Literal
 
@@ -30,7 +30,7 @@ from tellmost.kernels.kernel import Points
 from tellmost.posterior.function_space import GrowingMatrix
 from tellmost.posterior.gp import GP, HyperPrior
 from tellmost.posterior.problem import nonnegative
-from tellmost.safebo.bounds import PerQuery, SafeSets
+from tellmost.safebo.bounds import ForRun, PerQuery, SafeSets
 from tellmost.safebo.constraints import Side
 from tellmost.safebo.outputs import Output
 from tellmost.safebo.trials import Trial
@@ -181,9 +181,9 @@ class Mixture:
         factor[:, :t, :t], factor[:, t, :t], factor[:, t, t] = self.factor, F, std
         self.factor, self.points = factor, torch.cat([self.points, point])
 
-    def take(self, output: Output, trial: Trial) -> None:
-        """Take in a trial, if it told a value of the output."""
-        value = output.value_in(trial.values)
+    def take(self, output: Output, trial: Trial, values: Mapping[str, float]) -> None:
+        """Take in a trial, if one of its values that count is of the output."""
+        value = output.value_in(values)
         if value is not None:
             noise = self.thetas.noise_std
             if self.prior.hyperprior is not None and self.prior.hyperprior.noise_std is not None:
@@ -283,7 +283,11 @@ class MixtureView:
 class Mixtures:
     """The mixtures of all outputs whose hyper-parameters are not known."""
 
-    def __init__(self, seeds: Sequence[Tensor], width: Float[Tensor, " d"]) -> None:
+    def __init__(
+        self, seeds: Sequence[Tensor], width: Float[Tensor, " d"], *, takes_all: bool = False
+    ) -> None:
+        """``takes_all``: from suspect values they learn too."""
+        self._takes_all = takes_all
         self._seeds = [tuple(point.tolist()) for point in seeds]
         self._width = width
         self._each: dict[int, Mixture] = {}
@@ -295,11 +299,16 @@ class Mixtures:
             if output.gp.hyperprior is not None:
                 mixture = self._mixture(number, output, model, trials)
                 for trial in trials[len(mixture.trials) :]:
-                    mixture.take(output, trial)
+                    mixture.take(output, trial, self._values_of(trial))
                 self._each[number] = mixture
                 found[output.names[0]] = mixture.likeliest()
         is_same = all(found[output.names[0]] is output.gp for output in model.outputs)
         return model if is_same else model.with_priors(found)
+
+    def predict(self, number: int, point: Points, noise_std: float) -> tuple[float, float]:
+        """Mean and standard deviation of the next value of an output at a point."""
+        view = self._each[number].at(point)
+        return float(view.weights @ view.mean[:, 0]), hypot(float(view.std()), noise_std)
 
     def describe(self) -> list[tuple[int, str]]:
         """The likeliest theta of each output, by its number."""
@@ -329,9 +338,12 @@ class Mixtures:
         assert output.gp.hyperprior is not None
         return Mixture(Thetas.of(output.gp.hyperprior, self._width, mean, unit), output)
 
+    def _values_of(self, trial: Trial) -> Mapping[str, float]:
+        return trial.values if self._takes_all else trial.trusted
+
     def _first_values(self, output: Output, trials: Sequence[Trial]) -> list[float]:
         """The first value at each seed; all values as long as no seed was told."""
-        told = [(trial, output.value_in(trial.values)) for trial in trials]
+        told = [(trial, output.value_in(self._values_of(trial))) for trial in trials]
         first: dict[tuple[float, ...], float] = {}
         for trial, value in told:
             place = tuple(trial.x[: len(self._width)].tolist())
@@ -363,7 +375,7 @@ def check_priors(model: "SafeModel", task: "SafeTask") -> None:
         refused = {
             "contexts, whose range is not known: write the prior down": task.space.contexts,
             "beta, whose bounds hold in all rounds at once: give confidence": not isinstance(
-                model.confidence, PerQuery
+                model.confidence, PerQuery | ForRun
             ),
             "a Lipschitz constant: write the prior down, or drop the constant": any(
                 one.slope is not None for one in limited

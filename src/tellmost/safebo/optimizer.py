@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-import torch
+from torch import Tensor
 
 from tellmost.learner.arguments import check_seed
 from tellmost.learner.record import check_same, refusing_damaged_state
@@ -14,34 +14,49 @@ from tellmost.posterior.gp import GP
 from tellmost.rules import Rule
 from tellmost.running.workers import calculating
 from tellmost.safebo import arguments
-from tellmost.safebo.bounds import Learned, RKHSBound, Schedule, check_confidence
-from tellmost.safebo.calibration import Calibration, Refit, calibrate, describe_refit, fit_again
-from tellmost.safebo.choice import SafeTask
+from tellmost.safebo.bounds import ForRun, Learned, RKHSBound, Schedule, check_confidence
+from tellmost.safebo.calibration import fit_again
+from tellmost.safebo.choice import SafeRound, SafeTask
 from tellmost.safebo.constraints import Constraint
-from tellmost.safebo.mixture import SetRule, check_priors
-from tellmost.safebo.outputs import OBJECTIVE, by_number, gather_outputs, gather_sides, number_of
-from tellmost.safebo.round_state import RoundState, SafeModel, describe_betas
-from tellmost.safebo.rounds import SafeRounds
-from tellmost.safebo.saving import (
-    describe_model,
-    describe_task,
-    read_event,
-    read_state,
-    read_trial,
-    write_state,
-    write_trial,
+from tellmost.safebo.journal import (
+    Acknowledged,
+    AskedQuery,
+    Confirmed,
+    Discarded,
+    Entry,
+    Refit,
+    Retracted,
+    ToldTrial,
+    read_journal,
+    write_entry,
 )
-from tellmost.safebo.snapshots import Kind, take_snapshot
+from tellmost.safebo.knowledge import SafeKnowledge
+from tellmost.safebo.mixture import SetRule, check_priors
+from tellmost.safebo.outputs import OBJECTIVE, by_number, gather_outputs, gather_sides
+from tellmost.safebo.round_state import SafeModel
+from tellmost.safebo.run import SafeRun
+from tellmost.safebo.saving import describe_model, describe_task, digest, read_state, write_state
 from tellmost.safebo.spaces import Search, check_space, with_context
 from tellmost.safebo.strategies import QueryStrategy, check_strategy
-from tellmost.safebo.trials import Event, Halted, History, Query, Recommendation, Seeds, Trial
-from tellmost.shapes import Bool
+from tellmost.safebo.trials import (
+    Halted,
+    Located,
+    MiscalibratedModel,
+    Query,
+    RiskSpent,
+    Seeds,
+    Trial,
+)
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 
-class SafeOptimizer:
+SUSPECT_Z = 4.0
+"""A right model finds one value in 16,000 so far from what it expects."""
+
+
+class SafeOptimizer(SafeKnowledge):
     """Finds the best point of an unknown function without violating unknown constraints.
 
     Gaussian processes say what is believed about objective and constraints. ``ask`` names a point
@@ -60,6 +75,7 @@ class SafeOptimizer:
         safe_seed: Any = None,
         direction: Literal["maximize", "minimize"] = "maximize",
         confidence: float | None = None,
+        horizon: int | None = None,
         beta: float | Schedule | RKHSBound | None = None,
         rule: str | Rule = "vtl",
         targets: Any = None,
@@ -71,6 +87,8 @@ class SafeOptimizer:
         names: Sequence[str] | None = None,
         max_step: Any = None,
         on_violation: Literal["halt", "continue"] = "halt",
+        on_miscalibration: Literal["halt", "log"] = "halt",
+        suspect_z: float = SUSPECT_Z,
         seed: int = 0,
     ) -> None:
         """The optimizer is told what may be set, what is believed, and what must hold.
@@ -85,6 +103,8 @@ class SafeOptimizer:
             direction: whether large or small values of the objective are good.
             confidence: the probability that a query satisfies all constraints, by the present
                 bounds. It is 0.99 if neither this nor ``beta`` is given.
+            horizon: so many queries satisfy all constraints together with ``confidence``, and
+                then ``ask`` refuses. Every query counts, also one that is not told.
             beta: how many standard deviations make bounds that hold in all rounds at once, and
                 are intersected over time on finite domains: a number, a function of the number
                 of observations, or ``safebo.RKHSBound(norm, delta)``.
@@ -107,6 +127,10 @@ class SafeOptimizer:
             names: the names of the parameters of a finite domain. A box has its own.
             max_step: how far each parameter may move from the last point that was told.
             on_violation: whether a told violation stops further asks until ``acknowledge()``.
+            on_miscalibration: whether values that speak against a prior stop further asks until
+                ``refit()`` or ``acknowledge()``, or are logged.
+            suspect_z: a value is suspect if it lies so many standard deviations from what the
+                model expects. Infinity takes every value as it is.
             seed: decides drawn targets, lines, and the points of a box.
         """
         space = check_space(domain, names, contexts)
@@ -122,6 +146,9 @@ class SafeOptimizer:
             seeds=Seeds(tuple(declared)),
             max_step=arguments.check_max_step(max_step, space),
             seed=check_seed(seed),
+            halts_on_violation=words(on_violation, "on_violation", ("halt", "continue")) == "halt",
+            halts_on_miscalibration=words(on_miscalibration, "on_miscalibration", ("halt", "log"))
+            == "halt",
         )
         inside = space.sample()
         outputs = gather_outputs(objective, checked, inside)
@@ -130,24 +157,27 @@ class SafeOptimizer:
             outputs=outputs,
             constraints=checked,
             sides=gather_sides(outputs, checked),
-            confidence=check_confidence(confidence, beta),
+            confidence=check_confidence(confidence, beta, horizon),
             rule=arguments.check_safe_rule(rule, self._task.seed),
             noise_std=arguments.check_output_noise(noise_std, outputs, space),
             is_minimized=words(direction, "direction", ("maximize", "minimize")) == "minimize",
-            strategy=check_strategy(strategy, checked, is_alone=targets is None and rule == "vtl"),
+            strategy=check_strategy(
+                strategy,
+                checked,
+                is_alone=targets is None and rule == "vtl",
+                has_horizon=horizon is not None,
+            ),
             sets=words(sets, "sets", ("mixture", "hpd")),  # type: ignore[arg-type]
+            suspect_z=arguments.check_suspect_z(suspect_z),
         )
         check_priors(self._given, self._task)
-        self._halts = words(on_violation, "on_violation", ("halt", "continue")) == "halt"
-        self._is_halted = False
-        self._log: list[Event] = []
-        self._refits: list[Refit] = []
-        self._withdrawn: dict[int, str] = {}
+        self._journal: list[Entry] = []
+        self._known_as: tuple[str, ...] = ()  # before settings were changed
         unlearned = [Learned(output.names, 0, 0.0) for output in outputs]
         self._given.confidence.betas(unlearned, len(self._given.sides))  # it may fail
-        self._rounds = SafeRounds(self._task, self._given)
-        for (row, point), told in zip(declared, values, strict=False):
-            self.tell(point if row is None else row, told.pop(OBJECTIVE, None), told)
+        self._run = SafeRun(self._task, self._given)
+        for (_, point), told in zip(declared, values, strict=False):
+            self.tell(point, told.pop(OBJECTIVE, None), told)
 
     # ---- the loop
 
@@ -158,230 +188,105 @@ class SafeOptimizer:
         ``pending`` are points that were asked for and not told yet. The next one is chosen as if
         they had been measured, but what is safe rests only on what was told.
         """
-        if self._is_halted:
-            told = next(event for event in reversed(self._log) if event.kind == "violation")
-            raise Halted(
-                f"a violation was told: {told.text}. Bring the system back, for example "
-                f"to restore_point, then acknowledge(), or make the optimizer with "
-                f"on_violation='continue'."
-            )
+        self._check_halted()
         space = self._task.space
         context = space.read_context(context)
         waiting = space.read_pending(pending, context)
+        key = self._key_of(context, waiting)
+        for known, query in self._rounds.asked.values():
+            if known == key:
+                return query
         now = self._rounds.at(context, [x for _, x in waiting])
+        self._allow(now, pending)
         now.state.check()
-        query = now.choose(waiting)
-        if space.box is not None and bool(now.state.safe_rows.any()):
-            best = torch.from_numpy(now.recommend().x)
-            self._rounds.recommended[len(self._rounds.trials)] = best
+        chosen = now.choose(waiting)
+        query = replace(chosen, id=f"{self.fingerprint}-{digest([key, chosen.x.tolist()])}")
+        if isinstance(self._given.confidence, ForRun):
+            self._record(AskedQuery(query.to_json(), key))
         return query
 
     @calculating()
     def tell(
         self,
-        x: Any,
+        x: Any = None,
         objective: Any = None,
         constraints: Mapping[str, Any] | None = None,
         *,
+        row: int | None = None,
         failed: bool = False,
         noise_std: Any = None,
         context: Any = None,
-    ) -> None:
+        repeat: bool = False,
+    ) -> Trial:
         """Take in what came out at a point, whether it was asked for or not.
 
         Args:
-            x: a Query, a row of a finite domain, a point, or a point by names.
+            x: a Query, a point, or a point by names. Or give ``row``, of a finite domain.
             objective: its value, or None if it was not measured.
             constraints: values by name. A function that serves several names is told once.
             failed: nothing was measured. The point is passed over until a value is told.
             noise_std: the noise of these values if it is not the usual: a number, or by name.
+            row: a row of a finite domain, in place of ``x``.
             context: the context of the measurement. A Query brings its own.
+            repeat: the query was told before, and was measured again.
+
+        Returns the trial, whose ``id`` serves to retract it.
         """
-        space, model = self._task.space, self._model
-        given = arguments.check_values(objective, constraints, model.constraints, failed)
-        row, point = space.read_point(x, "x")
-        if context is None and isinstance(x, Query):
-            context = x.context
-        where = with_context(point[None], space.read_context(context))
-        outputs, told = model.outputs, by_number(model.outputs, given)
-        values = {name: value for number, value in told.items() for name in outputs[number].names}
+        space, outputs = self._task.space, self._model.outputs
+        given = arguments.check_values(objective, constraints, self._model.constraints, failed)
+        if isinstance(x, Query):
+            known = {self.fingerprint, *self._known_as}
+            arguments.check_query(x, known, self._rounds.trials, is_repeat=repeat)
+            context = x.context if context is None else context
+        _, point = space.read_told(x, row)
+        told = by_number(outputs, given)
+        arguments.check_size(told, outputs)
         own = arguments.check_told_noise(noise_std, outputs, told)
-        noise = {
-            number: own.get(number) or model.noise_std_at(number, row, where) for number in told
-        }
-        status, broken = arguments.judge(outputs, told, noise, model.constraints)
-        trial = Trial(
-            x=where[0].numpy().copy(),
-            index=row,
-            values=values,
-            noise_std={outputs[number].names[0]: std for number, std in noise.items()},
-            status="failed" if failed else status,
-            broken=broken,
+        trial = ToldTrial(
+            id=sum(isinstance(one, ToldTrial) for one in self._journal),
+            x=with_context(point[None], space.read_context(context))[0].numpy().copy(),
+            values={name: y for number, y in told.items() for name in outputs[number].names},
+            noise_std={outputs[number].names[0]: std for number, std in own.items()},
+            is_failed=failed,
+            query=x.id if isinstance(x, Query) and x.id else None,
         )
-        self._rounds.add(trial)
-        if trial.status == "violated":
-            self._is_halted = self._halts
-        if trial.status != "safe":
-            kind = "violation" if trial.status == "violated" else trial.status
-            self._note(kind, arguments.about_breach(trial, model.constraints))
-        self._note_withdrawn()
+        is_new = isinstance(x, Query) and x.id not in self._rounds.asked
+        if isinstance(self._given.confidence, ForRun) and isinstance(x, Query) and is_new:
+            self._record(AskedQuery(x.to_json(), ""))  # it was asked of the optimizer before
+        self._record(trial)
+        return self._rounds.trials[-1]
+
+    @calculating()
+    def retract(self, id: int) -> None:
+        """A trial was told wrongly: it does not count any more, but what it risked does."""
+        told = [one.id for one in self._rounds.trials]
+        if id not in told:
+            raise ValueError(f"id must be that of a trial that counts, {told}; got {id!r}.")
+        self._decide(Retracted(id))
 
     @calculating()
     def acknowledge(self, at: Any = None) -> None:
-        """Go on asking after a violation, from where the system stands now.
+        """Go on asking after a halt, from where the system stands now.
 
-        ``at`` is that point, as ``tell`` takes it, and by default the ``restore_point``. Steps are
-        counted from it until a trial is told.
+        ``at`` is that point, as ``tell`` takes it, and after a violation by default the
+        ``restore_point``. Steps are counted from it until a trial is told.
         """
+        where = None
         if at is not None:
-            self._rounds.move_to(self._task.space.read_point(at, "at")[1])
-        elif self._is_halted and (restored := self.restore_point) is not None:
-            self._rounds.move_to(torch.from_numpy(restored))
-        if self._is_halted:
-            self._is_halted = False
-            self._note("acknowledged", "asking goes on after a violation")
-
-    # ---- what is known
-
-    @property
-    @calculating()
-    def best(self) -> Recommendation:
-        """The point known to be safe whose objective is best by its pessimistic bound."""
-        return self._rounds.present().recommend()
-
-    @property
-    @calculating()
-    def points(self) -> np.ndarray:
-        """The points of the present round, which are the rows of a finite domain."""
-        state = self._state
-        return state.points[state.is_candidate].numpy()
-
-    @property
-    @calculating()
-    def safe_mask(self) -> Bool[np.ndarray, " n"]:
-        """These ``points`` are in S_n: they satisfy all constraints for sure. Seeds may not."""
-        state = self._state
-        return state.sets.is_safe[state.is_candidate].numpy()
-
-    @property
-    @calculating()
-    def optimistic_mask(self) -> Bool[np.ndarray, " n"]:
-        """These ``points`` may satisfy all constraints."""
-        state = self._state
-        return state.sets.may_be_safe[state.is_candidate].numpy()
-
-    @property
-    @calculating()
-    def target_mask(self) -> Bool[np.ndarray, " n"]:
-        """These ``points`` are to be learned about now. A strategy does not use them."""
-        now = self._rounds.present()
-        return now.targets().is_target[now.state.is_candidate].numpy()
+            where = tuple(self._task.space.read_point(at, "at")[1].tolist())
+        elif self.is_halted and (restored := self.restore_point) is not None:
+            where = tuple(restored.tolist())
+        self._record(Acknowledged(where))
 
     @calculating()
-    def bounds(self, name: str = OBJECTIVE) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bound of an output at ``points``, in its unit."""
-        state, number = self._state, number_of(self._model.outputs, name)
-        both = state.shown_bounds(number)
-        lower, upper = (b[state.is_candidate].numpy() for b in both)
-        return lower, upper
+    def confirm(self, id: int) -> None:
+        """The suspect values of a trial are right, so the models learn from them."""
+        self._decide(Confirmed(id, self._suspect_names(id)))
 
     @calculating()
-    def predict(self, X: Any = None, name: str = OBJECTIVE) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation of an output at (b, d) points, by default at ``points``.
-
-        With contexts, X has them in its last columns.
-        """
-        state, number = self._state, number_of(self._model.outputs, name)
-        points = self.points if X is None else X
-        mean, variance = state.posteriors[number].belief.at(self._task.space.read_inputs(points))
-        scale = state.scale(number)
-        return mean.numpy() * scale, variance.sqrt().numpy() * scale
-
-    @calculating()
-    def regret_bound(self) -> float:
-        """A safe point is better than ``best`` by at most this, while the bounds hold.
-
-        Only ``points`` count: in a box, nothing between them is looked at.
-        """
-        return self._rounds.present().regret_bound()
-
-    @property
-    def history(self) -> History:
-        """All trials, as a table."""
-        names = (*self._task.space.names, *self._task.space.contexts)
-        outputs = (OBJECTIVE, *self._model.constraints)
-        return History(tuple(self._rounds.trials), names, outputs)
-
-    @property
-    def log(self) -> tuple[Event, ...]:
-        """It lists what else happened: violations, marginal breaches, failures, refits."""
-        return tuple(self._log)
-
-    @property
-    def is_halted(self) -> bool:
-        """If true, a violation waits to be acknowledged."""
-        return self._is_halted
-
-    @property
-    @calculating()
-    def restore_point(self) -> np.ndarray | None:
-        """The trial that is farthest from every limit for sure, to return to, or else a seed."""
-        return self._rounds.present().restore_point()
-
-    @calculating()
-    def calibration(self) -> Calibration:
-        """Judge whether the priors fit what was told, also by z-scores of values left out."""
-        return calibrate(self._model.outputs, self._rounds.trials)
-
-    @calculating()
-    def reachable_safe_set(
-        self,
-        epsilon: float = 0.0,
-        beta: float | None = None,
-        *,
-        truth: Mapping[str, Any] | None = None,
-        by: Literal["kernel", "lipschitz"] = "kernel",
-        start: Any = None,
-    ) -> Bool[np.ndarray, " n"]:
-        """Find which ``points`` could ever be known to be safe. The domain must be finite.
-
-        Args:
-            epsilon: what stays unknown at least, in prior standard deviations.
-            beta: the width of bounds, by default the largest that the constraints have now.
-            truth: values of each constraint by name at ``points``, by default posterior means.
-            by: the models ("kernel"), or the constraints' Lipschitz constants as in SafeOpt.
-            start: a mask or rows that are safe, by default S_n and the seeds that stand.
-        """
-        return self._rounds.present().reachable(epsilon, beta, truth, by, start)
-
-    @calculating()
-    def plot(self, kind: Kind | None = None) -> "Figure":
-        """A figure: bands over one parameter, maps over two, or the history (extra ``plot``)."""
-        from tellmost.report.safe_figures import plot_snapshot
-
-        return plot_snapshot(take_snapshot(self._rounds.present(), self.history, kind))
-
-    def __str__(self) -> str:
-        safe, perhaps = int(self.safe_mask.sum()), int(self.optimistic_mask.sum())
-        width = self._model.confidence.describe(self._rounds.is_kept)
-        lines = [
-            f"{self!r}",
-            f"  {width}; beta: {describe_betas(self._state)}",
-            f"  {safe:,} of {len(self.points):,} points are known to be safe, {perhaps:,} may be",
-        ]
-        lines += [f"  {name}: {now}" for name, now in self._rounds.describe_mixtures()]
-        if safe:
-            best = self.best
-            lines.append(
-                f"  best: {best}; a safe point can be better by at most {self.regret_bound():.3g}"
-            )
-        return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        box, rows = self._task.space.box, self._task.space.rows
-        where = f"{0 if rows is None else len(rows):,} points" if box is None else repr(box)
-        verb = "minimize" if self._model.is_minimized else "maximize"
-        return f"SafeOptimizer: {verb} over {where}, {len(self._rounds.trials)} trials"
+    def discard(self, id: int) -> None:
+        """The suspect values of a trial are glitches, so nothing rests on them any more."""
+        self._decide(Discarded(id, self._suspect_names(id)))
 
     # ---- hyper-parameters, save and resume
 
@@ -396,34 +301,21 @@ class SafeOptimizer:
         if all(output.gp.hyperprior is not None for output in outputs):
             raise ValueError("refit() has nothing to fit: GP.unknown is weighed at every tell.")
         found = {output.names[0]: fit_again(output, trials) for output in outputs}
-        for output in outputs:
-            name = output.names[0]
-            self._note("refit", describe_refit(output.gp, found[name], name))
-        self._refits.append(Refit(len(trials), found))
-        self._rounds.change_model(self._model.with_priors(found))
+        self._record(Refit(found))
 
     def state_dict(self) -> dict[str, Any]:
         """Return what was told, and what tells this optimizer from others, as plain values."""
-        return {
-            **self._identity(),
-            "trials": [write_trial(trial) for trial in self._rounds.trials],
-            "refits": [refit.state() for refit in self._refits],
-            "recommended": {t: x.tolist() for t, x in self._rounds.recommended.items()},
-            "log": [asdict(event) for event in self._log],
-            "is_halted": self._is_halted,
-            "moved_to": moved.tolist() if (moved := self._rounds.moved_to) is not None else None,
-        }
+        return {**self._identity(), "journal": [write_entry(one) for one in self._journal]}
 
     @calculating()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Become the optimizer that the state was taken from. It must have the same arguments."""
         check_same(state, self._identity(), "optimizer")
+        width = self._task.space.dimension + len(self._task.space.contexts)
         with refusing_damaged_state():
-            rounds, refits = self._replay(state)
-            log, is_halted = [read_event(one) for one in state["log"]], state["is_halted"]
-            if not isinstance(is_halted, bool):
-                raise ValueError(f"is_halted must be true or false; got {is_halted!r}")
-        self._rounds, self._refits, self._log, self._is_halted = rounds, refits, log, is_halted
+            journal = read_journal(state["journal"], self._given.outputs, width)
+            run = SafeRun(self._task, self._given, journal)
+        self._journal, self._run = journal, run
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was told to a JSON file, whole or not at all."""
@@ -440,38 +332,47 @@ class SafeOptimizer:
         """The arguments tell it from others, with the priors from before any refit."""
         return {**describe_task(self._task), **describe_model(self._given)}
 
-    def _replay(self, state: Mapping[str, Any]) -> tuple[SafeRounds, list[Refit]]:
-        """All trials from the start, with the refits between them."""
-        rounds = SafeRounds(self._task, self._given)
-        space, names = self._task.space, {n for one in self._given.outputs for n in one.names}
-        trials = [read_trial(one, space, names) for one in state["trials"]]
-        refits = [Refit.read(one, self._given.outputs, len(trials)) for one in state["refits"]]
-        for number, trial in enumerate([*trials, None]):
-            for refit in (refit for refit in refits if refit.trials == number):
-                rounds.change_model(rounds.model.with_priors(refit.priors))
-            if trial is not None:
-                rounds.add(trial)
-        for time, x in state["recommended"].items():
-            rounds.recommended[int(time)] = space.read_point(x, "recommended")[1]
-        if state["moved_to"] is not None:
-            rounds.move_to(space.read_point(state["moved_to"], "moved_to")[1])
-        return rounds, refits
+    def _record(self, entry: Entry) -> None:
+        self._run.apply(entry)
+        self._journal.append(entry)
 
-    def _note_withdrawn(self) -> None:
-        """Log the seeds against which what was told last speaks."""
-        seeds, before = self._task.seeds, self._withdrawn
-        self._withdrawn = self._rounds.present().withdrawn() if seeds.declared else {}
-        for number, why in self._withdrawn.items():
-            if number not in before:
-                self._note("withdrawn", f"{seeds.describe(number)} is withdrawn: {why}")
+    def _decide(self, entry: Entry) -> None:
+        """Take in an entry that changes how earlier ones count."""
+        journal = [*self._journal, entry]
+        self._run = SafeRun(self._task, self._given, journal)
+        self._journal = journal
 
-    def _note(self, kind: Any, text: str) -> None:
-        self._log.append(Event(len(self._rounds.trials), kind, text))
+    @cached_property
+    def fingerprint(self) -> str:
+        """What tells the optimizer from others, and is part of the ids of its queries."""
+        return digest(self._identity())
 
-    @property
-    def _state(self) -> RoundState:
-        return self._rounds.present().state
+    def _key_of(self, context: Tensor, waiting: Sequence[Located]) -> str:
+        """What the next query follows from, beside the settings."""
+        entries = [write_entry(one) for one in self._journal if not isinstance(one, AskedQuery)]
+        return digest([entries, context.tolist(), [x.tolist() for _, x in waiting]])
 
-    @property
-    def _model(self) -> SafeModel:
-        return self._rounds.model
+    def _allow(self, now: SafeRound, pending: Query | Sequence[Any]) -> None:
+        """Let the round risk what the queries so far have left, or refuse."""
+        waiting = pending if isinstance(pending, list | tuple) else [pending]
+        queries = [one for one in waiting if isinstance(one, Query)]
+        confidence = self._rounds.allow(queries)
+        if confidence is None:
+            raise RiskSpent(repr(self._given.confidence), len(self._rounds.asked), self.risk_spent)
+        now.state.rely_on(confidence)
+
+    def _suspect_names(self, id: int) -> tuple[str, ...]:
+        found = [one.suspect for one in self._rounds.trials if one.id == id and one.suspect]
+        if not found:
+            some = ", ".join(sorted({str(one.id) for one in self.suspects})) or "none"
+            raise ValueError(
+                f"id must be that of a trial with suspect values, {some}; got {id!r}."
+            )
+        return found[0]
+
+    def _check_halted(self) -> None:
+        if self._run.halt:
+            raise Halted.by(self._run.halt)
+        found = self._find_overconfident()
+        if found is not None and self._task.halts_on_miscalibration:
+            raise MiscalibratedModel.by_verdict(*found)

@@ -244,6 +244,6 @@ def is_opened(state: RoundState, row: int, margins: Float[Tensor, " s"], count: 
         more = now.information + 0.5 * log1p(growth)
         learned.append(replace(now, observations=now.observations + count, information=more))
         std.append(sd / (1 + growth) ** 0.5)
-    betas = state.model.confidence.betas(learned, len(state.model.sides))
+    betas = state.confidence.betas(learned, len(state.model.sides))
     parts = zip(state.model.sides, margins.tolist(), strict=True)
     return all(margin >= betas[side.output] * std[side.output] for side, margin in parts)

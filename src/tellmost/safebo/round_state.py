@@ -108,6 +108,7 @@ class SafeModel:
     noise_std: Sequence[Any]  # of each output: a number, one per row of the domain, or a function
     is_minimized: bool
     strategy: Any  # None, or a QueryStrategy that chooses in place of targets and rule
+    suspect_z: float  # a value farther from its prediction, in standard deviations, is suspect
     sets: SetRule = "mixture"  # how priors that are not known prove points safe
 
     def with_priors(self, priors: Mapping[str, GP]) -> "SafeModel":
@@ -227,6 +228,10 @@ class RoundState:
         self.mixtures = mixtures
         self.risk: Float[Tensor, "s n"] | None = None  # of each limit, if there are mixtures
         self.track: Track | None = None
+        self.doubted: RoundState | None = None  # what is believed if suspect values are right
+        self.confidence = model.confidence
+        self.bounds: ConfidenceBounds
+        self.sets: SafeSets
         self._kept: ConfidenceBounds | None = None  # of all rounds so far, if intersected
         self._refresh()
 
@@ -237,12 +242,46 @@ class RoundState:
             first, one = values.get(self.first_alike(number)), values.get(number)
             if (first and first.noise_variance) != (one and one.noise_variance):
                 posterior.part()
+        self.doubted = None
         steps: dict[int, Step] = {}  # of each tracker, which outputs may share
         for number, one in values.items():
             first_number = self.first_alike(number)
             steps[first_number] = self.posteriors[number].observe(one, steps.get(first_number))
         self._refresh()
         self.layout = replace(self.layout, trials=(*self.layout.trials, row))
+
+    def rely_on(self, confidence: Confidence) -> None:
+        """Make the bounds anew with another confidence."""
+        if confidence != self.confidence:
+            self.confidence = confidence
+            if self.doubted is not None:
+                self.doubted.rely_on(confidence)
+            self._refresh()
+
+    def doubt(self, other: "RoundState") -> None:
+        """Rely on what holds with the suspect values, as ``other`` has them, and without."""
+        self.doubted = other
+        self._join()
+
+    def _join(self) -> None:
+        """Take the wider bounds and the smaller safe set of the two."""
+        if self.doubted is not None:
+            scales = zip(self.doubted.model.outputs, self.model.outputs, strict=True)
+            ratios = [[its.scale / mine.scale] for its, mine in scales]
+            unit = torch.tensor(ratios, dtype=torch.float64)
+            its = self.doubted.bounds
+            self.bounds = self.bounds.widened(ConfidenceBounds(its.lower * unit, its.upper * unit))
+            self.sets = self._joined(self.sets, self.doubted.sets)
+
+    def _joined(self, sets: SafeSets, others: SafeSets) -> SafeSets:
+        """Safe sets joined with those of the doubted state, whose outputs have other units."""
+        assert self.doubted is not None
+        numbers = [side.output for side in self.model.sides]
+        if not numbers:
+            return sets
+        ratios = [[self.doubted.scale(o) / self.scale(o)] for o in numbers]
+        unit = torch.tensor(ratios, dtype=torch.float64)
+        return sets.joined(replace(others, worst=others.worst * unit, best=others.best * unit))
 
     def _refresh(self) -> None:
         """Bounds and safe sets after what was observed last."""
@@ -257,7 +296,7 @@ class RoundState:
             is_safe = SafeSets.of(now, model.sides).is_safe
             now = now.extended(model.slopes, points, points[is_safe], now.at(is_safe))
         self.bounds = now
-        self._kept = self.bounds if model.confidence.is_intersected else None
+        self._kept = self.bounds if self.confidence.is_intersected else None
         self.sets = SafeSets.of(self.bounds, model.sides)
         if any(side.output in self.mixtures for side in model.sides):
             views = {number: rows.view() for number, rows in self.mixtures.items()}
@@ -265,6 +304,7 @@ class RoundState:
         if tracking is not None:
             self.track = tracking.track(self, self.track)
             self.sets = self.track.sets
+        self._join()
 
     def _weigh(
         self, mean: Float[Tensor, "o b"], std: Float[Tensor, "o b"], views: dict[int, MixtureView]
@@ -284,7 +324,7 @@ class RoundState:
             replace(one, observations=one.observations + (number in observed))
             for number, one in enumerate(one.learned for one in self.posteriors)
         ]
-        return self.model.confidence.betas(learned, len(self.model.sides))
+        return self.confidence.betas(learned, len(self.model.sides))
 
     def check(self) -> None:
         """Raise MiscalibratedModel where an interval is empty: it says that the model is wrong."""
@@ -294,7 +334,7 @@ class RoundState:
         output, row = divmod(int(gap.argmax()), gap.shape[1])
         name, where = self.model.outputs[output].names[0], self.points[row].tolist()
         size, has_slopes = float(gap[output, row]), bool(self.model.slopes)
-        raise MiscalibratedModel(name, where, size, has_slopes=has_slopes)
+        raise MiscalibratedModel.by_interval(name, where, size, has_slopes=has_slopes)
 
     @property
     def safe_rows(self) -> Bool[Tensor, " n"]:
@@ -344,18 +384,22 @@ class RoundState:
         if model.slopes:
             is_safe = self.sets.is_safe
             now = now.extended(model.slopes, points, self.points[is_safe], self.bounds.at(is_safe))
-        if self.risk is None:
-            return PointBeliefs(model, mean, std, SafeSets.of(now, model.sides))
-        views = {number: rows.mixture.at(points) for number, rows in self.mixtures.items()}
-        risk, sets = self._weigh(mean, std, views)
-        return PointBeliefs(model, mean, std, sets, risk)
+        risk, sets = None, SafeSets.of(now, model.sides)
+        if self.risk is not None:
+            views = {number: rows.mixture.at(points) for number, rows in self.mixtures.items()}
+            risk, sets = self._weigh(mean, std, views)
+        doubted = None if self.doubted is None else self.doubted.beliefs_at(points)
+        if doubted is not None:
+            sets = self._joined(sets, doubted.sets)
+        return PointBeliefs(model, mean, std, sets, risk, doubted)
 
     def beliefs_at_row(self, row: int) -> "PointBeliefs":
         """The same at a row, by the bounds that are kept."""
         one = slice(row, row + 1)
         risk = None if self.risk is None else self.risk[:, one]
         mean, std = self.mean[:, one], self.std[:, one]
-        return PointBeliefs(self.model, mean, std, self.sets.at(one), risk)
+        doubted = None if self.doubted is None else self.doubted.beliefs_at_row(row)
+        return PointBeliefs(self.model, mean, std, self.sets.at(one), risk, doubted)
 
     def draw(
         self, count: int, generator: torch.Generator
@@ -387,11 +431,17 @@ class PointBeliefs:
     std: Float[Tensor, "o b"]
     sets: SafeSets
     risk: Float[Tensor, "s b"] | None = None  # of each limit, if there are mixtures
+    doubted: "PointBeliefs | None" = None  # if suspect values are right
 
     def probability_safe(self) -> Float[Tensor, " b"]:
+        """The probability under the model, with or without suspect values: the smaller."""
         if self.risk is not None:
-            return (1 - self.risk.sum(dim=0)).clamp(min=0.0)
-        return probability_safe(self.mean, self.std, self.model.sides)
+            found = (1 - self.risk.sum(dim=0)).clamp(min=0.0)
+        else:
+            found = probability_safe(self.mean, self.std, self.model.sides)
+        if self.doubted is None:
+            return found
+        return torch.minimum(found, self.doubted.probability_safe())
 
     def lower_margins(self) -> dict[str, float]:
         """The pessimistic margin of each constraint at a single point, in its own unit."""

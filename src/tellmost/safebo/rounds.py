@@ -1,7 +1,6 @@
 """The rounds of an optimization: all trials, and the points that each round looks at."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,12 +8,13 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
+from tellmost.safebo.bounds import Confidence, ForRun
 from tellmost.safebo.choice import SafeRound, SafeTask
 from tellmost.safebo.mixture import Mixtures
 from tellmost.safebo.outputs import OutputValue, by_number
 from tellmost.safebo.round_state import Layout, RoundState, SafeModel
-from tellmost.safebo.spaces import with_context
-from tellmost.safebo.trials import Trial
+from tellmost.safebo.spaces import SobolSet, with_context
+from tellmost.safebo.trials import Query, Trial
 from tellmost.shapes import Float
 
 
@@ -27,53 +27,78 @@ class SafeRounds:
 
     def __init__(self, task: SafeTask, model: SafeModel) -> None:
         self.task = task
-        self._mixtures = Mixtures(task.seeds.points, task.space.width)
-        self.model = self._mixtures.learn(model, [])
+        self.mixtures = Mixtures(task.seeds.points, task.space.width)
+        self._mixtures_of_all = Mixtures(task.seeds.points, task.space.width, takes_all=True)
+        self.model = self.mixtures.learn(model, [])
         self.trials: list[Trial] = []
+        self.asked: dict[str, tuple[str, Query]] = {}  # under a horizon, by id
         self.recommended: dict[int, Tensor] = {}  # by the number of trials then: looked at later
         self.moved_to: Tensor | None = None  # where the system was brought after the last trial
         self.is_kept = task.space.box is None and not task.space.contexts
         self._kept = self._start(torch.empty(0), []) if self.is_kept else None
         self._latest: tuple[tuple[Any, ...], RoundState] | None = None
 
-    def change_model(self, model: SafeModel) -> None:
-        """Take other priors. The bounds of earlier rounds do not count any more.
-
-        Values that were told with the noise of the old prior take on that of the new one.
-        """
-        pairs = list(zip(self.model.outputs, model.outputs, strict=True))
-        for number, trial in enumerate(self.trials):
-            noise_std = dict(trial.noise_std)
-            for old, new in pairs:
-                if noise_std.get(old.names[0]) == old.gp.noise_std:
-                    noise_std[old.names[0]] = new.gp.noise_std
-            self.trials[number] = replace(trial, noise_std=noise_std)
-        self._believe(self._mixtures.learn(model, self.trials))
-
-    def _believe(self, model: SafeModel) -> None:
-        self.model = model
-        self._latest = None
-        if self.is_kept:
-            self._kept = self._start(torch.empty(0), [])
-
-    def add(self, trial: Trial) -> None:
-        model = self._mixtures.learn(self.model, [*self.trials, trial])
+    def observe(self, trial: Trial) -> bool:
+        """Take in a trial. Say whether all rounds so far have to be made anew."""
+        self._recommend(trial)
+        model = self.mixtures.learn(self.model, [*self.trials, trial])
         if self._kept is not None and model is self.model:
             assert trial.index is not None
-            self._kept.observe(trial.index, self._values_in(trial, trial.index))
+            self._kept.observe(
+                trial.index, self._values_in(self.model, trial, trial.index, trial.trusted)
+            )
         self.trials.append(trial)
         self.moved_to = None
-        if model is not self.model:
-            self._believe(model)
+        return model is not self.model
 
-    def move_to(self, x: Float[Tensor, " d"] | None) -> None:
+    def catch_up(self) -> None:
+        """Make bounds anew after a trial, where suspect values stand."""
+        if self._kept is not None and self.has_suspects:
+            self._kept.doubt(self._believe_all(self._kept.layout))
+
+    def move_to(self, x: Float[Tensor, " d"]) -> None:
         """The system was brought to another point, so rounds start from there."""
         self.moved_to = x
         self._latest = None
 
+    @property
+    def has_suspects(self) -> bool:
+        return any(trial.suspect for trial in self.trials)
+
+    def start_again(self) -> None:
+        """Make all that is believed anew, from the trials as they are now."""
+        self.model = self.mixtures.learn(self.model, self.trials)
+        self._latest = None
+        if self.is_kept:
+            self._kept = self._start(torch.empty(0), [])
+
+    def allow(self, pending: Sequence[Query] = ()) -> Confidence | None:
+        """The confidence of the next query; under a horizon None if no more may be asked."""
+        if not isinstance(self.model.confidence, ForRun):
+            return self.model.confidence
+        others = [one.risk for one in pending if one.id not in self.asked]
+        return self.model.confidence.allow([one.risk for _, one in self.asked.values()] + others)
+
+    def rely(self) -> None:
+        """Make bounds with what the next query may risk. They stay where it may risk nothing."""
+        confidence = self.allow()
+        for state in (self._kept, self._latest and self._latest[1]):
+            if state is not None and confidence is not None:
+                state.rely_on(confidence)
+
+    def _recommend(self, trial: Trial) -> None:
+        """Remember what was best before the trial, where the next round may not look at it."""
+        search, space = self.task.search, self.task.space
+        if search is None or isinstance(search, SobolSet):
+            return
+        before = self.at(torch.from_numpy(trial.x[space.dimension :]), [])
+        if bool(before.state.safe_rows.any()):
+            best = torch.from_numpy(before.recommend().x)
+            self.recommended[len(self.trials)] = best
+
     def describe_mixtures(self) -> list[tuple[str, str]]:
         """The likeliest hyper-parameters of each output that has a mixture, by its first name."""
-        return [(self.model.outputs[i].names[0], now) for i, now in self._mixtures.describe()]
+        return [(self.model.outputs[i].names[0], now) for i, now in self.mixtures.describe()]
 
     def present(self) -> SafeRound:
         """The latest round if nothing was told since, else a new one."""
@@ -84,6 +109,12 @@ class SafeRounds:
         if self.trials and space.contexts:
             context = torch.from_numpy(self.trials[-1].x[space.dimension :])
         return self.at(context, [])
+
+    def latest(self) -> SafeRound:
+        """The round under the context of the last trial, whatever was asked since."""
+        if self.task.space.contexts:
+            self._latest = None
+        return self.present()
 
     def at(self, context: Float[Tensor, " c"], pending: Sequence[Tensor]) -> SafeRound:
         """The round under a context, with points that are still waited for."""
@@ -162,22 +193,48 @@ class SafeRounds:
     def _start(self, context: Float[Tensor, " c"], pending: Sequence[Tensor]) -> RoundState:
         """The state of a round: each output knows the data of its prior, then all trials."""
         layout = self._lay_out(context, pending)
-        values: list[list[OutputValue]] = [[] for _ in self.model.outputs]
-        for seen, output, rows in zip(values, self.model.outputs, layout.data, strict=True):
+        told = [trial.trusted for trial in self.trials]
+        state = self._believe(self.model, layout, told, self.mixtures)
+        if self.has_suspects:
+            state.doubt(self._believe_all(layout))
+        if (confidence := self.allow()) is not None:
+            state.rely_on(confidence)
+        return state
+
+    def _believe_all(self, layout: Layout) -> RoundState:
+        """What is believed if suspect values are right."""
+        mixtures, told = self._mixtures_of_all, [trial.values for trial in self.trials]
+        model = mixtures.learn(self.model, self.trials)
+        state = self._believe(model, layout, told, mixtures)
+        if (confidence := self.allow()) is not None:
+            state.rely_on(confidence)
+        return state
+
+    def _believe(
+        self,
+        model: SafeModel,
+        layout: Layout,
+        told: Sequence[Mapping[str, float]],
+        mixtures: Mixtures,
+    ) -> RoundState:
+        values: list[list[OutputValue]] = [[] for _ in model.outputs]
+        for seen, output, rows in zip(values, model.outputs, layout.data, strict=True):
             data, scale = output.gp.data, output.scale
             if data is not None:
                 parts = zip(rows, data.y / scale, data.noise_variance / scale**2, strict=True)
                 seen += [OutputValue(row, float(y), float(noise)) for row, y, noise in parts]
-        for row, trial in zip(layout.trials, self.trials, strict=True):
-            for number, one in self._values_in(trial, row).items():
+        for row, trial, given in zip(layout.trials, self.trials, told, strict=True):
+            for number, one in self._values_in(model, trial, row, given).items():
                 values[number].append(one)
-        return self.model.start(layout, values, self._mixtures.over(layout.points))
+        return model.start(layout, values, mixtures.over(layout.points))
 
-    def _values_in(self, trial: Trial, row: int) -> dict[int, OutputValue]:
-        """Read what a trial says of each output that was told."""
+    def _values_in(
+        self, model: SafeModel, trial: Trial, row: int, given: Mapping[str, float]
+    ) -> dict[int, OutputValue]:
+        """Read what a trial says of each output, by some of its values."""
         values = {}
-        for number, value in by_number(self.model.outputs, trial.values).items():
-            output = self.model.outputs[number]
+        for number, value in by_number(model.outputs, given).items():
+            output = model.outputs[number]
             std = output.noise_std_of(trial.noise_std) / output.scale
             values[number] = OutputValue(row, value / output.scale, std**2)
         return values

@@ -1,11 +1,11 @@
 """A file holds what was told as plain values, and says to which optimizer a state belongs."""
 
+import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping
-from math import isfinite
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -16,45 +16,8 @@ from tellmost.running.reading import refusing_damage
 from tellmost.running.writing import written_whole
 from tellmost.safebo.choice import SafeTask
 from tellmost.safebo.round_state import SafeModel
-from tellmost.safebo.spaces import Space
-from tellmost.safebo.trials import Event, Status, Trial
 
-FORMAT = "tellmost-safe-optimizer-1"
-
-
-def write_trial(trial: Trial) -> dict[str, Any]:
-    plain = {"x": trial.x.tolist(), "values": dict(trial.values), "broken": list(trial.broken)}
-    return {**vars(trial), **plain, "noise_std": dict(trial.noise_std)}
-
-
-def read_trial(state: Mapping[str, Any], space: Space, outputs: Collection[str]) -> Trial:
-    """A trial that can have been told in this space, of these outputs."""
-    x, index = np.array(state["x"], dtype=np.float64), state["index"]
-    numbers = {name: dict(state[name]) for name in ("values", "noise_std")}
-    values = [*x.tolist(), *numbers["values"].values(), *numbers["noise_std"].values()]
-    row, point = space.read_point(
-        x[: space.dimension].tolist() if index is None else index, "x of a trial"
-    )
-    is_right = (
-        x.shape == (space.dimension + len(space.contexts),)
-        and (index is None) == (space.rows is None)
-        and x[: space.dimension].tolist() == point.tolist()
-        and all(isinstance(value, int | float) and isfinite(value) for value in values)
-        and all(std > 0 for std in numbers["noise_std"].values())
-        and {*numbers["values"], *numbers["noise_std"], *state["broken"]} <= set(outputs)
-        and state["status"] in get_args(Status)
-    )
-    if not is_right:
-        raise ValueError(f"a trial must be one that was told here; got {dict(state)!r}")
-    return Trial(x=x, index=row, status=state["status"], broken=tuple(state["broken"]), **numbers)
-
-
-def read_event(state: Mapping[str, Any]) -> Event:
-    event = Event(**state)
-    is_right = isinstance(event.trials, int) and isinstance(event.text, str)
-    if not is_right or event.kind not in get_args(Event.__annotations__["kind"]):
-        raise ValueError(f"an event must be one that happened here; got {dict(state)!r}")
-    return event
+FORMAT = "tellmost-safe-optimizer-2"
 
 
 def write_state(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
@@ -74,6 +37,12 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Any]:
 # ---- what tells an optimizer from others
 
 
+def digest(plain: Any) -> str:
+    """A short name of plain values."""
+    text = json.dumps(plain, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
 def describe_task(task: SafeTask) -> dict[str, Any]:
     """The places where the optimizer looks, and its aim, in plain values."""
     space, targets = task.space, task.targets
@@ -88,6 +57,8 @@ def describe_task(task: SafeTask) -> dict[str, Any]:
         "targets": name_of(targets.function) if isinstance(targets, Asked) else repr(targets),
         "max_step": steps,
         "seed": task.seed,
+        "on_violation": "halt" if task.halts_on_violation else "continue",
+        "on_miscalibration": "halt" if task.halts_on_miscalibration else "log",
     }
 
 
@@ -105,6 +76,7 @@ def describe_model(model: SafeModel) -> dict[str, Any]:
         "rule": repr(model.rule),
         "strategy": None if model.strategy is None else _describe_strategy(model.strategy),
         "sets": model.sets,
+        "suspect_z": model.suspect_z,
         "direction": "minimize" if model.is_minimized else "maximize",
     }
 

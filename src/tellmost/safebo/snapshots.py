@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from tellmost.safebo.choice import SafeRound
+from tellmost.safebo.journal import ToldTrial
 from tellmost.safebo.round_state import RoundState
-from tellmost.safebo.rounds import SafeRounds
+from tellmost.safebo.run import SafeRun
 from tellmost.safebo.trials import History, Recommendation
 from tellmost.shapes import Bool, Float
 from tellmost.targets import NoTargetsLeft
@@ -113,10 +114,11 @@ def _targets(now: SafeRound) -> Bool[Tensor, " n"]:
 
 def _retrace(now: SafeRound) -> tuple[float, ...]:
     """The best bound after each trial, from the start and under the present priors."""
-    rounds, bounds = SafeRounds(now.task, now.state.model), []
+    run, bounds = SafeRun(now.task, now.state.model), []
     for trial in now.trials:
-        rounds.add(trial)
-        then = rounds.present()
+        is_failed = trial.status == "failed"
+        run.apply(ToldTrial(trial.id, trial.x, trial.values, trial.noise_std, is_failed))
+        then = run.rounds.present()
         is_open = bool(then.state.safe_rows.any())
         bounds.append(then.recommend().bound if is_open else float("nan"))
     return tuple(bounds)

@@ -68,6 +68,21 @@ class Space:
             return None, point
         return self._find_row(point, name)
 
+    def read_told(self, x: Any, row: int | None) -> Located:
+        """The point at which something is told: a query, a point, or a row of the domain."""
+        if (x is None) == (row is None):
+            raise ValueError("tell must be given a query, x=[...] or row=..., one of them.")
+        if isinstance(x, int | np.integer) and not isinstance(x, bool):
+            raise TypeError(
+                f"tell({x}) may mean row {x} or the point [{x}.0]: say tell(row={x}, ...) or "
+                f"tell(x=[{x}.0], ...)."
+            )
+        return self.read_point(x if row is None else row, "x" if row is None else "row")
+
+    def find(self, x: Float[np.ndarray, " d"]) -> Located:
+        """A point that was read before, and its row if the domain is finite."""
+        return self.read_point(x.tolist(), "x of a trial")
+
     def read_points(self, points: Any, name: str) -> list[Located]:
         """Several points: a list of whatever ``read_point`` takes, or an (n, d) array."""
         if isinstance(points, Query | Mapping):

@@ -72,7 +72,7 @@ class QueryStrategy(Protocol):
 
 
 def check_strategy(
-    strategy: Any, constraints: Mapping[str, Constraint], *, is_alone: bool
+    strategy: Any, constraints: Mapping[str, Constraint], *, is_alone: bool, has_horizon: bool
 ) -> QueryStrategy | None:
     """``is_alone``: neither a rule nor targets were given beside it."""
     if strategy is None:
@@ -84,6 +84,11 @@ def check_strategy(
         )
     if not is_alone:
         raise ValueError("strategy chooses in place of rule and targets: give one or the other.")
+    if isinstance(strategy, Tracking) and has_horizon:
+        raise ValueError(
+            f"strategy {strategy!r} has a safe set of its own, whose risk is not known: give "
+            f"confidence without horizon."
+        )
     without = [name for name, one in constraints.items() if one.slope is None]
     if isinstance(strategy, Tracking) and without:
         raise ValueError(

@@ -1,5 +1,6 @@
 """Queries are asked for, trials are told, points are recommended, and asking can be refused."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,16 +9,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from torch import Tensor
 
+from tellmost.running.reading import refusing_damage
 from tellmost.shapes import Float
 
 if TYPE_CHECKING:
     import pandas
 
-Purpose = Literal["seed", "explore", "expand", "risk"]
+Purpose = Literal["seed", "repeat", "explore", "expand", "risk"]
 """It says why a point is asked for. "seed": it was declared safe, and the bounds do not prove it,
-or nothing was told of it yet. "explore": it teaches about safe points. "expand": it teaches
-whether others are safe. "risk": nothing proves it safe; a strategy that does not keep safe chose
-it."""
+or nothing was told of it yet. "repeat": a suspect value was told of it. "explore": it teaches
+about safe points. "expand": it teaches whether others are safe. "risk": nothing proves it safe; a
+strategy that does not keep safe chose it."""
 
 Status = Literal["safe", "marginal", "violated", "failed"]
 """The told values satisfy the constraints, break them within the noise, or beyond it."""
@@ -38,11 +40,34 @@ class Query:
     names: tuple[str, ...] = ()
     context: Float[np.ndarray, " c"] | None = None
     times_told: int = 0  # of a declared seed: so many trials were told of it
+    id: str = ""  # its optimizer, and what it was chosen by
 
     @property
     def parameters(self) -> dict[str, float]:
         """The values of x by name."""
         return dict(zip(self.names, self.x.tolist(), strict=True))
+
+    @property
+    def risk(self) -> float:
+        """What it risks under the model. A declared seed is safe by the user's statement."""
+        return 0.0 if self.purpose == "seed" else 1.0 - self.probability_safe
+
+    def to_json(self) -> str:
+        """The query as text, for a database or another process."""
+        arrays = {"x": self.x.tolist(), "context": self.context}
+        if self.context is not None:
+            arrays["context"] = self.context.tolist()
+        return json.dumps({**vars(self), **arrays, "lower": dict(self.lower)})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Query":
+        """The query that ``to_json`` wrote."""
+        with refusing_damage("this is no query in writing", "Query.to_json writes one."):
+            given = json.loads(text)
+            x = np.array(given.pop("x"), dtype=np.float64)
+            context, names = given.pop("context"), tuple(given.pop("names"))
+            where = None if context is None else np.array(context, dtype=np.float64)
+            return cls(x=x, context=where, names=names, **given)
 
     def __str__(self) -> str:
         known = "; ".join(f"{name} {low:+.3g}" for name, low in self.lower.items())
@@ -87,6 +112,31 @@ class Trial:
     noise_std: Mapping[str, float]
     status: Status
     broken: tuple[str, ...] = ()  # constraints whose told value lies beyond a limit
+    id: int = -1  # the number by which it is retracted, confirmed or discarded
+    query: str | None = None  # the id of the query that it answers
+    suspect: tuple[str, ...] = ()  # names of the values that may be glitches
+
+    @property
+    def trusted(self) -> dict[str, float]:
+        """The values from which the models learn."""
+        return {name: y for name, y in self.values.items() if name not in self.suspect}
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A told value that the model before it found implausible."""
+
+    id: int  # of the trial
+    name: str
+    value: float
+    expected: float
+    z: float  # so many standard deviations of the prediction lie between the two
+
+    def __str__(self) -> str:
+        return (
+            f"trial {self.id}: {self.name} {self.value:.4g} is suspect: {self.expected:.4g} was "
+            f"expected, {self.z:.3g} standard deviations away"
+        )
 
 
 @dataclass(frozen=True)
@@ -94,7 +144,20 @@ class Event:
     """Something that happened beside the trials, and after how many of them."""
 
     trials: int
-    kind: Literal["violation", "marginal", "failed", "acknowledged", "refit", "withdrawn"]
+    kind: Literal[
+        "violation",
+        "marginal",
+        "failed",
+        "acknowledged",
+        "refit",
+        "withdrawn",
+        "suspect",
+        "confirmed",
+        "discarded",
+        "retracted",
+        "miscalibrated",
+        "changed",
+    ]
     text: str
 
 
@@ -191,21 +254,61 @@ class NoSafePoint(Exception):  # noqa: N818 - a state of affairs, not a mistake
 class Halted(Exception):  # noqa: N818
     """A violation was told, and has not been acknowledged yet."""
 
+    @classmethod
+    def by(cls, violation: str) -> "Halted":
+        return cls(
+            f"a violation was told: {violation}. Bring the system back, for example to "
+            f"restore_point, then acknowledge(), or make the optimizer with "
+            f"on_violation='continue'."
+        )
+
+
+class RiskSpent(Exception):  # noqa: N818
+    """The queries of a run are used up, or have risked all that they may."""
+
+    def __init__(self, promise: str, asked: int, spent: float | None) -> None:
+        super().__init__(
+            f"{asked} queries were asked for, and {spent or 0.0:.3g} was risked, so the promise "
+            f"for the run, {promise}, allows no other. load(path, changed={{'confidence'}}) makes "
+            f"a new promise with what was told."
+        )
+
 
 class MiscalibratedModel(Exception):  # noqa: N818
-    """Confidence intervals of different rounds exclude each other, so the model is wrong."""
+    """What was told speaks against a model, so its bounds cannot be relied on."""
 
     def __init__(
-        self, name: str, point: Sequence[float], gap: float, *, has_slopes: bool = False
+        self, name: str, reason: str, point: Sequence[float] = (), gap: float = 0.0
     ) -> None:
+        super().__init__(reason)
+        self.name, self.point, self.gap = name, tuple(point), gap
+
+    @classmethod
+    def by_verdict(cls, name: str, verdict: str) -> "MiscalibratedModel":
+        """The calibration found a prior overconfident."""
+        return cls(
+            name,
+            f"the model of {name!r} is {verdict}. So its bounds are too narrow to be safe. Usual "
+            f"causes: (a) the lengthscale is too long, or the function is steeper in some places; "
+            f"(b) the noise is larger than noise_std says, or a sensor is broken; (c) the prior "
+            f"mean or the prior standard deviation is wrong. Look at print(calibration()), "
+            f"suspects and history. Then refit(), or correct the prior in a new optimizer; "
+            f"acknowledge() goes on as it is, and on_miscalibration='log' never halts.",
+        )
+
+    @classmethod
+    def by_interval(
+        cls, name: str, point: Sequence[float], gap: float, *, has_slopes: bool = False
+    ) -> "MiscalibratedModel":
+        """Confidence intervals of different rounds exclude each other."""
         where = ", ".join(f"{x:.4g}" for x in point)
         slopes = " (d) A Lipschitz constant is too small." if has_slopes else ""
-        super().__init__(
+        reason = (
             f"the interval of {name!r} at ({where}) is empty: the bounds of different rounds "
             f"exclude each other by {gap:.2g} prior standard deviations, so they do not hold. "
             f"(a) beta is too small to hold in all rounds at once: raise it, or give "
-            f"confidence=, which intersects nothing. (b) The kernel is wrong, most often its "
-            f"lengthscale too long: look at calibration(), then refit(). (c) The noise is larger "
-            f"than stated.{slopes}"
+            f"confidence=, which intersects nothing; load(path, changed={{'beta'}}) keeps what "
+            f"was told. (b) The kernel is wrong, most often its lengthscale too long: look at "
+            f"calibration(), then refit(). (c) The noise is larger than stated.{slopes}"
         )
-        self.name, self.point, self.gap = name, tuple(point), gap
+        return cls(name, reason, point, gap)

@@ -85,7 +85,8 @@ class Record:
         rng = np.random.default_rng(run.seed)
         optimizer = self.challenge.optimizer(rng, method, seed=run.seed)
         for place in run.picks.tolist():
-            optimizer.tell(place, **self.challenge.measure(place, rng))
+            where = {"row": place} if isinstance(place, int) else {"x": place}
+            optimizer.tell(**where, **self.challenge.measure(place, rng))
         return optimizer
 
 

@@ -138,10 +138,12 @@ class Task:
             targets=method.targets,
             strategy=method.strategy,
             on_violation="continue",
+            on_miscalibration="log",
+            suspect_z=np.inf,
             seed=seed,
         )
         for row in rows:
-            optimizer.tell(row, **self.measure(row, rng))
+            optimizer.tell(row=row, **self.measure(row, rng))
         return optimizer
 
 

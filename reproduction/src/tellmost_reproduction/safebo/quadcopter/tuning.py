@@ -90,6 +90,8 @@ class Tuning:
             strategy=method.strategy,
             search=CoordinateLines(LINE_POINTS),
             on_violation="continue",
+            on_miscalibration="log",
+            suspect_z=np.inf,
             seed=seed,
         )
         for _ in range(self.prior_observations):

@@ -1,0 +1,296 @@
+"""A run is what follows from a journal: trials and their verdicts, suspects, evidence, the log."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import hypot, inf
+from typing import Any
+
+import numpy as np
+import torch
+
+from tellmost.posterior.gp import GP
+from tellmost.safebo.arguments import about_breach, judge
+from tellmost.safebo.calibration import describe_refit, glance, weigh
+from tellmost.safebo.choice import SafeTask
+from tellmost.safebo.journal import (
+    Acknowledged,
+    AskedQuery,
+    Confirmed,
+    Decisions,
+    Discarded,
+    Entry,
+    Refit,
+    Retracted,
+    ToldTrial,
+)
+from tellmost.safebo.outputs import by_number
+from tellmost.safebo.round_state import SafeModel
+from tellmost.safebo.rounds import SafeRounds
+from tellmost.safebo.trials import Event, Query, Suspect, Trial
+from tellmost.safebo.witness import MOST_OF_ONE, Witness
+
+STUCK = 0.01
+"""Two readings nearer than this share of their noise agree too well: by chance one pair in a
+hundred does, and a stuck sensor always."""
+
+
+class SafeRun:
+    """What follows from the entries of a journal, one after the other."""
+
+    def __init__(self, task: SafeTask, model: SafeModel, journal: Sequence[Entry] = ()) -> None:
+        """Take in a journal. What it decides in the end counts from the start."""
+        self.rounds = SafeRounds(task, model)
+        self.task = task
+        self.decisions = Decisions.of(journal)
+        self.suspects: dict[tuple[int, int], Suspect] = {}  # by trial and output
+        self.witnesses = [Witness(output) for output in self.model.outputs]
+        self.log: list[Event] = []
+        self.halt = ""  # why asking has to wait
+        self.accepted = [0.0] * len(self.model.outputs)  # the evidence with which asking went on
+        self._told: list[ToldTrial] = []
+        self._withdrawn: set[int] = set()
+        self._is_warned = False
+        for entry in journal:
+            self.apply(entry)
+
+    @property
+    def model(self) -> SafeModel:
+        return self.rounds.model
+
+    @property
+    def trials(self) -> list[Trial]:
+        return self.rounds.trials
+
+    # ---- what happened
+
+    def apply(self, entry: Entry) -> None:
+        """Take in an entry of the journal."""
+        if isinstance(entry, ToldTrial) and entry.id not in self.decisions.retracted:
+            self._add(entry)
+        elif isinstance(entry, Retracted):
+            self.note("retracted", f"trial {entry.id} was told wrongly")
+        elif isinstance(entry, Confirmed | Discarded):
+            kind: Any = type(entry).__name__.lower()
+            self.note(kind, f"{', '.join(entry.names)} of trial {entry.id}")
+        elif isinstance(entry, Refit):
+            self._change_priors(entry.priors)
+        elif isinstance(entry, Acknowledged):
+            self._go_on(entry)
+        elif isinstance(entry, AskedQuery):
+            query = Query.from_json(entry.query)
+            self.rounds.asked[query.id] = entry.key, query
+            self.rounds.rely()
+
+    def note(self, kind: Any, text: str) -> None:
+        self.log.append(Event(len(self.trials), kind, text))
+
+    def warn(self, text: str) -> None:
+        """Log that a prior is found wrong, once until asking goes on."""
+        if not self._is_warned:
+            self._is_warned = True
+            self.note("miscalibrated", text)
+
+    def _go_on(self, entry: Acknowledged) -> None:
+        if entry.at is not None:
+            self.rounds.move_to(self.task.space.find(np.array(entry.at))[1])
+        if self.halt:
+            self.note("acknowledged", "asking goes on after a violation")
+        elif self.find_overconfident() is not None:
+            self.note("acknowledged", "asking goes on though a prior seems wrong")
+        self.halt = ""
+        self._accept()
+
+    def _accept(self) -> None:
+        """What the evidence says now does not stop asking any more; only more of it does."""
+        self.accepted = [weigh(one.ratios())[0] for one in self.witnesses]
+        self._is_warned = False
+        for one in self.witnesses:
+            one.fresh_surprises = 0.0
+
+    def find_overconfident(self) -> tuple[str, str] | None:
+        """The output whose prior the evidence found too narrow since asking went on, and why."""
+        for output, witness, accepted in zip(
+            self.model.outputs, self.witnesses, self.accepted, strict=True
+        ):
+            one = glance(output, witness)
+            if one.is_overconfident and one.is_news_after(accepted, witness.fresh_surprises):
+                return one.name, one.verdict
+        return None
+
+    def _change_priors(self, priors: Mapping[str, GP]) -> None:
+        """Take other priors. The bounds of earlier rounds do not count any more.
+
+        Values that were told with the usual noise take on that of the new prior. The evidence
+        is carried on: it was collected under the old priors.
+        """
+        for output in self.model.outputs:
+            name = output.names[0]
+            self.note("refit", describe_refit(output.gp, priors[name], name))
+        self.rounds.model = self.model.with_priors(priors)
+        for number, told in enumerate(self._told):
+            self.trials[number] = replace(self.trials[number], noise_std=self._noise_of(told))
+        self.rounds.start_again()
+        before = self.witnesses
+        self.witnesses = [self._call_witness(i, one) for i, one in enumerate(before)]
+        for key, one in list(self.suspects.items()):
+            if self._foresees(key):
+                self._clear(key)
+                self.note("confirmed", f"{one.name} of trial {one.id}, by the new prior")
+        self.rounds.start_again()
+        self._accept()
+
+    def _call_witness(self, number: int, before: Witness) -> Witness:
+        """A witness of the present prior, who has seen all trials, with the evidence before."""
+        output = self.model.outputs[number]
+        witness = Witness(output, before)
+        seen = [one for one in self.trials if output.value_in(one.trusted) is not None]
+        if seen:
+            X = torch.from_numpy(np.stack([one.x for one in seen]))
+            y = [float(output.value_in(one.trusted)) for one in seen]
+            noise = [one.noise_std[output.names[0]] for one in seen]
+            numbers = torch.tensor([y, noise], dtype=torch.float64)
+            witness.begin_with(X, numbers[0], numbers[1])
+        return witness
+
+    def _foresees(self, key: tuple[int, int]) -> bool:
+        """Whether the present prior finds a suspect value plausible."""
+        trial, suspect = self.trials[self._place_of(key)], self.suspects[key]
+        mean, deviation = self._predict(key[1], trial.x, trial.noise_std[suspect.name])
+        return abs(suspect.value - mean) <= self.model.suspect_z * deviation
+
+    def _place_of(self, key: tuple[int, int]) -> int:
+        return next(i for i, one in enumerate(self.trials) if one.id == key[0])
+
+    def _clear(self, key: tuple[int, int]) -> None:
+        """A value is suspect no more. It has counted in the evidence already."""
+        suspect, at = self.suspects.pop(key), self._place_of(key)
+        before, names = self.trials[at], self.model.outputs[key[1]].names
+        left = tuple(name for name in before.suspect if name not in names)
+        self.trials[at] = replace(before, suspect=left)
+        self._testify(key[1], before, suspect.value, 0.0)
+
+    # ---- a trial
+
+    def _add(self, told: ToldTrial) -> None:
+        row, _ = self.task.space.find(told.x[: self.task.space.dimension])
+        noise, values = self._noise_of(told), self._counted(told)
+        implausible, confirmed = self._doubt(told, values, noise)
+        agreed = {number for _, number in confirmed}
+        found = {
+            number: one
+            for number, one in implausible.items()
+            if number not in agreed and (told.id, one.name) not in self.decisions.confirmed
+        }
+        suspect = tuple(name for number in found for name in self.model.outputs[number].names)
+        status, broken = judge(self.model.outputs, values, noise, self.model.constraints, found)
+        trial = Trial(
+            x=told.x.copy(),
+            index=row,
+            values=values,
+            noise_std=noise,
+            status="failed" if told.is_failed else status,
+            broken=broken,
+            id=told.id,
+            query=told.query,
+            suspect=tuple(name for name in suspect if name in values),
+        )
+        is_anew = self.rounds.observe(trial)
+        self._told.append(told)
+        self._note_breach(trial)
+        self._settle(trial, implausible, confirmed)
+        if confirmed or is_anew:
+            self.rounds.start_again()
+        else:
+            self.rounds.catch_up()
+        self._note_withdrawn()
+
+    def _counted(self, told: ToldTrial) -> dict[str, float]:
+        """The values that were not discarded."""
+        return {
+            n: y for n, y in told.values.items() if (told.id, n) not in self.decisions.discarded
+        }
+
+    def _noise_of(self, told: ToldTrial) -> dict[str, float]:
+        """The noise of each output that was told, by its first name."""
+        own, where = by_number(self.model.outputs, told.noise_std), torch.from_numpy(told.x)[None]
+        row, _ = self.task.space.find(told.x[: self.task.space.dimension])
+        return {
+            self.model.outputs[number].names[0]: own.get(number)
+            or self.model.noise_std_at(number, row, where)
+            for number in by_number(self.model.outputs, told.values)
+        }
+
+    def _doubt(
+        self, told: ToldTrial, values: Mapping[str, float], noise: Mapping[str, float]
+    ) -> tuple[dict[int, Suspect], list[tuple[int, int]]]:
+        """The implausible values by output, and the earlier suspects that they confirm."""
+        found, confirmed = {}, []
+        for number, y in by_number(self.model.outputs, values).items():
+            name = self.model.outputs[number].names[0]
+            mean, std = self._predict(number, told.x, noise[name])
+            z = abs(y - mean) / std
+            if z > self.model.suspect_z:
+                found[number] = Suspect(told.id, name, y, mean, z)
+                keys = [key for key in self.suspects if key[1] == number]
+                confirmed += [k for k in keys if self._agrees(k, told.x, y, noise[name])]
+        return found, confirmed
+
+    def _predict(self, number: int, x: np.ndarray, noise_std: float) -> tuple[float, float]:
+        """Mean and standard deviation of a value. A mixture has none before its seeds are told."""
+        point = torch.from_numpy(x)[None]
+        if self.model.outputs[number].gp.hyperprior is None:
+            return self.witnesses[number].predict(point, noise_std)
+        if not self.trials or self.task.seeds.untold(self.trials):
+            return 0.0, inf
+        return self.rounds.mixtures.predict(number, point, noise_std)
+
+    def _agrees(self, key: tuple[int, int], x: np.ndarray, y: float, noise_std: float) -> bool:
+        """Whether a reading repeats a suspect one. A stuck sensor repeats it without any noise."""
+        other = self.trials[self._place_of(key)]
+        name = self.model.outputs[key[1]].names[0]
+        apart = abs(y - self.suspects[key].value) / hypot(noise_std, other.noise_std[name])
+        return bool((other.x == x).all()) and STUCK < apart <= self.model.suspect_z
+
+    def _settle(
+        self,
+        trial: Trial,
+        implausible: Mapping[int, Suspect],
+        confirmed: Sequence[tuple[int, int]],
+    ) -> None:
+        """Tell the witnesses, and change what is believed where the suspects changed."""
+        for key in confirmed:
+            one = self.suspects[key]
+            self._clear(key)
+            self.note("confirmed", f"{one.name} of trial {one.id}, by trial {trial.id}")
+        for number, y in by_number(self.model.outputs, trial.values).items():
+            self.witnesses[number].count(number in implausible)
+            if self.model.outputs[number].names[0] not in trial.suspect:
+                self._testify(number, trial, y, MOST_OF_ONE if number in implausible else inf)
+                continue
+            one = self.suspects[trial.id, number] = implausible[number]
+            self.witnesses[number].doubt(
+                torch.from_numpy(trial.x)[None], y, trial.noise_std[one.name]
+            )
+            self.note("suspect", str(one))
+
+    def _testify(self, number: int, trial: Trial, y: float, most: float) -> None:
+        std = trial.noise_std[self.model.outputs[number].names[0]]
+        self.witnesses[number].take(torch.from_numpy(trial.x)[None], y, std, most)
+
+    def _note_breach(self, trial: Trial) -> None:
+        """Log what was not safe. A violation stops asking."""
+        if trial.status != "safe":
+            kind = "violation" if trial.status == "violated" else trial.status
+            text = about_breach(trial, self.model.constraints)
+            self.note(kind, text)
+            if trial.status == "violated" and self.task.halts_on_violation:
+                self.halt = text
+
+    def _note_withdrawn(self) -> None:
+        """Log the seeds against which what was told last speaks."""
+        seeds, before = self.task.seeds, self._withdrawn
+        withdrawn = self.rounds.present().withdrawn() if seeds.declared else {}
+        for number, why in withdrawn.items():
+            if number not in before:
+                self.note("withdrawn", f"{seeds.describe(number)} is withdrawn: {why}")
+        self._withdrawn = set(withdrawn)
