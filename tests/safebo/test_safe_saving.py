@@ -158,6 +158,80 @@ def test_a_damaged_state_is_refused_before_anything_is_changed():
     assert json.dumps(mine.state_dict()) == before
 
 
+def test_changes_that_are_named_are_allowed_judged_anew_and_logged(tmp_path):
+    first = make(beta=2.0)
+    go(first, 3)
+    first.save(tmp_path / "state.json")
+    limits = {"g": tm.Constraint(OTHER, at_least=0.1)}
+    other = make(beta=3.0, constraints=limits, safe_seed=[SEED, 3])
+    with pytest.raises(ValueError, match="the state is of another optimizer: its safe_seed"):
+        other.load(tmp_path / "state.json", changed={"beta", "limits"})
+    with pytest.raises(ValueError, match=r"changed may name 'beta', .*; got rule"):
+        other.load(tmp_path / "state.json", changed={"rule"})
+    other.load(tmp_path / "state.json", changed={"beta", "limits", "seeds"})
+    assert len(other.history) == 3 and other.ask().index is not None
+    texts = [event.text for event in other.log if event.kind == "changed"]
+    assert [text.split(":")[0] for text in texts] == ["confidence", "limits", "safe_seed"]
+    other.tell(first.ask(), 1.0, {"g": 1.0})  # a query from before the change
+
+
+def test_a_limit_of_zero_and_of_another_side_are_told_apart():
+    state = make(constraints={"g": tm.Constraint(OTHER, at_least=0.0)}).state_dict()
+    for limits in ({"at_most": 0.0}, {"at_least": 0.0, "at_most": 0.5}):
+        with pytest.raises(ValueError, match="its limits is"):
+            make(constraints={"g": tm.Constraint(OTHER, **limits)}).load_state_dict(state)
+
+
+def test_functions_count_by_their_source_and_closures_are_refused():
+    state = make(beta=lambda n: 2.0 + n).state_dict()
+    with pytest.raises(ValueError, match="its confidence is"):
+        make(beta=lambda n: 3.0 + n).load_state_dict(state)
+    width = 2.0
+    with pytest.raises(ValueError, match="confidence has a function that keeps values of its own"):
+        make(beta=lambda n: width).state_dict()
+
+
+def test_a_newer_format_is_said_to_be_newer_and_nan_is_refused(tmp_path):
+    path = tmp_path / "state.json"
+    make().save(path)
+    text = path.read_text()
+    path.write_text(text.replace('"format": 2', '"format": 3'))
+    with pytest.raises(ValueError, match=r"has format 3, written by Tellmost .*Install a newer"):
+        make().load(path)
+    path.write_text(text.replace('"seed": 0', '"seed": NaN'))
+    with pytest.raises(ValueError, match="a number must be finite; it has NaN"):
+        make().load(path)
+
+
+def test_what_another_process_wrote_is_never_overwritten(tmp_path):
+    path = tmp_path / "state.json"
+    first = make()
+    go(first, 1)
+    first.save(path)
+    second = make().load(path)
+    go(second, 1)
+    second.save(path)
+    first.tell(row=5, objective=0.5, constraints={"g": 0.5})
+    before = path.read_bytes()
+    with pytest.raises(
+        FileExistsError, match=r"was written by process \d+ on .*Nothing was written"
+    ):
+        first.save(path)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_being_written_names_the_process(tmp_path):
+    from tellmost.running.locking import locked
+
+    path = tmp_path / "state.json"
+    with (
+        locked(path),
+        pytest.raises(BlockingIOError, match=r"is being written by process \d+ on"),
+        locked(path, patience=0.0),
+    ):
+        pass
+
+
 def test_a_file_that_is_no_state_is_named(tmp_path):
     (tmp_path / "other.json").write_text('{"format": "something else"}')
     with pytest.raises(ValueError, match=r"other.json' is no saved optimizer"):

@@ -120,13 +120,13 @@ class Constraint:
         low, high = self.at_least, self.at_most
         return -inf if low is None else low, inf if high is None else high
 
-    def describe(self) -> str:
-        """Everything that the constraint is made of, in one line."""
-        parts = [repr(self.gp)]
-        for name in ("at_least", "at_most", "lipschitz", "violation_z", "critical"):
-            if getattr(self, name) not in (None, False):
-                parts.append(f"{name}={getattr(self, name)!r}")
-        return f"Constraint({', '.join(parts)})"
+    def describe(self) -> dict[str, Any]:
+        """What the constraint is made of beside its prior and its limits, in plain values."""
+        return {"lipschitz": repr(self.lipschitz), "z": self.violation_z, "is": self.critical}
+
+    @property
+    def limits(self) -> list[float | None]:
+        return [None if one is None else float(one) for one in (self.at_least, self.at_most)]
 
     @property
     def slope(self) -> Lipschitz | None:

@@ -76,10 +76,26 @@ class Refit:
     priors: Mapping[str, GP]
 
 
-Entry = ToldTrial | Retracted | Confirmed | Discarded | Acknowledged | AskedQuery | Refit
+@dataclass(frozen=True)
+class Changed:
+    """Settings that differ from those under which the entries before were told."""
+
+    texts: Mapping[str, str]  # by name
+
+
+Entry = Changed | ToldTrial | Retracted | Confirmed | Discarded | Acknowledged | AskedQuery | Refit
 KINDS: dict[str, type] = {
     kind.__name__.lower(): kind
-    for kind in (ToldTrial, Retracted, Confirmed, Discarded, Acknowledged, AskedQuery, Refit)
+    for kind in (
+        Changed,
+        ToldTrial,
+        Retracted,
+        Confirmed,
+        Discarded,
+        Acknowledged,
+        AskedQuery,
+        Refit,
+    )
 }
 
 

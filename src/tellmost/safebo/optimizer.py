@@ -1,7 +1,7 @@
 """SafeOptimizer: ask, tell, and never step outside."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from torch import Tensor
 
 from tellmost.learner.arguments import check_seed
-from tellmost.learner.record import check_same, refusing_damaged_state
+from tellmost.learner.record import refusing_damaged_state
 from tellmost.posterior.gp import GP
 from tellmost.rules import Rule
 from tellmost.running.workers import calculating
@@ -21,6 +21,7 @@ from tellmost.safebo.constraints import Constraint
 from tellmost.safebo.journal import (
     Acknowledged,
     AskedQuery,
+    Changed,
     Confirmed,
     Discarded,
     Entry,
@@ -35,7 +36,16 @@ from tellmost.safebo.mixture import SetRule, check_priors
 from tellmost.safebo.outputs import OBJECTIVE, by_number, gather_outputs, gather_sides
 from tellmost.safebo.round_state import SafeModel
 from tellmost.safebo.run import SafeRun
-from tellmost.safebo.saving import describe_model, describe_task, digest, read_state, write_state
+from tellmost.safebo.saving import (
+    FORMAT,
+    check_identity,
+    describe_model,
+    describe_task,
+    digest,
+    read_state,
+    refuse_closures,
+    write_state,
+)
 from tellmost.safebo.spaces import Search, check_space, with_context
 from tellmost.safebo.strategies import QueryStrategy, check_strategy
 from tellmost.safebo.trials import (
@@ -305,25 +315,43 @@ class SafeOptimizer(SafeKnowledge):
 
     def state_dict(self) -> dict[str, Any]:
         """Return what was told, and what tells this optimizer from others, as plain values."""
-        return {**self._identity(), "journal": [write_entry(one) for one in self._journal]}
+        identity = self._identity()
+        refuse_closures(identity)
+        journal = [write_entry(one) for one in self._journal]
+        known_as = sorted({self.fingerprint, *self._known_as})
+        return {**identity, "format": FORMAT, "known_as": known_as, "journal": journal}
 
     @calculating()
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Become the optimizer that the state was taken from. It must have the same arguments."""
-        check_same(state, self._identity(), "optimizer")
+    def load_state_dict(self, state: Mapping[str, Any], changed: Collection[str] = ()) -> None:
+        """Become the optimizer that the state was taken from. It must have the same arguments.
+
+        ``changed`` names arguments that may differ: "beta", "confidence", "limits", "seeds" or
+        "domain". All that was told is judged anew by those of this optimizer, and the log says
+        what changed.
+        """
+        differing = check_identity(state, self._identity(), changed)
         width = self._task.space.dimension + len(self._task.space.contexts)
         with refusing_damaged_state():
             journal = read_journal(state["journal"], self._given.outputs, width)
+            texts = {name: f"{old!r} -> {new!r}" for name, (old, new) in differing.items()}
+            journal += [Changed(texts)] if texts else []
             run = SafeRun(self._task, self._given, journal)
-        self._journal, self._run = journal, run
+            known_as = tuple(map(str, state["known_as"]))
+        self._journal, self._run, self._known_as = journal, run, known_as
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what was told to a JSON file, whole or not at all."""
+        """Write what was told to a JSON file, whole or not at all.
+
+        A file that has entries which this optimizer does not know is not overwritten.
+        """
         write_state(self.state_dict(), path)
 
-    def load(self, path: str | os.PathLike[str]) -> "SafeOptimizer":
-        """Read what was told from a file written by ``save``, and return the optimizer itself."""
-        self.load_state_dict(read_state(path))
+    def load(self, path: str | os.PathLike[str], changed: Collection[str] = ()) -> "SafeOptimizer":
+        """Read what was told from a file written by ``save``, and return the optimizer itself.
+
+        ``changed`` is that of ``load_state_dict``.
+        """
+        self.load_state_dict(read_state(path), changed)
         return self
 
     # ---- inside

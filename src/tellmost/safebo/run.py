@@ -15,6 +15,7 @@ from tellmost.safebo.choice import SafeTask
 from tellmost.safebo.journal import (
     Acknowledged,
     AskedQuery,
+    Changed,
     Confirmed,
     Decisions,
     Discarded,
@@ -72,6 +73,9 @@ class SafeRun:
         elif isinstance(entry, Confirmed | Discarded):
             kind: Any = type(entry).__name__.lower()
             self.note(kind, f"{', '.join(entry.names)} of trial {entry.id}")
+        elif isinstance(entry, Changed):
+            for name, text in entry.texts.items():
+                self.note("changed", f"{name}: {text}")
         elif isinstance(entry, Refit):
             self._change_priors(entry.priors)
         elif isinstance(entry, Acknowledged):
