@@ -107,6 +107,7 @@ def test_picks_are_those_of_the_slow_version(
         check_against_oracle(problem, rule, gains[b], indices[b])
 
 
+@pytest.mark.filterwarnings("ignore:.*exact copies of other picks:UserWarning")
 @pytest.mark.parametrize("normalize", [None, "auto"])
 @pytest.mark.parametrize("k", [5, 60])
 def test_picks_are_those_of_select_among_the_nearest_rows(normalize, k):

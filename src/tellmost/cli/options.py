@@ -123,7 +123,7 @@ OPTIONS = (
         "is no feature."
     ),
     Option("rule", str, PICKS, "NAME", default="vtl").says(
-        "vtl, itl, itl-y, mm-itl, ctl; without targets: uncertainty, undirected-itl, "
+        "vtl, itl, itl-y, mm-itl, ctl, ctl-y; without targets: uncertainty, undirected-itl, "
         "undirected-vtl, k-center, k-means++; if targets are in the pool: truvar, "
         "local-uncertainty; for comparison: top-k, mmr, cosine, random. Or as in Python: "
         "'MMR(relevance=0.7)', 'Random(seed=1)'."
