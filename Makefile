@@ -34,6 +34,7 @@ lint: $(VENV)/.test
 
 bench: $(VENV)/.demo
 	$(RUN) benchmarks/limit.py
+	$(RUN) benchmarks/operations.py
 	$(RUN) benchmarks/million.py
 	$(RUN) benchmarks/streaming.py
 	$(RUN) benchmarks/curves.py

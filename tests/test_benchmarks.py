@@ -13,6 +13,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SAID = {
     "limit.py": "itl",
     "million.py": "itl",
+    "operations.py": "of_plain",
     "curves.py": "per_pick",
     "gpu.py": "same picks",
     "gpu_equality.py": "12 problems, 0 with other picks",

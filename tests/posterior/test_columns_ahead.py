@@ -106,11 +106,11 @@ def test_the_default_looks_ahead():
 def test_the_default_makes_the_number_of_columns_at_which_a_pick_costs_least(
     rule, kernel, products
 ):
-    """Reading the rows costs as much as four products, and a forecast reaches 96 picks."""
+    """Reading the rows costs as much as eleven products, and a forecast reaches 96 picks."""
     pool, targets = clustered(2_000, 32, 10)
     chosen = tm.select(pool, targets, 100, rule=rule, kernel=kernel, device="cpu")
     columns = np.arange(1, 101)
-    cost = (1 + products * columns / 4.0) * (1 / columns + 1 / 96.0)
+    cost = (1 + products * columns / 11.0) * (1 / columns + 1 / 96.0)
     assert cost[chosen.settings["columns_ahead"] - 1] < 1.01 * cost.min()
     assert chosen.settings["passes"] < 17
 

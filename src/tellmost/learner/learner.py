@@ -373,7 +373,7 @@ class ActiveLearner:
             if not self._replace:
                 blocked[[one.row for one in self._told if one.row != OUTSIDE]] = True
             eligibility = Eligibility(Limits(blocked=blocked, replace=self._replace))
-        return Eager(tracker, self._rule, eligibility, 0, first=self._first)
+        return Eager(tracker, self._rule, eligibility, first=self._first)
 
     def _next(self, chooser: Eager) -> int:
         """Take the best row."""

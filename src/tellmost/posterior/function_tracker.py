@@ -13,7 +13,13 @@ from torch import Tensor
 
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
-from tellmost.posterior.columns_ahead import Draft, JointDraft, RowsAtHand, columns_ahead
+from tellmost.posterior.columns_ahead import (
+    Draft,
+    JointDraft,
+    RowsAtHand,
+    columns_ahead,
+    shortlist_length,
+)
 from tellmost.posterior.function_space import (
     CovarianceAmongRows,
     FunctionPosterior,
@@ -266,6 +272,7 @@ class FunctionTracker:
         self.width = 1  # beside an update of all pairs a pass over the rows is little
         if self._among is None:
             self.width = columns_ahead(problem, 1, self._covariance)
+        self.shortlist = shortlist_length(problem, self.width, is_joint=True)
 
     def _set_up_running(self) -> dict[str, RunningRows]:
         """Variances of all rows; that without the targets is kept where it is there already."""

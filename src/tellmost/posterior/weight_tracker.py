@@ -19,6 +19,7 @@ from tellmost.posterior.columns_ahead import (
     RowsAtHand,
     WeightDraft,
     columns_ahead,
+    shortlist_length,
     update_rows_by,
 )
 from tellmost.posterior.function_tracker import FunctionTracker
@@ -72,6 +73,7 @@ class Tracker(Protocol):
     form: str
     passes: int  # over the rows, so far
     width: int  # how many rows ``look_ahead`` prepares at most
+    shortlist: int  # how many rows a draft looks at, to find them
 
     @property
     def targets(self) -> TargetSummary: ...
@@ -148,6 +150,7 @@ class WeightTracker:
         self.width = 1
         if self.running:
             self.width = columns_ahead(problem, len(self.running), self._covariance)
+        self.shortlist = shortlist_length(problem, self.width)
         self._first_pass()
 
     # ---- what the loop asks

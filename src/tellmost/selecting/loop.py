@@ -218,7 +218,6 @@ class Eager:
     tracker: Tracker
     rule: Rule
     eligibility: Eligibility
-    shortlist: int  # rows that a forecast looks at
     first: float | None = None
     _drift_allowed: float = DRIFT_TOLERANCE
 
@@ -286,7 +285,7 @@ class Eager:
 
     def _find_shortlist(self, scores: Float[Tensor, " n"]) -> "Shortlist":
         """The best rows of all processes, from the scores of the rows here."""
-        length = self.shortlist
+        length = self.tracker.shortlist
         most = min(max(length, REMEMBERED), len(scores))
         rows = self.tracker.shortlisted(scores.topk(most).indices)[:length]
         is_open, cost = self.eligibility.terms(rows)

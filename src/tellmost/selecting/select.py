@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.posterior.columns_ahead import shortlist_length
 from tellmost.posterior.floor import Floor, check_floor, compute_floor
 from tellmost.posterior.problem import FewRows, Problem, State
 from tellmost.posterior.weight_tracker import Tracker, WeightTracker, track
@@ -363,7 +362,7 @@ def choose_chooser(
     if can_be_lazy and not has_rounds and problem.shard is None:
         rows_per_pass = len(problem.rows) // max(problem.rows.dimension, 1)
         return Lazy(tracker, rule, eligibility, rows_per_pass)
-    return Eager(tracker, rule, eligibility, shortlist_length(problem, tracker.width))
+    return Eager(tracker, rule, eligibility)
 
 
 def describe(
