@@ -127,7 +127,7 @@ def shortlist_length(problem: Problem, width: int, *, is_joint: bool = False) ->
     share = int(SHORTLIST_SHARE * problem.most_rows)
     most_bytes = min(SHORTLIST_BYTES, problem.memory // 4)
     affordable = most_bytes // (8 * max(problem.rows.dimension, 1))
-    length = max(min(share, affordable), 4 * width)
+    length = max(min(share, affordable), 4 * min(width, problem.picks or width))
     if is_joint or problem.shard is not None:
         length = min(length, SHORTLIST)
     return min(length, problem.row_count)

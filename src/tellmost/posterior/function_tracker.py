@@ -172,7 +172,9 @@ class FunctionTracker:
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
         few = self._at_hand.get([row])
-        steps, covariance = self._condition(few.points, float(few.noise_variance[0]))
+        is_kept = self._running and not self._pending and self.problem.shard is None
+        noise_variance = float(few.noise_variance[0])
+        steps, covariance = self._condition(few.points, noise_variance, row if is_kept else None)
         if not update_rows:
             self._pending.append(Postponed(row, few.points, steps, covariance))
         elif self._reads_columns:
@@ -342,11 +344,15 @@ class FunctionTracker:
         self, point: Points, noise_variance: float, row: int | None = None
     ) -> tuple[dict[str, tuple[Tensor, float]], Tensor | None]:
         """The step of each posterior, and the observation's covariance with the targets."""
-        known = None if row is None else self.whitened_rows[:, row : row + 1].clone()
-        steps = {"variance": self.posterior.observe(point, noise_variance, known)}
+        posteriors = {"variance": self.posterior}
         if self._given_targets is not None:
-            given = self._given_targets.observe(point, noise_variance)
-            steps["variance_given_targets"] = given
+            posteriors["variance_given_targets"] = self._given_targets
+        steps = {}
+        for name, posterior in posteriors.items():
+            known = None
+            if row is not None:
+                known = self._running[name].whitened.rows[:, row : row + 1].clone()
+            steps[name] = posterior.observe(point, noise_variance, known)
         covariance = self._observe_targets(point, *steps["variance"])
         self._chosen.add(point)
         self._step += 1

@@ -384,4 +384,4 @@ def mixed(values: Tensor) -> Tensor:
 
 def shifted(values: Tensor, by: int) -> Tensor:
     """The bits moved to the right, with zeros from the left: torch would repeat the sign."""
-    return (values >> by) & (2 ** (64 - by) - 1)
+    return (values >> by).bitwise_and_(2 ** (64 - by) - 1)  # fresh memory costs more than both

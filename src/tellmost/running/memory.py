@@ -65,6 +65,9 @@ CONTROL_GROUPS = {
 }
 """Controllers of a group in versions 2 and 1 of Linux: folder, limit, use, and files in use."""
 
+NO_LIMIT = 2**62
+"""Version 1 writes a number beyond this one where a group has no limit."""
+
 PICK_BYTES = 400
 """The bytes that a pick takes in lists and in the result, as Python objects."""
 
@@ -225,26 +228,33 @@ def left_of_containers(
 
     Cached files count as used there, but those that were not read lately give way.
     """
-    lines = membership.read_text().splitlines() if membership.exists() else []
-    for line in lines:
+    for line in _text_in(membership).splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers not in CONTROL_GROUPS:
             continue
         folder, limit, used, cached = CONTROL_GROUPS[controllers]
-        top = root / folder
-        own = top / path.lstrip("/")
-        for group in (own, *own.parents):
-            if group.is_relative_to(top) and (group / limit).exists():
-                most = (group / limit).read_text().strip()
-                if most.isdigit():  # else "max"
-                    gives_way = _numbers_in(group / "memory.stat").get(cached, 0)
-                    yield int(most) - int((group / used).read_text()) + gives_way
+        names = [name for name in path.split("/") if name]
+        for depth in range(len(names), -1, -1):
+            group = os.path.join(root, folder, *names[:depth])
+            most = _text_in(os.path.join(group, limit)).strip()
+            if most.isdigit() and int(most) < NO_LIMIT:  # else "max"
+                gives_way = _numbers_in(os.path.join(group, "memory.stat")).get(cached, 0)
+                yield int(most) - int(_text_in(os.path.join(group, used))) + gives_way
 
 
-def _numbers_in(path: Path) -> dict[str, int]:
+def _numbers_in(path: str | Path) -> dict[str, int]:
     """The first number after the first word of each line of a file that may be missing."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    return {words[0]: int(words[1]) for words in map(str.split, lines) if len(words) > 1}
+    lines = map(str.split, _text_in(path).splitlines())
+    return {words[0]: int(words[1]) for words in lines if len(words) > 1}
+
+
+def _text_in(path: str | Path) -> str:
+    """What a file says; nothing if it is missing."""
+    try:
+        with open(path) as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
 
 
 def in_words(count: int) -> str:

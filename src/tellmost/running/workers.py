@@ -88,7 +88,13 @@ def each(
     no more are begun, and the error of the first of them is raised.
     """
     with team() as mine:
-        mine.share(Pass(items, work, in_turn), min(count, threads or count))
+        most = min(count, threads or count)
+        if min(most, mine.threads) > 1:
+            return mine.share(Pass(items, work, in_turn), most)
+        for item in items:  # small work is done without any of that
+            value = work(item)
+            if in_turn is not None:
+                in_turn(value)
 
 
 def each_slice(
