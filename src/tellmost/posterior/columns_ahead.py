@@ -56,8 +56,8 @@ SHORTLIST_BYTES = 32 * 2**20
 """The features of these rows take so much memory at most."""
 
 SHORTLIST = 512
-"""A forecast looks at so many rows at most where their joint covariance is needed, or where other
-processes have to be told their features."""
+"""A forecast looks at so many rows at most where their joint covariance or their covariances with
+the targets are needed, where rows are streamed, or where processes tell each other features."""
 
 
 @dataclass
@@ -128,7 +128,10 @@ def shortlist_length(problem: Problem, width: int, *, is_joint: bool = False) ->
     most_bytes = min(SHORTLIST_BYTES, problem.memory // 4)
     affordable = most_bytes // (8 * max(problem.rows.dimension, 1))
     length = max(min(share, affordable), 4 * min(width, problem.picks or width))
-    if is_joint or problem.shard is not None:
+    is_costly = (
+        problem.shard is not None or problem.rows.is_streamed or "covariance" in problem.needs
+    )
+    if is_joint or is_costly:
         length = min(length, SHORTLIST)
     return min(length, problem.row_count)
 
