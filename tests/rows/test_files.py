@@ -134,10 +134,10 @@ def test_an_npy_file_of_no_rows_is_refused_as_empty(tmp_path):
         tm.select(path, TARGETS, k=1, kernel="linear")
 
 
-def test_an_npy_file_of_words_is_refused(tmp_path):
-    path = save_npy(tmp_path / "pool.npy", np.array([["a", "b"]]))
-    with pytest.raises(TypeError, match="pool must be a numeric array"):
-        load_array(path, "pool")
+@pytest.mark.parametrize("rows", [np.array([["a", "b"]]), np.zeros((2, 2), "V8")])
+def test_an_npy_file_of_no_numbers_is_refused_like_a_damaged_one(rows, tmp_path):
+    path = save_npy(tmp_path / "pool.npy", rows)
+    assert "must hold numbers" in refusal(path)
 
 
 # ---- .safetensors

@@ -198,6 +198,11 @@ def open_npy(file: File) -> FlatFile:
             f"{file.label} holds pickled Python objects, which can run code when loaded, and is "
             f"refused. Save a numeric array with np.save."
         )
+    if dtype.kind not in "fiubc":
+        raise ValueError(
+            f"{file.label} must hold numbers; its header says that it holds {dtype}. It is "
+            f"damaged, or was saved from something else than a numeric array."
+        )
     expected = offset + math.prod(shape) * dtype.itemsize
     if file.size < expected:
         raise ValueError(
