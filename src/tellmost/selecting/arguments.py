@@ -47,7 +47,7 @@ NORMALIZATIONS = ("unit", "center", "center+unit")
 MEASURED = (VTL, CTL, MMITL)
 """Rules whose gain is a mean over targets, so that it is one over a distribution as well."""
 
-EXAMPLES_NOISE_RATIO = 0.3
+EXAMPLES_NOISE_RATIO = 0.1
 """The noise ratio of the call without options, for embeddings and tables; see docs/defaults.md."""
 
 
