@@ -9,7 +9,7 @@ from problems import clustered
 from shard_cases import Case
 
 POOL, TARGETS = clustered(400, 20, 8)
-OPTIONS = {"normalize": "center+unit", "targets_are": "examples", "noise_ratio": 0.3}
+OPTIONS = {"normalize": "center+unit", "targets_are": "examples", "noise_ratio": 0.1}
 
 
 def kinds(chosen):
