@@ -37,7 +37,7 @@ PEERS = (  # environment, script, mode, most rows, picks to time (None: all k)
 
 def measure_ours(pool: torch.Tensor, targets: torch.Tensor, rule: str) -> dict:
     def run() -> tm.Selection:
-        return tm.select(pool, targets, K, rule=rule, noise_std=NOISE_STD)
+        return tm.select(pool, targets, K, rule=rule, noise_std=NOISE_STD, kernel="linear")
 
     took = seconds(run, 5)
     left = float(run().uncertainty[-1])
@@ -98,7 +98,9 @@ def measure_peer(folder: Path, peer: tuple, pool: torch.Tensor, targets: torch.T
 
 def left_after(pool: torch.Tensor, targets: torch.Tensor, indices: list[int]) -> float:
     """Mean target variance once the picks are observed, repeats included."""
-    chosen = tm.select(pool, targets, 1, noise_std=NOISE_STD, observed=indices, replace=True)
+    chosen = tm.select(
+        pool, targets, 1, noise_std=NOISE_STD, observed=indices, replace=True, kernel="linear"
+    )
     return float(chosen.uncertainty[0])
 
 

@@ -61,7 +61,7 @@ def rows(rng: np.random.Generator, n: int, d: int) -> Tensor:
 
 def kernel(name: str, d: int) -> object:
     return {
-        "linear": None,
+        "linear": "linear",
         "covariance": tm.kernels.Linear(torch.diag(torch.linspace(0.2, 3.0, d))),
         "gaussian": tm.kernels.Gaussian(float(d) ** 0.5),
         "laplace": tm.kernels.Laplace(float(d)),

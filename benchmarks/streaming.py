@@ -73,7 +73,9 @@ def measure(n: int, d: int, m: int, k: int) -> dict:
 
 def timed(pool: object, targets: np.ndarray, k: int, rule: str, budget: int | None) -> dict:
     start = time.perf_counter()
-    chosen = tm.select(pool, targets, k, rule=rule, noise_std=NOISE_STD, memory=budget)
+    chosen = tm.select(
+        pool, targets, k, rule=rule, noise_std=NOISE_STD, memory=budget, kernel="linear"
+    )
     return {
         "seconds": time.perf_counter() - start,
         "passes": chosen.settings["passes"],

@@ -126,9 +126,9 @@ def pick(cell: Cell, problem: Problem, k: int) -> np.ndarray:
         return mmr(problem.pool, problem.targets, k, weight=float(cell.method[4:]))
     if cell.method == "random":
         rule = tm.rules.Random(seed=cell.seed)
-        return tm.select(problem.pool, problem.targets, k, rule=rule).indices
+        return tm.select(problem.pool, problem.targets, k, rule=rule, kernel="linear").indices
     if cell.method == "top-k":
-        return tm.select(problem.pool, problem.targets, k, rule="top-k").indices
+        return tm.select(problem.pool, problem.targets, k, rule="top-k", kernel="linear").indices
     chosen = tm.select(
         problem.pool,
         problem.targets,
@@ -136,6 +136,7 @@ def pick(cell: Cell, problem: Problem, k: int) -> np.ndarray:
         rule=cell.method,
         noise_ratio=cell.noise_ratio,
         normalize=ROWS[cell.rows],
+        kernel="linear",
     )
     return chosen.indices
 
