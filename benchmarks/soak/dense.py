@@ -14,7 +14,7 @@ import tellmost as tm
 from tellmost.cli.reading import read_records
 from tellmost.numerics import TIE_FLOOR, TIE_TOLERANCE
 from tellmost.rules import targets_in_pool
-from tellmost.selecting.select import ROUNDING
+from tellmost.selecting.checkpoint import ROUNDING
 
 KERNELS = ("linear", "linear", "gaussian", "laplace", "matern 0.5", "matern 1.5", "matern 2.5")
 FORMS = ("array", "tensor", "npy", "files", "blocks", "csv")
@@ -43,7 +43,7 @@ def fuzz(rng, folder, note):
     given = stored(pool, note["form"], folder)
     lengthscale = note["lengthscale"]
     kernel = {
-        "linear": lambda: None,
+        "linear": tm.kernels.Linear,
         "gaussian": lambda: tm.kernels.Gaussian(lengthscale),
         "laplace": lambda: tm.kernels.Laplace(lengthscale),
     }.get(kernel, lambda: tm.kernels.Matern(float(kernel[-3:]), lengthscale))()
