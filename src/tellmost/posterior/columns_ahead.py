@@ -17,7 +17,7 @@ fails, with its reach R (``numerics.FORECAST_REACH``). The cost of a pick,
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import sqrt
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -136,6 +136,7 @@ def shortlist_length(problem: Problem, width: int, *, is_joint: bool = False) ->
     return min(length, problem.row_count)
 
 
+@runtime_checkable
 class Draft(Protocol):
     """A small copy of what is known about some rows, to try observations on."""
 
