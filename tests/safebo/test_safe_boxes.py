@@ -108,7 +108,7 @@ def test_a_climb_sees_a_noise_that_is_a_function_and_a_lipschitz_constant():
     go(plain, 1)
     assert asked[-1].lower["g"] >= -1e-12
     for query in asked:
-        plain.tell(query, bowl(query.x), {"g": bowl(query.x)})
+        plain.tell(query.x, bowl(query.x), {"g": bowl(query.x)})
     assert optimizer.history[-1].noise_std["objective"] in (0.05, 0.55)
     X = BOX.sobol(64, 0)
     look = optimizer._rounds.present().state.beliefs_at(X)
