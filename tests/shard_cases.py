@@ -188,11 +188,11 @@ def plain_cases(pool: np.ndarray, targets: np.ndarray) -> dict[str, Case]:
             pool, targets, {"k": 5, "floor": True, "kernel": KERNELS["gaussian"]}
         ),
         "one streamed, one held": Case(
-            large, few, {"k": 20, "memory": 2_600_000, "candidates": np.arange(0, 1_500, 7)},
+            large, few, {"k": 20, "memory": 3_200_000, "candidates": np.arange(0, 1_500, 7)},
             border=100, from_file=True,
         ),
         "streamed, gaussian": Case(
-            large, few, {"k": 9, "rule": "itl", "memory": 3_000_000, "normalize": "center",
+            large, few, {"k": 9, "rule": "itl", "memory": 3_600_000, "normalize": "center",
                          "kernel": tm.kernels.Gaussian(10.0), "observed": [4, 1_400]},
             border=700, from_file=True,
         ),
