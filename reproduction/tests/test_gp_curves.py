@@ -37,7 +37,7 @@ def test_every_seed_has_an_error_of_its_own(curves):
 
 
 def test_runs_are_counted_before_they_are_made(curves):
-    assert count_runs(curves.setting, curves.size) == len(curves.runs) == 9 + 3
+    assert count_runs(curves.setting, curves.size) == len(curves.runs) == 11 + 3
 
 
 @pytest.mark.parametrize("name", SMALL)

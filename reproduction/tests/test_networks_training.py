@@ -235,7 +235,7 @@ def test_a_batch_of_ten_is_that_of_many_digits_where_noise_is_small(kind, rule, 
         embedded.points[:TARGETS],
         PICKS,
         rule=rule,
-        kernel=embedded.kernel,
+        kernel="linear" if embedded.kernel is None else embedded.kernel,
         noise_std=rho,
         progress=False,
     )

@@ -105,7 +105,7 @@ def test_rounds_of_a_probe_are_one_selection_cut_in_pieces():
     size = tuning.Size(batch=5, rounds=3, seeds=1)
     make_probe, vtl = tuning.HEADS["linear probe"], tuning.STRATEGIES["vtl"]
     history = tuning.tune(pool, exam, make_probe, vtl, 0, size)
-    whole = select(pool.rows, exam.targets.numpy(), 15)
+    whole = select(pool.rows, exam.targets.numpy(), 15, kernel="linear")
     assert history.rows.tolist() == whole.indices.tolist()
 
 

@@ -109,7 +109,7 @@ def pick(
             points[:TARGETS],
             PICKS,
             rule=rule,
-            kernel=embedded.kernel,
+            kernel="linear" if embedded.kernel is None else embedded.kernel,
             noise_std=NOISE_STD[MNIST],
             progress=False,
         )

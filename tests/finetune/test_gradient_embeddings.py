@@ -37,7 +37,9 @@ def test_selections_by_factors_and_by_materialised_gradients_are_the_same():
     factors = embed(model, pool, LossGradients(), **EXACT)
     whole = embed(model, pool, LossGradients(materialize=True), **EXACT)
     picked = [
-        tm.select(made.points[5:], made.points[:5], 6, kernel=made.kernel, noise_ratio=0.1)
+        tm.select(
+            made.points[5:], made.points[:5], 6, kernel=made.kernel or "linear", noise_ratio=0.1
+        )
         for made in (factors, whole)
     ]
     assert picked[0].indices.tolist() == picked[1].indices.tolist()

@@ -431,8 +431,8 @@ ARRAYS = {
 def test_any_array_of_the_same_numbers_gives_the_same_picks_without_warnings(pool):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        chosen = tm.select(pool, TARGETS, k=5, kernel="linear")
-    np.testing.assert_array_equal(chosen.indices, PICKS)
+        chosen = tm.select(pool, TARGETS, k=4, kernel="linear")
+    np.testing.assert_array_equal(chosen.indices, PICKS[:4])
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float8_e4m3fn])
@@ -466,9 +466,8 @@ def test_a_memory_map_is_an_array(tmp_path):
     mapped = np.load(path, mmap_mode="r")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        np.testing.assert_array_equal(
-            tm.select(mapped, TARGETS, k=5, kernel="linear").indices, PICKS
-        )
+        chosen = tm.select(mapped, TARGETS, k=4, kernel="linear")
+    np.testing.assert_array_equal(chosen.indices, PICKS[:4])
 
 
 def test_select_changes_none_of_its_arguments():

@@ -209,7 +209,7 @@ def test_vtl_rebuilds_its_running_values_before_they_mislead():
         kernel=tm.kernels.Precomputed(both @ both.T),
     )
     np.testing.assert_allclose(chosen.uncertainty[:20], dense.uncertainty[:20], rtol=1e-6)
-    assert chosen.uncertainty[-1] <= dense.uncertainty[-1] * (1 + 1e-6)
+    assert chosen.uncertainty[-1] <= dense.uncertainty[-1] * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("normalize", ["unit", "center", "center+unit"])

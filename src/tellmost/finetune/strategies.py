@@ -18,7 +18,7 @@ from tellmost.learner.arguments import seeded
 from tellmost.rules import Rule
 from tellmost.selecting.arguments import check_rule
 from tellmost.selecting.checkpoint import digest
-from tellmost.selecting.data import SMALL_NOISE
+from tellmost.selecting.data import ABOUT_DIRECTIONS
 from tellmost.selecting.select import select_quietly
 from tellmost.shapes import Int
 
@@ -179,18 +179,17 @@ class Targeted:
             None if targets is None else targets.points,
             k,
             rule=rule,
-            kernel=candidates.kernel,
+            kernel="linear" if candidates.kernel is None else candidates.kernel,
             noise_ratio=self.noise_ratio,
             noise_std=self.noise_std,
             normalize=self.normalize,
-            targets_are="all",
             observed=observed,
             conditional=self.conditional,
             progress=False,
         )
         notes = zip(chosen.settings["note_kinds"], chosen.settings["notes"], strict=True)
-        # activations are nearly of rank one, so the note on small noise would always come
-        inputs.notes.extend(note for kind, note in notes if kind != SMALL_NOISE)
+        # activations are nearly of rank one, so notes on directions would always come
+        inputs.notes.extend(note for kind, note in notes if kind not in ABOUT_DIRECTIONS)
         return chosen.indices
 
     def _weigh(self, inputs: RoundInputs) -> Weigh:

@@ -40,8 +40,13 @@ MEAN_DECIDES = 0.5
 FEW_DIRECTIONS = "few directions"
 """The kind of the note that picks exceed the effective rank, which embeddings often do."""
 
+FEW_FEATURES = "few features"
+"""The kind of the note that picks exceed the features."""
+
 SMALL_NOISE = "small noise"
 """The kind of the note that small noise spreads the picks."""
+
+ABOUT_DIRECTIONS = (FEW_FEATURES, FEW_DIRECTIONS, SMALL_NOISE)
 
 TAKEN_AS_ALL = "targets are all"
 """The kind of the note that targets are no examples. It says what was done and needs no cure."""
@@ -435,7 +440,7 @@ def note_directions(
             f"{picks} picks exceed the {d} features of the rows, so the later picks repeat what "
             f"inner products have learned already. For a table of numbers pass kernel='gaussian'."
         )
-        notes["few features"] = note
+        notes[FEW_FEATURES] = note
     if picks <= rank:
         return notes
     if noise.ratio < SAME_RATIO * usual:

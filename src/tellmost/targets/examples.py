@@ -192,26 +192,22 @@ class Distances:
     def look(self) -> tuple[Float[Tensor, " m"], Float[Tensor, "s m"]]:
         """The distance of each target to the nearest row that is no copy of a target, and the
         distances of the sampled rows of this process."""
-        empty = torch.empty(0, len(self._targets), dtype=torch.float64, device=self._pool.device)
-        nearest, sample = torch.full_like(empty.sum(dim=0), torch.inf), [empty]
-        chosen = self._sampled()
+        chosen, like = self._sampled(), {"dtype": torch.float64, "device": self._pool.device}
+        nearest = torch.full((len(self._targets),), torch.inf, **like)
+        # made at once: small pieces that are kept would stand in the way of the blocks' memory
+        sample = torch.empty(len(chosen), len(self._targets), **like)
 
-        def look(rows: slice, piece: Tensor) -> tuple[Tensor, Tensor]:
+        def look(rows: slice, piece: Tensor) -> Tensor:
             is_copy = (piece == 0.0).any(dim=1, keepdim=True)
-            nearest = piece.masked_fill(is_copy, torch.inf).amin(dim=0)
-            first, last = torch.searchsorted(
-                chosen, torch.tensor([rows.start, rows.stop])
-            ).tolist()
-            return nearest, piece[(chosen[first:last] - rows.start).to(piece.device)]
+            between = torch.tensor([rows.start, rows.stop])
+            first, last = torch.searchsorted(chosen, between).tolist()
+            sample[first:last] = piece[(chosen[first:last] - rows.start).to(piece.device)]
+            return piece.masked_fill(is_copy, torch.inf).amin(dim=0)
 
-        def take(seen: tuple[Tensor, Tensor]) -> None:
-            torch.minimum(nearest, seen[0], out=nearest)
-            sample.append(seen[1])
-
-        self.each(look, take)
+        self.each(look, lambda seen: torch.minimum(nearest, seen, out=nearest))
         if self._shard is not None:
             nearest = self._shard.group.gather(nearest).amin(dim=0)
-        return nearest, torch.cat(sample)
+        return nearest, sample
 
     def _sampled(self) -> Int[Tensor, " s"]:
         """Evenly spaced rows of all processes: those of this one, by their numbers here."""
