@@ -9,7 +9,7 @@ Some intents of the family are shown by no target, so accuracy is also measured 
 intents that the ten targets show, which is what they ask for.
 
 VTL is the call without options. The other methods see the rows as they are, MiniLM embeddings of
-unit length. A family is every intent whose name has a word in it, so that nobody chose its members.
+unit length. A family is every intent whose name has a word in it, so nobody chose its members.
 
 The data is Banking77 (Casanueva et al. 2020, CC BY 4.0): two files, train.csv and test.csv, with
 the columns text and category.

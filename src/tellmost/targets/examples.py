@@ -192,10 +192,10 @@ class Distances:
     def look(self) -> tuple[Float[Tensor, " m"], Float[Tensor, "s m"]]:
         """The distance of each target to the nearest row that is no copy of a target, and the
         distances of the sampled rows of this process."""
-        chosen, like = self._sampled(), {"dtype": torch.float64, "device": self._pool.device}
-        nearest = torch.full((len(self._targets),), torch.inf, **like)
+        chosen, m = self._sampled(), len(self._targets)
         # made at once: small pieces that are kept would stand in the way of the blocks' memory
-        sample = torch.empty(len(chosen), len(self._targets), **like)
+        sample = torch.empty(len(chosen), m, dtype=torch.float64, device=self._pool.device)
+        nearest = sample.new_full((m,), torch.inf)
 
         def look(rows: slice, piece: Tensor) -> Tensor:
             is_copy = (piece == 0.0).any(dim=1, keepdim=True)
