@@ -37,16 +37,9 @@ UNLIKE_LENGTHS = 10.0
 MEAN_DECIDES = 0.5
 """A mean row of more than this share of the rows' squared length decides inner products."""
 
-FEW_DIRECTIONS = "few directions"
-"""The kind of the note that picks exceed the effective rank, which embeddings often do."""
-
-FEW_FEATURES = "few features"
-"""The kind of the note that picks exceed the features."""
-
-SMALL_NOISE = "small noise"
-"""The kind of the note that small noise spreads the picks."""
-
+FEW_FEATURES, FEW_DIRECTIONS, SMALL_NOISE = "few features", "few directions", "small noise"
 ABOUT_DIRECTIONS = (FEW_FEATURES, FEW_DIRECTIONS, SMALL_NOISE)
+"""Kinds of notes: picks exceed the features or the effective rank, the last at small noise."""
 
 TAKEN_AS_ALL = "targets are all"
 """The kind of the note that targets are no examples. It says what was done and needs no cure."""
