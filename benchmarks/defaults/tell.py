@@ -97,6 +97,8 @@ def tell_judged(scores: Scores, *, is_choosing: bool) -> dict:
     for d in scores.datasets():
         ours = ours_on(d, is_choosing=is_choosing)
         rivals = [*RIVALS, "paper"]
+        if d in TABLES and not is_choosing:
+            rivals.append("default")
         told["datasets"][d] = {
             "mean": {m: scores.mean(m, d) for m in [ours, *rivals]},
             "ahead": {m: scores.difference(ours, m, d) for m in rivals},
@@ -140,12 +142,24 @@ def print_table(title: str, table: dict[str, dict]) -> None:
         print(f"{name:16}" + "".join(f"{values[c]:13.3f}" for c in columns if c in values))
 
 
+def print_markdown(told: dict) -> None:
+    """The page's table: a row for each rival, a column for each data set and their mean."""
+    columns = {**{d: one["ahead"] for d, one in told["datasets"].items()}, **told["overall"]}
+    print("\n| ahead of | " + " | ".join(columns) + " |\n" + "|---" * (len(columns) + 1) + "|")
+    for rival in (*RIVALS, "paper", "default"):
+        cells = [
+            f"{a[0]:.1f} ± {a[1]:.1f}" if (a := c.get(rival)) else "" for c in columns.values()
+        ]
+        print(f"| {rival} | " + " | ".join(cells) + " |")
+
+
 def draw(told: dict, path: Path) -> None:
     """One row for each dataset and setting: how far our call is ahead of four rivals."""
     import matplotlib.pyplot as plt
 
     plt.rcParams["svg.hashsalt"] = "defaults"
-    rows = [(d, s) for d, found in told["datasets"].items() for s in found["by setting"]]
+    datasets = sorted(told["datasets"], key=lambda d: d in TABLES)
+    rows = [(d, s) for d in datasets for s in told["datasets"][d]["by setting"]]
     figure, axes = plt.subplots(1, len(SHOWN), figsize=(11, 0.24 * len(rows) + 1.2), sharey=True)
     for axis, rival in zip(axes, SHOWN, strict=True):
         for y, (d, s) in enumerate(rows):
@@ -160,7 +174,7 @@ def draw(told: dict, path: Path) -> None:
         axis.set_xlabel("points", fontsize=8)
         axis.grid(axis="x", lw=0.3)
     axes[0].set_yticks(range(len(rows)), [f"{d}: {s}" for d, s in rows])
-    axes[0].invert_yaxis()
+    axes[0].set_ylim(len(rows) - 0.5, -0.5)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
 
@@ -182,6 +196,7 @@ def main() -> None:
     }
     given.out.write_text(json.dumps(rounded(found), indent=1) + "\n")
     draw(found["on confirming sets"], given.figure)
+    print_markdown(found["on confirming sets"])
 
 
 def rounded(value):
