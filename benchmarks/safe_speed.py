@@ -58,7 +58,8 @@ def near_the_middle(domain: np.ndarray, count: int) -> np.ndarray:
 def tell(optimizer: tm.SafeOptimizer, x: Any, point: np.ndarray, **context: Any) -> None:
     rng = np.random.default_rng(len(optimizer.history))
     f, g = (np.stack(value(point)) + NOISE_STD * rng.standard_normal(2)).tolist()
-    optimizer.tell(x, f, {"g": g}, **context)
+    where = {"row": x} if isinstance(x, int) else {"x": x}
+    optimizer.tell(**where, objective=f, constraints={"g": g}, **context)
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:
