@@ -247,6 +247,12 @@ class FunctionPosterior:
         self, sight: Sight, F: Float[Tensor, "t r"], corner: Float[Tensor, "r r"]
     ) -> None:
         self._gather_points()
+        before = self._seen[-1:]
+        is_plain = all(one.combinations is None for one in (*before, sight))
+        if (
+            before and is_plain and len(sight) < OBSERVED_TOGETHER
+        ):  # many calls of a kernel are slow
+            sight = Sight(torch.cat([self._seen.pop().points, sight.points]))
         self._seen.append(sight)
         self._grow(F, corner)
 

@@ -247,9 +247,10 @@ class SafeRound:
         """
         rows = []
         for number, trial in enumerate(self.trials):
+            if not trial.suspect or trial.status == "violated":
+                continue
             later = [one for one in self.trials[number + 1 :] if (one.x == trial.x).all()]
-            is_repeated = any(set(trial.suspect) & set(one.values) for one in later)
-            if trial.suspect and trial.status != "violated" and not is_repeated:
+            if not any(set(trial.suspect) & set(one.values) for one in later):
                 is_there = (self.state.points == torch.from_numpy(trial.x)).all(dim=1)
                 rows += (is_there & is_safe).nonzero()[:1, 0].tolist()
         return rows
