@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from tellmost.evaluation.comparison import Comparison, Measurement, advise
+from tellmost.evaluation.judging import LabelJudge
 
 SETTINGS = {"rule": "vtl", "noise_ratio": 1.0, "kernel": "Linear()", "targets_are": "all"}
 
@@ -99,9 +100,12 @@ def test_a_bad_verdict_names_what_to_try_and_a_good_one_nothing():
 
 
 def test_scores_are_of_the_half_that_did_not_steer():
-    class Steered:
+    class Steered(LabelJudge):
         name, measure, trivial = "a linear probe", "accuracy", np.zeros(3)
         unit_of_error = None
+
+        def __init__(self):
+            """It judges nothing here."""
 
     scores = np.array([[[0.9, 0.7, 0.1]], [[0.2, 0.4, 1.0]]])  # (runs, budgets, targets)
     steers = np.array([[True, True, False], [False, False, True]])

@@ -10,7 +10,7 @@ by score and row number. So the candidates depend on no batch, block or thread.
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -59,6 +59,7 @@ class Open:
         return may
 
 
+@runtime_checkable
 class Proposals(Protocol):
     """It proposes the rows that may be among the best for each query."""
 

@@ -104,7 +104,7 @@ class ForRun:
     """
 
     probability: float
-    horizon: int
+    horizon: int | float
 
     is_intersected: ClassVar[bool] = False
 

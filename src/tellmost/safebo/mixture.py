@@ -266,7 +266,7 @@ class MixtureView:
         return (self.weights @ (self.variance + apart.square())).sqrt()
 
     def risk(
-        self, limit: float, is_lower: bool, among: Float[Tensor, " k"] | None
+        self, limit: float, is_lower: bool, among: Int[Tensor, " k"] | None
     ) -> Float[Tensor, " n"]:
         """The probability that f lies beyond a limit: of the mixture, or the largest ``among``."""
         z = (limit - self.mean) / self.variance.sqrt()

@@ -85,7 +85,7 @@ class SafeOptimizer(SafeKnowledge):
         safe_seed: Any = None,
         direction: Literal["maximize", "minimize"] = "maximize",
         confidence: float | None = None,
-        horizon: int | None = None,
+        horizon: int | float | None = None,
         beta: float | Schedule | RKHSBound | None = None,
         rule: str | Rule = "vtl",
         targets: Any = None,
