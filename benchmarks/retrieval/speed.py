@@ -12,7 +12,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
-from time import process_time
+from time import perf_counter, process_time
 
 import numpy as np
 import torch
@@ -87,6 +87,20 @@ def measure(pool, queries, tries: int) -> dict[str, float]:
     }
 
 
+def gain_of_a_second_thread(pool, queries) -> float:
+    """Wall time of one thread over that of two, the best of several tries of each in turn."""
+    r = tm.Retriever(pool, normalize=None, noise_ratio=RATIO, candidates=CANDIDATES)
+    best = {1: float("inf"), 2: float("inf")}
+    for _ in range(5):
+        for count in best:
+            torch.set_num_threads(count)
+            start = perf_counter()
+            r.search(queries, K)
+            best[count] = min(best[count], perf_counter() - start)
+    torch.set_num_threads(1)
+    return best[1] / best[2]
+
+
 def share_kept(pool, queries) -> dict[str, float]:
     """The share of the whole pool's variance reduction that is kept with k picks."""
     reductions = {}
@@ -154,6 +168,7 @@ def main() -> None:
     result["times_preselected"] = {n: t / times["preselected"] for n, t in times.items()}
     result["share_of_reduction"] = share_kept(pool, queries[:32])
     real, others = split(given.pool, given.equal)
+    result["second_thread"] = gain_of_a_second_thread(real, others)
     result["other picks than select"] = {
         "of real queries": unlike(real, others, 20),
         "of random queries": unlike(*random_rows(3_000, 48, given.equal), 20),

@@ -212,6 +212,14 @@ def test_pickled_objects_are_refused_and_not_run(suffix, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("suffix", ["npy", "npz"])
+def test_a_header_that_promises_no_numbers_is_refused_by_its_file(suffix, tmp_path):
+    save = np.save if suffix == "npy" else np.savez
+    save(tmp_path / f"pool.{suffix}", np.zeros((2, 2), "V8"))
+    with pytest.raises(ValueError, match=rf"pool\.{suffix}.*must hold numbers"):
+        read_records(tmp_path / f"pool.{suffix}")
+
+
 @pytest.mark.parametrize("write", [*ARRAYS.values(), write_parquet])
 def test_a_file_cut_short_is_refused(write, tmp_path):
     path = write(tmp_path)

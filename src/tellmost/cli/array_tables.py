@@ -13,7 +13,14 @@ import torch
 from torch import Tensor
 
 from tellmost.cli.records import check_named, only_vectors
-from tellmost.rows.files import TYPES, File, check_there, choose_name, open_filled
+from tellmost.rows.files import (
+    TYPES,
+    File,
+    check_numeric,
+    check_there,
+    choose_name,
+    open_filled,
+)
 from tellmost.rows.parquet import import_pyarrow, is_vector, opened_parquet
 from tellmost.rows.sources import NamedArray, open_source
 from tellmost.running.reading import arrays_in, refusing_damage
@@ -100,13 +107,14 @@ def load_npz(file: File, name: str | None, memory: int | None = None) -> tuple[s
         chosen = choose_name(list(found), "array", file, name)
         what = f"{file.label}: the array {chosen!r}"
         with refusing_damage(f"{what} is damaged, or too large"):
-            is_pickled = found[chosen].header[1].hasobject
-            array = None if is_pickled else found[chosen].read(memory)
+            dtype = found[chosen].header[1]
+            array = None if dtype.hasobject else found[chosen].read(memory)
     if array is None:
         raise ValueError(
             f"{what} holds pickled Python objects, which can run code when loaded, and is "
             f"refused. Save a numeric array with np.savez."
         )
+    check_numeric(dtype, what)
     return chosen, array
 
 

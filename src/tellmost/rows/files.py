@@ -198,11 +198,7 @@ def open_npy(file: File) -> FlatFile:
             f"{file.label} holds pickled Python objects, which can run code when loaded, and is "
             f"refused. Save a numeric array with np.save."
         )
-    if dtype.kind not in "fiubc":
-        raise ValueError(
-            f"{file.label} must hold numbers; its header says that it holds {dtype}. It is "
-            f"damaged, or was saved from something else than a numeric array."
-        )
+    check_numeric(dtype, file.label)
     expected = offset + math.prod(shape) * dtype.itemsize
     if file.size < expected:
         raise ValueError(
@@ -216,6 +212,15 @@ def open_npy(file: File) -> FlatFile:
 
     by_column = is_fortran and len(shape) == 2
     return FlatFile(file, offset, size, dtype.itemsize, decode, by_column=by_column)
+
+
+def check_numeric(dtype: np.dtype, what: str) -> None:
+    """Refuse a header that promises no numbers."""
+    if dtype.kind not in "fiubc":
+        raise ValueError(
+            f"{what} must hold numbers; its header says that it holds {dtype}. It is damaged, or "
+            f"was saved from something else than a numeric array."
+        )
 
 
 def _npy_header(file: File) -> tuple[tuple[int, ...], bool, np.dtype, int]:
