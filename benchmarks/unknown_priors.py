@@ -229,8 +229,7 @@ def main() -> None:
     warnings.simplefilter("ignore", UserWarning)
     runs, asks = (3, 6) if given.smoke else (given.runs, given.asks)
     methods = list(BAR) if given.smoke else given.methods or list(METHODS)
-    if given.hard:
-        methods.remove("true prior")
+    methods = [one for one in methods if not (given.hard and one == "true prior")]
     make = hard if given.hard else drawn
     name, table = "unknown_priors_hard" if given.hard else "unknown_priors", {}
     for method, row in measure(make, methods, runs, asks, given.first):

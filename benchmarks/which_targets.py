@@ -35,7 +35,9 @@ from tellmost_reproduction.safebo.process import process, small_process
 from tellmost_reproduction.safebo.runs import Job, Run, path_of, run_all
 from tellmost_reproduction.safebo.tasks import Task, barriers, bumps, island
 
-SEEDS, ROUNDS, LOOKED_AT = 25, 100, (30, 100)
+SEEDS, ROUNDS = 25, 100
+LONG = 500  # rounds of the task in one dimension, which is decided late
+LOOKED_AT = {ROUNDS: (30, 100), LONG: (200, 500)}
 LEVELS = 128  # at which the integral over t is taken
 LEAST = 1e-4  # share of the largest probability below which a point is no target
 
@@ -169,9 +171,9 @@ def jobs_of(tasks: list[Task], seeds: range, rounds: int) -> list[Job]:
 
 
 def finished(jobs: list[Job], kept: Path) -> list[Job]:
-    """The jobs of the seeds of which every run is kept."""
-    open_seeds = {job.seed for job in jobs if not path_of(job, kept).exists()}
-    return [job for job in jobs if job.seed not in open_seeds]
+    """The jobs of the seeds of which every run of equal length is kept."""
+    missing = {(job.seed, job.rounds) for job in jobs if not path_of(job, kept).exists()}
+    return [job for job in jobs if (job.seed, job.rounds) not in missing]
 
 
 def summarize(jobs: list[Job], runs: list[Run], looked_at: tuple[int, ...]) -> list[dict]:
@@ -213,8 +215,13 @@ if __name__ == "__main__":
         jobs = jobs_of([make() for make in SMALL], range(2), rounds=3)
         print(summarize(jobs, run_all(jobs, workers=1), (3,)))
     else:
-        jobs = jobs_of([make() for make in TASKS], range(*arguments.seeds), ROUNDS)
+        seeds = range(*arguments.seeds)
+        jobs = jobs_of([make() for make in TASKS], seeds, ROUNDS) + jobs_of([bumps()], seeds, LONG)
         if arguments.tell:
             jobs = finished(jobs, arguments.out)
         runs = run_all(jobs, workers=arguments.workers, kept=arguments.out)
-        save("which_targets", {"rows": summarize(jobs, runs, LOOKED_AT)})
+        rows = []
+        for rounds, looked_at in LOOKED_AT.items():
+            own = [(job, one) for job, one in zip(jobs, runs, strict=True) if job.rounds == rounds]
+            rows += summarize([job for job, _ in own], [one for _, one in own], looked_at)
+        save("which_targets", {"rows": rows})
