@@ -11,7 +11,7 @@ from tellmost.report import curves as curves_of_report
 from tellmost.report.curves import follow, follow_curves
 from tellmost.report.levels import with_levels
 from tellmost.report.markup import write_payload
-from tellmost.report.overlap import measure_overlap
+from tellmost.report.page import measure_overlap
 from tellmost.report.picks import find_served
 from tellmost.report.scatter import draw_map
 from tellmost.report.target_bars import describe_targets, find_closeness
@@ -120,17 +120,16 @@ def test_the_whole_pool_is_found_though_nobody_asked():
 
 def test_the_overlap_is_with_the_picks_at_other_noise():
     chosen = tm.select(POOL, TARGETS, 20, kernel="linear")
-    overlap = measure_overlap(recall(chosen, POOL, TARGETS))
+    shares, _ = measure_overlap(recall(chosen, POOL, TARGETS))
     for factor in (0.1, 10.0):
         other = tm.select(POOL, TARGETS, 20, noise_ratio=factor, kernel="linear")
-        assert overlap.shares[factor] == len(set(other.indices) & set(chosen.indices)) / 20
+        assert shares[factor] == len(set(other.indices) & set(chosen.indices)) / 20
 
 
 def test_a_rule_that_does_not_see_the_noise_is_not_compared():
     chosen = tm.select(POOL, TARGETS, 5, rule="top-k", kernel="linear")
-    overlap = measure_overlap(recall(chosen, POOL, TARGETS))
-    assert overlap.shares == {}
-    assert overlap.obstacle == "the picks of top-k do not depend on the noise"
+    reason = "the picks of top-k do not depend on the noise"
+    assert measure_overlap(recall(chosen, POOL, TARGETS)) == ({}, reason)
 
 
 def test_the_map_shows_rows_where_their_principal_components_are():

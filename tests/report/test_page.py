@@ -292,7 +292,7 @@ def test_a_selection_of_nothing_still_has_a_page_and_a_figure(problem, tmp_path)
 
 def test_long_lists_are_cut_and_say_so(tmp_path, monkeypatch):
     monkeypatch.setattr("tellmost.report.curves.RETRACED", 30)
-    monkeypatch.setattr("tellmost.report.overlap.RETRACED", 30)
+    monkeypatch.setattr("tellmost.report.page.RETRACED", 30)
     monkeypatch.setattr("tellmost.report.picks.SHOWN_PICKS", 30)
     monkeypatch.setattr("tellmost.report.scatter.MAP_ROWS", 60)
     generator = np.random.default_rng(0)

@@ -1,7 +1,7 @@
 """The panel of curves: the uncertainty after each pick, beside that of other methods."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from tellmost.report.markup import (
     write_small,
 )
 from tellmost.rows.sources import spans
-from tellmost.rules import Rule
 from tellmost.selecting.replay import Recalled
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
@@ -44,10 +43,10 @@ class Curves:
     """The course of this selection and of others, as far as they can be computed."""
 
     own: Float[np.ndarray, " steps"]  # the mean of the given targets
-    worst: Float[np.ndarray, " retraced"] | None
-    random: list[Course]
-    others: dict[str, Course]
-    obstacle: str | None
+    worst: Float[np.ndarray, " retraced"] | None = None
+    random: Sequence[Course] = ()
+    others: Mapping[str, Course] = field(default_factory=dict)
+    obstacle: str | None = None
     examples: Float[np.ndarray, " steps"] | None = None  # of the targets' distribution
 
     @property
@@ -94,21 +93,24 @@ def follow_curves(recalled: Recalled) -> Curves:
     if obstacle is None and len(chosen) == 0:
         obstacle = "nothing was picked"
     if obstacle is not None:
-        return Curves(chosen.uncertainty, None, [], {}, obstacle)
+        return Curves(chosen.uncertainty, obstacle=obstacle)
+    rows = find_eligible(recalled)
+    k = min(len(chosen), RETRACED, len(rows))
+    draws = (np.random.default_rng(seed) for seed in range(RANDOM_DRAWS))
+    rivals = [name for name in OTHERS if name != chosen.settings["rule"] and k > 0]
     try:
         own = follow(recalled, chosen.indices[:RETRACED])
-        rows = find_eligible(recalled)
-        k = min(len(chosen), RETRACED, len(rows))
-        draws = (np.random.default_rng(seed) for seed in range(RANDOM_DRAWS))
         random = [follow(recalled, draw.choice(rows, k, replace=False)) for draw in draws]
-        rivals = [name for name in OTHERS if name != chosen.settings["rule"] and k > 0]
-        others = {name: follow(recalled, pick_again(recalled, name, k)) for name in rivals}
+        others = {
+            name: follow(recalled, recalled.select(name, k, progress=False).indices)
+            for name in rivals
+        }
     except LinAlgError:
         reason = "at this noise the covariance of the picks is singular up to rounding"
-        return Curves(chosen.uncertainty, None, [], {}, reason)
+        return Curves(chosen.uncertainty, obstacle=reason)
     if chosen.settings["examples"] is None:
-        return Curves(chosen.uncertainty, own.worst, random, others, None)
-    return Curves(own.mean, own.worst, random, others, None, chosen.uncertainty)
+        return Curves(chosen.uncertainty, own.worst, random, others)
+    return Curves(own.mean, own.worst, random, others, examples=chosen.uncertainty)
 
 
 def follow(recalled: Recalled, indices: Int[np.ndarray, " k"]) -> Course:
@@ -136,13 +138,6 @@ def retrace_in_parts(
     for start, stop in spans(len(recalled.targets), step):
         part = replace(recalled, targets=recalled.targets[start:stop])
         yield start, stop, part.reductions(indices)
-
-
-def pick_again(
-    recalled: Recalled, rule: str | Rule, k: int, *, noise_factor: float = 1.0
-) -> Int[np.ndarray, " k"]:
-    """The picks of another rule, or of the same rule with other noise."""
-    return recalled.select(rule, k, noise_factor=noise_factor, progress=False).indices
 
 
 def write_curves(chosen: Selection, curves: Curves) -> str:
@@ -173,15 +168,14 @@ def _explain(chosen: Selection, curves: Curves) -> str:
         f"{circular}, so a low line is no proof that the picks are useful. Labels are: "
         "“tellmost compare” with labels measures accuracy."
     )
-    lowered = (
-        "The thin line is the mean variance under the distribution that the targets are examples "
-        "of. The picks lower this one; all other lines are about the given targets."
-    )
-    return write_paragraph(proof) + write_small(
-        lowered * (curves.examples is not None),
-        _explain_rivals(chosen, curves),
-        _explain_levels(chosen),
-    )
+    lowered = ""
+    if curves.examples is not None:
+        lowered = (
+            "The thin line is the mean variance under the distribution that the targets are "
+            "examples of. The picks lower this one; all other lines are about the given targets."
+        )
+    rivals, levels = _explain_rivals(chosen, curves), _explain_levels(chosen)
+    return write_paragraph(proof) + write_small(lowered, rivals, levels)
 
 
 def _explain_rivals(chosen: Selection, curves: Curves) -> str:

@@ -23,7 +23,12 @@ def plot_selection(chosen: Selection) -> "Figure":
 
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     _draw_uncertainty(above, chosen)
-    _draw_gains(below, chosen)
+    marker = "o" if len(chosen) <= MARKED else ""
+    below.plot(range(1, len(chosen) + 1), chosen.gains, color=BLUE, marker=marker, markersize=3)
+    if np.all(chosen.gains >= 0):
+        below.set_ylim(bottom=0.0)
+    below.set_title(f"gain of each pick: {chosen.settings['unit']}", loc="left", fontsize="medium")
+    below.set_ylabel("gain")
     below.set_xlabel("picks")
     below.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     tidy(above)
@@ -63,13 +68,3 @@ def _draw_uncertainty(axes: "Axes", chosen: Selection) -> None:
     axes.set_ylabel(name_uncertainty(chosen))
     if axes.get_legend_handles_labels()[1]:
         axes.legend(frameon=False, loc="best", fontsize="small")
-
-
-def _draw_gains(axes: "Axes", chosen: Selection) -> None:
-    ranks = np.arange(1, len(chosen) + 1)
-    marker = "o" if len(chosen) <= MARKED else ""
-    axes.plot(ranks, chosen.gains, color=BLUE, marker=marker, markersize=3)
-    if np.all(chosen.gains >= 0):
-        axes.set_ylim(bottom=0.0)
-    axes.set_title(f"gain of each pick: {chosen.settings['unit']}", loc="left", fontsize="medium")
-    axes.set_ylabel("gain")

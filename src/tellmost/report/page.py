@@ -9,11 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from tellmost.evaluation.health import Health
 from tellmost.evaluation.suitability import check
-from tellmost.report.curves import follow_curves, write_curves
+from tellmost.report.curves import RETRACED, follow_curves, write_curves
 from tellmost.report.levels import telling_levels, with_levels
-from tellmost.report.markup import check_items, write_payload
-from tellmost.report.overlap import measure_overlap, write_health
+from tellmost.report.markup import (
+    check_items,
+    percent,
+    write_facts,
+    write_list,
+    write_payload,
+    write_section,
+    write_small,
+)
 from tellmost.report.picks import describe_picks, write_picks
 from tellmost.report.scatter import draw_map, write_map
 from tellmost.report.summary import title_of, write_settings, write_summary
@@ -23,6 +31,11 @@ from tellmost.running.writing import check_writable, written_whole
 from tellmost.selecting.replay import Recalled, recall
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Int
+
+BLIND_TO_NOISE = frozenset({"random", "cosine", "top-k", "mmr", "k-center", "k-means++"})
+"""These rules look at similarities or distances alone, so other noise would change no pick."""
+
+NOISE_FACTORS = {0.1: "a tenth of the noise", 10.0: "ten times the noise"}
 
 # the browser makes sure that nothing is loaded, whatever an item says
 POLICY = (
@@ -49,25 +62,19 @@ def write_page(
 
     ``pool_rows`` and ``target_rows`` are the numbers to show for them. None counts from 0.
     """
-    library = read_plotly()  # before any long work, since it may be missing
+    try:  # before any long work, since it may be missing
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise ImportError("report() needs plotly; pip install 'tellmost[report]'.") from error
     check_writable(path, "path")
     recalled = recall(chosen, pool, targets)
     recalled = replace(recalled, pool_rows=pool_rows, target_rows=target_rows)
     with closing(recalled.pool.source):
         check_items(items, len(recalled.pool))
         check_items(target_items, chosen.settings["targets"], "target_items", "target")
-        text = compose(recalled, items, target_items, library)
+        text = compose(recalled, items, target_items, get_plotlyjs())
     with written_whole(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", errors="replace")
-
-
-def read_plotly() -> str:
-    """The script that draws the charts. It becomes part of the page."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise ImportError("report() needs plotly; pip install 'tellmost[report]'.") from error
-    return get_plotlyjs()
 
 
 def compose(recalled: Recalled, items: Any, target_items: Any, library: str) -> str:
@@ -89,7 +96,7 @@ def compose(recalled: Recalled, items: Any, target_items: Any, library: str) -> 
         + write_picks(chosen, picks)
         + write_map(map)
         + write_targets(chosen, targets)
-        + write_health(health, measure_overlap(recalled))
+        + write_health(health, recalled)
         + write_settings(chosen)
     )
     payload = {
@@ -104,20 +111,70 @@ def compose(recalled: Recalled, items: Any, target_items: Any, library: str) -> 
 
 
 def write_document(title: str, body: str, payload: dict[str, Any], library: str) -> str:
-    """The whole page. ``payload`` is what its script draws."""
+    """The whole page. ``library`` draws the charts, and ``payload`` is what they show."""
+    folder = files("tellmost.report")
+    style, script = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>Tellmost: {escape(title)}</title>"
-        f"<style>\n{_read('page.css')}</style>"
+        f"<style>\n{style}</style>"
         f"<script>{SCRIPTED}</script></head>\n<body><main>{body}"
         '<footer class="small">Written by Tellmost. Rows and targets are numbered from 0, '
         "picks from 1.</footer></main>\n"
         f'<script type="application/json" id="payload">{write_payload(payload)}</script>\n'
-        f"<script>{library}</script>\n<script>\n{_read('page.js')}</script></body></html>\n"
+        f"<script>{library}</script>\n<script>\n{script}</script></body></html>\n"
     )
 
 
-def _read(name: str) -> str:
-    return files("tellmost.report").joinpath(name).read_text(encoding="utf-8")
+def measure_overlap(recalled: Recalled) -> tuple[dict[float, float], str | None]:
+    """The share of the picks that stays with other noise, or the reason why it is not known.
+
+    Limits of cost or groups are not kept, so then all selections are made without them.
+    """
+    chosen, obstacle = recalled.chosen, _obstacle(recalled)
+    if obstacle is not None:
+        return {}, obstacle
+    rule, k = chosen.rule, min(len(chosen), RETRACED)
+    assert rule is not None  # else there is an obstacle
+    own, shares = chosen.indices[:k], {}
+    if chosen.settings["limits"]:
+        own = recalled.select(rule, k, progress=False).indices
+    for factor in NOISE_FACTORS:
+        others = recalled.select(rule, k, noise_factor=factor, progress=False).indices
+        shares[factor] = len(np.intersect1d(own, others)) / len(np.unique(own))
+    return shares, None
+
+
+def _obstacle(recalled: Recalled) -> str | None:
+    rule = recalled.chosen.settings["rule"]
+    if len(recalled.chosen) == 0:
+        return "nothing was picked"
+    if rule in BLIND_TO_NOISE:
+        return f"the picks of {rule} do not depend on the noise"
+    if recalled.chosen.rule is None:
+        return f"the rule {rule} is not one of Tellmost's, and only its name is kept"
+    return recalled.obstacle
+
+
+def write_health(health: Health | None, recalled: Recalled) -> str:
+    shares, obstacle = measure_overlap(recalled)
+    facts = [("pool", "Row numbers of a precomputed kernel: there are no rows to examine.")]
+    facts, remarks = (facts, []) if health is None else ([*health.facts()], health.remarks)
+    if obstacle is not None:
+        facts.append(("other noise", f"Not compared: {obstacle}."))
+        explained = ""
+    else:
+        explained = (
+            f"Overlap of the first {min(len(recalled.chosen), RETRACED):,} picks: the closer to "
+            f"100%, the less depends on the choice of the noise."
+        )
+        if recalled.chosen.settings["limits"]:
+            explained += " All three selections are made without the limits."
+    for factor, share in shares.items():
+        facts.append((f"at {NOISE_FACTORS[factor]}", f"{percent(share)} of the picks stay"))
+    inner = write_list(remark[0].upper() + remark[1:] for remark in remarks)
+    notes = f'<div class="notes">{inner}</div>' if remarks else ""
+    body = write_facts(facts) + write_small(explained) + notes
+    return write_section("health", "Health of the pool", body)

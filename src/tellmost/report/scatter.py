@@ -37,10 +37,8 @@ def draw_map(recalled: Recalled, health: Health, items: Any, target_items: Any) 
         return {"x": x, "y": y, "numbers": names.tolist(), "texts": texts, "total": total}
 
     def some_rows(numbers: Int[np.ndarray, " b"], total: int) -> Any:
-        texts = texts_of(items, numbers, HOVER_LENGTH)
-        return dots(
-            pool.rows(torch.from_numpy(numbers)), recalled.name_rows(numbers), texts, total
-        )
+        texts, rows = texts_of(items, numbers, HOVER_LENGTH), pool.rows(torch.from_numpy(numbers))
+        return dots(rows, recalled.name_rows(numbers), texts, total)
 
     aims = None
     if targets is not None:

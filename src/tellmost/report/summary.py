@@ -51,7 +51,7 @@ def title_of(chosen: Selection) -> str:
 def write_summary(chosen: Selection) -> str:
     """Write sentences and numbers, the most important first."""
     levels, notes = telling_levels(chosen), ""
-    lead = f"{_picked(chosen)} {_fallen(chosen)} {_compared(chosen, levels)}".strip()
+    lead = f"{_told(chosen)} {_compared(chosen, levels)}".strip()
     cards = "".join(
         f"<div><dt>{escape(name)}</dt>"
         f"<dd>{escape(value)} <small>{escape(remark)}</small></dd></div>"
@@ -62,33 +62,26 @@ def write_summary(chosen: Selection) -> str:
         notes = f'<div class="notes"><h3>Please note</h3>{listed}</div>'
     sentences = write_paragraph(lead, "lead") + write_paragraph(_conditions(chosen))
     body = f'{sentences}<dl class="cards">{cards}</dl>{notes}'
-    return write_header(title_of(chosen)) + write_section("summary", "Summary", body)
-
-
-def write_header(title: str) -> str:
     links = "".join(f'<li><a href="#{name}">{text}</a></li>' for name, text in PANELS.items())
-    return (
-        f'<header><h1>{escape(title)}</h1><nav aria-label="panels"><ul>{links}</ul></nav>'
-        '<p class="notes unscripted">Charts, search and sorting need JavaScript. The summary, the '
-        f"first {STATIC_PICKS} picks and the tables can be read without.</p></header>"
+    header = (
+        f'<header><h1>{escape(title_of(chosen))}</h1><nav aria-label="panels"><ul>{links}</ul>'
+        '</nav><p class="notes unscripted">Charts, search and sorting need JavaScript. The '
+        f"summary, the first {STATIC_PICKS} picks and the tables can be read without.</p></header>"
     )
+    return header + write_section("summary", "Summary", body)
 
 
-def _picked(chosen: Selection) -> str:
-    used = chosen.settings
-    m = used["targets"]
-    aim = f" to learn about {count_of(m, 'target', 'targets')}" if m else ""
-    return (
-        f"Of {used['candidates']:,} candidates {len(chosen):,} were picked by {used['rule']}{aim}."
-    )
-
-
-def _fallen(chosen: Selection) -> str:
+def _told(chosen: Selection) -> str:
+    """Say what was picked, and how far the uncertainty fell."""
+    used, m = chosen.settings, chosen.settings["targets"]
     before, after = chosen.uncertainty[[0, -1]]
+    aim = f" to learn about {count_of(m, 'target', 'targets')}" if m else ""
     share = f", {percent(1 - after / before)} less" if before > 0 else ""
-    name = name_uncertainty(chosen)
-    said = f"The {name} went from {number(before)} to {number(after)}{share}."
-    if chosen.settings["examples"] is not None:
+    said = (
+        f"Of {used['candidates']:,} candidates {len(chosen):,} were picked by {used['rule']}{aim}."
+        f" The {name_uncertainty(chosen)} went from {number(before)} to {number(after)}{share}."
+    )
+    if used["examples"] is not None:
         before, after = mean_variance(chosen)
         said += f" That of the given targets went from {number(before)} to {number(after)}."
     return said
@@ -111,23 +104,20 @@ def _compared(chosen: Selection, levels: list[Level]) -> str:
 
 
 def _conditions(chosen: Selection) -> str:
+    """Name the noise, the kernel, and the rows that stand for targets, so that one can object."""
     used = chosen.settings
     meaning = " (inner products of the rows)" if used["kernel"] == repr(Linear()) else ""
-    return (
+    said = (
         f"Noise variance {describe_noise(used)}; kernel {used['kernel']}{meaning}. "
-        f"{ROWS_IN_WORDS[used['normalize']]} {_about_examples(used)}".rstrip()
+        f"{ROWS_IN_WORDS[used['normalize']]}"
     )
-
-
-def _about_examples(used: dict[str, Any]) -> str:
-    """Say which rows stand for the targets, so that a reader can look and object."""
-    if used["examples"] is None:
-        return ""
-    return (
-        f"Targets were taken as examples: {used['examples']['rows']:,} rows of the pool, which "
-        f"the map shows, stand for {used['targets']:,} targets "
-        f"(gain {used['examples']['gain']:.2g})."
-    )
+    if used["examples"] is not None:
+        said += (
+            f" Targets were taken as examples: {used['examples']['rows']:,} rows of the pool, "
+            f"which the map shows, stand for {used['targets']:,} targets "
+            f"(gain {used['examples']['gain']:.2g})."
+        )
+    return said
 
 
 def _cards(chosen: Selection, levels: list[Level]) -> Iterator[tuple[str, str, str]]:
@@ -146,14 +136,6 @@ def _cards(chosen: Selection, levels: list[Level]) -> Iterator[tuple[str, str, s
         yield ("this pool can still tell", number(found[1]), f"{bound}about the targets")
 
 
-def write_settings(chosen: Selection) -> str:
-    """Write the settings that have a value."""
-    table = write_facts((name, str(v)) for name, v in _settings(chosen) if v is not None)
-    return (
-        f'\n<section id="settings"><details><summary>Settings</summary>{table}</details></section>'
-    )
-
-
 def describe_noise(used: dict[str, Any]) -> str:
     variance, ratio = used["noise_variance"], used["noise_ratio"]
     shown = "per point, mean" if isinstance(variance, str) else number(variance)
@@ -162,24 +144,28 @@ def describe_noise(used: dict[str, Any]) -> str:
     return f"{shown} = {number(ratio)} × the candidates' mean prior variance"
 
 
-def _settings(chosen: Selection) -> Iterator[tuple[str, Any]]:
-    used = chosen.settings
-    observed = len(chosen.observed_indices)
-    if chosen.observed_points is not None:
-        observed += len(chosen.observed_points)
-    ranking = "anew after every pick" if used["conditional"] else "once, by the first gain"
-    yield "rule", used["rule"]
-    yield "ranked", ranking
-    yield "limited by", ", ".join(used["limits"]) or None
-    yield "kernel", used["kernel"]
-    yield "noise variance", describe_noise(used)
-    yield "normalisation", used["normalize"] or "none"
-    yield "pool", f"{used['rows']:,} rows of {used['features']:,} features, {used['dtype']}"
-    yield "candidates", f"{used['candidates']:,}"
-    yield "targets", f"{used['targets']:,}{', weighted' if used['target_weights'] else ''}"
-    yield "observed before", f"{observed:,}"
-    yield "device", used["device"]
-    yield "passes over the pool", f"{used['passes']:,}"
-    yield "floor", used["floor"]
-    yield "stopped", chosen.stop_reason
-    yield "fingerprint of the pool", chosen.fingerprint
+def write_settings(chosen: Selection) -> str:
+    """Write the settings that have a value."""
+    used, points = chosen.settings, chosen.observed_points
+    observed = len(chosen.observed_indices) + (0 if points is None else len(points))
+    settings = {
+        "rule": used["rule"],
+        "ranked": "anew after every pick" if used["conditional"] else "once, by the first gain",
+        "limited by": ", ".join(used["limits"]) or None,
+        "kernel": used["kernel"],
+        "noise variance": describe_noise(used),
+        "normalisation": used["normalize"] or "none",
+        "pool": f"{used['rows']:,} rows of {used['features']:,} features, {used['dtype']}",
+        "candidates": f"{used['candidates']:,}",
+        "targets": f"{used['targets']:,}{', weighted' if used['target_weights'] else ''}",
+        "observed before": f"{observed:,}",
+        "device": used["device"],
+        "passes over the pool": f"{used['passes']:,}",
+        "floor": used["floor"],
+        "stopped": chosen.stop_reason,
+        "fingerprint of the pool": chosen.fingerprint,
+    }
+    table = write_facts((name, str(v)) for name, v in settings.items() if v is not None)
+    return (
+        f'\n<section id="settings"><details><summary>Settings</summary>{table}</details></section>'
+    )

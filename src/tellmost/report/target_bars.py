@@ -44,14 +44,17 @@ class TargetBars:
     total: int
 
     def pack(self) -> dict[str, Any]:
-        values = {
-            "before": self.before,
-            "after": self.after,
-            "whole": self.whole_pool,
-            "closeness": self.closeness,
+        def values(found: Float[np.ndarray, " s"] | None) -> list[float] | None:
+            return None if found is None else shorten(found)
+
+        return {
+            "numbers": self.numbers.tolist(),
+            "texts": self.items,
+            "before": values(self.before),
+            "after": values(self.after),
+            "whole": values(self.whole_pool),
+            "closeness": values(self.closeness),
         }
-        packed = {name: None if v is None else shorten(v) for name, v in values.items()}
-        return {"numbers": self.numbers.tolist(), "texts": self.items, **packed}
 
     def columns(self, order: Int[np.ndarray, " s"]) -> list[Column]:
         """The names and the variances before and after, with the targets in this order."""
@@ -132,7 +135,10 @@ def write_targets(chosen: Selection, targets: tuple[TargetBars, TargetBars] | No
         about = f"similarity of the nearest pool row to each target, at least {lowest:.3f}"
         body += write_chart("targets-closeness", about, "Cosine to the nearest pool row")
     body += write_small(cut, "The most uncertain after the picks come first.")
-    body += _write_least_helped(chosen, least) + _list_targets(bars)
+    body += _write_least_helped(chosen, least)
+    if bars.items is not None:
+        table = write_table(bars.columns(np.argsort(bars.numbers)), "targets")
+        body += f"<details><summary>All targets shown, by number</summary>{table}</details>"
     return write_section("targets", "Targets", body)
 
 
@@ -156,11 +162,3 @@ def _write_least_helped(chosen: Selection, least: TargetBars) -> str:
     )
     title = "<h3>Targets that the pool helps least</h3>"
     return title + write_paragraph(hint) + write_table(columns, "targets helped least")
-
-
-def _list_targets(bars: TargetBars) -> str:
-    """List the items of all targets, if there are any."""
-    if bars.items is None:
-        return ""
-    table = write_table(bars.columns(np.argsort(bars.numbers)), "targets")
-    return f"<details><summary>All targets shown, by number</summary>{table}</details>"
