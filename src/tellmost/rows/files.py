@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,19 +106,18 @@ def open_filled(path: Path, argument: str) -> File:
     return file
 
 
-def choose_name(found: list[str], what: str, file: File, wanted: str | None) -> str:
+def choose_name(found: list[str], what: str, file: File, named: NamedArray) -> str:
     """The wanted name, or the only one that was found."""
-    listing = ", ".join(sorted(found)) or "none"
+    listing, wanted = ", ".join(sorted(found)) or "none", named.name
     if wanted in found:
         return wanted
-    if wanted is not None:
+    if wanted is not None and named.required:
         raise ValueError(f"{file.label} has no {what} named {wanted!r}; it has {listing}.")
     if len(found) == 1:
         return found[0]
     raise ValueError(
         f"{file.label} must hold exactly one {what}; it has {len(found)}: {listing}. Choose one "
-        f"with vector_column where that can be given, or load the file yourself and pass the "
-        f"array."
+        f"with column (--vector-column), or load the file yourself and pass the array."
     )
 
 
@@ -139,6 +138,7 @@ class FlatFile:
 
     jumps = True
     device = torch.device("cpu")
+    ids = None
 
     def __init__(
         self,
@@ -190,8 +190,9 @@ class FlatFile:
 MAGIC = b"\x93NUMPY"
 
 
-def open_npy(file: File) -> FlatFile:
+def open_npy(file: File, named: NamedArray) -> FlatFile:
     """The array in the file, not read yet. Pickled objects are refused and never loaded."""
+    named.refuse_names(file.argument, f"an array in {file.path.name}")
     shape, is_fortran, dtype, offset = _npy_header(file)
     if dtype.hasobject:
         raise ValueError(
@@ -262,9 +263,10 @@ NO_SAFETENSORS = "is not a whole .safetensors file"
 
 def open_safetensors(file: File, named: NamedArray) -> FlatFile:
     """The tensor in the file, not read yet."""
+    replace(named, name=None).refuse_names(file.argument, f"a tensor in {file.path.name}")
     header, offset = _safetensors_header(file)
     keys = [key for key in header if key != "__metadata__"]
-    key = choose_name(keys, "tensor", file, named.name)
+    key = choose_name(keys, "tensor", file, named)
     with refusing_damage(f"{file.argument}: the header of {file.path.name} is damaged"):
         dtype, shape = str(header[key]["dtype"]), tuple(map(int, header[key]["shape"]))
         start, stop = map(int, header[key]["data_offsets"])

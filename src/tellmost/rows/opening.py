@@ -7,6 +7,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,10 +17,11 @@ from tellmost.rows.files import File, check_there, open_filled, open_npy, open_s
 from tellmost.rows.parquet import ParquetFile
 from tellmost.rows.sources import HeldRows, NamedArray, Reader, Source, Span, read_array
 from tellmost.rows.streamed import StreamedRows
+from tellmost.shapes import Int, Shaped
 
 LIST_THEM = "Pass the list of the files in it, such as sorted(Path(folder).glob('*.npy'))."
 READERS: dict[str, Callable[[File, NamedArray], Reader]] = {
-    ".npy": lambda file, _: open_npy(file),  # has one array, without a name
+    ".npy": open_npy,
     ".safetensors": open_safetensors,
     ".parquet": ParquetFile,
 }
@@ -27,54 +29,54 @@ READERS: dict[str, Callable[[File, NamedArray], Reader]] = {
 
 def open_other(given: Any, argument: str) -> Source:
     """Rows behind anything but an array or a tensor."""
-    reader: Reader
-    if isinstance(given, NamedArray):
-        reader = open_file(given.path, argument, given)
-    elif isinstance(given, str | os.PathLike):
-        reader = open_file(Path(given), argument)
-    elif _names_a_file(given):
-        reader = Shards(_open_shards(given, argument), argument)
-    elif _is_iterable_of_blocks(given):
-        reader = CallerBlocks(_repeatable(given, argument), argument)
-    else:
-        return HeldRows(read_array(given, argument))
-    return StreamedRows(reader, numerics.RECENT_BYTES)
+    named = given if isinstance(given, NamedArray) else NamedArray(given)
+    rows = named.given
+    if _names_files(rows):
+        return StreamedRows(open_files(named, argument), numerics.RECENT_BYTES)
+    named.refuse_names(argument, f"a {type(rows).__name__}")
+    if _is_iterable_of_blocks(rows):
+        blocks = CallerBlocks(_repeatable(rows, argument), argument)
+        return StreamedRows(blocks, numerics.RECENT_BYTES)
+    return HeldRows(read_array(rows, argument))
 
 
-def load_array(path: str | os.PathLike[str] | NamedArray, argument: str) -> Tensor:
-    """The one array in a file, or the one named, all of it in memory."""
-    named = path if isinstance(path, NamedArray) else NamedArray(Path(path))
-    reader = open_file(named.path, argument, named, of_folder="Name one file in it.")
+def load_array(given: Any, argument: str) -> Tensor:
+    """The rows of a file or of several, all of them in memory."""
+    named = given if isinstance(given, NamedArray) else NamedArray(given)
+    if not _names_files(named.given):
+        named.refuse_names(argument, f"a {type(named.given).__name__}")
+        return read_array(named.given, argument)
+    reader = open_files(named, argument)
     return next(reader.pieces([(0, reader.shape[0])]))
 
 
-def open_file(
-    path: Path, argument: str, named: NamedArray | None = None, of_folder: str = LIST_THEM
-) -> Reader:
-    """The one array in a file, or the one named, not read yet."""
-    check_there(path, argument, of_folder)
-    if path.suffix not in READERS:
-        raise ValueError(
-            f"{argument}: cannot read {path.name}; the formats are {', '.join(READERS)}. Load it "
-            f"yourself and pass the array."
-        )
-    return READERS[path.suffix](open_filled(path, argument), named or NamedArray(path))
+def _names_files(given: Any) -> bool:
+    entries = given if isinstance(given, list | tuple) else [given]
+    return any(isinstance(entry, str | os.PathLike) for entry in entries)
 
 
-def _names_a_file(given: Any) -> bool:
-    return isinstance(given, list | tuple) and any(
-        isinstance(entry, str | os.PathLike) for entry in given
-    )
-
-
-def _open_shards(paths: Sequence[Any], argument: str) -> list[Reader]:
-    for number, path in enumerate(paths):
+def open_files(named: NamedArray, argument: str) -> Reader:
+    """The rows of a file, or of several one after the other, not read yet."""
+    if not isinstance(named.given, list | tuple):
+        return open_file(Path(named.given), argument, named)
+    for number, path in enumerate(named.given):
         if not isinstance(path, str | os.PathLike):
             raise TypeError(
                 f"{argument}, as a list of files, must have paths only; entry {number} is "
                 f"{type(path).__name__}."
             )
-    return [open_file(Path(path), argument) for path in paths]
+    return Shards([open_file(Path(path), argument, named) for path in named.given], argument)
+
+
+def open_file(path: Path, argument: str, named: NamedArray) -> Reader:
+    """The one array in a file, or the one named, not read yet."""
+    check_there(path, argument, LIST_THEM)
+    if path.suffix not in READERS:
+        raise ValueError(
+            f"{argument}: cannot read {path.name}; the formats are {', '.join(READERS)}. Load it "
+            f"yourself and pass the array."
+        )
+    return READERS[path.suffix](open_filled(path, argument), named)
 
 
 def _is_iterable_of_blocks(given: Any) -> bool:
@@ -106,6 +108,7 @@ class Shards:
         self.shape = (self._starts[-1], *readers[0].shape[1:])
         self.dtype, self.device = readers[0].dtype, readers[0].device
         self.jumps = all(reader.jumps for reader in readers)
+        self.ids = None if readers[0].ids is None else self._read_ids
 
     @property
     def rows_read(self) -> int:
@@ -128,6 +131,15 @@ class Shards:
         number = self._shard_of(row)
         local = self._readers[number].where(row - self._starts[number])
         return f"{local} (row {row:,} of the pool)"
+
+    def _read_ids(self, rows: Int[Tensor, " b"]) -> Shaped[np.ndarray, " b"]:
+        ids = np.empty(len(rows), dtype=object)
+        numbers = torch.tensor([self._shard_of(row) for row in rows.tolist()], dtype=torch.int64)
+        for number in torch.unique(numbers).tolist():
+            is_here, read = numbers == number, self._readers[number].ids
+            assert read is not None  # the name serves all files
+            ids[is_here.numpy()] = read(rows[is_here] - self._starts[number])
+        return np.array(ids.tolist())
 
     def _shard_of(self, row: int) -> int:
         return bisect_right(self._starts, row) - 1

@@ -1,7 +1,7 @@
 """Rows of a column of vectors in a .parquet file."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import accumulate
 from typing import Any
@@ -14,6 +14,7 @@ from tellmost.rows.files import File, choose_name
 from tellmost.rows.sources import NamedArray, Span, as_tensor
 from tellmost.rows.streamed import Chunk, cut, empty_rows
 from tellmost.running.reading import reason_of
+from tellmost.shapes import Int, Shaped
 
 PARQUET_BUFFER_BYTES = 2**20
 """So much of a column in a .parquet file is read at once; else it is all of a row group's."""
@@ -31,7 +32,7 @@ class ParquetFile:
     device = torch.device("cpu")
 
     def __init__(self, file: File, named: NamedArray) -> None:
-        self._file, self._ids = file, named.id_column
+        self._file = file
         self._arrow = import_pyarrow(f"{file.argument}: reading {file.path.name}")
         with self._opened() as opened:
             lengths = [opened.metadata.row_group(i).num_rows for i in range(opened.num_row_groups)]
@@ -40,8 +41,10 @@ class ParquetFile:
                 raise ValueError(f"{file.label} has no rows.")
             kinds = {entry.name: entry.type for entry in opened.schema_arrow}
             vectors = [name for name, kind in kinds.items() if is_vector(self._arrow, kind)]
-            self._column = choose_name(vectors, "column of vectors", file, named.name)
+            self._column = choose_name(vectors, "column of vectors", file, named)
+            self._id_column = check_id_column(kinds, file, named, self._arrow.types)
             d = self._features(opened, kinds[self._column])
+        self.ids = None if self._id_column is None else self._read_ids
         item = kinds[self._column].value_type.to_pandas_dtype()
         self.shape = (self._starts[-1], d)
         self.dtype = as_tensor(np.empty(0, item), file.argument).dtype
@@ -52,12 +55,26 @@ class ParquetFile:
 
     def where(self, row: int) -> str:
         text = f"row {row} of {self._file.path.name}"
-        if self._ids is None:
+        if self._id_column is None:
             return text
-        group = bisect_right(self._starts, row) - 1
+        return f"{text}, {self._id_column} {self._read_ids(torch.tensor([row])).tolist()[0]!r},"
+
+    def _read_ids(self, rows: Int[Tensor, " b"]) -> Shaped[np.ndarray, " b"]:
+        """The ids of rows, from the row groups that hold them."""
+        found: dict[int, Any] = {}
         with self._opened() as opened:
-            ids = opened.read_row_group(group, columns=[self._ids]).column(0)
-        return f"{text}, {self._ids} {ids[row - self._starts[group]].as_py()!r},"
+            for group in sorted({bisect_right(self._starts, row) - 1 for row in rows.tolist()}):
+                ids = opened.read_row_group(group, columns=[self._id_column]).column(0)
+                start, stop = self._starts[group : group + 2]
+                here = [row for row in rows.tolist() if start <= row < stop]
+                found |= {row: ids[row - start].as_py() for row in here}
+        lacking = [row for row, identifier in found.items() if identifier is None]
+        if lacking:
+            raise ValueError(
+                f"{self._file.label}: every row must have an id in {self._id_column!r}; row "
+                f"{lacking[0]} has none. Fill it in, or name another id_column."
+            )
+        return np.array([found[row] for row in rows.tolist()])
 
     def _opened(self) -> AbstractContextManager[Any]:
         return opened_parquet(self._file, self._arrow)
@@ -166,6 +183,21 @@ def import_pyarrow(what: str) -> Any:
     except ImportError as error:
         raise ImportError(f"{what} needs pyarrow; pip install 'tellmost[parquet]'.") from error
     return pyarrow
+
+
+def check_id_column(kinds: Mapping[str, Any], file: File, named: NamedArray, types: Any) -> Any:
+    """The column of ids, if one was named: whole numbers or texts."""
+    name = named.id_column
+    if name is None or (name not in kinds and not named.required):
+        return None
+    if name not in kinds:
+        raise ValueError(f"{file.label} has no column {name!r}; it has {', '.join(kinds)}.")
+    kind = kinds[name].value_type if types.is_dictionary(kinds[name]) else kinds[name]
+    if not (types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)):
+        raise ValueError(
+            f"{file.label}: id_column must hold whole numbers or texts; {name!r} holds {kind}."
+        )
+    return name
 
 
 def is_vector(arrow: Any, kind: Any) -> bool:

@@ -3,20 +3,23 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.shapes import Bool, Int
+from tellmost.shapes import Bool, Int, Shaped
 
 Span = tuple[int, int]
 """(first row, one past the last)."""
 
 Piece = tuple[int, int, Tensor]
 """(first row, one past the last, the rows in their own dtype)."""
+
+
+Ids = Callable[[Int[Tensor, " b"]], Shaped[np.ndarray, " b"]]
+"""Gives the ids of some rows: whole numbers or texts."""
 
 
 class Stored(Protocol):
@@ -34,6 +37,10 @@ class Stored(Protocol):
     @property
     def jumps(self) -> bool:
         """If true, some rows can be had without reading those before them."""
+
+    @property
+    def ids(self) -> Ids | None:
+        """Tells the ids of rows, if the caller named a column of them."""
 
     def where(self, row: int) -> str:
         """The row in words, for error messages."""
@@ -97,9 +104,14 @@ class HeldRows:
     jumps = True
 
     def __init__(
-        self, held: Tensor, where: Callable[[int], str] = "row {}".format, passes: float = 0.0
+        self,
+        held: Tensor,
+        where: Callable[[int], str] = "row {}".format,
+        passes: float = 0.0,
+        ids: Ids | None = None,
     ) -> None:
-        self.held, self.where, self.passes = held, where, passes  # reading memory is no pass
+        self.held, self.where, self.ids = held, where, ids
+        self.passes = passes  # reading memory is no pass
         self.shape, self.dtype, self.device = tuple(held.shape), held.dtype, held.device
 
     def read(self, start: int, stop: int) -> Tensor:
@@ -125,25 +137,35 @@ class HeldRows:
 def hold(source: Source, device: torch.device, step: int) -> HeldRows:
     """All rows of a source as one tensor on a device, read once, so many rows at a time."""
     if source.held is not None:
-        return HeldRows(source.held.to(device), source.where)
+        return HeldRows(source.held.to(device), source.where, ids=source.ids)
     memory = torch.empty(source.shape, dtype=source.dtype, device=device)
     for start, stop, rows in source.stream(list(spans(source.shape[0], step))):
         memory[start:stop] = rows
     source.close()
-    return HeldRows(memory, source.where, source.passes)
+    return HeldRows(memory, source.where, source.passes, source.ids)
 
 
 @dataclass(frozen=True)
 class NamedArray:
-    """One array of a file, such as a column of vectors in .parquet, a tensor in .safetensors.
+    """What was given as rows, and which of its columns or arrays are meant.
 
-    It stands wherever a path may stand. ``name`` is None for the only array of the file. Errors
-    name a row also by its entry in ``id_column``.
+    It stands wherever rows may stand. ``name`` is that of the column of vectors in .parquet, of
+    the tensor in .safetensors; None for the only one. The entries of ``id_column`` are the ids of
+    the rows. What is not ``required`` counts only where it is there.
     """
 
-    path: Path
+    given: Any
     name: str | None = None
     id_column: str | None = None
+    required: bool = True
+
+    def refuse_names(self, argument: str, what: str) -> None:
+        """Refuse names for rows that have none."""
+        if self.required and (self.name, self.id_column) != (None, None):
+            raise ValueError(
+                f"column and id_column name columns of a table; {argument} is {what}, which has "
+                f"no names. Leave them out."
+            )
 
 
 def open_source(given: Any, argument: str) -> Source:

@@ -21,7 +21,7 @@ class StreamedRows:
 
     def __init__(self, reader: Reader, recent_bytes: int) -> None:
         self.shape, self.dtype, self.device = reader.shape, reader.dtype, reader.device
-        self.jumps, self.where = reader.jumps, reader.where
+        self.jumps, self.where, self.ids = reader.jumps, reader.where, reader.ids
         self._reader = reader
         self._thread: ThreadPoolExecutor | None = None
         most = max(recent_bytes // bytes_per_row(reader), 1)

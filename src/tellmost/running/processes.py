@@ -165,6 +165,18 @@ class Shard:
             for whole, part in zip(split, parts, strict=True)
         )
 
+    def look_up(
+        self, numbers: Int[Tensor, " b"], read: Callable[[Tensor], list[Any]]
+    ) -> list[Any]:
+        """What is known of some rows by their overall numbers: whole numbers or texts."""
+        own: list[Any] = []
+        with self.group.together():
+            own = read(self.mine(numbers))
+        pairs = list(zip(numbers[self.has(numbers)].tolist(), own, strict=True))
+        texts = self.group.texts(json.dumps(pairs))
+        known = dict(pair for text in texts for pair in json.loads(text))
+        return [known[number] for number in numbers.tolist()]
+
     def entry(self, row: int, values: Shaped[Tensor, " c"]) -> Shaped[Tensor, ""]:
         """The entry of one row, by its overall number, from the process that has the row."""
         number = torch.tensor([row], device=values.device)

@@ -21,8 +21,16 @@ FORMAT = 1
 WORDS = ("stop_reason", "settings", "fingerprint")
 ROWS = ("indices", "observed_indices", "candidate_indices")
 ALWAYS = ("indices", "gains", "uncertainty", "target_variance", "observed_indices")
-SOMETIMES = ("floor", "whole_pool", "observed_points", "candidate_indices", "noise_variance")
+SOMETIMES = (
+    "floor",
+    "whole_pool",
+    "observed_points",
+    "candidate_indices",
+    "noise_variance",
+    "ids",
+)
 ARRAYS = (*ALWAYS, *SOMETIMES)
+KINDS = {"i": "int64", "iuU": "whole numbers or texts", "f": "floats"}
 
 LONGEST_TEXT = 2**22  # characters of settings, beside those of target weights
 LONGEST_WEIGHT = 32  # characters; a float and a comma take at most 26
@@ -150,13 +158,15 @@ def check_shapes(stored: Mapping[str, StoredArray], settings: Mapping[str, Any])
         "whole_pool": (m,),
         "candidate_indices": (candidates,),
         "noise_variance": (n,),
+        "ids": (k,),
     }
     for name in ALWAYS:
         stored[name]  # a KeyError says which one is missing
     for name, array in stored.items():
         shape, dtype, _ = array.header
-        is_right = dtype == np.int64 if name in ROWS else dtype.kind == "f"
-        require(is_right, f"{name} must be {'int64' if name in ROWS else 'floats'}", dtype)
+        kinds = "i" if name in ROWS else "iuU" if name == "ids" else "f"
+        is_right = dtype.kind in kinds and (name not in ROWS or dtype == np.int64)
+        require(is_right, f"{name} must be {KINDS[kinds]}", dtype)
         if name in expected:
             require(shape == expected[name], f"{name} must have shape {expected[name]}", shape)
         elif name == "observed_points":
@@ -170,6 +180,7 @@ def check_values(
     arrays: Mapping[str, np.ndarray], settings: Mapping[str, Any], rule: Rule | None
 ) -> None:
     """Rows are different rows of the pool, and numbers are such as a selection makes."""
+    arrays = {name: array for name, array in arrays.items() if name != "ids"}  # may be anything
     given = {name: torch.from_numpy(array) for name, array in arrays.items()}
     picks, allowed = given["indices"], given.get("candidate_indices")
     for name in ROWS:

@@ -59,6 +59,7 @@ from tellmost.selecting.limits import (
 )
 from tellmost.selecting.loop import Chooser, Eager, Trace, run
 from tellmost.selecting.selection import Selection
+from tellmost.shapes import Int, Shaped
 
 if TYPE_CHECKING:
     from tellmost.selecting.fused_rounds import FusedRounds
@@ -86,6 +87,8 @@ def select_quietly(
     noise_std: float | np.ndarray | Tensor | None = None,
     normalize: str | None = "auto",
     targets_are: str | None = None,
+    column: str | None = None,
+    id_column: str | None = None,
     observed: Any = None,
     candidates: Any = None,
     target_weights: Any = None,
@@ -131,6 +134,10 @@ def select_quietly(
             uncertainty and gains are about it. Or "all" of it: exactly these points. None is
             "examples" for embeddings and the rules vtl, ctl and mm-itl. Targets that do not
             predict one another are all there is in any case, and a note says so.
+        column: the column of vectors in a table (or the tensor in .safetensors), of the pool, and
+            of targets that have it too. None means the only one.
+        id_column: the column with the id of each row, a whole number or a text. ``chosen.ids``
+            are those of the picks.
         observed: what is known already: numbers of pool rows, (o, d) points, or an earlier
             Selection from this pool. They are conditioned on first, and are not picked again
             unless ``replace``.
@@ -171,6 +178,10 @@ def select_quietly(
         meaning = check_meaning(
             kernel, normalize, targets_are, rule, has_targets=targets is not None
         )
+    if (column, id_column) != (None, None):
+        pool = NamedArray(pool, column, id_column)
+    if column is not None and targets is not None:
+        targets = NamedArray(targets, column, required=False)
     data = meaning.check_data(
         pool,
         targets,
@@ -191,6 +202,7 @@ def select_quietly(
             "normalize": meaning.normalize,
             "targets_are": meaning.targets_are,
             "kernel to be fitted": meaning.is_table,
+            "id_column": id_column,
             "cost": cost,
             "budget": budget,
             "groups": groups,
@@ -435,9 +447,18 @@ def summarize(
         observed_points=None if points is None else points.numpy(),
         candidate_indices=None if candidates is None else candidates.cpu().numpy(),
         noise_variance=None if is_even else task.noise.of_pool.cpu().numpy(),
+        ids=find_ids(data, indices),
         kernel=data.kernel,
         rule=task.rule,
     )
+
+
+def find_ids(data: SelectionData, rows: Int[Tensor, " k"]) -> Shaped[np.ndarray, " k"] | None:
+    """The ids of pool rows by their overall numbers; None where no ids were asked for."""
+    read, shard = data.pool.source.ids, data.pool_shard
+    if read is None or shard is None:
+        return None if read is None else read(rows)
+    return np.array(shard.look_up(rows, lambda own: read(own).tolist()))
 
 
 def note_determined_targets(tracker: Tracker, rule: Rule, shard: Shard | None) -> dict[str, str]:

@@ -13,7 +13,7 @@ from tellmost.kernels import Kernel
 from tellmost.numerics import UNINFORMATIVE
 from tellmost.rules import Rule
 from tellmost.selecting.saved import read_fields, write_fields
-from tellmost.shapes import Float, Int
+from tellmost.shapes import Float, Int, Shaped
 
 if TYPE_CHECKING:
     import pandas
@@ -64,6 +64,7 @@ class Selection:
     observed_points: Float[np.ndarray, "p d"] | None = None
     candidate_indices: Int[np.ndarray, " c"] | None = None  # None: every row might be picked
     noise_variance: Float[np.ndarray, " n"] | None = None  # of each pool row, where it differs
+    ids: Shaped[np.ndarray, " k"] | None = None  # of the picks, where a column of ids was named
     kernel: Kernel | None = None  # None: loaded from a file, and of a kind that no file can hold
     rule: Rule | None = None  # likewise
 
@@ -99,6 +100,7 @@ class Selection:
             self,
             indices=self.indices[:stop],
             gains=self.gains[:stop],
+            ids=None if self.ids is None else self.ids[:stop],
             uncertainty=self.uncertainty[: stop + 1],
             target_variance=variance,
             stop_reason="k reached",
@@ -141,7 +143,10 @@ class Selection:
         return f", floor {bound}{floor:.4g}"
 
     def to_frame(self) -> "pandas.DataFrame":
-        """A row per pick: rank, index, gain and the uncertainty that remains. Needs pandas."""
+        """A row per pick: rank, index, id if there is one, gain, the uncertainty that remains.
+
+        Needs pandas.
+        """
         try:
             import pandas
         except ImportError as error:
@@ -150,6 +155,7 @@ class Selection:
             {
                 "rank": np.arange(1, len(self) + 1),
                 "index": self.indices,
+                **({} if self.ids is None else {"id": self.ids}),
                 "gain": self.gains,
                 "uncertainty": self.uncertainty[1:],
             }

@@ -1,0 +1,77 @@
+"""Picks come with the ids of their rows, where a column of ids is named."""
+
+import numpy as np
+import pytest
+
+import tellmost as tm
+
+arrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+ROWS = np.random.default_rng(0).standard_normal((60, 5)).astype(np.float32)
+TARGETS = ROWS[:4] + np.float32(0.1)
+IDS = np.array([f"doc-{number:03}" for number in range(60)])
+PICKS = tm.select(ROWS, TARGETS, 6).indices
+
+
+def write_parts(folder, ids=IDS, name="id"):
+    """Three files with two columns of vectors, in row groups of seven."""
+    paths = [folder / f"part-{part}.parquet" for part in range(3)]
+    for path, rows, own in zip(
+        paths, np.array_split(ROWS, 3), np.array_split(ids, 3), strict=True
+    ):
+        vectors = arrow.array(list(rows), arrow.list_(arrow.float32()))
+        other = arrow.array(list(-rows), arrow.list_(arrow.float32()))
+        table = arrow.table({name: own, "embedding": vectors, "other": other})
+        parquet.write_table(table, path, row_group_size=7)
+    return paths
+
+
+@pytest.mark.parametrize("ids", [IDS, np.arange(60) * 10**12], ids=["texts", "numbers"])
+@pytest.mark.parametrize("memory", [None, "4MB"])
+def test_ids_are_those_of_the_picked_rows(tmp_path, ids, memory):
+    paths = write_parts(tmp_path, ids)
+    chosen = tm.select(paths, TARGETS, 6, column="embedding", id_column="id", memory=memory)
+    np.testing.assert_array_equal(chosen.indices, PICKS)
+    np.testing.assert_array_equal(chosen.ids, ids[PICKS])
+    np.testing.assert_array_equal(chosen[:2].ids, ids[PICKS[:2]])
+    chosen.save(tmp_path / "picks.tellmost")
+    np.testing.assert_array_equal(tm.Selection.load(tmp_path / "picks.tellmost").ids, chosen.ids)
+    assert chosen.to_frame()["id"].tolist() == ids[PICKS].tolist()
+
+
+def test_a_column_is_that_of_pool_and_targets(tmp_path):
+    paths = write_parts(tmp_path)
+    chosen = tm.select(paths[:1], paths[1], 3, column="other")
+    expected = tm.select(-ROWS[:20], -ROWS[20:40], 3)
+    np.testing.assert_array_equal(chosen.indices, expected.indices)
+    assert chosen.ids is None
+
+
+def test_a_table_of_targets_may_lack_the_column(tmp_path):
+    table = arrow.table({"vector": arrow.array(list(TARGETS), arrow.list_(arrow.float32()))})
+    parquet.write_table(table, tmp_path / "targets.parquet")
+    chosen = tm.select(write_parts(tmp_path), tmp_path / "targets.parquet", 6, column="embedding")
+    np.testing.assert_array_equal(chosen.indices, PICKS)
+
+
+def test_names_that_are_not_there_are_refused(tmp_path):
+    paths = write_parts(tmp_path)
+    with pytest.raises(ValueError, match="has no column of vectors named 'vector'; it has emb"):
+        tm.select(paths, TARGETS, 3, column="vector")
+    with pytest.raises(ValueError, match="has no column 'key'; it has id, embedding, other"):
+        tm.select(paths, TARGETS, 3, column="other", id_column="key")
+    with pytest.raises(ValueError, match="must hold whole numbers or texts; 'other' holds list"):
+        tm.select(paths, TARGETS, 3, column="embedding", id_column="other")
+    with pytest.raises(ValueError, match="pool is a ndarray, which has no names"):
+        tm.select(ROWS, TARGETS, 3, column="embedding")
+    np.save(tmp_path / "rows.npy", ROWS)
+    with pytest.raises(ValueError, match=r"pool is an array in rows\.npy, which has no names"):
+        tm.select(tmp_path / "rows.npy", TARGETS, 3, id_column="id")
+
+
+def test_a_pick_without_an_id_is_refused(tmp_path):
+    ids = [None if row == PICKS[0] else str(row) for row in range(60)]
+    paths = write_parts(tmp_path, np.array(ids, dtype=object))
+    with pytest.raises(ValueError, match=f"must have an id in 'id'; row {PICKS[0] % 20} has none"):
+        tm.select(paths, TARGETS, 6, column="embedding", id_column="id")
