@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from tellmost_reproduction.catalogue import CATALOGUE, Request
-from tellmost_reproduction.frame.comparing import compare_scores
+from tellmost_reproduction.frame.comparing import compare_scores, t_quantile
 from tellmost_reproduction.frame.drawing import push_apart
 from tellmost_reproduction.frame.folders import made
 from tellmost_reproduction.frame.numbers import (
@@ -54,6 +54,12 @@ def test_a_comparison_has_the_interval_of_student():
     half = 4.303 * 0.1 / 3**0.5
     assert one.interval == pytest.approx((0.2 - half, 0.2 + half), abs=1e-4)
     assert one.sign == 0 and one.means == pytest.approx((0.6, 0.4))
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 9, 30, 31, 1_000])
+def test_quantiles_are_those_of_student(freedom):
+    stats = pytest.importorskip("scipy.stats")
+    assert t_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=1e-6)
 
 
 @pytest.mark.parametrize("rises", [True, False])

@@ -94,7 +94,9 @@ def compare(
     both = check_both(labels, target_labels, data, kind)
     assert data.targets is not None
     given = data.targets
-    noise = check_noise(noise_ratio, noise_std, data)
+    noise, seeds = check_noise(noise_ratio, noise_std, data), check_whole(seeds, "seeds")
+    if seeds < 2:
+        raise ValueError(f"seeds must be at least 2, for standard errors; got {seeds}.")
     with closing(data.pool.source), torch.inference_mode(), team():
         held = data.pool.source.held
         data = data.read()
@@ -111,7 +113,7 @@ def compare(
             k=k,
             options=options | more,
         )
-        runs = draw_runs(setting, check_seeds(seeds), classes)
+        runs = draw_runs(setting, seeds, classes)
         with ProgressLine(progress, "selections", done_before=0) as line:
             found = choose_and_judge(setting, all_methods, runs, judges, looked_at, both, line)
     settings = found.settings
@@ -134,22 +136,26 @@ def choose_and_judge(
     methods, notes = setting.leave_out(methods)
     m, names = len(setting.given), [name_of(method) for method in methods]
     scores = {name: np.empty((len(judges), len(runs), len(budgets), m)) for name in names}
-    settings: dict[str, Any] = {}
-    taken = []
+    by_rule: list[dict[str, Any]] = []  # the settings of each choice
     trials = list(product(enumerate(runs), methods))
     for done, ((number, run), method) in enumerate(trials, 1):
         picks, used = setting.pick(method, run, is_other=method != methods[0])
         for judge, of in zip(judges, scores[name_of(method)], strict=True):
             of[number] = judge.scores(picks, budgets)
         if method == methods[0]:
-            settings = used
-            taken.append(used["targets_are"])
+            by_rule.append(used)
         tell(done, len(trials))
+    taken = [used["targets_are"] for used in by_rule]
     if len(set(taken)) > 1:
         notes.append(
             f"Targets were taken as examples in {taken.count('examples'):,} of {len(taken):,} "
             f"choices: half of the targets predict one another less than all of them do."
         )
+    labels, strangers = None, 0
+    if both is not None:
+        labels = f"{both[0].kind}, {both[0].why}"
+        if both[0].are_classes:
+            strangers = len(np.setdiff1d(both[0].values, both[1].values))
     steers = np.stack([run.steers for run in runs])
     return Comparison(
         methods=tuple(names),
@@ -162,9 +168,10 @@ def choose_and_judge(
             Measurement.of(judge, {name: of[i] for name, of in scores.items()}, steers)
             for i, judge in enumerate(judges)
         ),
-        settings={name: settings[name] for name in KEPT},
+        settings={name: by_rule[-1][name] for name in KEPT},
+        labels=labels,
+        strangers=strangers,
         notes=tuple(notes),
-        **about_labels(both),
     )
 
 
@@ -223,19 +230,3 @@ def check_both(
             "target_labels must not be all equal: no share of their variance can be explained."
         )
     return of_pool, of_targets
-
-
-def about_labels(both: tuple[KnownLabels, KnownLabels] | None) -> dict[str, Any]:
-    """How labels were taken, and how many classes of the pool are of no target."""
-    if both is None:
-        return {}
-    of_pool, of_targets = both
-    strangers = np.setdiff1d(of_pool.values, of_targets.values) if of_pool.are_classes else ()
-    return {"labels": f"{of_pool.kind}, {of_pool.why}", "strangers": len(strangers)}
-
-
-def check_seeds(seeds: int) -> int:
-    seeds = check_whole(seeds, "seeds")
-    if seeds < 2:
-        raise ValueError(f"seeds must be at least 2, for standard errors; got {seeds}.")
-    return seeds

@@ -182,17 +182,14 @@ class Comparison:
                 f"After {k:,} picks nothing can be told: the probe learned nothing that shows "
                 f"from any method's picks ({self.judge.measure} {percent_of(best)} at best)."
             )
-        told = (("better", verdict.better), ("no better", verdict.alike), ("worse", verdict.worse))
-        parts = [
-            f"{word} than {joined_by_and([self._with_size(name, k) for name in some])}"
-            for word, some in told
-            if some
-        ]
-        return f"After {k:,} picks {self.rule} is {', and '.join(parts)}."
 
-    def _with_size(self, other: str, budget: int) -> str:
-        gap = self.difference(other, budget)
-        return f"{other} ({'+' * (gap.value >= 0)}{percent_of(gap)})"
+        def with_size(other: str) -> str:
+            gap = self.difference(other, k)
+            return f"{other} ({'+' * (gap.value >= 0)}{percent_of(gap)})"
+
+        told = (("better", verdict.better), ("no better", verdict.alike), ("worse", verdict.worse))
+        parts = [f"{how} than {joined_by_and([*map(with_size, n)])}" for how, n in told if n]
+        return f"After {k:,} picks {self.rule} is {', and '.join(parts)}."
 
     @property
     def advice(self) -> list[str]:
@@ -291,21 +288,20 @@ class Comparison:
 
     def _records(self) -> Iterator[dict[str, Any]]:
         for measured, name in product(self.measured, self.methods):
-            yield from (self._record(measured, name, at) for at in range(len(self.budgets)))
-
-    def _record(self, measured: Measurement, name: str, at: int) -> dict[str, Any]:
-        score, gap = measured.score(name, at), measured.difference(self.rule, name, at)
-        is_told = measured is self.judge and not self.is_circular
-        return {
-            "judge": measured.judge,
-            "method": name,
-            "picks": self.budgets[at],
-            "score": score.value,
-            "score_error": score.error,
-            "difference": gap.value,
-            "difference_error": gap.error,
-            "verdict": self.verdicts[at].of(name) if is_told else "",
-        }
+            is_told = measured is self.judge and not self.is_circular
+            for at, budget in enumerate(self.budgets):
+                score = measured.score(name, at)
+                gap = measured.difference(self.rule, name, at)
+                yield {
+                    "judge": measured.judge,
+                    "method": name,
+                    "picks": budget,
+                    "score": score.value,
+                    "score_error": score.error,
+                    "difference": gap.value,
+                    "difference_error": gap.error,
+                    "verdict": self.verdicts[at].of(name) if is_told else "",
+                }
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison for machines, ready for JSON."""

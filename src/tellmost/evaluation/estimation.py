@@ -39,7 +39,7 @@ from tellmost.selecting.limits import (
     check_limits,
     check_stop,
 )
-from tellmost.selecting.loop import Chooser, run
+from tellmost.selecting.loop import run
 from tellmost.selecting.select import Task, choose_chooser, find_rounds
 
 TRIAL_BYTES = 64 * 2**20
@@ -86,10 +86,39 @@ class Estimate:
     seconds: Range
     trial_rows: int  # that were timed
 
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """Names, with a text about each."""
+        about = f"about {self.targets:,} targets " if self.targets else ""
+        yield (
+            "selection",
+            f"{self.k:,} of {self.rows:,} rows of {self.features:,} features {about}by "
+            f"{self.rule}, in {self.form}",
+        )
+        where = "held in memory" if self.pool == "held" else "streamed, pass by pass"
+        yield "device", self.device
+        yield "pool", f"{in_words(self.data_bytes)}, {where}"
+        yield (
+            "memory",
+            f"up to {in_words(self.memory)} beyond what you hold; the budget is "
+            f"{in_words(self.budget)}",
+        )
+        least, likely, most = (f"{count:,.0f}" for count in vars(self.passes).values())
+        together = f"up to {self.columns_ahead} picks share a pass"
+        about = f"about {likely}; at least {least}, at most {most}; {together}"
+        yield "passes", least if self.passes.least == self.passes.most else about
+        shortest, likely, longest = map(in_time, vars(self.seconds).values())
+        yield "time", f"about {likely}; from {shortest} to {longest}"
+
     def describe(self) -> str:
         """The estimate as text for a terminal."""
-        lines = [entry(name, text, 10) for name, text in facts_about(self)]
-        return "\n".join([*lines, "", paragraph(caveat(self))])
+        lines = [entry(name, text, 10) for name, text in self.facts()]
+        caveat = (
+            f"Times come from a short trial on {self.trial_rows:,} rows, on this machine as busy "
+            f"as it is now."
+        )
+        if self.pool == "streamed":
+            caveat += " A file that the trial found in memory is read more slowly from the disk."
+        return "\n".join([*lines, "", paragraph(caveat)])
 
     def to_dict(self) -> dict[str, Any]:
         """The estimate for machines, ready for JSON."""
@@ -152,7 +181,10 @@ def try_out(take: Callable[[int], Task], count: int, watch: Watch) -> TimedTrial
     set_up, at_start = set_up + watch.lap(), tracker.passes
     run(chooser, tracker, eligibility, Stop(picks), rounds=rounds)
     running, passes = watch.lap(), tracker.passes - at_start
-    each_pass = time_of_pass(tracker, chooser, watch)
+    each_pass = 0.0
+    if not isinstance(chooser, Once):  # which never makes a pass again
+        tracker.look_ahead(list(range(tracker.width)))
+        each_pass = watch.lap()
     return TimedTrial(
         rows=count,
         first_look=first_look,
@@ -170,15 +202,6 @@ def try_out(take: Callable[[int], Task], count: int, watch: Watch) -> TimedTrial
     )
 
 
-def time_of_pass(tracker: Tracker, chooser: Chooser, watch: Watch) -> float:
-    """The seconds to make as many columns as a pass makes, or 0 if no pass is ever made."""
-    if isinstance(chooser, Once):
-        return 0.0
-    watch.lap()
-    tracker.look_ahead(list(range(tracker.width)))
-    return watch.lap()
-
-
 def time_per_entry(tracker: Tracker, problem: Problem, watch: Watch) -> float:
     """The time per entry: in function space a pick reads the columns of all earlier picks."""
     if tracker.form != "function space":
@@ -191,14 +214,6 @@ def time_per_entry(tracker: Tracker, problem: Problem, watch: Watch) -> float:
     weights @ columns
     posteriors = 2 if problem.sees_targets else 1
     return posteriors * watch.lap() / columns.numel()
-
-
-def front_of(source: Source, count: int) -> Source:
-    """A view of rows in memory, or else the same reading of fewer rows."""
-    if source.held is not None:
-        return HeldRows(source.held[:count], source.where)
-    front: Any = Front(source, count)
-    return front
 
 
 class Front:
@@ -220,17 +235,18 @@ class Front:
 def first_rows(data: SelectionData, count: int) -> SelectionData:
     """Read the first rows, with their share of the memory."""
     some = None if data.candidates is None else data.candidates[data.candidates < count]
-    return (
-        replace(
-            data,
-            pool=replace(data.pool, source=front_of(data.pool.source, count)),
-            candidates=some if some is not None and len(some) > 1 else None,
-            observed=Observed(torch.empty(0, dtype=torch.int64)),
-            plan=replace(data.plan, kept=data.plan.kept * count // len(data.pool)),
-        )
-        .read()
-        .with_density()
+    source = data.pool.source
+    front: Any = Front(source, count)
+    if source.held is not None:
+        front = HeldRows(source.held[:count], source.where)
+    first = replace(
+        data,
+        pool=replace(data.pool, source=front),
+        candidates=some if some is not None and len(some) > 1 else None,
+        observed=Observed(torch.empty(0, dtype=torch.int64)),
+        plan=replace(data.plan, kept=data.plan.kept * count // len(data.pool)),
     )
+    return first.read().with_density()
 
 
 def estimate(
@@ -385,39 +401,6 @@ def memory_of(data: SelectionData, sizes: Sizes, trial: TimedTrial, rule: Rule) 
     if trial.keeps_covariance and reads_covariance:
         kept += 8 * sizes.rows * sizes.targets
     return parts + min(kept, plan.kept)
-
-
-def facts_about(estimate: Estimate) -> Iterator[tuple[str, str]]:
-    about = f"about {estimate.targets:,} targets " if estimate.targets else ""
-    yield (
-        "selection",
-        f"{estimate.k:,} of {estimate.rows:,} rows of {estimate.features:,} features {about}by "
-        f"{estimate.rule}, in {estimate.form}",
-    )
-    where = "held in memory" if estimate.pool == "held" else "streamed, pass by pass"
-    yield "device", estimate.device
-    yield "pool", f"{in_words(estimate.data_bytes)}, {where}"
-    yield (
-        "memory",
-        f"up to {in_words(estimate.memory)} beyond what you hold; the budget is "
-        f"{in_words(estimate.budget)}",
-    )
-    least, likely, most = (f"{count:,.0f}" for count in vars(estimate.passes).values())
-    together = f"up to {estimate.columns_ahead} picks share a pass"
-    about = f"about {likely}; at least {least}, at most {most}; {together}"
-    yield "passes", least if estimate.passes.least == estimate.passes.most else about
-    shortest, likely, longest = map(in_time, vars(estimate.seconds).values())
-    yield "time", f"about {likely}; from {shortest} to {longest}"
-
-
-def caveat(estimate: Estimate) -> str:
-    text = (
-        f"Times come from a short trial on {estimate.trial_rows:,} rows, on this machine as busy "
-        f"as it is now."
-    )
-    if estimate.pool == "streamed":
-        text += " A file that the trial found in memory is read more slowly from the disk."
-    return text
 
 
 def in_time(seconds: float) -> str:

@@ -179,29 +179,21 @@ def _losses(
     rows: Tensor, labels: KnownLabels, wanted: Tensor, parts: Folds
 ) -> tuple[np.ndarray, np.ndarray]:
     """The losses of the probe and of the trivial answer per row: 0 and 1, or squared errors."""
-    better, worse = np.empty(len(rows)), np.empty(len(rows))
-    ask = _ask_classes if labels.are_classes else _ask_numbers
+    better, worse = torch.empty(2, len(rows), dtype=torch.float64)
     for taught, asked in parts:
-        better[asked], worse[asked] = ask(rows[taught], wanted[taught], rows[asked], wanted[asked])
-    return better, worse
-
-
-def _ask_classes(
-    rows: Tensor, outputs: Tensor, asked: Tensor, wanted: Tensor
-) -> tuple[np.ndarray, np.ndarray]:
-    mean, scale = center_and_scale(rows)
-    taught, right = outputs.argmax(dim=1), wanted.argmax(dim=1)
-    probe = fit_logistic((rows - mean) / scale, taught, outputs.shape[1], C=PROBE_C)
-    guessed = probe.predict((asked - mean) / scale)
-    return (guessed != right).double().numpy(), (right != 0).double().numpy()
-
-
-def _ask_numbers(
-    rows: Tensor, outputs: Tensor, asked: Tensor, wanted: Tensor
-) -> tuple[np.ndarray, np.ndarray]:
-    errors = predict_numbers(rows, outputs, asked) - wanted
-    trivial = outputs.mean(dim=0) - wanted
-    return errors[:, 0].square().numpy(), trivial[:, 0].square().numpy()
+        if labels.are_classes:
+            mean, scale = center_and_scale(rows[taught])
+            classes, right = wanted[taught].argmax(dim=1), wanted[asked].argmax(dim=1)
+            probe = fit_logistic(
+                (rows[taught] - mean) / scale, classes, wanted.shape[1], C=PROBE_C
+            )
+            better[asked] = (probe.predict((rows[asked] - mean) / scale) != right).double()
+            worse[asked] = (right != 0).double()
+        else:
+            errors = predict_numbers(rows[taught], wanted[taught], rows[asked]) - wanted[asked]
+            better[asked] = errors[:, 0].square()
+            worse[asked] = (wanted[taught].mean(dim=0) - wanted[asked])[:, 0].square()
+    return better.numpy(), worse.numpy()
 
 
 def _sum_up(

@@ -184,8 +184,7 @@ def check_pool(pool: Any, targets: Any, meaning: Meaning, **options: Any) -> Sel
 
 def look(data: SelectionData, rng: np.random.Generator) -> Health:
     """Measure lengths, copies and directions of the rows in one pass."""
-    normalization = data.pool.normalization
-    pool = as_given(data.pool)
+    pool = data.pool
     n, d = len(pool), pool.dimension
     work = HEALTH_WORK.get(pool.device.type, HEALTH_WORK["cuda"])
     # as many as the work and the room in memory allow, to compare them with all others
@@ -193,23 +192,7 @@ def look(data: SelectionData, rng: np.random.Generator) -> Health:
     compared = draw_rows(rng, n, max(most, LEAST_EXAMINED))
     # as many as the work allows, but enough to see all directions
     counted = draw_rows(rng, n, max(int(work / (2 * d**2)), 4 * d))
-    likeness = Likeness(compared.to(pool.device), normalization.apply(pool.rows(compared)))
-    moments = RunningMoments(d, pool.device)
-    bits = torch.empty(n, 2, dtype=torch.int64, device=pool.device)
-    lengths = torch.empty(n, dtype=torch.float64, device=pool.device)
-
-    def examine(start: int, stop: int, block: Tensor) -> tuple[Tensor, RunningMoments]:
-        bits[start:stop] = row_bits(block)
-        rows = normalization.apply(block)
-        lengths[start:stop] = rows.norm(dim=1)
-        chosen = rows if len(counted) == n else rows[within(counted, start, stop)]
-        return likeness.of(start, rows), RunningMoments.of(chosen)
-
-    def take(seen: tuple[Tensor, RunningMoments]) -> None:
-        likeness.add(seen[0])
-        moments.add(seen[1])
-
-    pool.each(examine, take)
+    lengths, bits, cosines, moments = measure(pool, compared, counted)
     directions, explained = moments.principal()
     return Health(
         rows=n,
@@ -218,16 +201,45 @@ def look(data: SelectionData, rng: np.random.Generator) -> Health:
         normalize=data.normalize,
         norms=Norms.of(lengths.cpu().numpy()),
         duplicates=count_duplicates(bits.cpu().numpy()),
-        near_duplicates=likeness.share(),
+        near_duplicates=float((cosines >= NEAR_DUPLICATE).double().mean()),
         near_duplicates_from=len(compared),
         effective_rank=moments.effective_rank(),
         share_along_mean=moments.share_along_mean(),
-        directions_from=moments.count,
+        directions_from=len(counted),
         mean=moments.mean.cpu().numpy(),
         principal_directions=directions.cpu().numpy(),
         explained=(float(explained[0]), float(explained[1])),
         is_linear=feature_form(data.kernel) is not None,
     )
+
+
+def measure(
+    pool: Pool, compared: Int[Tensor, " s"], counted: Int[Tensor, " c"]
+) -> tuple[Float[Tensor, " n"], Int[Tensor, "n 2"], Float[Tensor, " s"], "Moments"]:
+    """The lengths and the bits of all rows, the largest cosines of some, the moments of some."""
+    normalization, pool = pool.normalization, as_given(pool)
+    points = UNIT.apply(normalization.apply(pool.rows(compared)))
+    bits = torch.empty(len(pool), 2, dtype=torch.int64, device=pool.device)
+    lengths = torch.empty(len(pool), dtype=torch.float64, device=pool.device)
+    total, squares = points.new_zeros(pool.dimension), points.new_zeros(2 * (pool.dimension,))
+    largest, numbers = torch.full_like(points[:, 0], -1.0), compared.to(pool.device)
+
+    def examine(start: int, stop: int, block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        bits[start:stop] = row_bits(block)
+        rows = normalization.apply(block)
+        lengths[start:stop] = rows.norm(dim=1)
+        first, last = torch.searchsorted(counted, torch.tensor([start, stop])).tolist()
+        chosen = rows if last - first == len(rows) else rows[counted[first:last] - start]
+        cosines = largest_cosines(points, numbers, start, rows)
+        return chosen.sum(dim=0), chosen.T @ chosen, cosines
+
+    def take(seen: tuple[Tensor, Tensor, Tensor]) -> None:
+        total.add_(seen[0])
+        squares.add_(seen[1])
+        torch.maximum(largest, seen[2], out=largest)
+
+    pool.each(examine, take)
+    return lengths, bits, largest, Moments(total / len(counted), squares / len(counted))
 
 
 def as_given(pool: Pool) -> Pool:
@@ -239,12 +251,6 @@ def draw_rows(rng: np.random.Generator, n: int, count: int) -> Tensor:
     """Draw row numbers at random, or take all if there are no more, in ascending order."""
     numbers = np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
     return torch.from_numpy(numbers)
-
-
-def within(rows: Tensor, start: int, stop: int) -> Tensor:
-    """The ascending rows that lie in a block, numbered from its first row."""
-    first, last = torch.searchsorted(rows, torch.tensor([start, stop])).tolist()
-    return rows[first:last] - start
 
 
 def sampled(count: int, n: int) -> str:
@@ -303,60 +309,32 @@ def count_duplicates(bits: Int[np.ndarray, "n 2"]) -> int:
     return int((ordered[1:] == ordered[:-1]).all(axis=1).sum())
 
 
-class Likeness:
-    """The largest cosine of each sampled row with any other row of the blocks so far."""
+def largest_cosines(
+    points: Float[Tensor, "s d"],
+    numbers: Int[Tensor, " s"],
+    start: int,
+    block: Float[Tensor, "b d"],
+) -> Float[Tensor, " s"]:
+    """The largest cosine of each sampled row with any other row of a block.
 
-    def __init__(self, rows: Int[Tensor, " s"], points: Float[Tensor, "s d"]) -> None:
-        self._rows = rows
-        self._points = UNIT.apply(points)
-        self._largest = torch.full_like(points[:, 0], -1.0)
-
-    def of(self, start: int, block: Float[Tensor, "b d"]) -> Float[Tensor, " s"]:
-        """The largest cosine with any of the rows from number ``start`` on."""
-        block, found = UNIT.apply(block), torch.empty_like(self._largest)
-        step = max(numerics.BLOCK_BYTES // (8 * len(block)), 1)
-        for first, last in spans(len(self._points), step):
-            cosines = self._points[first:last] @ block.T
-            own = self._rows[first:last] - start
-            here = ((own >= 0) & (own < len(block))).nonzero()[:, 0]
-            cosines[here, own[here]] = -1.0
-            torch.amax(cosines, dim=1, out=found[first:last])
-        return found
-
-    def add(self, found: Float[Tensor, " s"]) -> None:
-        """Take in the largest cosines with some rows."""
-        torch.maximum(self._largest, found, out=self._largest)
-
-    def share(self) -> float:
-        return float((self._largest >= NEAR_DUPLICATE).double().mean())
+    The points are the rows of these numbers, of length one. The block begins at row ``start``.
+    """
+    block, found = UNIT.apply(block), torch.empty_like(points[:, 0])
+    for first, last in spans(len(points), max(numerics.BLOCK_BYTES // (8 * len(block)), 1)):
+        cosines = points[first:last] @ block.T
+        own = numbers[first:last] - start
+        here = ((own >= 0) & (own < len(block))).nonzero()[:, 0]
+        cosines[here, own[here]] = -1.0
+        torch.amax(cosines, dim=1, out=found[first:last])
+    return found
 
 
-class RunningMoments:
-    """The mean and the second moment of the rows so far."""
+@dataclass(frozen=True)
+class Moments:
+    """The mean and the second moment of rows."""
 
-    def __init__(self, dimension: int, device: torch.device) -> None:
-        self.count = 0
-        self._sum = torch.zeros(dimension, dtype=torch.float64, device=device)
-        self._squares = torch.zeros(dimension, dimension, dtype=torch.float64, device=device)
-
-    @classmethod
-    def of(cls, rows: Float[Tensor, "b d"]) -> "RunningMoments":
-        moments = cls(0, rows.device)
-        moments.count, moments._sum, moments._squares = len(rows), rows.sum(dim=0), rows.T @ rows
-        return moments
-
-    def add(self, more: "RunningMoments") -> None:
-        self.count += more.count
-        self._sum += more._sum
-        self._squares += more._squares
-
-    @property
-    def mean(self) -> Float[Tensor, " d"]:
-        return self._sum / self.count
-
-    @property
-    def second(self) -> Float[Tensor, "d d"]:
-        return self._squares / self.count
+    mean: Float[Tensor, " d"]
+    second: Float[Tensor, "d d"]
 
     def effective_rank(self) -> float:
         own = float(self.second.diagonal().sum()) ** 2

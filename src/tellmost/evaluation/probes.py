@@ -257,21 +257,15 @@ def _decompose(rows: Tensor, outputs: Tensor) -> tuple[_Spectrum, Tensor, Tensor
 
 
 def best_ratio(spectrum: _Spectrum) -> float:
-    """The ratio of largest evidence: the best on a grid, refined between its neighbours."""
+    """The ratio of largest evidence: the best on a grid, refined by golden sections."""
     low, high = log10(LEAST_NOISE_RATIO), log10(LARGEST_NOISE_RATIO)
-    grid = np.linspace(low, high, round((high - low) * NOISE_GRID) + 1)
-    evidence = [spectrum.log_evidence(10**x) for x in grid]
-    best = int(np.argmax(evidence))
+    grid = np.linspace(low, high, round((high - low) * NOISE_GRID) + 1).tolist()
+    best = int(np.argmax([spectrum.log_evidence(10**x) for x in grid]))
     if best in (0, len(grid) - 1):
         return (LEAST_NOISE_RATIO, LARGEST_NOISE_RATIO)[best > 0]
-    return refine(spectrum, float(grid[best - 1]), float(grid[best + 1]))
-
-
-def refine(spectrum: _Spectrum, low: float, high: float) -> float:
-    """Find the largest evidence between two exponents, by golden sections."""
-    golden = (5**0.5 - 1) / 2
+    low, high = grid[best - 1], grid[best + 1]
     while high - low > NOISE_PRECISION:
-        step = golden * (high - low)
+        step = (5**0.5 - 1) / 2 * (high - low)
         if spectrum.log_evidence(10 ** (high - step)) < spectrum.log_evidence(10 ** (low + step)):
             low = high - step
         else:

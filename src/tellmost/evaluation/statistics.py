@@ -32,15 +32,6 @@ def t_tail(t: float, freedom: int) -> float:
     return max(1.0 - float(inside), 0.0)
 
 
-def t_quantile(freedom: int) -> float:
-    """Student's t that chance exceeds in size in 5% of all cases, by halving an interval."""
-    low, high = 0.0, 16.0
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        low, high = (middle, high) if t_tail(middle, freedom) > LEVEL else (low, middle)
-    return high
-
-
 def count_together(chances: Mapping[str, float]) -> set[str]:
     """The names whose differences count when several are looked at together.
 
