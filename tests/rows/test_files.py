@@ -346,9 +346,10 @@ def test_a_missing_file_is_named_with_its_argument(name, tmp_path):
         tm.select(**paths, k=1)
 
 
-def test_a_folder_is_no_file(tmp_path):
+def test_an_empty_folder_is_no_pool(tmp_path):
     (tmp_path / "pool.npy").mkdir()
-    assert "is a folder. " in refusal(tmp_path / "pool.npy")
+    with pytest.raises(FileNotFoundError, match="must have or match files of the formats"):
+        load_array(tmp_path / "pool.npy", "pool")
     with pytest.raises(ValueError, match=r"is a folder. Pass the list of the files in it"):
         tm.select(tmp_path / "pool.npy", TARGETS, k=1, kernel="linear")
 

@@ -89,7 +89,7 @@ def open_array(
 def open_arrays(paths: Sequence[Path], argument: str) -> ArrayTable:
     """The rows of several files with one array each, one file after the other, streamed."""
     for path in paths:
-        check_there(path, argument, "Name the files in it.")
+        check_there(path, argument)
         if path.suffix not in IN_SEVERAL:
             raise ValueError(
                 f"{argument}: several files must each hold an array, {', '.join(IN_SEVERAL)}; got "

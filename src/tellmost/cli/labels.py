@@ -74,7 +74,7 @@ def open_small(
     The first cell of a lone column is its name if it is one of ``headers``, or if it is any word
     where they are None.
     """
-    check_there(path, argument, "Name one file in it.")
+    check_there(path, argument)
     file = open_filled(path, argument)
     match suffix_of(path):
         case ".txt":
@@ -133,7 +133,7 @@ def read_labels(
 
 
 def _load_vector(path: Path, argument: str) -> np.ndarray:
-    check_there(path, argument, "Name one file in it.")
+    check_there(path, argument)
     file = open_filled(path, argument)
     try:
         values = np.load(path, allow_pickle=False)

@@ -72,7 +72,7 @@ def read_records(
     The file is .npy, .npz, .safetensors, .parquet, .csv, .tsv or .jsonl; the last three also .gz.
     ``argument`` is what the file is for, which errors name. ``progress`` is of embedding.
     """
-    check_there(path, argument, "Name one file in it.")
+    check_there(path, argument)
     suffix = suffix_of(path)
     if suffix not in FORMATS or (path.suffix == ".gz" and suffix not in TEXTS):
         raise ValueError(

@@ -7,10 +7,10 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import torch
@@ -21,9 +21,38 @@ from tellmost.running.reading import npy_header, refusing_damage
 from tellmost.running.writing import check_no_circle
 
 
+class Readable(Protocol):
+    """A file, here or in a store, the argument it came in, and its state when opened first."""
+
+    @property
+    def argument(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def suffix(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def label(self) -> str:
+        """The argument and the name, for error messages."""
+
+    def opened(self) -> AbstractContextManager[int]:
+        """A descriptor to read from; an error if the file is gone or was changed."""
+
+    def stream(self) -> Any:
+        """The file as an object that reads and seeks."""
+
+    def read_into(self, descriptor: int, memory: memoryview, offset: int, what: str) -> None:
+        """Fill the memory from the file; ``what`` is being read, for the error message."""
+
+
 @dataclass(frozen=True)
 class File:
-    """A path, the argument it came in, and the state of the file when it was opened first."""
+    """A file on this machine."""
 
     path: Path
     argument: str
@@ -36,12 +65,22 @@ class File:
         return cls(path, argument, status.st_size, status.st_mtime_ns)
 
     @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def suffix(self) -> str:
+        return self.path.suffix
+
+    @property
     def label(self) -> str:
-        return f"{self.argument}: {self.path.name}"
+        return f"{self.argument}: {self.name}"
+
+    def stream(self) -> BinaryIO:
+        return self.path.open("rb")
 
     @contextmanager
     def opened(self) -> Iterator[int]:
-        """A descriptor to read from; an error if the file is gone or was changed."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         except OSError as error:
@@ -68,7 +107,6 @@ class File:
         )
 
     def read_into(self, descriptor: int, memory: memoryview, offset: int, what: str) -> None:
-        """Fill the memory from the file; ``what`` is being read, for the error message."""
         done = 0
         while done < len(memory):
             count = _read_at(descriptor, memory[done:], offset + done)
@@ -89,10 +127,10 @@ def _read_at(descriptor: int, memory: memoryview, offset: int) -> int:
     return len(data)
 
 
-def check_there(path: Path, argument: str, of_folder: str) -> None:
-    """Refuse what is no file; ``of_folder`` says what to do about a folder."""
+def check_there(path: Path, argument: str) -> None:
+    """Refuse what is no file."""
     if path.is_dir():
-        raise ValueError(f"{argument}: {str(path)!r} is a folder. {of_folder}")
+        raise ValueError(f"{argument}: {str(path)!r} is a folder. Name the files in it.")
     check_no_circle(path, argument)
     if not path.is_file():
         raise FileNotFoundError(f"{argument}: there is no file {str(path)!r}.")
@@ -106,7 +144,7 @@ def open_filled(path: Path, argument: str) -> File:
     return file
 
 
-def choose_name(found: list[str], what: str, file: File, named: NamedArray) -> str:
+def choose_name(found: list[str], what: str, file: Readable, named: NamedArray) -> str:
     """The wanted name, or the only one that was found."""
     listing, wanted = ", ".join(sorted(found)) or "none", named.name
     if wanted in found:
@@ -142,7 +180,7 @@ class FlatFile:
 
     def __init__(
         self,
-        file: File,
+        file: Readable,
         offset: int,
         shape: tuple[int, ...],
         item_bytes: int,
@@ -184,15 +222,15 @@ class FlatFile:
         return self._decode(memory, (d, stop - start)).T
 
     def where(self, row: int) -> str:
-        return f"row {row} of {self._file.path.name}"
+        return f"row {row} of {self._file.name}"
 
 
 MAGIC = b"\x93NUMPY"
 
 
-def open_npy(file: File, named: NamedArray) -> FlatFile:
+def open_npy(file: Readable, named: NamedArray) -> FlatFile:
     """The array in the file, not read yet. Pickled objects are refused and never loaded."""
-    named.refuse_names(file.argument, f"an array in {file.path.name}")
+    named.refuse_names(file.argument, f"an array in {file.name}")
     shape, is_fortran, dtype, offset = _npy_header(file)
     if dtype.hasobject:
         raise ValueError(
@@ -224,16 +262,16 @@ def check_numeric(dtype: np.dtype, what: str) -> None:
         )
 
 
-def _npy_header(file: File) -> tuple[tuple[int, ...], bool, np.dtype, int]:
+def _npy_header(file: Readable) -> tuple[tuple[int, ...], bool, np.dtype, int]:
     """The shape, whether the order is Fortran's, the dtype, and where the numbers start."""
-    with file.path.open("rb") as stream:
+    with file.stream() as stream:
         _check_magic(stream.read(len(MAGIC)), file)
         stream.seek(0)
         with refusing_damage(f"{file.label} is damaged"):
             return *npy_header(stream), stream.tell()
 
 
-def _check_magic(start: bytes, file: File) -> None:
+def _check_magic(start: bytes, file: Readable) -> None:
     if start.startswith(b"PK"):
         raise ValueError(
             f"{file.label} is an .npz archive, not an .npy array. Load it yourself and pass the "
@@ -261,13 +299,13 @@ LONGEST_HEADER = 100_000_000  # bytes, as the format has it
 NO_SAFETENSORS = "is not a whole .safetensors file"
 
 
-def open_safetensors(file: File, named: NamedArray) -> FlatFile:
+def open_safetensors(file: Readable, named: NamedArray) -> FlatFile:
     """The tensor in the file, not read yet."""
-    replace(named, name=None).refuse_names(file.argument, f"a tensor in {file.path.name}")
+    replace(named, name=None).refuse_names(file.argument, f"a tensor in {file.name}")
     header, offset = _safetensors_header(file)
     keys = [key for key in header if key != "__metadata__"]
     key = choose_name(keys, "tensor", file, named)
-    with refusing_damage(f"{file.argument}: the header of {file.path.name} is damaged"):
+    with refusing_damage(f"{file.argument}: the header of {file.name} is damaged"):
         dtype, shape = str(header[key]["dtype"]), tuple(map(int, header[key]["shape"]))
         start, stop = map(int, header[key]["data_offsets"])
     if dtype not in TYPES:
@@ -275,7 +313,7 @@ def open_safetensors(file: File, named: NamedArray) -> FlatFile:
     element = TYPES[dtype]
     if min(start, *shape) < 0 or stop - start != math.prod(shape) * element.itemsize:
         raise ValueError(
-            f"{file.argument}: the header of {file.path.name} is damaged: sizes do not agree."
+            f"{file.argument}: the header of {file.name} is damaged: sizes do not agree."
         )
     if offset + stop > file.size:
         raise ValueError(f"{file.label} is cut short; {key!r} lies behind its end.")
@@ -286,9 +324,9 @@ def open_safetensors(file: File, named: NamedArray) -> FlatFile:
     return FlatFile(file, offset + start, shape or (1,), element.itemsize, decode)
 
 
-def _safetensors_header(file: File) -> tuple[dict[str, Any], int]:
+def _safetensors_header(file: Readable) -> tuple[dict[str, Any], int]:
     """The content that the file claims to have, and where the data starts."""
-    with file.path.open("rb") as stream, refusing_damage(f"{file.label} {NO_SAFETENSORS}"):
+    with file.stream() as stream, refusing_damage(f"{file.label} {NO_SAFETENSORS}"):
         size = int.from_bytes(stream.read(8), "little")
         if size > min(LONGEST_HEADER, file.size - 8):
             raise ValueError(f"its header cannot have {size:,} bytes")

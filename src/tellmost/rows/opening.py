@@ -1,8 +1,11 @@
 """Files, lists of files and iterables of blocks, opened as sources of rows."""
 
 import os
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
+from glob import glob
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -13,14 +16,21 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.rows.caller_blocks import CallerBlocks
-from tellmost.rows.files import File, check_there, open_filled, open_npy, open_safetensors
+from tellmost.rows.files import (
+    Readable,
+    check_there,
+    open_filled,
+    open_npy,
+    open_safetensors,
+)
 from tellmost.rows.parquet import ParquetFile
 from tellmost.rows.sources import HeldRows, NamedArray, Reader, Source, Span, read_array
+from tellmost.rows.stores import RemoteFile, find_remote, has_magic, is_shard, open_shards
 from tellmost.rows.streamed import StreamedRows
 from tellmost.shapes import Int, Shaped
 
-LIST_THEM = "Pass the list of the files in it, such as sorted(Path(folder).glob('*.npy'))."
-READERS: dict[str, Callable[[File, NamedArray], Reader]] = {
+WITHOUT_SLASH = re.compile(r"[a-z][a-z0-9+.-]+:/[^/]")
+READERS: dict[str, Callable[[Readable, NamedArray], Reader]] = {
     ".npy": open_npy,
     ".safetensors": open_safetensors,
     ".parquet": ParquetFile,
@@ -57,26 +67,63 @@ def _names_files(given: Any) -> bool:
 
 def open_files(named: NamedArray, argument: str) -> Reader:
     """The rows of a file, or of several one after the other, not read yet."""
-    if not isinstance(named.given, list | tuple):
-        return open_file(Path(named.given), argument, named)
-    for number, path in enumerate(named.given):
-        if not isinstance(path, str | os.PathLike):
+    entries = named.given if isinstance(named.given, list | tuple) else [named.given]
+    for number, entry in enumerate(entries):
+        if not isinstance(entry, str | os.PathLike):
             raise TypeError(
                 f"{argument}, as a list of files, must have paths only; entry {number} is "
-                f"{type(path).__name__}."
+                f"{type(entry).__name__}."
             )
-    return Shards([open_file(Path(path), argument, named) for path in named.given], argument)
+    files = [file for entry in entries for file in find_files(entry, argument)]
+    if any(isinstance(file, RemoteFile) for file in files):
+        readers = open_shards(files, named.name, partial(open_one, named=named))
+    else:
+        readers = [open_one(file, named) for file in files]
+    is_one = len(readers) == 1 and not isinstance(named.given, list | tuple)
+    return readers[0] if is_one else Shards(readers, argument)
 
 
-def open_file(path: Path, argument: str, named: NamedArray) -> Reader:
-    """The one array in a file, or the one named, not read yet."""
-    check_there(path, argument, LIST_THEM)
-    if path.suffix not in READERS:
+def find_files(entry: str | os.PathLike[str], argument: str) -> list[Readable]:
+    """The files that a path or a URL means: itself, those that it matches, those in the folder.
+
+    The latter are sorted by their names.
+    """
+    text = os.fspath(entry)
+    if "://" in text:
+        return check_found(find_remote(text, argument, [*READERS]), text, argument)
+    if WITHOUT_SLASH.match(text):
         raise ValueError(
-            f"{argument}: cannot read {path.name}; the formats are {', '.join(READERS)}. Load it "
-            f"yourself and pass the array."
+            f"{argument}: {text!r} is a URL that lost a slash in a Path. Pass it as a text."
         )
-    return READERS[path.suffix](open_filled(path, argument), named)
+    path = Path(entry)
+    if path.is_dir():
+        paths = sorted(path.rglob("*"))
+    elif has_magic(text) and not path.exists():
+        paths = sorted(map(Path, glob(text, recursive=True)))
+    else:
+        check_there(path, argument)
+        return [open_filled(path, argument)]
+    shards = [path for path in paths if path.is_file() and is_shard(path.name, [*READERS])]
+    return check_found([open_filled(path, argument) for path in shards], text, argument)
+
+
+def check_found(files: Sequence[Readable], text: str, argument: str) -> list[Readable]:
+    if not files:
+        raise FileNotFoundError(
+            f"{argument}: {text!r} must have or match files of the formats {', '.join(READERS)}; "
+            f"there are none."
+        )
+    return list(files)
+
+
+def open_one(file: Readable, named: NamedArray) -> Reader:
+    """The one array in a file, or the one named, not read yet."""
+    if file.suffix not in READERS:
+        raise ValueError(
+            f"{file.argument}: cannot read {file.name}; the formats are {', '.join(READERS)}. "
+            f"Load it yourself and pass the array."
+        )
+    return READERS[file.suffix](file, named)
 
 
 def _is_iterable_of_blocks(given: Any) -> bool:

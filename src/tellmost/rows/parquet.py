@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.rows.files import File, choose_name
+from tellmost.rows.files import File, Readable, choose_name
 from tellmost.rows.sources import NamedArray, Span, as_tensor
 from tellmost.rows.streamed import Chunk, cut, empty_rows
 from tellmost.running.reading import reason_of
@@ -31,9 +31,9 @@ class ParquetFile:
     jumps = False
     device = torch.device("cpu")
 
-    def __init__(self, file: File, named: NamedArray) -> None:
+    def __init__(self, file: Readable, named: NamedArray) -> None:
         self._file = file
-        self._arrow = import_pyarrow(f"{file.argument}: reading {file.path.name}")
+        self._arrow = import_pyarrow(f"{file.argument}: reading {file.name}")
         with self._opened() as opened:
             lengths = [opened.metadata.row_group(i).num_rows for i in range(opened.num_row_groups)]
             self._starts = [0, *accumulate(lengths)]
@@ -54,7 +54,7 @@ class ParquetFile:
         return cut(self._chunks(wanted), wanted, empty_rows(self.shape, self.dtype, self.device))
 
     def where(self, row: int) -> str:
-        text = f"row {row} of {self._file.path.name}"
+        text = f"row {row} of {self._file.name}"
         if self._id_column is None:
             return text
         return f"{text}, {self._id_column} {self._read_ids(torch.tensor([row])).tolist()[0]!r},"
@@ -128,7 +128,7 @@ class ParquetFile:
         if len(others):
             raise ValueError(
                 f"{self._file.argument}: every vector in column {self._column!r} of "
-                f"{self._file.path.name} must have the same length; the first has "
+                f"{self._file.name} must have the same length; the first has "
                 f"{self.shape[1]}, row {start + others[0]} has {lengths[others[0]]}."
             )
         flat = column.flatten()
@@ -145,13 +145,13 @@ class ParquetFile:
         if column.null_count:
             row = start + int(np.flatnonzero(column.is_null())[0])
             raise ValueError(
-                f"{self._file.argument}: column {self._column!r} of {self._file.path.name} must "
+                f"{self._file.argument}: column {self._column!r} of {self._file.name} must "
                 f"have a vector in every row; row {row} has none. Drop such rows first."
             )
 
 
 @contextmanager
-def opened_parquet(file: File, arrow: Any) -> Iterator[Any]:
+def opened_parquet(file: Readable, arrow: Any) -> Iterator[Any]:
     """The file, opened by pyarrow; its errors name it."""
     of_pyarrow = (arrow.ArrowException, OSError, UnicodeDecodeError)
 
@@ -161,8 +161,11 @@ def opened_parquet(file: File, arrow: Any) -> Iterator[Any]:
     with file.opened():  # it has to be the same as before
         pass
     try:
+        path = file.path if isinstance(file, File) else None
         opened = arrow.parquet.ParquetFile(
-            file.path, pre_buffer=False, buffer_size=PARQUET_BUFFER_BYTES
+            path or file.stream(),
+            pre_buffer=path is None,  # a store is asked for a column of a row group at once
+            buffer_size=PARQUET_BUFFER_BYTES if path else 0,
         )
     except of_pyarrow as error:
         raise unreadable(error) from error
@@ -185,7 +188,9 @@ def import_pyarrow(what: str) -> Any:
     return pyarrow
 
 
-def check_id_column(kinds: Mapping[str, Any], file: File, named: NamedArray, types: Any) -> Any:
+def check_id_column(
+    kinds: Mapping[str, Any], file: Readable, named: NamedArray, types: Any
+) -> Any:
     """The column of ids, if one was named: whole numbers or texts."""
     name = named.id_column
     if name is None or (name not in kinds and not named.required):
