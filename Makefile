@@ -1,6 +1,7 @@
 # make demo    choose training images from scikit-learn's digits, and a report about it
 # make test    what has to hold: about seven minutes on two cores
-# make test-all   the same, with what needs a browser
+# make test-all   the same, with what needs a browser, and the site
+# make docs    the site, in build/site: notebooks are run, links are checked, nothing is fetched
 # make lint    style and types
 # make bench   speed and memory, against the limit of the machine (and peers, if PEERS is given)
 # make soak    random problems, kills and damaged files for an hour, or for MINUTES=10
@@ -11,7 +12,7 @@ RUN    := $(VENV)/bin/python
 TWO    := --numprocesses 2 --dist loadfile
 PIP    := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all lint bench soak clean
+.PHONY: demo test test-all docs lint bench soak clean
 
 demo: $(VENV)/.demo
 	$(RUN) -m tellmost demo --out demo
@@ -26,6 +27,10 @@ test: lint
 test-all: lint
 	$(RUN) -m pytest $(TWO) --durations 20 --all
 	$(RUN) -m pytest $(TWO) --shapes
+
+docs: $(VENV)/.docs
+	$(RUN) -m sphinx -W --keep-going -q -c docs . build/site
+	$(RUN) docs/site/check.py build/site
 
 lint: $(VENV)/.test
 	$(RUN) -m ruff format --check .
@@ -48,13 +53,17 @@ soak: $(VENV)/.test
 	OMP_NUM_THREADS=1 nice -n 15 $(RUN) benchmarks/soak/run.py --minutes $(or $(MINUTES),60)
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo build
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) -e ".[demo]"
+	touch $@
+
+$(VENV)/.docs: $(VENV)/bin/python pyproject.toml reproduction/pyproject.toml constraints.txt
+	$(PIP) -e ".[docs]" -e ./reproduction
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml reproduction/pyproject.toml constraints.txt

@@ -3,7 +3,7 @@
 ``--shapes`` is the second pass: every annotated shape in ``tellmost`` is checked at run time, in
 a few cases of each test of the library; the first pass has run them all.
 
-``--all`` also runs the tests that need a browser.
+``--all`` also runs the tests that need a browser, and those that build the site.
 """
 
 import os
@@ -29,7 +29,7 @@ torch.set_num_threads(1)  # the problems are small, and threads that wait for ea
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shapes", action="store_true", help="check array shapes at run time")
-    parser.addoption("--all", action="store_true", help="run what needs a browser")
+    parser.addoption("--all", action="store_true", help="run what takes long: browser, site")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,16 +42,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--all"):
-        skip = pytest.mark.skip(reason="make test-all runs it: it needs a browser")
+        skip = pytest.mark.skip(reason="make test-all runs it: it needs a browser, or takes long")
         for item in items:
-            if "browser" in item.keywords:
+            if {"browser", "site"} & set(item.keywords):
                 item.add_marker(skip)
     if config.getoption("--shapes"):
         skip = pytest.mark.skip(
             reason="shapes cannot be checked there, or are checked many times over"
         )
         for item in items:
-            if {"process", "browser", "kernels", "often"} & set(item.keywords):
+            if {"process", "browser", "site", "kernels", "often"} & set(item.keywords):
                 item.add_marker(skip)
         thin_out(config, items)
 

@@ -60,9 +60,9 @@ def compare(
     can be compared, which is circular.
 
     Args:
-        pool, targets, rule, normalize, targets_are, noise_ratio, noise_std, kernel, device,
-            memory, progress: as in ``select``. Other methods see rows as they are, and cosines,
-            unless a kernel that is not linear is given, which they then see too.
+        pool, targets: as in ``select``, and so are the arguments that are not named here. Other
+            methods see rows as they are, and cosines, unless a kernel that is not linear is
+            given, which they then see too.
         k: how many rows each method picks.
         labels, target_labels: (n,) and (m,). Names or whole numbers are classes, floats numbers.
         methods: names or rules to compare with; also "nearest-in-turn", "flqmi" and

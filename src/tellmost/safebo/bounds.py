@@ -161,7 +161,7 @@ class RKHSBound:
         \beta_n = B + \sqrt{2 \big(\tfrac12 \log\det(I + K_n / \rho^2) + \log(q / \delta)\big)}
 
     This is ``tm.theory.confidence_width`` of the realised information of each output; the q
-    outputs share delta. With probability 1 - delta, |f - mean| <= beta_n sd everywhere and always,
+    outputs share delta. With probability 1 - delta, abs(f - mean) <= beta_n sd everywhere, always,
     if f less the prior mean has norm at most B and the noise is sub-Gaussian of the stated size.
 
     ``norm`` is a number for all outputs, or {"objective": ..., "height": ...}.
