@@ -432,7 +432,7 @@ def test_gzipped_text_is_read_as_well(write, tmp_path):
 def test_missing_empty_and_unknown_files_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"targets: there is no file .*gone.npy"):
         read_records(tmp_path / "gone.npy", argument="targets")
-    with pytest.raises(ValueError, match=r"is a folder. Name one file in it"):
+    with pytest.raises(ValueError, match=r"is a folder. Name the files in it"):
         read_records(tmp_path)
     (tmp_path / "pool.xlsx").write_bytes(b"x")
     with pytest.raises(ValueError, match=r"the formats are \.npy, .*\.parquet, \.csv, .*\.jsonl"):

@@ -291,3 +291,42 @@ def test_the_page_and_the_picks_name_the_same_rows_and_targets(has_ids, files, r
         name = "tp"[0] if has_ids else ""
         assert pick["nearest_target"] in {f"{name}{row}" for row in range(len(rows[1]))}
         assert f">{pick['nearest_target']}<" in table and f">{pick['id']}<" in table
+
+
+@pytest.fixture
+def shards(files, records):
+    """The pool's records in three .parquet files of a folder, and in a store in memory."""
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    (files / "shards").mkdir()
+    for part in range(3):
+        table = arrow.Table.from_pylist(records[40 * part : 40 * part + 40])
+        parquet.write_table(table, files / "shards" / f"part-{part}.parquet")
+        store.put(f"{files}/shards/part-{part}.parquet", f"/shards/part-{part}.parquet")
+    yield files / "shards"
+    store.rm("/shards", recursive=True)
+
+
+@pytest.mark.parametrize(
+    "pool", ["shards", "shards/part-*.parquet", "memory://shards/part-*.parquet"]
+)
+def test_shards_are_a_pool_with_ids(pool, shards, files, run, expected):
+    naming = ("--vector-column", "emb", "--id-column", "id")
+    run("select", pool, "--targets", "val.npy", "-k", 12, *naming, "-o", "picks.csv")
+    assert [pick["id"] for pick in read_csv(files / "picks.csv")] == [
+        f"doc-{index}" for index in expected.indices
+    ]
+
+
+def test_targets_may_be_shards(shards, files, run, expected):
+    np.save(files / "shards" / "val.npy", np.load(files / "val.npy"))
+    run("select", "pool.npy", "--targets", "shards/v*.npy", "-k", 12, "-o", "picks.csv")
+    picks = read_csv(files / "picks.csv")
+    assert [int(pick["index"]) for pick in picks] == expected.indices.tolist()
+
+
+def test_other_columns_of_shards_are_refused(shards, run):
+    naming = ("--vector-column", "emb", "--group-column", "source", "--max-per-group", 2)
+    done = run("select", "shards", "--targets", "val.npy", "-k", 12, *naming, code=2)
+    assert "only the columns of vectors and of ids are read" in done.stderr

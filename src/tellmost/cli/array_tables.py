@@ -17,14 +17,12 @@ from tellmost.rows.files import (
     TYPES,
     File,
     check_numeric,
-    check_there,
     choose_name,
-    open_filled,
 )
 from tellmost.rows.parquet import import_pyarrow, is_vector, opened_parquet
 from tellmost.rows.sources import NamedArray, open_source
 from tellmost.running.reading import arrays_in, refusing_damage
-from tellmost.shapes import Int
+from tellmost.shapes import Int, Shaped
 
 ARRAYS = (".npy", ".npz", ".safetensors")
 IN_SEVERAL = (".npy", ".safetensors", ".parquet")  # files of which several can be one pool
@@ -51,6 +49,12 @@ class ArrayTable:
 
     def __len__(self) -> int:
         return self._shape[0]
+
+    def read_ids(self) -> Shaped[np.ndarray, " n"]:
+        """The ids of all rows: those of the column that was named, or their numbers."""
+        with closing(open_source(self.vectors, self.file.argument)) as source:
+            numbers = torch.arange(len(self))
+            return numbers.numpy() if source.ids is None else source.ids(numbers)
 
     def column(self, name: str) -> list[Any]:
         raise AssertionError("there is no column that could be asked for")
@@ -86,16 +90,16 @@ def open_array(
     return ArrayTable(file, vectors, name or "vectors", lone_vector=lone_vector)
 
 
-def open_arrays(paths: Sequence[Path], argument: str) -> ArrayTable:
+def open_arrays(named: NamedArray, argument: str) -> ArrayTable:
     """The rows of several files with one array each, one file after the other, streamed."""
-    for path in paths:
-        check_there(path, argument)
-        if path.suffix not in IN_SEVERAL:
+    for path in map(Path, named.given):
+        if path.suffix not in ("", *IN_SEVERAL):
             raise ValueError(
                 f"{argument}: several files must each hold an array, {', '.join(IN_SEVERAL)}; got "
                 f"{path.name}. Join text files into one."
             )
-    return ArrayTable(open_filled(paths[0], argument), list(paths))
+    first = Path(str(named.given[0]).split("?")[0])  # it is known by its name alone
+    return ArrayTable(File(first, argument, size=0, changed=0), named, named.name or "vectors")
 
 
 def load_npz(file: File, name: str | None, memory: int | None = None) -> tuple[str, np.ndarray]:

@@ -162,7 +162,7 @@ def compare(given: OptionValues) -> int:
 
 @command(
     Option("selection", Path, None, "SELECTION", REQUIRED).says("A .tellmost file."),
-    Option("pool", list[Path], ESSENTIALS, default=REQUIRED, flags=("--pool", "-p")).says(
+    Option("pool", list[str], ESSENTIALS, "FILE", REQUIRED, flags=("--pool", "-p")).says(
         "The pool that it was chosen from, as then."
     ),
     Option("output", Path, ESSENTIALS, default=REQUIRED, flags=("--output", "-o")).says(

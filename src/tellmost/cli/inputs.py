@@ -6,7 +6,7 @@ from dataclasses import replace
 from inspect import signature
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from tellmost.cli.text_tables import suffix_of
 from tellmost.kernels import Kernel
 from tellmost.kernels.written import read_kernel
 from tellmost.rows.checks import check_positives
+from tellmost.rows.sources import NamedArray
 from tellmost.running.memory import check_memory
 from tellmost.running.progress import ProgressLine, working
 from tellmost.selecting.arguments import (
@@ -143,7 +144,7 @@ def _check_excluded(given: OptionValues, files: Sequence[Records]) -> None:
 
 def check_features(given: OptionValues) -> None:
     """Check that the option --features can mean something."""
-    paths = [*given.pool, *([given.targets] if given.targets is not None else [])]
+    paths = map(Path, [*given.pool, *([] if given.targets is None else [given.targets])])
     is_vain = not any(suffix_of(path) in CELLS for path in paths)
     if given.features and (is_vain or given.embed is not None or given.vector_column is not None):
         raise UsageError(
@@ -155,19 +156,32 @@ def check_features(given: OptionValues) -> None:
 def read_pool(given: OptionValues) -> Records:
     columns = [name for name in (given.cost_column, given.group_column) if name is not None]
     wanted = Wanted(given.vector_column, given.text_field, given.id_column, tuple(columns))
-    if len(given.pool) == 1:
+    if len(given.pool) == 1 and is_file(given.pool[0]):
         return read_file(given.pool[0], "pool", given, wanted)
-    if wanted != Wanted() or given.embed is not None:
+    if columns or given.text_field is not None or given.embed is not None:
         raise UsageError(
-            "several pool files hold arrays without columns; drop the options that name columns."
+            "of several pool files, a folder, a pattern or a URL only the columns of vectors and "
+            "of ids are read; drop the options that name other columns or embed texts."
         )
-    table = open_arrays(given.pool, "pool")
-    records = Records(table.vectors, np.arange(len(table)), table)
+    return read_shards(NamedArray(given.pool, given.vector_column, given.id_column), "pool", given)
+
+
+def is_file(place: str | Path) -> TypeGuard[Path]:
+    return isinstance(place, Path) and not place.is_dir()
+
+
+def read_shards(named: NamedArray, argument: str, given: OptionValues) -> Records:
+    """The rows of files that are streamed one after the other, with their ids."""
+    table = open_arrays(named, argument)
+    records = Records(table.vectors, table.read_ids(), table, named.id_column)
     return skip_bad_rows(records) if given.on_bad_row == "skip" else records
 
 
 def read_targets(given: OptionValues, pool: Records) -> Records:
     """The targets, with those of the pool's columns that make their vectors and labels."""
+    if not is_file(given.targets):
+        named = NamedArray([given.targets], given.vector_column, required=False)
+        return read_shards(named, "targets", given)
     there = column_names(given.targets, "targets")
     is_archive = given.targets.suffix in (".npz", ".safetensors")
     text_field = given.text_field
@@ -230,7 +244,8 @@ def arguments_for(
         "methods": lambda: given.methods and split_names(given.methods),
         "budgets": lambda: given.budgets and split_numbers(given.budgets),
     }
-    known = vars(given).keys() - {"pool", "targets"}  # they are passed by position
+    # they are passed by position, and the rows know their ids
+    known = vars(given).keys() - {"pool", "targets", "id_column"}
     names = [name for name in signature(function).parameters if name in known]
     values = {name: readers[name]() if name in readers else getattr(given, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}

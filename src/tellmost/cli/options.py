@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
+from glob import has_magic
 from inspect import Parameter, Signature
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,11 +53,12 @@ class Option:
 
 
 OPTIONS = (
-    Option("pool", list[Path], None, metavar="POOL", default=REQUIRED).says(
+    Option("pool", list[str], None, metavar="POOL", default=REQUIRED).says(
         "What you may choose from, a row each: .npy, .npz, .safetensors, .parquet, .csv or "
-        ".jsonl. Several array files are taken as one pool."
+        ".jsonl. Several array or .parquet files are taken as one pool; so are a folder of them, "
+        "a pattern, and a URL such as 's3://bucket/part-*.parquet'."
     ),
-    Option("targets", Path, ESSENTIALS, flags=("--targets", "-t")).says(
+    Option("targets", str, ESSENTIALS, "FILE", flags=("--targets", "-t")).says(
         "What you want to predict well, in any of the formats. No labels needed. Left out only "
         "for rules without targets."
     ),
@@ -200,10 +202,24 @@ KNOWN = set(SHARED)  # the names of all options of all commands
 class OptionValues(SimpleNamespace):
     """The values of the options. An option that the command does not take is None."""
 
+    def __init__(self, **given: Any) -> None:
+        if given.get("pool") is not None:
+            given["pool"] = [find_place(text) for text in given["pool"]]
+        if given.get("targets") is not None:
+            given["targets"] = find_place(given["targets"])
+        super().__init__(**given)
+
     def __getattr__(self, name: str) -> Any:
         if name in KNOWN:
             return None
         raise AttributeError(f"no command has an option {name!r}.")
+
+
+def find_place(given: str | Path) -> str | Path:
+    """The path of a file or a folder; a URL or a pattern of files stays a text."""
+    text = str(given)
+    is_pattern = has_magic(text) and not Path(text).exists()
+    return text if "://" in text or is_pattern else Path(text)
 
 
 def command(

@@ -64,7 +64,7 @@ class Outlet:
         if self.given.export is not None:
             check_tasks_path(path, "--output")
         else:
-            pool = self.given.pool[0]
+            pool = Path(self.given.pool[0])
             check_picks_path(path, pool, as_records=self.given.records, argument="--output")
 
     def check(self, pool: Records, targets: Records | None) -> None:
