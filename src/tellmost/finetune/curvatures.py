@@ -11,7 +11,6 @@ precision :math:`\tau` adds to the eigenvalues, without damping:
 :math:`\Sigma = (H + \tau I)^{-1}`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import log, pi
 from typing import Any
@@ -96,36 +95,31 @@ class Full:
 
 Curvature = Factored | Full
 
-Terms = tuple[Tensor, ...]
-"""The terms that a batch adds to the curvature. Those of all batches are summed."""
+STRUCTURES = ("kronecker", "diagonal", "full")
 
 
-def kronecker_terms(curvature: Float[Tensor, "b c c"], h: Float[Tensor, "b d"]) -> Terms:
-    return h.T @ h, curvature.sum(dim=0)
-
-
-def kronecker_total(terms: Terms, count: int) -> Factored:
-    a, second = torch.linalg.eigh(terms[0])
-    g, first = torch.linalg.eigh(terms[1] / count)
-    return Factored(nonnegative(g)[:, None] * nonnegative(a), first, second)
-
-
-def diagonal_terms(curvature: Float[Tensor, "b c c"], h: Float[Tensor, "b d"]) -> Terms:
-    return (curvature.diagonal(dim1=1, dim2=2).T @ h.square(),)
-
-
-def diagonal_total(terms: Terms, count: int) -> Factored:
-    return Factored(terms[0], None, None)
-
-
-def full_terms(curvature: Float[Tensor, "b c c"], h: Float[Tensor, "b d"]) -> Terms:
+def terms_of(
+    structure: str, curvature: Float[Tensor, "b c c"], h: Float[Tensor, "b d"]
+) -> tuple[Tensor, ...]:
+    """The terms that a batch adds to the curvature. Those of all batches are summed."""
+    if structure == "kronecker":
+        return h.T @ h, curvature.sum(dim=0)
+    if structure == "diagonal":
+        return (curvature.diagonal(dim1=1, dim2=2).T @ h.square(),)
     c, d = curvature.shape[1], h.shape[1]
     check_size(c * d)
     pairs = curvature.flatten(1).T @ (h[:, :, None] * h[:, None, :]).flatten(1)
     return (pairs.reshape(c, c, d, d).permute(0, 2, 1, 3),)
 
 
-def full_total(terms: Terms, count: int) -> Full:
+def total_of(structure: str, terms: tuple[Tensor, ...], count: int) -> Curvature:
+    """The curvature from the terms of all inputs."""
+    if structure == "kronecker":
+        a, second = torch.linalg.eigh(terms[0])
+        g, first = torch.linalg.eigh(terms[1] / count)
+        return Factored(nonnegative(g)[:, None] * nonnegative(a), first, second)
+    if structure == "diagonal":
+        return Factored(terms[0], None, None)
     c, d = terms[0].shape[:2]
     values, vectors = torch.linalg.eigh(terms[0].reshape(c * d, c * d))
     return Full(nonnegative(values).reshape(c, d), vectors)
@@ -138,13 +132,6 @@ def check_size(weights: int) -> None:
             f"{FULL_LAPLACE:,} are taken. Use structure='kronecker' with LossGradients "
             f"that are not materialized, or with LastLayer."
         )
-
-
-STRUCTURES: dict[str, tuple[Callable[..., Terms], Callable[[Terms, int], Curvature]]] = {
-    "kronecker": (kronecker_terms, kronecker_total),
-    "diagonal": (diagonal_terms, diagonal_total),
-    "full": (full_terms, full_total),
-}
 
 
 @dataclass(frozen=True, eq=False)

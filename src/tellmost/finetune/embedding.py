@@ -180,8 +180,14 @@ def collect(
         rounded, end = made.detach().to(dtype), done + len(made)
         check_count(f"{end} or more", len(inputs), is_right=end <= len(inputs))
         check_values(made, rounded, inputs, number, done)
+        shape = (len(inputs), made.shape[1])
         if number == 0:
-            points = room_for(rounded, len(inputs), path)
+            kind = str(dtype).removeprefix("torch.")
+            points = (
+                rounded.new_empty(shape)
+                if path is None
+                else np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=shape)
+            )
         if rounded.shape[1] != points.shape[1]:
             raise ValueError(
                 f"an embedding must make rows of one length; batch {number} has "
@@ -195,15 +201,6 @@ def collect(
         line(done, len(inputs))
     check_count(str(done), len(inputs), is_right=done == len(inputs))
     return points
-
-
-def room_for(first: Tensor, count: int, path: Path | None) -> Tensor | np.ndarray:
-    """Room for so many rows like those of the first batch, in memory or in a file."""
-    shape = (count, first.shape[1])
-    if path is None:
-        return first.new_empty(shape)
-    dtype = str(first.dtype).removeprefix("torch.")
-    return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
 
 
 def check_count(made: str, count: int, *, is_right: bool) -> None:

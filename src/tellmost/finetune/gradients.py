@@ -128,13 +128,13 @@ class Jacobians:
         itemsize = max(value.itemsize for value in self.chosen.values())
         at_once = max(1, GRADIENT_BYTES // (self.size * itemsize))
         inputs = min(b, at_once)
+        step = max(1, min(count, at_once // inputs))
         for row in range(0, b, inputs):
             some = cut(batch, slice(row, row + inputs))
-            yield self._pieces_of(some, count, max(1, min(count, at_once // inputs)))
-
-    def _pieces_of(self, batch: Any, count: int, step: int) -> Pieces:
-        for start in range(0, count, step):
-            yield start * self.size, self._derivatives(batch, start, min(start + step, count))
+            yield (
+                (start * self.size, self._derivatives(some, start, min(start + step, count)))
+                for start in range(0, count, step)
+            )
 
     def _derivatives(self, batch: Any, start: int, stop: int) -> Tensor:
         """The derivatives of outputs from start to stop, (b, (stop - start) P)."""
@@ -143,8 +143,18 @@ class Jacobians:
             return self._run(chosen, single)[0, start:stop]
 
         singles = cut(batch, np.s_[:, None])  # every input is a batch of one
-        with explaining(self.chosen):
+        try:
             derivatives = vmap(jacrev(f), in_dims=(None, 0))(self.chosen, singles)
+        except RuntimeError as error:
+            if "memory" in str(error):
+                raise
+            raise ValueError(
+                f"torch.func cannot differentiate the model's outputs with respect to its "
+                f"{len(self.chosen)} parameters {next(iter(self.chosen))!r} ...: {error}. Beyond "
+                f"it are (a) recurrent layers such as LSTM and GRU, (b) branches on values, and "
+                f"(c) some changes in place. Use OutputGradients('last'), which differentiates "
+                f"nothing, or try names of parameters that come after such a layer."
+            ) from error
         return torch.cat([part.flatten(2) for part in derivatives.values()], dim=2).flatten(1)
 
     def _run(self, chosen: dict[str, Tensor], batch: Any) -> Tensor:
@@ -152,23 +162,6 @@ class Jacobians:
             return functional_call(self.model, {**self.rest, **chosen}, inputs, named)
 
         return call(run, batch)
-
-
-@contextmanager
-def explaining(chosen: Mapping[str, Tensor]) -> Iterator[None]:
-    """Says why a network that runs by itself may fail under ``torch.func``."""
-    try:
-        yield
-    except RuntimeError as error:
-        if "memory" in str(error):
-            raise
-        raise ValueError(
-            f"torch.func cannot differentiate the model's outputs with respect to its "
-            f"{len(chosen)} parameters {next(iter(chosen))!r} ...: {error}. Beyond it are (a) "
-            f"recurrent layers such as LSTM and GRU, (b) branches on values, and (c) some changes "
-            f"in place. Use OutputGradients('last'), which differentiates nothing, or try names "
-            f"of parameters that come after such a layer."
-        ) from error
 
 
 def cut(batch: Any, part: Any) -> Any:

@@ -124,13 +124,11 @@ def read_saved(
     The second is the round that is not over, if there is one.
     """
     with refusing_damaged_state():
-        saved = [
-            *state["history"],
-            *([] if state["unfinished"] is None else [state["unfinished"]]),
-        ]
+        is_whole = state["unfinished"] is None
+        saved = [*state["history"], *([] if is_whole else [state["unfinished"]])]
         rounds = [read_round(number, one) for number, one in enumerate(saved, 1)]
         check_rows(np.concatenate([taken, *(one.rows for one in rounds)]), n)
-        unfinished = None if state["unfinished"] is None else rounds.pop()
+        unfinished = None if is_whole else rounds.pop()
         return FineTuningHistory(tuple(rounds), has_task), unfinished
 
 

@@ -33,9 +33,10 @@ from tellmost.finetune.curvatures import (
     STRUCTURES,
     Curvature,
     Factored,
-    Terms,
     check_size,
     likelihood_of,
+    terms_of,
+    total_of,
 )
 from tellmost.finetune.embedding import (
     WHY_NOT_FINITE,
@@ -145,21 +146,20 @@ def fit_laplace(
     if len(inputs) == 0:
         raise ValueError("data must have at least one input; got none.")
     loss = likelihood_of(inputs.labels() if labels is None else labels, inputs, noise_std)
-    terms_of, total_of = STRUCTURES[structure]
-    sums: Terms = ()
+    sums: tuple[Tensor, ...] = ()
     heads: list[Head] = []
     log_likelihood = 0.0
 
     def add(head: Head, start: int) -> None:
         nonlocal sums, log_likelihood
         outputs = head.outputs.double()
-        terms = terms_of(loss.curvature(outputs), head.features.double())
+        terms = terms_of(structure, loss.curvature(outputs), head.features.double())
         sums = tuple(map(torch.add, sums, terms)) if sums else terms
         log_likelihood += loss.log_likelihood(outputs, start)
         heads[:] = [head]  # all heads have the same weights
 
     walk(model, inputs, layer, batch_size, add)
-    curvature, weights = total_of(sums, len(inputs)), heads[0].weights.double()
+    curvature, weights = total_of(structure, sums, len(inputs)), heads[0].weights.double()
     tau = prior_precision
     if tau is None:
         tau = best_precision(curvature.values, float(weights.square().sum()))
@@ -179,21 +179,14 @@ def walk(
     with evaluating(model), torch.no_grad(), at_the_head(model, layer) as run:
         for number, batch in enumerate(inputs.batches(batch_size, device_of(model))):
             head = run(batch)
-            check_finite(head, inputs, number, start)
+            is_wrong = ~torch.isfinite(torch.cat([head.features, head.outputs], dim=1)).all(dim=1)
+            if bool(is_wrong.any()):
+                raise ValueError(
+                    f"the final layer's features and outputs must be finite; they are not in "
+                    f"{place_of(is_wrong, inputs, number, start)}. {WHY_NOT_FINITE}"
+                )
             visit(head, start)
             start += len(head.features)
-
-
-def check_finite(head: Head, inputs: Inputs, number: int, start: int) -> None:
-    """The features and outputs of a batch are finite; the error names its rows."""
-    is_finite = [torch.isfinite(values).all(dim=1) for values in (head.features, head.outputs)]
-    is_wrong = ~(is_finite[0] & is_finite[1])
-    if bool(is_wrong.any()):
-        where = place_of(is_wrong, inputs, number, start)
-        raise ValueError(
-            f"the final layer's features and outputs must be finite; they are not in {where}. "
-            f"{WHY_NOT_FINITE}"
-        )
 
 
 def check_weighable(embedding: Embedding, *, is_factored: bool) -> None:
@@ -280,8 +273,13 @@ class LaplaceCovariance:
         batch_size: int = 256,
     ) -> Weigh:
         self.check_embedding(embedding)
-        if len(data) == 0:
-            return lambda embedded: scaled(embedded, self.prior_precision)
+        if len(data) == 0:  # as if the weights had independent priors of this precision
+            precision = self.prior_precision
+            if precision is None:
+                return lambda embedded: embedded
+            return lambda embedded: Embedded(
+                embedded.points, Scaled(embedded.kernel or Linear(), 1 / precision)
+            )
         posterior = fit_laplace(
             model,
             data,
@@ -309,14 +307,6 @@ class LaplaceCovariance:
 def layer_of(embedding: Embedding) -> str | None:
     """The name of the final layer, if the embedding has one."""
     return getattr(embedding, "layer", None)
-
-
-def scaled(embedded: Embedded, precision: float | None) -> Embedded:
-    """The points if their weights have independent priors of this precision."""
-    if precision is None:
-        return embedded
-    kernel = Linear() if embedded.kernel is None else embedded.kernel
-    return Embedded(embedded.points, Scaled(kernel, 1 / precision))
 
 
 @dataclass(frozen=True)

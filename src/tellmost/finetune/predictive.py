@@ -143,19 +143,18 @@ def by_dropout(model: nn.Module, draws: list[Masks], batch: Any) -> list[Tensor]
 
 def by_ensemble(members: Sequence[nn.Module], batch: Any) -> list[Tensor]:
     """The outputs of every member; members that are the same network are refused."""
-    outputs = [call(member, batch) for member in members]
-    pairs = zip(outputs[1:], members[1:], strict=True)
-    if all(torch.equal(y, outputs[0]) and are_equal(one, members[0]) for y, one in pairs):
+    outputs, first = [call(member, batch) for member in members], members[0].state_dict()
+
+    def is_first(number: int) -> bool:
+        state = members[number].state_dict()
+        return state.keys() == first.keys() and all(
+            torch.equal(state[name], first[name]) for name in first
+        )
+
+    others = range(1, len(members))
+    if all(torch.equal(outputs[i], outputs[0]) and is_first(i) for i in others):
         raise ValueError(
             f"Predictive(members) needs networks that differ; these {len(members)} have the same "
             f"weights and outputs. Train each from another start, or on other data."
         )
     return outputs
-
-
-def are_equal(one: nn.Module, other: nn.Module) -> bool:
-    """Compare the states of two networks."""
-    mine, others = one.state_dict(), other.state_dict()
-    return mine.keys() == others.keys() and all(
-        torch.equal(mine[name], others[name]) for name in mine
-    )

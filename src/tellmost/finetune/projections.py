@@ -91,26 +91,21 @@ class DenseProjection:
 
     def __init__(self, dimension: int, seed: int) -> None:
         self._dimension, self._seed = dimension, seed
-        self._beginning: Tensor | None = None
+        self._beginning = torch.empty(0)
 
     def __call__(self, values: Float[Tensor, "b w"], column: int) -> Float[Tensor, "b q"]:
         total = values.new_zeros(len(values), self._dimension)
         step = max(1, PROJECTION_BYTES // (self._dimension * values.itemsize))
         for start in range(0, values.shape[1], step):
-            part = values[:, start : start + step]
-            total.addmm_(part, self._block(column + start, part))
+            part, first = values[:, start : start + step], column + start
+            block = self._beginning[: part.shape[1]]
+            if first > 0 or len(block) < part.shape[1]:
+                rows = torch.arange(first, first + part.shape[1], device=part.device)
+                block = signs(rows, self._dimension, self._seed, part.dtype)
+            if first == 0:
+                self._beginning = block if len(block) > len(self._beginning) else self._beginning
+            total.addmm_(part, block)
         return total / self._dimension**0.5
-
-    def _block(self, start: int, part: Tensor) -> Tensor:
-        """The signs of the columns of a part that begins at ``start``."""
-        width, kept = part.shape[1], self._beginning
-        if start == 0 and kept is not None and len(kept) >= width:
-            return kept[:width]
-        rows = torch.arange(start, start + width, device=part.device)
-        block = signs(rows, self._dimension, self._seed, part.dtype)
-        if start == 0:
-            self._beginning = block
-        return block
 
 
 class CountSketch:

@@ -146,11 +146,32 @@ class Targeted:
 
     def __post_init__(self) -> None:
         check_rule(self.rule)
-        check_covariance(self.covariance, observed=self.observed, normalize=self.normalize)
         if not isinstance(self.embedding, Embedding) or isinstance(self.embedding, type):
             raise TypeError(
                 f"Targeted(embedding) must be an object such as LastLayer(); got "
                 f"{self.embedding!r}."
+            )
+        if self.covariance is not None:
+            self._check_covariance()
+
+    def _check_covariance(self) -> None:
+        if isinstance(self.covariance, type) or not isinstance(self.covariance, LatentCovariance):
+            raise TypeError(
+                f"Targeted(covariance) must be fitted to what was observed, such as "
+                f"LaplaceCovariance(); got {type(self.covariance).__name__}. A matrix goes into "
+                f"embedding=Weighted(embedding, matrix)."
+            )
+        if self.observed:
+            raise ValueError(
+                "Targeted(covariance) is that of the weights given what was observed already: "
+                "with observed=True it would be counted twice. Give one of them."
+            )
+        if self.normalize is not None:
+            raise ValueError(
+                f"Targeted(covariance) is that of the weights of features as the network has "
+                f"them, which normalize={self.normalize!r} would change. Leave normalize out, and "
+                f"where features share a large mean give a small noise_std; or leave covariance "
+                f"out."
             )
         if isinstance(self.covariance, LaplaceCovariance):
             self.covariance.check_embedding(self.embedding)
@@ -209,28 +230,6 @@ class Targeted:
             return self.covariance.fit(
                 inputs.model, inputs.observed, labels, self.embedding, batch_size=inputs.batch_size
             )
-
-
-def check_covariance(covariance: Any, *, observed: bool, normalize: str | None) -> None:
-    if covariance is None:
-        return
-    if isinstance(covariance, type) or not isinstance(covariance, LatentCovariance):
-        raise TypeError(
-            f"Targeted(covariance) must be fitted to what was observed, such as "
-            f"LaplaceCovariance(); got {type(covariance).__name__}. A matrix goes into "
-            f"embedding=Weighted(embedding, matrix)."
-        )
-    if observed:
-        raise ValueError(
-            "Targeted(covariance) is that of the weights given what was observed already: with "
-            "observed=True it would be counted twice. Give one of them."
-        )
-    if normalize is not None:
-        raise ValueError(
-            f"Targeted(covariance) is that of the weights of features as the network has them, "
-            f"which normalize={normalize!r} would change. Leave normalize out, and where features "
-            f"share a large mean give a small noise_std; or leave covariance out."
-        )
 
 
 BY_VTL = Targeted(normalize="center+unit")

@@ -131,19 +131,17 @@ class Stopwatch:
 
     @contextmanager
     def measure(self, activity: str) -> Iterator[None]:
-        started = now(self._device)
+        started = self._now()
         self._within.append(0.0)
         try:
             yield
         finally:
-            elapsed = now(self._device) - started
+            elapsed = self._now() - started
             own = elapsed - self._within.pop()
             self._within[-1] += elapsed
             self.seconds[activity] = self.seconds.get(activity, 0.0) + own
 
-
-def now(device: torch.device | None) -> float:
-    """Seconds, once a GPU has done what it was asked for."""
-    if device is not None and device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
+    def _now(self) -> float:
+        if self._device is not None and self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        return time.perf_counter()

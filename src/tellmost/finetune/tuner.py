@@ -139,7 +139,11 @@ class ActiveFineTuner:
         if train_on not in TRAIN_ON:
             raise ValueError(f"train_on must be one of {', '.join(TRAIN_ON)}; got {train_on!r}.")
         self._train_on = train_on
-        self._observed = rows_observed(observed, len(self._plan.pool))
+        self._observed = NO_ROWS
+        if observed is not None:
+            rows = check_indices(observed, "observed", len(self._plan.pool))
+            check_distinct(rows, "observed", "Name each row once.")
+            self._observed = rows.numpy()
         self._observed_labels = self._labels(self._observed) if len(self._observed) else NO_ROWS
         self._progress = progress
         self._history = FineTuningHistory(has_task=self._task is not None)
@@ -302,10 +306,8 @@ class ActiveFineTuner:
         """The round at its end."""
         if self._evaluate is None:
             return trained
-        watch, seed = (
-            Stopwatch(device_of(self._model)),
-            self._plan.seed_of(trained.number, "training"),
-        )
+        watch = Stopwatch(device_of(self._model))
+        seed = self._plan.seed_of(trained.number, "training")
         with watch.measure("evaluating"):
             found = run_evaluation(self._evaluate, self._model, seed=seed)
         for name in sorted(trained.metrics.keys() & found.keys()):
@@ -318,12 +320,3 @@ class ActiveFineTuner:
 
     def _check_devices(self, when: str) -> None:
         check_devices(self._model, self._devices, f"{when} round {len(self._history) + 1}")
-
-
-def rows_observed(observed: Any, n: int) -> Int[np.ndarray, " o"]:
-    """The rows of a pool of n that were observed before, each named once."""
-    if observed is None:
-        return NO_ROWS
-    rows = check_indices(observed, "observed", n)
-    check_distinct(rows, "observed", "Name each row once.")
-    return rows.numpy()
