@@ -1,5 +1,6 @@
 """Kernels made of kernels."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -41,8 +42,8 @@ class Scaled:
 
 
 @dataclass(frozen=True)
-class Sum:
-    """first(x, z) + second(x, z): the sum of two independent functions."""
+class Pair(ABC):
+    """Two kernels whose values are joined one by one."""
 
     first: Kernel
     second: Kernel
@@ -50,42 +51,37 @@ class Sum:
     def __post_init__(self) -> None:
         check_parts(self, self.first, self.second)
 
+    @abstractmethod
+    def _join(self, first: Tensor, second: Tensor) -> Tensor: ...
+
     @property
     def matrix_size(self) -> int | None:
         return matrix_size(self.first)
 
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
-        return self.first.block(x, z) + self.second.block(x, z)
+        return self._join(self.first.block(x, z), self.second.block(x, z))
 
     def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
-        return self.first.column(x, z) + self.second.column(x, z)
+        return self._join(self.first.column(x, z), self.second.column(x, z))
 
     def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
-        return self.first.diagonal(x) + self.second.diagonal(x)
+        return self._join(self.first.diagonal(x), self.second.diagonal(x))
 
 
 @dataclass(frozen=True)
-class Product:
+class Sum(Pair):
+    """first(x, z) + second(x, z): the sum of two independent functions."""
+
+    def _join(self, first: Tensor, second: Tensor) -> Tensor:
+        return first + second
+
+
+@dataclass(frozen=True)
+class Product(Pair):
     """first(x, z) * second(x, z)."""
 
-    first: Kernel
-    second: Kernel
-
-    def __post_init__(self) -> None:
-        check_parts(self, self.first, self.second)
-
-    @property
-    def matrix_size(self) -> int | None:
-        return matrix_size(self.first)
-
-    def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
-        return self.first.block(x, z) * self.second.block(x, z)
-
-    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
-        return self.first.column(x, z) * self.second.column(x, z)
-
-    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
-        return self.first.diagonal(x) * self.second.diagonal(x)
+    def _join(self, first: Tensor, second: Tensor) -> Tensor:
+        return first * second
 
 
 def check_parts(whole: object, first: Kernel, *others: Kernel) -> None:

@@ -45,12 +45,18 @@ class FeatureKernel(Kernel, Protocol):
         """C, the prior covariance of the weights; None for the identity."""
 
 
-def are_same(first: Kernel, second: Kernel) -> bool:
-    """True: they are, field by field. False: they are not, or nothing tells."""
-    return _agree(first, second)
+def column_of_block(kernel: Kernel, x: Points, z: Points) -> Float[Tensor, " _n"]:
+    """The column of a kernel that has no faster way to it."""
+    return kernel.block(x, z.reshape(1, -1))[:, 0]
 
 
-def _agree(first: Any, second: Any) -> bool:
+def ones(kernel: Kernel, x: Points) -> Float[Tensor, " _n"]:
+    """The diagonal of a kernel of variance 1."""
+    return torch.ones(len(x), dtype=x.dtype, device=x.device)
+
+
+def are_same(first: Any, second: Any) -> bool:
+    """True: two kernels agree, field by field. False: they do not, or nothing tells."""
     if first is second:
         return True
     if type(first) is not type(second):
@@ -58,8 +64,8 @@ def _agree(first: Any, second: Any) -> bool:
     if isinstance(first, Tensor | np.ndarray):
         return torch.equal(torch.as_tensor(first), torch.as_tensor(second))
     if isinstance(first, list | tuple):
-        return len(first) == len(second) and all(map(_agree, first, second))
+        return len(first) == len(second) and all(map(are_same, first, second))
     if is_dataclass(first):
         names = [field.name for field in fields(first)]
-        return all(_agree(getattr(first, name), getattr(second, name)) for name in names)
+        return all(are_same(getattr(first, name), getattr(second, name)) for name in names)
     return isinstance(first, float | int | str) and bool(first == second)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from tellmost.kernels.kernel import Points
+from tellmost.kernels.kernel import Points, column_of_block
 from tellmost.shapes import Float
 
 OUTER_ROUNDING = 1e-16
@@ -42,8 +42,7 @@ class Outer:
         (r, h), (s, g) = halves(x, self.split), halves(z, self.split)
         return (r @ s.T).mul_(h @ g.T)
 
-    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
-        return self.block(x, z.reshape(1, -1))[:, 0]
+    column = column_of_block
 
     def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
         r, h = halves(x, self.split)

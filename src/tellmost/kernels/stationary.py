@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.kernels.kernel import Points
+from tellmost.kernels.kernel import Points, column_of_block, ones
 from tellmost.shapes import Float
 
 Lengthscale = float | Sequence[float] | np.ndarray | Tensor
@@ -37,11 +37,9 @@ class Gaussian:
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         return distance(x, z, self.lengthscale, p=2).square_().mul_(-0.5).exp_()
 
-    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
-        return self.block(x, z.reshape(1, -1))[:, 0]
+    column = column_of_block
 
-    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
-        return torch.ones(len(x), dtype=x.dtype, device=x.device)
+    diagonal = ones
 
 
 def gaussian_for(rows: Float[Tensor, "s d"], scales: Float[Tensor, " d"]) -> Gaussian:
@@ -63,11 +61,9 @@ class Laplace:
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         return distance(x, z, self.lengthscale, p=1).neg_().exp_()
 
-    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
-        return self.block(x, z.reshape(1, -1))[:, 0]
+    column = column_of_block
 
-    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
-        return torch.ones(len(x), dtype=x.dtype, device=x.device)
+    diagonal = ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +92,9 @@ class Matern:
         scale = factorial(p) / factorial(2 * p)
         return polynomial.mul_(scale).mul_(scaled.neg_().exp_())
 
-    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
-        return self.block(x, z.reshape(1, -1))[:, 0]
+    column = column_of_block
 
-    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
-        return torch.ones(len(x), dtype=x.dtype, device=x.device)
+    diagonal = ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,11 +104,9 @@ class Constant:
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         return torch.ones(len(x), len(z), dtype=x.dtype, device=x.device)
 
-    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
-        return self.diagonal(x)
+    column = column_of_block
 
-    def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
-        return torch.ones(len(x), dtype=x.dtype, device=x.device)
+    diagonal = ones
 
 
 def distance(x: Tensor, z: Tensor, lengthscale: Lengthscale, p: int) -> Float[Tensor, "_n _m"]:

@@ -125,19 +125,15 @@ def read_object(text: str, kinds: Kinds, wanted: Any, otherwise: str) -> Any:
 
 
 def _make(node: ast.expr, kinds: Kinds) -> Any:
+    """A number, a word, or a list of these; or what a call of a known name makes of such."""
     if not isinstance(node, ast.Call):
-        return _read_value(node)
+        try:
+            return ast.literal_eval(node)
+        except ValueError as error:
+            raise TypeError(ast.unparse(node)) from error
     if not isinstance(node.func, ast.Name) or node.func.id not in kinds:
         raise TypeError(ast.unparse(node))
     named = {word.arg: _make(word.value, kinds) for word in node.keywords if word.arg is not None}
     if len(named) != len(node.keywords):
         raise TypeError(ast.unparse(node))
     return kinds[node.func.id](*(_make(value, kinds) for value in node.args), **named)
-
-
-def _read_value(node: ast.expr) -> Any:
-    """A number, a word, or a list of these."""
-    try:
-        return ast.literal_eval(node)
-    except ValueError as error:
-        raise TypeError(ast.unparse(node)) from error

@@ -69,8 +69,16 @@ def information_capacity(
     processing), and of ``capacity_bound``, so there is always an upper bound.
     """
     setting, count = check_setting(pool, targets, kernel, noise_std), check_whole(n, "n")
-    if ratio is not None:
-        _check_ratio(ratio, count)
+    is_ratio = isinstance(ratio, SubmodularityRatio) and ratio.is_exact and ratio.rule == "itl"
+    if ratio is not None and not is_ratio:
+        raise ValueError(
+            "ratio must be an exact submodularity_ratio of rule 'itl'; got "
+            f"{ratio!r}. A sampled one is an upper bound, and guarantees nothing."
+        )
+    if ratio is not None and ratio.size != count:
+        raise ValueError(
+            f"ratio must be that of n picks; got n={count} and a ratio of {ratio.size}."
+        )
     return find_capacity(setting, count, method=method, ratio=ratio)
 
 
@@ -104,34 +112,16 @@ def capacity_bound(n: int, *, rank: int, signal_to_noise: float) -> float:
 
 
 def _greedy(setting: Setting, n: int, ratio: SubmodularityRatio | None) -> Capacity:
-    if setting.signal_to_noise == 0:  # nothing to learn, so all samples are alike
-        nothing = np.zeros(n, dtype=np.int64)
-        return Capacity(0.0, 0.0, nothing, EXACT, setting.pool_is_targeted)
+    is_of_samples, own = setting.pool_is_targeted, setting.about(setting.pool)
+    signal = setting.signal_to_noise
+    if signal == 0:  # nothing to learn, so all samples are alike
+        return Capacity(0.0, 0.0, np.zeros(n, dtype=np.int64), EXACT, is_of_samples)
     chosen = choose(setting, n, "itl")
-    value, is_of_samples = float(chosen.gains.sum()), setting.pool_is_targeted
-    upper, guarantee = _capacity_of_samples(setting, n), NO_GUARANTEE
+    value, guarantee = float(chosen.gains.sum()), NO_GUARANTEE
+    agnostic = capacity_bound(n, rank=len(own.pool), signal_to_noise=signal)
+    upper = min(float(choose(own, n, "itl").gains.sum()) / (1.0 - 1.0 / e), agnostic)
     if is_of_samples:
         guarantee = SUBMODULAR
     elif ratio is not None:
         upper, guarantee = min(upper, value / -expm1(-ratio.value)), WEAKLY_SUBMODULAR
     return Capacity(value, max(upper, value), chosen.indices, guarantee, is_of_samples)
-
-
-def _capacity_of_samples(setting: Setting, n: int) -> float:
-    """An upper bound on gamma_S(n)."""
-    own = setting.about(setting.pool)
-    signal = own.signal_to_noise
-    if signal == 0:
-        return 0.0
-    agnostic = capacity_bound(n, rank=len(own.pool), signal_to_noise=signal)
-    return min(float(choose(own, n, "itl").gains.sum()) / (1.0 - 1.0 / e), agnostic)
-
-
-def _check_ratio(ratio: SubmodularityRatio, n: int) -> None:
-    if not isinstance(ratio, SubmodularityRatio) or not ratio.is_exact or ratio.rule != "itl":
-        raise ValueError(
-            "ratio must be an exact submodularity_ratio of rule 'itl'; got "
-            f"{ratio!r}. A sampled one is an upper bound, and guarantees nothing."
-        )
-    if ratio.size != n:
-        raise ValueError(f"ratio must be that of n picks; got n={n} and a ratio of {ratio.size}.")

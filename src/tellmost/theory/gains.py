@@ -23,7 +23,6 @@ from tellmost.theory.setting import (
     check_picks,
     check_rule_name,
     check_setting,
-    check_subset,
     count_multisets,
     reduce,
     reduce_singly,
@@ -173,8 +172,9 @@ def information_ratio(
     no positive lower bound: even uncorrelated observations can be worth nothing alone.
     """
     setting = check_setting(pool, targets, kernel, noise_std)
-    joint, subset = check_subset(setting, picks, given)
-    return interact(joint, [[row] for row in subset], check_rule_name(rule)).ratio
+    joint = Joint.of(setting, check_picks(given, "given", len(setting.pool)))
+    parts = [[row] for row in check_picks(picks, "picks", len(setting.pool))]
+    return interact(joint, parts, check_rule_name(rule)).ratio
 
 
 def interact(joint: Joint, parts: list[list[int]], rule: str) -> Interaction:

@@ -144,13 +144,6 @@ class Joint:
         )
 
 
-def check_subset(setting: Setting, picks: Any, given: Any) -> tuple[Joint, list[int]]:
-    """The covariances given the rows D, and the rows X that are observed after them."""
-    n = len(setting.pool)
-    subset, known = check_picks(picks, "picks", n), check_picks(given, "given", n)
-    return Joint.of(setting, known), subset
-
-
 def count_multisets(n: int, size: int) -> int:
     return comb(n + size - 1, size)
 
@@ -191,8 +184,9 @@ def uncertainty_reduction(
     lemma).
     """
     setting = check_setting(pool, targets, kernel, noise_std)
-    joint, subset = check_subset(setting, picks, given)
-    return float(reduce(joint, torch.tensor([subset], dtype=torch.int64), check_rule_name(rule)))
+    joint = Joint.of(setting, check_picks(given, "given", len(setting.pool)))
+    subset = torch.tensor([check_picks(picks, "picks", len(setting.pool))], dtype=torch.int64)
+    return float(reduce(joint, subset, check_rule_name(rule)))
 
 
 def reduce(joint: Joint, subsets: Int[Tensor, "c s"], rule: str) -> Float[Tensor, " c"]:
@@ -202,7 +196,7 @@ def reduce(joint: Joint, subsets: Int[Tensor, "c s"], rule: str) -> Float[Tensor
     size = subsets.shape[1]
     wide = size * max(size, joint.cross.shape[1])
     portions = torch.split(subsets, max(REDUCED_AT_ONCE // wide, 1))
-    return torch.cat([_REDUCTIONS[rule](joint, some) for some in portions])
+    return torch.cat([_reductions(joint, some, rule) for some in portions])
 
 
 def reduce_singly(joint: Joint, rule: str) -> Float[Tensor, " n"]:
@@ -226,24 +220,18 @@ def information(
     return 0.5 * values.log1p().sum(dim=1)
 
 
-def _itl(joint: Joint, subsets: Tensor) -> Tensor:
-    before = information(joint.rows, joint.noise_variance, subsets)
-    after = information(joint.rows_given_targets, joint.noise_variance, subsets)
-    return (before - after).clamp_(min=0.0)  # rounding
-
-
-def _vtl(joint: Joint, subsets: Tensor) -> Tensor:
-    return _explained(joint, subsets).sum(dim=1)
-
-
-def _mm_itl(joint: Joint, subsets: Tensor) -> Tensor:
+def _reductions(joint: Joint, subsets: Int[Tensor, "c s"], rule: str) -> Float[Tensor, " c"]:
+    if rule == "itl":
+        before = information(joint.rows, joint.noise_variance, subsets)
+        after = information(joint.rows_given_targets, joint.noise_variance, subsets)
+        return (before - after).clamp_(min=0.0)  # rounding
+    explained = _explained(joint, subsets)
+    if rule == "vtl":
+        return explained.sum(dim=1)
     variance = joint.target_variance
-    share = torch.where(variance > 0, _explained(joint, subsets) / variance, 0.0)
+    share = torch.where(variance > 0, explained / variance, 0.0)
     left = (1.0 - share).clamp_(min=SMALLEST_REMAINING)
     return -0.5 * left.log().sum(dim=1)
-
-
-_REDUCTIONS = {"itl": _itl, "vtl": _vtl, "mm-itl": _mm_itl}
 
 
 def _explained(joint: Joint, subsets: Int[Tensor, "c s"]) -> Float[Tensor, "c m"]:
