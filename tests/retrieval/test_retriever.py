@@ -190,7 +190,7 @@ def test_no_batch_and_no_number_of_threads_changes_a_bit(refresh, k):
 def test_the_threads_of_numpy_change_no_bit_and_are_left_as_they_were():
     code = (
         "import hashlib, numpy as np, tellmost as tm\n"
-        "from tellmost.retrieval.single_products import thread_setting\n"
+        "from tellmost.retrieval.retriever import thread_setting\n"
         "setting = thread_setting()\n"
         "before = setting and setting[0]()\n"
         "rng = np.random.default_rng(0)\n"

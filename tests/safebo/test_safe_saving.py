@@ -221,7 +221,7 @@ def test_what_another_process_wrote_is_never_overwritten(tmp_path):
 
 
 def test_a_file_that_is_being_written_names_the_process(tmp_path):
-    from tellmost.running.locking import locked
+    from tellmost.running.writing import locked
 
     path = tmp_path / "state.json"
     with (

@@ -45,7 +45,8 @@ class Posterior:
         """
         self._X, self._gram, self._noise = X, gram, noise_variance
         self._count = 0 if seen is None else seen.shape[1]
-        self.prior_variance = squared_lengths(X) if gram is None else diagonals(gram)
+        lengths = squared_lengths(X) if gram is None else np.einsum("bww->bw", gram).copy()
+        self.prior_variance = lengths
         self.variance = self.prior_variance.copy()
         self.columns = np.empty((len(X), self._count + steps, X.shape[1]))
         self._directions = None
@@ -234,10 +235,6 @@ class BatchBeliefs:
 
 def squared_lengths(rows: Float[np.ndarray, "b w d"]) -> Float[np.ndarray, "b w"]:
     return np.einsum("bwd,bwd->bw", rows, rows)
-
-
-def diagonals(gram: Float[np.ndarray, "b w w"]) -> Float[np.ndarray, "b w"]:
-    return np.einsum("bww->bw", gram).copy()
 
 
 def correlation_of(

@@ -170,7 +170,13 @@ class ExactSearch:
             for b, score in enumerate(scores):
                 places = self._may_be_best(score, count, least)
                 found[b].append((places + start, score[places]))
-        return [self._merged(pieces, count, least) for pieces in found]
+        if len(self._rows) <= step:
+            return [numbers for ((numbers, _),) in found]
+        merged = []
+        for pieces in found:
+            numbers, scores = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+            merged.append(numbers[self._may_be_best(scores, count, least)])
+        return merged
 
     def _scores(
         self, targets: Float[np.ndarray, "a d"], start: int, stop: int
@@ -190,14 +196,6 @@ class ExactSearch:
             last = float(np.partition(score, len(score) - count)[len(score) - count])
             least = max(least, last - 2.0 * self._error)
         return np.flatnonzero(score >= least)
-
-    def _merged(
-        self, pieces: list[tuple[np.ndarray, np.ndarray]], count: int, least: float
-    ) -> Int[np.ndarray, " _p"]:
-        if len(pieces) == 1:
-            return pieces[0][0]
-        numbers, scores = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-        return numbers[self._may_be_best(scores, count, least)]
 
 
 class IndexSearch:

@@ -62,7 +62,8 @@ def check_queries(
     queries: Any, shape: tuple[int, ...]
 ) -> tuple[Float[np.ndarray, "t d"], list[int]]:
     """The targets of all queries as rows, and how many each query has."""
-    if isinstance(queries, list | tuple) and any(np.ndim(each) == 2 for each in queries):
+    is_list = isinstance(queries, list | tuple) and any(np.ndim(each) == 2 for each in queries)
+    if is_list:
         parts = [as_tensor(each, f"queries[{i}]") for i, each in enumerate(queries)]
     else:
         data = read_array(queries, "queries")
@@ -75,7 +76,6 @@ def check_queries(
                 f"pool and {name} must share their feature dimension; got pool {shape} and "
                 f"{name} {tuple(part.shape)}."
             )
-    is_list = isinstance(queries, list | tuple) and any(np.ndim(each) == 2 for each in queries)
     counts = [len(part) for part in parts] if is_list else [1] * len(parts[0])
     points = torch.cat([part.to(device="cpu", dtype=torch.float64) for part in parts])
     return points.numpy(), counts

@@ -1,6 +1,11 @@
 """Retriever: for every query the few rows that together say most about it."""
 
+import ctypes
 import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,7 +16,6 @@ from tellmost.posterior.problem import AMONG_CANDIDATES, STATE_FIELDS
 from tellmost.retrieval.answers import Stops, Work
 from tellmost.retrieval.nearest import ExactSearch, IndexSearch, NearestRows
 from tellmost.retrieval.queries import Batch, Queries
-from tellmost.retrieval.single_products import single_products
 from tellmost.retrieval.stored_rows import StoredRows, open_rows
 from tellmost.rows.checks import check_positive, check_whole
 from tellmost.rules import Rule, is_random, read_rule, targets_in_pool
@@ -33,6 +37,16 @@ READABLE = STATE_FIELDS - {
     "squared_distance_to_chosen",
 }
 """Rules may read these fields of a state."""
+
+NAMES = (
+    "scipy_openblas_{}_num_threads64_",
+    "scipy_openblas_{}_num_threads",
+    "openblas_{}_num_threads",
+)
+"""How the setting is called in the libraries that come with numpy."""
+
+_lock = threading.Lock()
+_searches = [0, 0]  # how many run, and the setting before the first of them
 
 
 class Retriever:
@@ -259,3 +273,43 @@ def find_noise(noise_ratio: Any, noise_std: Any, rows: StoredRows) -> float:
         return check_positive(noise_std, "noise_std") ** 2
     ratio = DEFAULT_RETRIEVAL_NOISE_RATIO if noise_ratio is None else noise_ratio
     return check_positive(ratio, "noise_ratio") * (float(rows.prior_variance.mean()) or 1.0)
+
+
+@contextmanager
+def single_products() -> Iterator[None]:
+    """In here numpy's products have one thread. Without OpenBLAS nothing is changed.
+
+    The threads of OpenBLAS would share every small product. They wait for one another, and another
+    number of them rounds differently, while batches are shared among threads of our own. There is
+    one setting for the whole process, so it is 1 while any search runs, and then what it was.
+    """
+    setting = thread_setting()
+    if setting is None:
+        yield
+        return
+    get, put = setting
+    with _lock:
+        if _searches[0] == 0:
+            _searches[1] = get()
+            put(1)
+        _searches[0] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _searches[0] -= 1
+            if _searches[0] == 0:
+                put(_searches[1])
+
+
+@cache
+def thread_setting() -> tuple[Callable[[], int], Callable[[int], None]] | None:
+    """Functions that read and write the setting; None where numpy brings no OpenBLAS."""
+    package = Path(np.__file__).parent
+    folders = (package.parent / "numpy.libs", package / ".dylibs")
+    for path in (path for folder in folders for path in folder.glob("*openblas*")):
+        library = ctypes.CDLL(str(path))
+        for name in NAMES:
+            if hasattr(library, name.format("set")):
+                return getattr(library, name.format("get")), getattr(library, name.format("set"))
+    return None

@@ -125,26 +125,19 @@ def check_memory(memory: Any) -> int | None:
     """The budget in bytes; None leaves it to the machine."""
     if memory is None:
         return None
-    if isinstance(memory, str):
-        found = SIZE.fullmatch(memory)
-        if found is None or found[2].upper() not in UNITS:
-            raise ValueError(_memory_error(repr(memory)))
-        count = int(float(found[1]) * UNITS[found[2].upper()])
-    elif isinstance(memory, int | np.integer) and not isinstance(memory, bool):
-        count = int(memory)
-    else:
-        came = repr(memory) if isinstance(memory, bool | float) else type(memory).__name__
-        raise TypeError(_memory_error(came))
+    is_number = isinstance(memory, int | np.integer) and not isinstance(memory, bool)
+    count = int(memory) if is_number else 0
+    if isinstance(memory, str) and (found := SIZE.fullmatch(memory)):
+        count = int(float(found[1]) * UNITS.get(found[2].upper(), 0))
     if count < 1:
-        raise ValueError(_memory_error(repr(memory)))
+        kind = ValueError if is_number or isinstance(memory, str) else TypeError
+        is_short = isinstance(memory, str | int | float | np.integer)
+        raise kind(
+            f"memory must be a whole number of bytes or a size such as '500MB', '4GB' or '2GiB'; "
+            f"got {repr(memory) if is_short else type(memory).__name__}. None takes half of what "
+            f"is available."
+        )
     return count
-
-
-def _memory_error(came: str) -> str:
-    return (
-        f"memory must be a whole number of bytes or a size such as '500MB', '4GB' or '2GiB'; got "
-        f"{came}. None takes half of what is available."
-    )
 
 
 def check_plan(
@@ -204,21 +197,17 @@ def available(device: torch.device) -> int:
     """Bytes that could be allocated now, within the limits of the process and its container."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
+    page = os.sysconf("SC_PAGE_SIZE")
     machine = _numbers_in(Path("/proc/meminfo")).get("MemAvailable:")
     if machine is None:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    left = [1024 * machine, *_left_of_address_space(), *left_of_containers()]
-    return max(min(left), 0)
-
-
-def _left_of_address_space() -> Iterator[int]:
-    """The bytes that the process may still map under its own limit (ulimit -v), if it has one."""
+        return os.sysconf("SC_PHYS_PAGES") * page
     import resource  # only where there is /proc, so not where it is missing
 
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY:
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        yield limit - pages * os.sysconf("SC_PAGE_SIZE")
+    left = [1024 * machine, *left_of_containers()]
+    mapped = resource.getrlimit(resource.RLIMIT_AS)[0]  # ulimit -v
+    if mapped != resource.RLIM_INFINITY:
+        left.append(mapped - int(Path("/proc/self/statm").read_text().split()[0]) * page)
+    return max(min(left), 0)
 
 
 def left_of_containers(

@@ -40,10 +40,10 @@ class ProgressLine:
         text = f"tellmost: {done:,} {self._what}{worth}"
         if most is not None:
             left = (now - self._started) / max(done - self._resumed, 1) * (most - done)
-            text = (
-                f"tellmost: {draw_bar(done, most)}{done:,} of {most:,} {self._what}{worth}, "
-                f"{left:.0f} s left"
-            )
+            full = BAR * min(done, most) // max(most, 1)
+            is_wide = shutil.get_terminal_size().columns >= LEAST_COLUMNS
+            bar = f"[{'#' * full}{'-' * (BAR - full)}] " if is_wide else ""
+            text = f"tellmost: {bar}{done:,} of {most:,} {self._what}{worth}, {left:.0f} s left"
         self._width = max(self._width, len(text))
         print(f"\r{text:<{self._width}}", end="", file=sys.stderr, flush=True)
 
@@ -77,11 +77,3 @@ def working(progress: bool | None, what: str) -> Iterator[None]:
     finally:
         is_over.set()
         teller.join()
-
-
-def draw_bar(done: int, most: int) -> str:
-    """A bar such as ``[#####-----] ``, if the terminal is wide enough for it."""
-    if shutil.get_terminal_size().columns < LEAST_COLUMNS:
-        return ""
-    full = BAR * min(done, most) // max(most, 1)
-    return f"[{'#' * full}{'-' * (BAR - full)}] "

@@ -2,7 +2,8 @@
 
 A file is first written beside its place, under a name that says which process of which machine
 writes it: ``picks.csv.HOST-PID-KEY.part``. A process that was killed leaves it there. The next
-one that writes into the folder removes what processes of this machine left that are gone.
+one that writes into the folder removes what processes of this machine left that are gone. A lock
+lets one process at a time write a file that several have.
 """
 
 import errno
@@ -10,12 +11,19 @@ import os
 import re
 import secrets
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 HOST = re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname())[:64]
 LEFTOVER = re.compile(rf".+\.{re.escape(HOST)}-(\d{{1,9}})-[0-9a-f]{{8}}\.part", re.DOTALL)
+
+PATIENCE = 10.0
+"""Seconds that a process waits for another one. Writing a file takes a small part of this."""
+
+PAUSE = 0.02
+"""Seconds between two tries."""
 
 
 @contextmanager
@@ -106,3 +114,36 @@ def sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path, patience: float = PATIENCE) -> Iterator[None]:
+    """Only one process at a time is in here for a path.
+
+    The lock is a file beside the path, which the system lets go when its process ends, however it
+    ends. Where the system has no such locks, such as on Windows, nothing is locked.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    whole = Path(os.path.realpath(path))
+    beside = whole.with_name(f".{whole.name}.lock")
+    with beside.open("a+") as file:
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise BlockingIOError(
+                        f"{str(path)!r} is being written by {beside.read_text() or 'another'}. "
+                        f"Nothing was written: try again, or end that process."
+                    ) from None
+                time.sleep(PAUSE)
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {HOST}")
+        file.flush()
+        yield

@@ -16,9 +16,8 @@ from tellmost.learner.arguments import Asked
 from tellmost.learner.record import check_same
 from tellmost.posterior.gp import GP
 from tellmost.rows.pool import Pool
-from tellmost.running.locking import locked
 from tellmost.running.reading import refusing_damage
-from tellmost.running.writing import HOST, written_whole
+from tellmost.running.writing import HOST, locked, written_whole
 from tellmost.safebo.bounds import Confidence
 from tellmost.safebo.choice import SafeTask
 from tellmost.safebo.round_state import SafeModel
