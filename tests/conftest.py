@@ -44,14 +44,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--all"):
         skip = pytest.mark.skip(reason="make test-all runs it: it needs a browser, or takes long")
         for item in items:
-            if {"browser", "site"} & set(item.keywords):
+            if {"browser", "builds_site"} & set(item.keywords):
                 item.add_marker(skip)
     if config.getoption("--shapes"):
         skip = pytest.mark.skip(
             reason="shapes cannot be checked there, or are checked many times over"
         )
         for item in items:
-            if {"process", "browser", "site", "kernels", "often"} & set(item.keywords):
+            if {"process", "browser", "builds_site", "kernels", "often"} & set(item.keywords):
                 item.add_marker(skip)
         thin_out(config, items)
 

@@ -63,12 +63,12 @@ def built(tmp_path_factory) -> Path:
     return out
 
 
-@pytest.mark.site
+@pytest.mark.builds_site
 def test_the_site_stands_by_itself(built):
     assert load("check").check(built) == []
 
 
-@pytest.mark.site
+@pytest.mark.builds_site
 def test_equations_are_written_out_and_notebooks_have_pictures(built):
     theory = (built / "docs" / "theory.html").read_text()
     assert theory.count("<math") > 10 and "mathjax" not in theory.lower()
@@ -77,7 +77,7 @@ def test_equations_are_written_out_and_notebooks_have_pictures(built):
         assert "cell_output" in text and "Traceback" not in text
 
 
-@pytest.mark.site
+@pytest.mark.builds_site
 def test_the_reference_has_every_public_name(built):
     lines = (built / "objects.inv").read_bytes().split(b"\n", 4)[4]
     known = {line.split()[0] for line in zlib.decompress(lines).decode().splitlines()}
@@ -88,7 +88,7 @@ def test_the_reference_has_every_public_name(built):
             assert any(full.endswith(f".{part}") for full in known), f"{name} lacks {part}"
 
 
-@pytest.mark.site
+@pytest.mark.builds_site
 def test_the_list_for_programs_names_pages_that_exist(built):
     links = re.findall(r"\]\(([^)]+)\)", (built / "llms.txt").read_text())
     assert len(links) > 30 and all((built / link).is_file() for link in links)
