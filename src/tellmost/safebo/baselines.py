@@ -7,7 +7,7 @@ All share domain, models, bounds, seeds and history with the optimizer, and diff
 from collections.abc import Collection, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from math import log, pi
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -194,36 +194,58 @@ class ISEBO:
     .. math:: \arg\max_{x \in S_n} \max\{\alpha^{ISE}(x), \alpha^{MES}(x)\}
 
     Bottero et al. 2024; Hübotter et al. 2024, App. "Detailed Comparison with Prior Works". MES is
-    about the largest objective in S_n, of which ``draws`` values are drawn from the posterior.
+    about the largest objective :math:`f^*`, of which ``draws`` values are drawn. ``fstar`` says
+    where it is sought: "safe set" takes the largest value of each draw in S_n. "safe draws" takes
+    the largest at all points that the drawn constraints allow, as the paper's published code does.
     """
 
     draws: int = 10
+    _: KW_ONLY
+    fstar: Literal["safe set", "safe draws"] = "safe set"
 
     keeps_safe: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_whole(self.draws, "ISEBO(draws)")
+        if self.fstar not in ("safe set", "safe draws"):
+            raise ValueError(
+                f'ISEBO(fstar) must be "safe set" or "safe draws"; got {self.fstar!r}.'
+            )
 
     def choose(self, view: RoundView) -> Choice:
-        expanding, exploring = safety_information(view), max_value_information(view, self.draws)
+        best = self.draw_best(view)
+        expanding, exploring = safety_information(view), max_value_information(view, best)
         row = view.best(torch.maximum(expanding, exploring))
         return Choice(row, "explore" if bool(exploring[row] >= expanding[row]) else "expand")
 
+    def draw_best(self, view: RoundView) -> Float[Tensor, " k"]:
+        """Draw values of f*. A draw that is safe nowhere has none."""
+        state, is_safe = view.state, view.is_safe
+        sign = -1.0 if state.model.is_minimized else 1.0
+        if self.fstar == "safe set":
+            belief = state.posteriors[0].belief
+            drawn = belief.sample_rows(self.draws, view.generator, is_safe)
+            return (sign * drawn).amax(dim=1)
+        values, margins = state.draw(self.draws, view.generator)
+        among = state.is_candidate if margins is None else state.is_candidate & (margins >= 0)
+        best = (sign * values / state.scale(0)).where(among, -torch.inf).amax(dim=1)
+        return best[best > -torch.inf]
 
-def max_value_information(view: RoundView, draws: int) -> Float[Tensor, " n"]:
-    r"""Compute in nats what the objective of each row says about the largest one in S_n.
+
+def max_value_information(view: RoundView, best: Float[Tensor, " k"]) -> Float[Tensor, " n"]:
+    r"""Compute in nats what the objective of each row says about the largest one.
 
     .. math::
         \frac1K \sum_{k} \frac{\gamma_k \phi(\gamma_k)}{2 \Phi(\gamma_k)} - \ln \Phi(\gamma_k),
         \qquad \gamma_k = \frac{f^*_k - \mu(x)}{\sigma(x)}
 
-    Wang and Jegelka 2017, Eq. 6.
+    Wang and Jegelka 2017, Eq. 6. ``best`` are the values of f*; without any it is zero.
     """
     state = view.state
     sign = -1.0 if state.model.is_minimized else 1.0
     mean, std = sign * state.mean[0], state.std[0]
-    drawn = state.posteriors[0].belief.sample_rows(draws, view.generator, view.is_safe)
-    best = (sign * drawn).amax(dim=1)
+    if len(best) == 0:
+        return torch.zeros_like(mean)
     gamma = (best[:, None] - mean) / std.where(std > 0, 1.0)
     log_below = torch.special.log_ndtr(gamma)
     ratio = (-0.5 * gamma.square() - 0.5 * log(2 * pi) - log_below).exp()
