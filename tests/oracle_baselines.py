@@ -205,7 +205,7 @@ def max_value_information(safe: Safe, best: np.ndarray) -> np.ndarray:
     mean, K = safe.posterior(0, len(safe.told))
     mean, sd = mean[:n] * (-1 if safe.is_minimized else 1), np.sqrt(np.diag(K)[:n])
     found = np.zeros(n)
-    for x in range(n):
+    for x in range(n if len(best) else 0):
         lost = [truncated_entropy(mean[x], sd[x], value) for value in best]
         found[x] = 0.5 * log(2 * pi * np.e * sd[x] ** 2) - np.mean(lost)
     return found

@@ -73,6 +73,18 @@ def submodularity_ratio(problem: Problem, picks, rule: str) -> float:
     )
 
 
+def submodularity_ratio_of_sets(problem: Problem, picks, rule: str) -> float:
+    """Over all sets D of rows that were picked, and all sets X of others."""
+    rows, n = set(picks), len(picks)
+    return min(
+        information_ratio(problem, X, rule, D)
+        for known in range(len(rows) + 1)
+        for D in combinations(sorted(rows), known)
+        for size in range(1, n + 1)
+        for X in combinations(sorted(set(range(problem.n)) - set(D)), size)
+    )
+
+
 def irreducible_by_projection(Phi: np.ndarray, phi: np.ndarray) -> np.ndarray:
     """|phi(x)|^2 in the complement of the span of the rows of Phi."""
     projection = np.eye(Phi.shape[1]) - Phi.T @ np.linalg.pinv(Phi @ Phi.T, rcond=1e-10) @ Phi
@@ -93,6 +105,18 @@ def boundary_size(K: np.ndarray, noise, epsilon: float, sigma: float, noisy: flo
         if 0.5 * r * log(1 + k * s / r) / k <= level:
             return k
         k += 1
+
+
+def rounds_to_expand(K: np.ndarray, noise, epsilon: float, sigma: float, noisy: float) -> int:
+    """The lemma's n', counted up: 2 sigma^2 b gamma_{n+1} / (n+1) at most (epsilon / 2)^2."""
+    size = boundary_size(K, noise, (epsilon / 2) ** 2, sigma, noisy)
+    n = 0
+    while True:
+        r = min(n + 1, len(K))
+        capacity = 0.5 * r * log(1 + (n + 1) * (np.diag(K) / noise).max() / r)
+        if 2 * sigma * size * capacity / (n + 1) <= (epsilon / 2) ** 2:
+            return n
+        n += 1
 
 
 def posterior_mean_and_variance(K, picks, y, noise):

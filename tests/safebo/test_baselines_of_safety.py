@@ -33,6 +33,7 @@ BY_BOUNDS = [
     baselines.HeuristicSafeOpt(),
     baselines.ISE(),
     baselines.ISEBO(draws=DRAWS),
+    baselines.ISEBO(draws=DRAWS, fstar="safe draws"),
     baselines.SafeUCB(),
     baselines.SafeUncertainty(),
     baselines.SafeRandom(),
@@ -70,7 +71,8 @@ def score(case: Case, optimizer, strategy, slopes, is_open) -> np.ndarray:
         case baselines.ISE():
             return slow.only(is_open, slow.sign_information(safe))
         case baselines.ISEBO():
-            exploring = slow.max_value_information(safe, drawn_best(safe, optimizer))
+            best = drawn_best(safe, optimizer, strategy.fstar)
+            exploring = slow.max_value_information(safe, best)
             return slow.only(is_open, np.maximum(slow.sign_information(safe), exploring))
         case baselines.SafeUCB():
             return slow.only(is_open, slow.rising(safe, lower, upper)[1])
@@ -86,9 +88,13 @@ def view_of(optimizer: tm.SafeOptimizer) -> RoundView:
     return RoundView(now.state, now.state.is_candidate, now.seed)
 
 
-def drawn_best(safe, optimizer) -> np.ndarray:
+def drawn_best(safe, optimizer, fstar: str = "safe set") -> np.ndarray:
     """The same draws: how they are made is tested with the posterior."""
-    view = view_of(optimizer)
+    view, n = view_of(optimizer), len(safe.X)
+    if fstar == "safe draws":
+        drawn, margins = (one[:, :n].numpy() for one in view.state.draw(DRAWS, view.generator))
+        rising = np.where(margins >= 0, drawn * (-1 if safe.is_minimized else 1), -np.inf)
+        return rising.max(axis=1)[(margins >= 0).any(axis=1)]
     is_safe = torch.zeros(len(view.is_open), dtype=torch.bool)
     is_safe[: len(safe.X)] = torch.from_numpy(safe.is_safe(*slow.bounds_at(safe, len(safe.told))))
     drawn = view.state.posteriors[0].belief.sample_rows(DRAWS, view.generator, is_safe).numpy()
@@ -164,7 +170,8 @@ def check_purpose(case: Case, optimizer, strategy, query, is_safe, scores) -> No
         case baselines.GoOSE():
             explores = scores[row] == 0.0  # the goal itself; a point on the way has its width
         case baselines.ISEBO():
-            exploring = slow.max_value_information(safe, drawn_best(safe, optimizer))[row]
+            best = drawn_best(safe, optimizer, strategy.fstar)
+            exploring = slow.max_value_information(safe, best)[row]
             expanding = slow.sign_information(safe)[row]
             if abs(exploring - expanding) < 1e-5:
                 return
@@ -230,9 +237,11 @@ def test_information_and_improvement_are_those_of_the_oracle(options):
     found = safety_information(view)[:n].numpy()
     np.testing.assert_allclose(found, slow.sign_information(safe), rtol=1e-6, atol=1e-9)
     if bool(view.is_safe.any()):
-        found = max_value_information(view, DRAWS)[:n].numpy()
-        wanted = slow.max_value_information(safe, drawn_best(safe, optimizer))
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+        for fstar in ("safe set", "safe draws"):
+            best = baselines.ISEBO(draws=DRAWS, fstar=fstar).draw_best(view)
+            found = max_value_information(view, best)[:n].numpy()
+            wanted = slow.max_value_information(safe, drawn_best(safe, optimizer, fstar))
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
     state = view.state
     found, best = probability_safe(state.mean, state.std, state.model.sides), find_incumbent(state)
     if best is not None:
@@ -432,6 +441,8 @@ def test_arguments_that_do_not_fit_are_refused():
         baselines.GoOSE(epsilon=0.0)
     with pytest.raises(ValueError, match="draws"):
         baselines.ISEBO(draws=0)
+    with pytest.raises(ValueError, match="safe draws"):
+        baselines.ISEBO(fstar="all")
 
 
 def test_the_steepest_slope_is_the_least_constant_that_holds():

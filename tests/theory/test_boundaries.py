@@ -134,3 +134,37 @@ def test_an_epsilon_out_of_reach_is_refused():
         theory.markov_boundary([[1.0]], [[1.0]], 1e-6, noise_std=1.0, at_most=20)
     with pytest.raises(ValueError, match=r"takes one target.*got 2"):
         theory.markov_boundary([[1.0]], [[1.0], [2.0]], 0.1, noise_std=1.0)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 2), st.sampled_from([1.0, 2.0]))
+@settings(max_examples=10, deadline=None)
+def test_the_rounds_to_the_safe_optimum_equal_the_oracle(seed, n, epsilon):
+    """Samples that hardly vary together, since the lemma's numbers are astronomic otherwise."""
+    rng = np.random.default_rng(seed)
+    K = np.diag([*rng.uniform(0.5, 1.0, n), 1.0])
+    K[0, n] = K[n, 0] = rng.uniform(0.1, 0.5)
+    noise_std = rng.uniform(0.8, 1.2, n)
+    ask = {"kernel": tm.kernels.Precomputed(K), "noise_std": noise_std}
+    found = theory.rounds_to_safe_optimum(np.arange(n), [n], epsilon, **ask)
+    noise, samples = noise_std**2, K[:n, :n]
+    noisy = (np.diag(samples) + noise).max()
+    expected = oracle_theory.rounds_to_expand(samples, noise, epsilon, 1.0, noisy)
+    assert found.expansion == expected and found.optimum == (n + 1) * expected
+    weak = theory.rounds_to_safe_optimum(np.arange(n), [n, n], epsilon, rule="vtl", **ask)
+    half = theory.rounds_to_safe_optimum(np.arange(n), [n], epsilon, ratio=0.5, **ask)
+    assert weak == half and half.expansion > found.expansion
+    if n == 1:  # whatever the rule, it picks this sample each time
+        mean_noise = noise[0] / max(found.expansion, 1e-300)
+        variance = 1.0 - K[0, 1] ** 2 / (K[0, 0] + mean_noise)
+        floor = theory.irreducible_variance([0], [1], kernel=ask["kernel"]).value[0]
+        assert np.sqrt(variance) <= np.sqrt(floor) + epsilon
+
+
+def test_a_width_is_twice_what_the_lemma_on_expansion_prints():
+    """A target that no sample tells about keeps u - l = 2 beta eta, and the lemma says beta."""
+    ask = {"kernel": tm.kernels.Precomputed(np.eye(2)), "noise_std": 1.0}
+    beta, epsilon = 3.0, 0.5
+    eta = float(theory.irreducible_variance([0], [1], kernel=ask["kernel"]).value[0]) ** 0.5
+    assert theory.rounds_to_safe_optimum([0], [1], epsilon, **ask).expansion < np.inf
+    width = 2 * beta * eta  # the bounds mu +- beta sigma, after any number of observations
+    assert beta * (eta + epsilon) < width <= 2 * beta * (eta + epsilon)

@@ -130,6 +130,23 @@ def test_the_submodularity_ratio_equals_the_oracle(rule, seed, kernel):
     assert there == pytest.approx(found.value, rel=1e-6)
 
 
+@given(seeds, kernels, rules)
+@settings(max_examples=6, deadline=None)
+def test_the_submodularity_ratio_of_sets_equals_the_oracle_and_is_no_smaller(seed, kernel, rule):
+    case = tiny(seed, kernel)
+    ask = (case.pool, case.targets, 3)
+    found = theory.submodularity_ratio(*ask, rule=rule, repeats=False, **case.arguments)
+    picks = case.select(3, rule, replace=True).indices.tolist()
+    expected = min(oracle_theory.submodularity_ratio_of_sets(case.oracle, picks, rule), 1.0)
+    assert found.is_exact and found.value == pytest.approx(expected, rel=1e-6)
+    assert not set(found.subset) & set(found.given)
+    assert len(set(found.subset)) == len(found.subset)
+    multisets = theory.submodularity_ratio(*ask, rule=rule, **case.arguments)
+    assert multisets.value <= found.value * (1 + 1e-9)
+    drawn = {"rule": rule, "repeats": False, "method": "sampled", "draws": 20}
+    assert theory.submodularity_ratio(*ask, **drawn, **case.arguments).value >= found.value - 1e-9
+
+
 @given(seeds, kernels)
 @settings(max_examples=8, deadline=None)
 def test_a_sampled_submodularity_ratio_is_an_upper_bound(seed, kernel):

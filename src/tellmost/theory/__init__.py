@@ -3,9 +3,11 @@
 from tellmost.theory.boundaries import (
     IrreducibleVariance,
     MarkovBoundary,
+    SafeRounds,
     irreducible_variance,
     markov_boundary,
     markov_boundary_size,
+    rounds_to_safe_optimum,
 )
 from tellmost.theory.capacity import (
     Capacity,
@@ -30,6 +32,7 @@ __all__ = [
     "Interaction",
     "IrreducibleVariance",
     "MarkovBoundary",
+    "SafeRounds",
     "SubmodularityRatio",
     "capacity_bound",
     "confidence_width",
@@ -42,6 +45,7 @@ __all__ = [
     "markov_boundary_size",
     "multivariate_information",
     "realised_information",
+    "rounds_to_safe_optimum",
     "submodularity_ratio",
     "task_complexity",
     "uncertainty_reduction",

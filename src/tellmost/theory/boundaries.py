@@ -154,10 +154,15 @@ def _size_bound(setting: Setting, epsilon: float) -> float:
     c, omega = conditioning(setting)
     if c in (0.0, inf):
         return c
-    rank, signal = len(omega.pool), omega.signal_to_noise
+    return observations_until(omega, epsilon / c)
+
+
+def observations_until(setting: Setting, level: float) -> float:
+    r"""The smallest k with :math:`\gamma_k / k` at most a level, by ``capacity_bound``."""
+    rank, signal = len(setting.pool), setting.signal_to_noise
 
     def is_enough(k: int) -> bool:
-        return capacity_bound(k, rank=rank, signal_to_noise=signal) <= epsilon / c * k
+        return capacity_bound(k, rank=rank, signal_to_noise=signal) <= level * k
 
     high = next((2**i for i in range(1_000) if is_enough(2**i)), None)  # to where float64 ends
     if high is None:
@@ -167,6 +172,54 @@ def _size_bound(setting: Setting, epsilon: float) -> float:
         middle = (low + high) // 2
         low, high = (low, middle) if is_enough(middle) else (middle, high)
     return float(high)
+
+
+@dataclass(frozen=True)
+class SafeRounds:
+    """The rounds after which safe optimization must have expanded, and must have ended."""
+
+    expansion: float  # n'
+    optimum: float  # n*
+    boundary_size: float  # b, of an approximate Markov boundary
+
+
+def rounds_to_safe_optimum(
+    safe: Any,
+    targets: Any,
+    epsilon: float,
+    *,
+    rule: str = "itl",
+    kernel: Any = None,
+    noise_std: Any,
+    ratio: float = 1.0,
+) -> SafeRounds:
+    r"""How many rounds the theorem on the safe optimum asks for, by ITL or VTL.
+
+    .. math:: n' = \min \{ n : \nu_{n,\tilde\epsilon^2} \le \tilde\epsilon \}, \quad
+        \tilde\epsilon = \tfrac{\epsilon}{2}, \qquad n^* = (|S^*| + 1)\, n', \qquad
+        \nu^2_{n,\tilde\epsilon^2} = \frac{2 \sigma^2 b}{\bar\kappa} \frac{\gamma_{n+1}}{n+1}
+
+    Hübotter et al. 2024, App. "Convergence to Safe Optimum". ``safe`` is the true safe set
+    :math:`S^*`, and ``targets`` are A_0. The paper does not define :math:`\nu_{n,\epsilon^2}`;
+    here it is the gain's part in the proof of "Convergence rates", with b the size of a
+    :math:`\tilde\epsilon^2`-approximate Markov boundary, so that :math:`\sigma_{n'}(x) \le
+    \eta_S(x) + \epsilon`. For VTL it is times the number of targets. :math:`\gamma_n` is
+    replaced by ``capacity_bound``, which holds for all :math:`S_n \subseteq S^*`, so the rounds
+    are never understated; they are often astronomic. ``ratio`` is a lower bound on information
+    ratios; the paper assumes 1. One output is learned; of several, each asks for its own number.
+    """
+    setting = check_setting(safe, targets, kernel, noise_std)
+    slack, weakness = check_positive(epsilon, "epsilon") / 2.0, check_positive(ratio, "ratio")
+    if rule not in ("itl", "vtl"):
+        raise ValueError(f'rule must be "itl" or "vtl", as in the theorem; got {rule!r}.')
+    size = _size_bound(setting, slack**2)
+    if size in (0.0, inf):
+        return SafeRounds(size, size, size)
+    sigma, _ = largest_variances(setting)
+    per_nat = 2.0 * sigma * size / weakness * (1 if rule == "itl" else len(setting.targets))
+    omega = setting.within(spanning_rows(setting))
+    rounds = observations_until(omega, slack**2 / per_nat) - 1.0
+    return SafeRounds(rounds, (len(setting.pool) + 1.0) * rounds, size)
 
 
 def _observe_until(

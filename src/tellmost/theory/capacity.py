@@ -70,10 +70,10 @@ def information_capacity(
     """
     setting, count = check_setting(pool, targets, kernel, noise_std), check_whole(n, "n")
     is_ratio = isinstance(ratio, SubmodularityRatio) and ratio.is_exact and ratio.rule == "itl"
-    if ratio is not None and not is_ratio:
+    if ratio is not None and not (is_ratio and ratio.repeats):
         raise ValueError(
-            "ratio must be an exact submodularity_ratio of rule 'itl'; got "
-            f"{ratio!r}. A sampled one is an upper bound, and guarantees nothing."
+            "ratio must be an exact submodularity_ratio of rule 'itl', of multisets; got "
+            f"{ratio!r}. A sampled one is an upper bound, and one of sets allows no repeats."
         )
     if ratio is not None and ratio.size != count:
         raise ValueError(

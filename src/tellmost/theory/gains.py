@@ -5,6 +5,8 @@ Hübotter et al. 2024, App. "Measures of Synergies & Approximate Submodularity".
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations, combinations_with_replacement
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,6 @@ from tellmost.theory.setting import (
     ENUMERATED,
     Joint,
     Setting,
-    all_multisets,
     check_picks,
     check_rule_name,
     check_setting,
@@ -196,6 +197,7 @@ class SubmodularityRatio:
     is_exact: bool
     rule: str
     size: int  # up to this cardinality
+    repeats: bool = True  # X and D are multisets; else sets of rows
 
 
 def submodularity_ratio(
@@ -209,6 +211,7 @@ def submodularity_ratio(
     method: str = "auto",
     draws: int = 1_000,
     seed: int = 0,
+    repeats: bool = True,
 ) -> SubmodularityRatio:
     r"""The least information ratio up to n observations.
 
@@ -218,7 +221,9 @@ def submodularity_ratio(
     Hübotter et al. 2024, App. "The Submodularity Ratio", after Das and Kempe 2018;
     :math:`x_{1:n}` are the rule's own picks. The ratio is at most 1, since single points have
     ratio 1, and it is 1 if the reduction is submodular. Repeated observations count as different
-    elements, so X may repeat what is in D.
+    elements, so X may repeat what is in D. Without ``repeats`` D and X are sets of rows that have
+    none in common, as printed; that ratio is as large or larger, and no guarantee where a rule
+    observes a row again.
 
     "exact" tries all sets. "sampled" gives the least of ``draws`` random ratios, an upper bound
     that guarantees nothing. "auto" is exact up to ``setting.ENUMERATED`` ratios.
@@ -226,17 +231,30 @@ def submodularity_ratio(
     setting = check_setting(pool, targets, kernel, noise_std)
     rule, size = check_rule_name(rule), check_whole(n, "n")
     picks = [int(row) for row in choose(setting, size, rule).indices]
-    sizes, parts = range(2, size + 1), _parts(picks)
-    count = len(parts) * sum(count_multisets(len(setting.pool), s) for s in sizes)
+    parts = sorted(_parts(picks if repeats else list(dict.fromkeys(picks))))
+    n_rows, sizes = len(setting.pool), range(2, size + 1)
+    ways = count_multisets if repeats else comb
+    most = {part: n_rows if repeats else n_rows - len(part) for part in parts}
+    count = sum(ways(most[part], s) for part in parts for s in sizes)
     is_exact = tries_all(method, "sampled", count, "pair of sets")
+    every = combinations_with_replacement if repeats else combinations
     cases: Cases
     if is_exact:
-        n_rows = len(setting.pool)
-        cases = ((part, all_multisets(n_rows, s)) for part in sorted(parts) for s in sizes)
+        cases = (
+            (part, torch.tensor(list(every(rows_beside(part, n_rows, repeats), s))))
+            for part in parts
+            for s in sizes
+            if ways(most[part], s)
+        )
     else:
-        cases = _drawn_cases(setting, picks, check_whole(draws, "draws"), seed)
+        cases = _drawn_cases(n_rows, picks, check_whole(draws, "draws"), seed, repeats)
     value, subset, given = _least(setting, cases, rule)
-    return SubmodularityRatio(value, subset, given, is_exact, rule, size)
+    return SubmodularityRatio(value, subset, given, is_exact, rule, size, repeats)
+
+
+def rows_beside(part: Sequence[int], n: int, repeats: bool) -> list[int]:
+    """The rows that X may have: all, or those that are not in D."""
+    return [row for row in range(n) if repeats or row not in part]
 
 
 Cases = Iterator[tuple[tuple[int, ...], Int[Tensor, "c s"]]]
@@ -271,9 +289,13 @@ def _parts(picks: list[int]) -> set[tuple[int, ...]]:
     return parts
 
 
-def _drawn_cases(setting: Setting, picks: list[int], draws: int, seed: int) -> Cases:
+def _drawn_cases(n: int, picks: list[int], draws: int, seed: int, repeats: bool) -> Cases:
     rng = np.random.default_rng(seed)
     for _ in range(draws if len(picks) > 1 else 0):
         observed = tuple(pick for pick in picks if rng.random() < 0.5)
+        observed = observed if repeats else tuple(dict.fromkeys(observed))
+        rows = rows_beside(observed, n, repeats)
         size = int(rng.integers(2, len(picks) + 1))
-        yield observed, torch.from_numpy(rng.integers(len(setting.pool), size=(1, size)))
+        drawn = rng.choice(rows, size if repeats else min(size, len(rows)), replace=repeats)
+        if len(drawn):
+            yield observed, torch.from_numpy(drawn[None])
