@@ -445,25 +445,6 @@ def test_arguments_that_do_not_fit_are_refused():
         baselines.ISEBO(fstar="all")
 
 
-def test_the_steepest_slope_is_the_least_constant_that_holds():
-    X = np.random.default_rng(0).uniform(size=(20, 2))
-    f = np.sin(5 * X[:, 0]) * X[:, 1]
-    for norm in (1, 2):
-        pairs = [(i, j) for i in range(20) for j in range(i)]
-        slow = max(abs(f[i] - f[j]) / np.linalg.norm(X[i] - X[j], norm) for i, j in pairs)
-        found = baselines.steepest_slope(X, f, norm=norm)
-        assert (found.constant, found.norm) == (pytest.approx(slow), norm)
-
-
-def test_an_estimated_constant_is_that_of_drawn_functions():
-    X = np.linspace(0, 10, 201)
-    gp = tm.GP(tm.kernels.Scaled(tm.kernels.Gaussian(1.0), 4.0), mean=lambda x: 100 * x[:, 0])
-    found = baselines.estimate_lipschitz(gp, X, draws=3, seed=1)
-    assert 100 < found.constant < 110  # a slope of 2 is one standard deviation
-    more = baselines.estimate_lipschitz(gp, X, draws=6, seed=1)
-    assert found == baselines.estimate_lipschitz(gp, X, draws=3, seed=1) and found != more
-
-
 @dataclass(frozen=True)
 class Opener:
     """Says that it keeps safe, opens every row, and takes the last one."""
@@ -504,9 +485,3 @@ def test_pending_points_are_passed_over_in_a_box_too(strategy):
     optimizer = tm.SafeOptimizer(tm.Box(0.0, 6.0), objective=gp, strategy=strategy)
     first = optimizer.ask()
     assert optimizer.ask(pending=[first]).x[0] != first.x[0]
-
-
-def test_slopes_are_measured_exactly_far_from_the_origin():
-    where = np.stack([np.full(60, 1e5), np.arange(60) * 1e-3], axis=1)
-    found = baselines.steepest_slope(where, np.arange(60.0), norm=2)
-    assert found.constant == pytest.approx(1000.0, rel=1e-6)

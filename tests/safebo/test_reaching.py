@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import oracle_safe_views
 import tellmost as tm
+from tellmost.safebo import baselines
 
 KERNELS = [tm.kernels.Matern(1.5, 0.6), tm.kernels.Laplace(1.0)]
 
@@ -170,3 +171,28 @@ def test_lipschitz_constants_must_be_there_and_a_box_has_no_set():
     opt = tm.SafeOptimizer(tm.Box([0.0], [1.0]), objective=gp, constraints=constraints)
     with pytest.raises(ValueError, match="finite domain"):
         opt.reachable_safe_set()
+
+
+def test_the_steepest_slope_is_the_least_constant_that_holds():
+    X = np.random.default_rng(0).uniform(size=(20, 2))
+    f = np.sin(5 * X[:, 0]) * X[:, 1]
+    for norm in (1, 2):
+        pairs = [(i, j) for i in range(20) for j in range(i)]
+        slow = max(abs(f[i] - f[j]) / np.linalg.norm(X[i] - X[j], norm) for i, j in pairs)
+        found = baselines.steepest_slope(X, f, norm=norm)
+        assert (found.constant, found.norm) == (pytest.approx(slow), norm)
+
+
+def test_an_estimated_constant_is_that_of_drawn_functions():
+    X = np.linspace(0, 10, 201)
+    gp = tm.GP(tm.kernels.Scaled(tm.kernels.Gaussian(1.0), 4.0), mean=lambda x: 100 * x[:, 0])
+    found = baselines.estimate_lipschitz(gp, X, draws=3, seed=1)
+    assert 100 < found.constant < 110  # a slope of 2 is one standard deviation
+    more = baselines.estimate_lipschitz(gp, X, draws=6, seed=1)
+    assert found == baselines.estimate_lipschitz(gp, X, draws=3, seed=1) and found != more
+
+
+def test_slopes_are_measured_exactly_far_from_the_origin():
+    where = np.stack([np.full(60, 1e5), np.arange(60) * 1e-3], axis=1)
+    found = baselines.steepest_slope(where, np.arange(60.0), norm=2)
+    assert found.constant == pytest.approx(1000.0, rel=1e-6)

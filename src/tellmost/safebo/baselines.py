@@ -4,7 +4,6 @@ All share domain, models, bounds, seeds and history with the optimizer, and diff
 ``SafeOpt`` and ``GoOSE`` have a safe set of their own. ``EIC`` is not safe.
 """
 
-from collections.abc import Collection, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from math import log, pi
 from typing import ClassVar, Literal
@@ -12,14 +11,19 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from tellmost.kernels.kernel import Points
 from tellmost.learner.climbing import best_row
 from tellmost.numerics import CHUNK_BYTES, TIE_TOLERANCE, ZERO_VARIANCE
 from tellmost.posterior.problem import nonnegative
 from tellmost.rows.checks import check_positive, check_whole
 from tellmost.rows.sources import spans
 from tellmost.safebo.bounds import SafeSets, probability_safe
-from tellmost.safebo.constraints import Lipschitz, Side, estimate_lipschitz, steepest_slope
+from tellmost.safebo.constraints import (
+    Side,
+    estimate_lipschitz,
+    find_reached,
+    find_reaching,
+    steepest_slope,
+)
 from tellmost.safebo.round_state import RoundState, Track
 from tellmost.safebo.strategies import Choice, RoundView
 from tellmost.shapes import Bool, Float, Int
@@ -448,44 +452,6 @@ def limit_widths(state: RoundState) -> Float[Tensor, " n"]:
 
 
 # ---- what Lipschitz constants say
-
-
-def find_reached(
-    slopes: Collection[Lipschitz], where: Points, margins: Float[Tensor, "s z"], points: Points
-) -> Bool[Tensor, " n"]:
-    """Find the points that some z reaches."""
-    found = torch.zeros(len(points), dtype=torch.bool)
-    for _, reaches in _reaches(slopes, where, margins, points):
-        found |= reaches.any(dim=0)
-    return found
-
-
-def find_reaching(
-    slopes: Collection[Lipschitz], where: Points, margins: Float[Tensor, "s z"], points: Points
-) -> Bool[Tensor, " z"]:
-    """Find the z that reach some point."""
-    found = torch.zeros(len(where), dtype=torch.bool)
-    for rows, reaches in _reaches(slopes, where, margins, points):
-        found[rows] = reaches.any(dim=1)
-    return found
-
-
-def _reaches(
-    slopes: Collection[Lipschitz], where: Points, margins: Float[Tensor, "s z"], points: Points
-) -> Iterator[tuple[slice, Bool[Tensor, "b n"]]]:
-    r"""Find which z reach which points, in blocks of z: they keep every limit there.
-
-    .. math:: m_i(z) - L_i \|x - z\| \ge 0 \quad \forall i,
-
-    where m are margins at z, pessimistic or optimistic.
-    """
-    for start, stop in spans(len(where), max(CHUNK_BYTES // (8 * max(len(points), 1)), 1)):
-        rows = slice(start, stop)
-        reaches = torch.ones(stop - start, len(points), dtype=torch.bool)
-        for margin, slope in zip(margins[:, rows], slopes, strict=True):
-            apart = slope.distances(where[rows], points)
-            reaches &= margin[:, None] - slope.constant * apart >= 0
-        yield rows, reaches
 
 
 def grow(state: RoundState, before: Track | None) -> Track:

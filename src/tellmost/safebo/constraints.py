@@ -1,5 +1,6 @@
 """A safe point must satisfy limits of unknown functions, which may have Lipschitz constants."""
 
+from collections.abc import Collection, Iterator
 from dataclasses import KW_ONLY, dataclass
 from math import inf, isfinite
 from typing import Any
@@ -22,7 +23,7 @@ from tellmost.rows.checks import (
 )
 from tellmost.rows.sources import read_array, spans
 from tellmost.running import workers
-from tellmost.shapes import Float
+from tellmost.shapes import Bool, Float
 
 VIOLATION_Z = 3.0
 """A measured value beyond a limit by so many standard deviations of its noise is a violation: a
@@ -208,3 +209,41 @@ def _steepest(points: Points, values: Float[Tensor, "k n"], norm: int) -> float:
             slope = (f[start:stop, None] - f).abs() / apart
             steepest = max(steepest, float(slope.where(apart > 0, 0.0).max()))
     return steepest
+
+
+def find_reached(
+    slopes: Collection[Lipschitz], where: Points, margins: Float[Tensor, "s z"], points: Points
+) -> Bool[Tensor, " n"]:
+    """Find the points that some z reaches."""
+    found = torch.zeros(len(points), dtype=torch.bool)
+    for _, reaches in _reaches(slopes, where, margins, points):
+        found |= reaches.any(dim=0)
+    return found
+
+
+def find_reaching(
+    slopes: Collection[Lipschitz], where: Points, margins: Float[Tensor, "s z"], points: Points
+) -> Bool[Tensor, " z"]:
+    """Find the z that reach some point."""
+    found = torch.zeros(len(where), dtype=torch.bool)
+    for rows, reaches in _reaches(slopes, where, margins, points):
+        found[rows] = reaches.any(dim=1)
+    return found
+
+
+def _reaches(
+    slopes: Collection[Lipschitz], where: Points, margins: Float[Tensor, "s z"], points: Points
+) -> Iterator[tuple[slice, Bool[Tensor, "b n"]]]:
+    r"""Find which z reach which points, in blocks of z: they keep every limit there.
+
+    .. math:: m_i(z) - L_i \|x - z\| \ge 0 \quad \forall i,
+
+    where m are margins at z, pessimistic or optimistic.
+    """
+    for start, stop in spans(len(where), max(CHUNK_BYTES // (8 * max(len(points), 1)), 1)):
+        rows = slice(start, stop)
+        reaches = torch.ones(stop - start, len(points), dtype=torch.bool)
+        for margin, slope in zip(margins[:, rows], slopes, strict=True):
+            apart = slope.distances(where[rows], points)
+            reaches &= margin[:, None] - slope.constant * apart >= 0
+        yield rows, reaches

@@ -35,7 +35,7 @@ import torch
 from tellmost.kernels import Matern, Scaled
 from tellmost.posterior.gp import GP
 from tellmost.safebo import Constraint
-from tellmost.safebo.baselines import estimate_lipschitz, find_reached, steepest_slope
+from tellmost.safebo.constraints import estimate_lipschitz, find_reached, steepest_slope
 from tellmost.shapes import Bool, Float, Int
 from tellmost.targets.box import Box
 from tellmost_reproduction.safebo.reactor import RECIPES, make_batch
