@@ -3,7 +3,7 @@
 from tellmost.theory.boundaries import (
     IrreducibleVariance,
     MarkovBoundary,
-    SafeRounds,
+    RoundsToOptimum,
     irreducible_variance,
     markov_boundary,
     markov_boundary_size,
@@ -32,7 +32,7 @@ __all__ = [
     "Interaction",
     "IrreducibleVariance",
     "MarkovBoundary",
-    "SafeRounds",
+    "RoundsToOptimum",
     "SubmodularityRatio",
     "capacity_bound",
     "confidence_width",

@@ -175,7 +175,7 @@ def observations_until(setting: Setting, level: float) -> float:
 
 
 @dataclass(frozen=True)
-class SafeRounds:
+class RoundsToOptimum:
     """The rounds after which safe optimization must have expanded, and must have ended."""
 
     expansion: float  # n'
@@ -192,7 +192,7 @@ def rounds_to_safe_optimum(
     kernel: Any = None,
     noise_std: Any,
     ratio: float = 1.0,
-) -> SafeRounds:
+) -> RoundsToOptimum:
     r"""How many rounds the theorem on the safe optimum asks for, by ITL or VTL.
 
     .. math:: n' = \min \{ n : \nu_{n,\tilde\epsilon^2} \le \tilde\epsilon \}, \quad
@@ -214,12 +214,12 @@ def rounds_to_safe_optimum(
         raise ValueError(f'rule must be "itl" or "vtl", as in the theorem; got {rule!r}.')
     size = _size_bound(setting, slack**2)
     if size in (0.0, inf):
-        return SafeRounds(size, size, size)
+        return RoundsToOptimum(size, size, size)
     sigma, _ = largest_variances(setting)
     per_nat = 2.0 * sigma * size / weakness * (1 if rule == "itl" else len(setting.targets))
     omega = setting.within(spanning_rows(setting))
     rounds = observations_until(omega, slack**2 / per_nat) - 1.0
-    return SafeRounds(rounds, (len(setting.pool) + 1.0) * rounds, size)
+    return RoundsToOptimum(rounds, (len(setting.pool) + 1.0) * rounds, size)
 
 
 def _observe_until(
