@@ -141,6 +141,8 @@ def test_the_submodularity_ratio_of_sets_equals_the_oracle_and_is_no_smaller(see
     assert found.is_exact and found.value == pytest.approx(expected, rel=1e-6)
     assert not set(found.subset) & set(found.given)
     assert len(set(found.subset)) == len(found.subset)
+    with pytest.raises(ValueError, match="of multisets"):
+        theory.information_capacity(*ask, ratio=found, **case.arguments)
     multisets = theory.submodularity_ratio(*ask, rule=rule, **case.arguments)
     assert multisets.value <= found.value * (1 + 1e-9)
     drawn = {"rule": rule, "repeats": False, "method": "sampled", "draws": 20}
