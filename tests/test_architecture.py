@@ -92,7 +92,8 @@ def test_rooms_of_one_layer_do_not_import_each_other():
 
 
 PUBLIC = [
-    *("GP", "ActiveFineTuner", "ActiveLearner", "Box", "Constraint", "Query", "Retriever"),
+    *("GP", "ActiveFineTuner", "ActiveLearner", "Box", "Constraint", "Parameter", "Query"),
+    "Retriever",
     *(
         "SafeOptimizer",
         "Selection",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tellmost.selecting.select import select
     from tellmost.selecting.selection import Selection
     from tellmost.targets.box import Box
+    from tellmost.targets.parameter import Parameter
 
 __version__ = "0.1.0"
 
@@ -34,6 +35,7 @@ __all__ = [
     "ActiveLearner",
     "Box",
     "Constraint",
+    "Parameter",
     "Query",
     "Retriever",
     "SafeOptimizer",
@@ -58,6 +60,7 @@ _HOMES = {
     "Box": "tellmost.targets.box",
     "Constraint": "tellmost.safebo",
     "GP": "tellmost.posterior.gp",
+    "Parameter": "tellmost.targets.parameter",
     "Query": "tellmost.safebo",
     "Retriever": "tellmost.retrieval",
     "SafeOptimizer": "tellmost.safebo",

@@ -231,6 +231,7 @@ def propose(here: Position, trust: Trust, box: Box) -> ClimbStep:
     """The next step of each climb, by the second derivatives or straight uphill."""
     low, high = box.corners().to(here.points)
     is_held = (here.points <= low) & (here.slopes < 0) | (here.points >= high) & (here.slopes > 0)
+    is_held |= ~box.is_free.to(is_held.device)  # no point lies between two values
     slopes = here.slopes.where(~is_held, 0.0)
     curved = (trust.inverse @ slopes[:, :, None])[:, :, 0].where(~is_held, 0.0)
     straight = slopes / longest(slopes)[:, None] * trust.radius[:, None]

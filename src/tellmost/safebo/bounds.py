@@ -256,7 +256,7 @@ class ConfidenceBounds:
             torch.minimum(self.lower, other.lower), torch.maximum(self.upper, other.upper)
         )
 
-    def at(self, rows: Bool[Tensor, " n"]) -> "ConfidenceBounds":
+    def at(self, rows: Bool[Tensor, " n"] | slice) -> "ConfidenceBounds":
         return ConfidenceBounds(self.lower[:, rows], self.upper[:, rows])
 
     def extended(

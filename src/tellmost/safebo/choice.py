@@ -104,6 +104,25 @@ class SafeRound:
             return self._follow(strategy, is_open, pending)
         return self._learn_most(is_open, pending)
 
+    def judge(self, where: Located) -> Query:
+        """What is known about a point of the user's own choice.
+
+        Its purpose is "explore" if it is safe, "seed" if it is one that stands, and else "risk".
+        """
+        row, x = where
+        points = with_context(x[None], self.context)
+        beliefs = self.state.beliefs_at(points)
+        if row is not None and not len(self.context):
+            beliefs = self.state.beliefs_at_row(row)
+        seeds = [self.task.seeds.points[number] for number in self.standing()]
+        is_near = bool(self._is_near(points))
+        purpose: Purpose = "risk"
+        if is_near and bool(beliefs.sets.is_safe):
+            purpose = "explore"
+        elif is_near and any(torch.equal(x, seed) for seed in seeds):
+            purpose = "seed"
+        return self._query(beliefs, x.numpy(), row, purpose)
+
     def _follow(
         self, strategy: QueryStrategy, is_open: Bool[Tensor, " n"], pending: Sequence[int]
     ) -> Query:
@@ -177,6 +196,7 @@ class SafeRound:
             names=self.task.space.names,
             context=self.context.numpy().copy() if len(self.context) else None,
             times_told=self.task.seeds.times_told(self.trials, x) if purpose == "seed" else 0,
+            **self.task.space.describe(x),
         )
 
     def _probability_safe(self, beliefs: PointBeliefs) -> float:
@@ -347,6 +367,7 @@ class SafeRound:
             mean=float(state.mean[0, row]) * scale,
             std=float(state.std[0, row]) * scale,
             names=self.task.space.names,
+            **self.task.space.describe(self._setting(row)),
         )
 
     def regret_bound(self) -> float:

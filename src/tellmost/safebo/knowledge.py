@@ -67,11 +67,15 @@ class SafeKnowledge:
         return now.targets().is_target[now.state.is_candidate].numpy()
 
     @calculating()
-    def bounds(self, name: str = OBJECTIVE) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bound of an output at ``points``, in its unit."""
+    def bounds(self, name: str = OBJECTIVE, X: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bound of an output at (b, d) points, by default at ``points``."""
         state, number = self._state, number_of(self._model.outputs, name)
-        both = state.shown_bounds(number)
-        lower, upper = (b[state.is_candidate].numpy() for b in both)
+        if X is None:
+            both = state.shown_bounds(number)
+            lower, upper = (b[state.is_candidate].numpy() for b in both)
+            return lower, upper
+        beliefs = state.beliefs_at(self._task.space.read_inputs(X))
+        lower, upper = (b.numpy() for b in state.shown_bounds(number, beliefs))
         return lower, upper
 
     @calculating()
@@ -99,7 +103,7 @@ class SafeKnowledge:
         """All trials, as a table."""
         names = (*self._task.space.names, *self._task.space.contexts)
         outputs = (OBJECTIVE, *self._model.constraints)
-        return History(tuple(self._rounds.trials), names, outputs)
+        return History(tuple(self._rounds.trials), names, outputs, self._task.space.parameters)
 
     @property
     def log(self) -> tuple[Event, ...]:

@@ -209,11 +209,31 @@ class SafeOptimizer(SafeKnowledge):
         now = self._rounds.at(context, [x for _, x in waiting])
         self._allow(now, pending)
         now.state.check()
-        chosen = now.choose(waiting)
-        query = replace(chosen, id=f"{self.fingerprint}-{digest([key, chosen.x.tolist()])}")
+        query = self._named(now.choose(waiting), key)
         if isinstance(self._given.confidence, ForRun):
             self._record(AskedQuery(query.to_json(), key))
         return query
+
+    @calculating()
+    def judge(self, x: Any, context: Any = None, pending: Query | Sequence[Any] = ()) -> Query:
+        """Say what is known about the safety of a point of your own choice.
+
+        Its ``purpose`` is "risk" if nothing proves it safe. Nothing is recorded: under a horizon,
+        ``count`` the query if you set it.
+        """
+        self._check_halted()
+        space = self._task.space
+        context = space.read_context(context)
+        waiting = space.read_pending(pending, context)
+        now = self._rounds.at(context, [x for _, x in waiting])
+        self._allow(now, pending)
+        query = now.judge(space.read_point(x, "x"))
+        return self._named(query, self._key_of(context, waiting))
+
+    def count(self, query: Query) -> None:
+        """A query was given out elsewhere: under a horizon its risk counts, told or not."""
+        if isinstance(self._given.confidence, ForRun) and query.id not in self._rounds.asked:
+            self._record(AskedQuery(query.to_json(), ""))
 
     @calculating()
     def tell(
@@ -260,9 +280,8 @@ class SafeOptimizer(SafeKnowledge):
             is_failed=failed,
             query=x.id if isinstance(x, Query) and x.id else None,
         )
-        is_new = isinstance(x, Query) and x.id not in self._rounds.asked
-        if isinstance(self._given.confidence, ForRun) and isinstance(x, Query) and is_new:
-            self._record(AskedQuery(x.to_json(), ""))  # it was asked of the optimizer before
+        if isinstance(x, Query):
+            self.count(x)
         self._record(trial)
         return self._rounds.trials[-1]
 
@@ -374,6 +393,9 @@ class SafeOptimizer(SafeKnowledge):
     def fingerprint(self) -> str:
         """What tells the optimizer from others, and is part of the ids of its queries."""
         return digest(self._identity())
+
+    def _named(self, query: Query, key: str) -> Query:
+        return replace(query, id=f"{self.fingerprint}-{digest([key, query.x.tolist()])}")
 
     def _key_of(self, context: Tensor, waiting: Sequence[Located]) -> str:
         """What the next query follows from, beside the settings."""

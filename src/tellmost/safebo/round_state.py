@@ -266,12 +266,16 @@ class RoundState:
     def _join(self) -> None:
         """Take the wider bounds and the smaller safe set of the two."""
         if self.doubted is not None:
-            scales = zip(self.doubted.model.outputs, self.model.outputs, strict=True)
-            ratios = [[its.scale / mine.scale] for its, mine in scales]
-            unit = torch.tensor(ratios, dtype=torch.float64)
-            its = self.doubted.bounds
-            self.bounds = self.bounds.widened(ConfidenceBounds(its.lower * unit, its.upper * unit))
+            self.bounds = self._widened(self.bounds, self.doubted.bounds)
             self.sets = self._joined(self.sets, self.doubted.sets)
+
+    def _widened(self, bounds: ConfidenceBounds, others: ConfidenceBounds) -> ConfidenceBounds:
+        """Bounds that hold with those of the doubted state, whose outputs have other units."""
+        assert self.doubted is not None
+        scales = zip(self.doubted.model.outputs, self.model.outputs, strict=True)
+        ratios = [[its.scale / mine.scale] for its, mine in scales]
+        unit = torch.tensor(ratios, dtype=torch.float64)
+        return bounds.widened(ConfidenceBounds(others.lower * unit, others.upper * unit))
 
     def _joined(self, sets: SafeSets, others: SafeSets) -> SafeSets:
         """Safe sets joined with those of the doubted state, whose outputs have other units."""
@@ -360,13 +364,17 @@ class RoundState:
         lower, upper = self.bounds.lower[0], self.bounds.upper[0]
         return (-upper, -lower) if self.model.is_minimized else (lower, upper)
 
-    def shown_bounds(self, number: int) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
-        """The bounds of an output in its unit. Those of a mixture meet a limit where S_n ends."""
-        scale = self.scale(number)
-        lower, upper = (b[number] * scale for b in (self.bounds.lower, self.bounds.upper))
-        for side, worst, best in zip(
-            self.model.sides, self.sets.worst, self.sets.best, strict=True
-        ):
+    def shown_bounds(
+        self, number: int, at: "PointBeliefs | None" = None
+    ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+        """The bounds of an output in its unit, at the rows or at other points.
+
+        Those of a mixture meet a limit where S_n ends.
+        """
+        scale, sets = self.scale(number), (self if at is None else at).sets
+        bounds = self.bounds if at is None else at.bounds
+        lower, upper = (b[number] * scale for b in (bounds.lower, bounds.upper))
+        for side, worst, best in zip(self.model.sides, sets.worst, sets.best, strict=True):
             if side.output == number and number in self.mixtures:
                 near, far = (worst, best) if side.is_lower else (-best, -worst)
                 lower, upper = scale * (side.limit + near), scale * (side.limit + far)
@@ -391,7 +399,8 @@ class RoundState:
         doubted = None if self.doubted is None else self.doubted.beliefs_at(points)
         if doubted is not None:
             sets = self._joined(sets, doubted.sets)
-        return PointBeliefs(model, mean, std, sets, risk, doubted)
+            now = self._widened(now, doubted.bounds)
+        return PointBeliefs(model, mean, std, now, sets, risk, doubted)
 
     def beliefs_at_row(self, row: int) -> "PointBeliefs":
         """The same at a row, by the bounds that are kept."""
@@ -399,7 +408,9 @@ class RoundState:
         risk = None if self.risk is None else self.risk[:, one]
         mean, std = self.mean[:, one], self.std[:, one]
         doubted = None if self.doubted is None else self.doubted.beliefs_at_row(row)
-        return PointBeliefs(self.model, mean, std, self.sets.at(one), risk, doubted)
+        return PointBeliefs(
+            self.model, mean, std, self.bounds.at(one), self.sets.at(one), risk, doubted
+        )
 
     def draw(
         self, count: int, generator: torch.Generator
@@ -429,6 +440,7 @@ class PointBeliefs:
     model: SafeModel
     mean: Float[Tensor, "o b"]
     std: Float[Tensor, "o b"]
+    bounds: ConfidenceBounds
     sets: SafeSets
     risk: Float[Tensor, "s b"] | None = None  # of each limit, if there are mixtures
     doubted: "PointBeliefs | None" = None  # if suspect values are right

@@ -145,7 +145,9 @@ def describe_task(task: SafeTask) -> dict[str, Any]:
     steps = None if task.max_step is None else [str(step) for step in task.max_step.tolist()]
     return {
         "kind": KIND,
-        "domain": repr(space.box) if space.rows is None else Pool.of(space.rows).fingerprint(),
+        "domain": Pool.of(space.rows).fingerprint()
+        if space.rows is not None and space.parameters is None
+        else repr(space.parameters or space.box),
         "names": list(space.names),
         "contexts": list(space.contexts),
         "safe_seed": [point.tolist() for point in task.seeds.points],

@@ -25,6 +25,10 @@ SAME_ROW = 1e-9
 numbers that were written down with all their digits."""
 
 
+GRID_POINTS = 5_000
+"""A box of at most so many points is searched whole: a round takes milliseconds."""
+
+
 @dataclass(frozen=True)
 class Space:
     """A finite set of points or a box, and the contexts, which are observed but not chosen."""
@@ -33,6 +37,7 @@ class Space:
     box: Box | None
     names: tuple[str, ...]
     contexts: tuple[str, ...] = ()
+    parameters: Box | None = None  # what points mean, where a box of parameters was given
 
     @property
     def dimension(self) -> int:
@@ -61,11 +66,14 @@ class Space:
             raise TypeError(f"{name} must be a point or a row of the domain; got {x!r}.")
         if isinstance(x, int | np.integer):
             return self._read_row(int(x), name)
-        point = self._read_numbers(x, name, self.names)
+        if self.parameters is not None and isinstance(x, Mapping):
+            point = self.parameters.encode(x, name)
+        else:
+            point = self._read_numbers(x, name, self.names)
         if self.box is not None:
             if not bool(self.box.contains(point[None])):
                 raise ValueError(f"{name} must lie in {self.box!r}; got {point.tolist()}.")
-            return None, point
+            return None, point if self.box.parameters is None else self.box.clip(point[None])[0]
         return self._find_row(point, name)
 
     def read_told(self, x: Any, row: int | None) -> Located:
@@ -78,6 +86,12 @@ class Space:
                 f"tell(x=[{x}.0], ...)."
             )
         return self.read_point(x if row is None else row, "x" if row is None else "row")
+
+    def describe(self, x: Float[np.ndarray, " d"]) -> dict[str, Any]:
+        """What a point means in words: its setting and the units, if parameters were given."""
+        if self.parameters is None:
+            return {}
+        return {"setting": self.parameters.decode(x), "units": self.parameters.units}
 
     def find(self, x: Float[np.ndarray, " d"]) -> Located:
         """A point that was read before, and its row if the domain is finite."""
@@ -202,7 +216,11 @@ def check_space(domain: Any, names: Sequence[str] | None, contexts: Any) -> Spac
         if names is not None:
             raise ValueError("names belong to the Box that was given: Box(low, high, names=...).")
         words = domain.names or _numbered(domain.dimension)
-        return Space(None, domain, words, _check_contexts(contexts, words))
+        checked = _check_contexts(contexts, words)
+        if domain.parameters is None:
+            return Space(None, domain, words, checked)
+        rows = domain.grid(GRID_POINTS)
+        return Space(rows, domain if rows is None else None, words, checked, domain)
     rows = read_array(domain, "domain")
     rows = rows[:, None] if rows.ndim == 1 else rows
     check_rows(rows, "domain")
@@ -264,7 +282,7 @@ class CoordinateLines:
         line = through.expand(self.count, -1).clone()
         low, high = box.low[axis], box.high[axis]
         line[:, axis] = torch.linspace(low, high, self.count, dtype=torch.float64)
-        return line
+        return box.clip(line)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,6 +14,8 @@ from tellmost.shapes import Float
 
 if TYPE_CHECKING:
     import pandas
+
+    from tellmost.targets.box import Box
 
 Purpose = Literal["seed", "repeat", "explore", "expand", "risk"]
 """It says why a point is asked for. "seed": it was declared safe, and the bounds do not prove it,
@@ -41,11 +43,13 @@ class Query:
     context: Float[np.ndarray, " c"] | None = None
     times_told: int = 0  # of a declared seed: so many trials were told of it
     id: str = ""  # its optimizer, and what it was chosen by
+    setting: Mapping[str, Any] = field(default_factory=dict)  # of the parameters of a Box
+    units: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def parameters(self) -> dict[str, float]:
-        """The values of x by name."""
-        return dict(zip(self.names, self.x.tolist(), strict=True))
+    def parameters(self) -> dict[str, Any]:
+        """The values to set by name."""
+        return dict(self.setting) or dict(zip(self.names, self.x.tolist(), strict=True))
 
     @property
     def risk(self) -> float:
@@ -72,7 +76,7 @@ class Query:
     def __str__(self) -> str:
         known = "; ".join(f"{name} {low:+.3g}" for name, low in self.lower.items())
         margins = f"; margins at least: {known}" if known else ""
-        where = _in_words(self.parameters)
+        where = _in_words(self.parameters, self.units)
         told = f"told {self.times_told} time{'s' * (self.times_told != 1)}"
         why = f"declared seed, {told}" if self.purpose == "seed" else self.purpose
         return f"{where} ({why}; safe with {self.probability_safe:.4f}{margins})"
@@ -88,18 +92,26 @@ class Recommendation:
     mean: float
     std: float
     names: tuple[str, ...] = ()
+    setting: Mapping[str, Any] = field(default_factory=dict)  # of the parameters of a Box
+    units: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def parameters(self) -> dict[str, float]:
-        """The values of x by name."""
-        return dict(zip(self.names, self.x.tolist(), strict=True))
+    def parameters(self) -> dict[str, Any]:
+        """The values to set by name."""
+        return dict(self.setting) or dict(zip(self.names, self.x.tolist(), strict=True))
 
     def __str__(self) -> str:
-        return f"{_in_words(self.parameters)}, {self.mean:.4g} ± {self.std:.2g}"
+        where = _in_words(self.parameters, self.units)
+        return f"{where}, {self.mean:.4g} ± {self.std:.2g}"
 
 
-def _in_words(parameters: Mapping[str, float]) -> str:
-    return ", ".join(f"{name}={value:.4g}" for name, value in parameters.items())
+def _in_words(parameters: Mapping[str, Any], units: Mapping[str, str]) -> str:
+    """Values by name, with their units."""
+    words = []
+    for name, value in parameters.items():
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        words.append(f"{name}={text}{' ' * (name in units)}{units.get(name, '')}")
+    return ", ".join(words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +180,7 @@ class History:
     trials: tuple[Trial, ...]
     parameters: tuple[str, ...]  # of x
     outputs: tuple[str, ...]
+    box: "Box | None" = None  # of parameters, whose values the columns show
 
     def __len__(self) -> int:
         return len(self.trials)
@@ -183,6 +196,12 @@ class History:
         """A column per parameter and output, and the status. NaN means that nothing was told."""
         xs = np.array([trial.x for trial in self.trials]).reshape(len(self), len(self.parameters))
         table: dict[str, Any] = dict(zip(self.parameters, xs.T, strict=True))
+        if self.box is not None:
+            settings = [self.box.decode(x[: self.box.dimension]) for x in xs]
+            table = {n: np.array([one[n] for one in settings]) for n in self.box.parameters or {}}
+            table |= dict(
+                zip(self.parameters[self.box.dimension :], xs.T[self.box.dimension :], strict=True)
+            )
         for name in self.outputs:
             table[name] = np.array([trial.values.get(name, np.nan) for trial in self.trials])
         table[STATUS] = np.array([trial.status for trial in self.trials])
