@@ -270,7 +270,7 @@ class SafeSampler(BaseSampler):
         self, known: Replay, wish: Any, trial: FrozenTrial, waiting: Sequence[Query]
     ) -> Query:
         try:
-            query = known.optimizer.judge(self.box.encode(wish, "enqueued"), pending=waiting)
+            query = known.optimizer.judge(wish, pending=waiting)
         except (ValueError, TypeError) as error:
             raise UnsafePoint(str(error)) from error
         if query.purpose == "risk" and trial.user_attrs.get(RISK) is not True:

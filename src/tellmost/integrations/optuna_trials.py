@@ -41,6 +41,8 @@ SAFETY, REASON, RISK = "safety", "reason", "risk"
 CONSTRAINTS = "constraints"
 """The attribute where optuna-dashboard looks for constraints. Positive values are violations."""
 
+CUT_SHORT = "its worker ended before it was given a point"
+
 POLLING = 0.02
 """Seconds between looks at a storage while another worker is asking."""
 
@@ -177,12 +179,16 @@ class Trials:
                 if one.system_attrs[TURN] == 0 or (one.system_attrs[TURN], one.number) < mine
             ]
             if not ahead:
-                return
+                break
             for one in ahead:
                 since = waited.setdefault(one.number, time.monotonic())
                 if time.monotonic() - since > patience:
-                    self.undo(one, "its worker ended before it was given a point")
+                    self.undo(one, CUT_SHORT)
             time.sleep(POLLING)
+        for one in self.all:  # that were begun and did not even take a number
+            is_bare = not (one.params or one.system_attrs)
+            if one.state == TrialState.RUNNING and is_bare and _age_of(one) > patience:
+                self.undo(one, CUT_SHORT)
 
     def _asking(self, but: FrozenTrial) -> list[FrozenTrial]:
         return [
@@ -209,8 +215,7 @@ class Trials:
     def undo_overdue(self, deadline: float) -> None:
         """Abandon what was given out longer ago than a deadline, in seconds."""
         for one in self.pending():
-            began = one.datetime_start or datetime.now()
-            if (datetime.now() - began).total_seconds() > deadline:
+            if _age_of(one) > deadline:
                 self.undo(one, f"abandoned: not told within {deadline:g} seconds")
         self.read()
 
@@ -231,6 +236,11 @@ class Trials:
 
 def _decision(one: Decided) -> Event:
     return Event(-1, decision=json.dumps(one, sort_keys=True))
+
+
+def _age_of(trial: FrozenTrial) -> float:
+    """Seconds since a trial began. Optuna writes the local time of the worker."""
+    return (datetime.now() - (trial.datetime_start or datetime.now())).total_seconds()
 
 
 def now() -> str:
