@@ -14,7 +14,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.storages.journal._file import BaseJournalFileLock
 from sqlalchemy.exc import SQLAlchemyError
 
-from tellmost.running.locking import locked
+from tellmost.running.writing import locked
 
 JOURNAL = "journal:"
 """What a storage that is a journal file begins with."""
