@@ -54,7 +54,7 @@ Decided = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Event:
+class StudyEvent:
     """Something that happened to the optimizer: a query, what was told, or a decision."""
 
     trial: int
@@ -100,7 +100,7 @@ class Trials:
             return True
         return UNDONE not in trial.system_attrs and bool(trial.params)
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[StudyEvent]:
         """All that an optimizer has to be told, in order."""
         events = []
         decisions = self.decisions()
@@ -111,16 +111,16 @@ class Trials:
             events += [_decision(one) for one in decisions if one["after"] == trial.number]
         return events
 
-    def _event(self, trial: FrozenTrial) -> Event:
+    def _event(self, trial: FrozenTrial) -> StudyEvent:
         query = trial.system_attrs.get(QUERY)
         setting = None if query else tuple(sorted(trial.params.items()))
         if UNDONE in trial.system_attrs:
-            return Event(trial.number, query, setting)
+            return StudyEvent(trial.number, query, setting)
         read = {name: read_value(trial, name)[0] for name in self.names}
         values = [(name, value) for name, value in read.items() if value is not None]
         if trial.state == TrialState.COMPLETE and trial.value is not None:
             values.append((OBJECTIVE, trial.value))
-        return Event(trial.number, query, setting, tuple(values))
+        return StudyEvent(trial.number, query, setting, tuple(values))
 
     def pending(self, but: int = -1) -> list[FrozenTrial]:
         """The trials that were given out and are neither told nor abandoned."""
@@ -234,8 +234,8 @@ class Trials:
         self.write(trial, QUERY, query.to_json())
 
 
-def _decision(one: Decided) -> Event:
-    return Event(-1, decision=json.dumps(one, sort_keys=True))
+def _decision(one: Decided) -> StudyEvent:
+    return StudyEvent(-1, decision=json.dumps(one, sort_keys=True))
 
 
 def _age_of(trial: FrozenTrial) -> float:
@@ -258,12 +258,12 @@ class Replay:
         self.numbers: list[int] = []  # of the trials that the optimizer was told
         self.notes: dict[int, str] = {}  # what was not taken as it stands
         self.acknowledged: set[int] = set()
-        self._events: list[Event] = []
+        self._events: list[StudyEvent] = []
 
-    def begins(self, events: Sequence[Event]) -> bool:
+    def begins(self, events: Sequence[StudyEvent]) -> bool:
         return list(events[: len(self._events)]) == self._events
 
-    def go_on(self, events: Sequence[Event]) -> None:
+    def go_on(self, events: Sequence[StudyEvent]) -> None:
         for event in events[len(self._events) :]:
             if event.decision is not None:
                 self._decide(event.decision)
@@ -271,7 +271,7 @@ class Replay:
                 self._tell(event)
             self._events.append(event)
 
-    def _tell(self, event: Event) -> None:
+    def _tell(self, event: StudyEvent) -> None:
         query = None if event.query is None else Query.from_json(event.query)
         if query is not None:
             self.optimizer.count(query)
