@@ -99,12 +99,13 @@ PUBLIC = [
         "Selection",
         "check",
         "compare",
+        "embed",
         "evaluation",
         "finetune",
         "integrations",
         "kernels",
     ),
-    *("rules", "safebo", "select", "targets", "testing", "theory"),
+    *("near", "rules", "safebo", "select", "targets", "testing", "theory"),
 ]
 
 
@@ -153,7 +154,16 @@ def test_select_keeps_its_arguments():
     parameters = inspect.signature(tm.select).parameters
     assert list(parameters) == [
         *("pool", "targets", "k", "rule", "kernel", "noise_ratio", "noise_std", "normalize"),
-        *("targets_are", "column", "id_column", "observed", "candidates", "target_weights"),
+        *(
+            "targets_are",
+            "column",
+            "id_column",
+            "text",
+            "embed",
+            "observed",
+            "candidates",
+            "target_weights",
+        ),
         *("cost", "budget", "groups"),
         *(
             "max_per_group",

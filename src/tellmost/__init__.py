@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tellmost.learner import ActiveLearner
     from tellmost.posterior.gp import GP
     from tellmost.retrieval import Retriever
+    from tellmost.rows.nearby import near
+    from tellmost.rows.text_embeddings import embed
     from tellmost.safebo import Constraint, Query, SafeOptimizer
     from tellmost.selecting.select import select
     from tellmost.selecting.selection import Selection
@@ -42,10 +44,12 @@ __all__ = [
     "Selection",
     "check",
     "compare",
+    "embed",
     "evaluation",
     "finetune",
     "integrations",
     "kernels",
+    "near",
     "rules",
     "safebo",
     "select",
@@ -67,6 +71,8 @@ _HOMES = {
     "Selection": "tellmost.selecting.selection",
     "check": "tellmost.evaluation",
     "compare": "tellmost.evaluation",
+    "embed": "tellmost.rows.text_embeddings",
+    "near": "tellmost.rows.nearby",
     "select": "tellmost.selecting.select",
 }
 

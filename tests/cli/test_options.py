@@ -35,8 +35,8 @@ def names_of(function):
 
 def test_every_argument_of_select_is_an_option():
     of_processes = {"group"}  # the processes of one run are started by torchrun, not from here
-    assert names_of(tm.select) - of_processes - {"column"} <= names_of(select)
-    assert "vector_column" in names_of(select)  # is said as in other commands
+    assert names_of(tm.select) - of_processes - {"column", "text"} <= names_of(select)
+    assert {"vector_column", "text_field"} <= names_of(select)  # are said as in other commands
 
 
 def test_other_commands_share_the_names_of_their_functions():

@@ -25,12 +25,10 @@ from tellmost.cli.labels import match_ids
 from tellmost.cli.pick_files import check_picks_path, pick_rows, write_picks
 from tellmost.cli.reading import Wanted, read_records
 from tellmost.rows.sources import open_source
-from tellmost.selecting.replay import nearest_targets
 
 TARGETS = np.random.default_rng(1).normal(size=(3, D))
 TARGET_IDS = ["one", "two", "three"]
 CHOSEN = tm.select(ROWS, TARGETS, 4, kernel="linear")
-NEAREST = nearest_targets(CHOSEN, ROWS, TARGETS)
 
 
 def read_rows(path):
@@ -46,7 +44,7 @@ def read_rows(path):
 def test_a_row_per_pick_in_every_format(suffix, tmp_path):
     records = read_records(write_csv(tmp_path))
     path = tmp_path / f"picks{suffix}"
-    write_picks(path, CHOSEN, records, pick_rows(CHOSEN, records, NEAREST, TARGET_IDS))
+    write_picks(path, CHOSEN, records, pick_rows(CHOSEN, records, TARGET_IDS))
     rows = read_rows(path)
     cosine = oracle.cosines(ROWS, TARGETS)
     for place, row in enumerate(rows):
@@ -66,10 +64,11 @@ def test_a_row_per_pick_in_every_format(suffix, tmp_path):
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
 def test_ids_that_are_numbers_stay_numbers_and_no_target_is_left_empty(suffix, tmp_path):
     records = read_records(write_npy(tmp_path))
-    write_picks(tmp_path / f"picks{suffix}", CHOSEN, records, pick_rows(CHOSEN, records))
+    aimless = tm.select(ROWS, k=4, rule="k-center")
+    write_picks(tmp_path / f"picks{suffix}", aimless, records, pick_rows(aimless, records))
     rows = read_rows(tmp_path / f"picks{suffix}")
     empty = "" if suffix == ".csv" else None
-    indices = [str(i) if suffix == ".csv" else i for i in CHOSEN.indices.tolist()]
+    indices = [str(i) if suffix == ".csv" else i for i in aimless.indices.tolist()]
     assert [row["id"] for row in rows] == indices
     assert all(row["nearest_target"] == row["similarity"] == empty for row in rows)
 
@@ -86,17 +85,6 @@ def test_no_picks_are_a_file_without_rows(tmp_path):
     for suffix in (".csv", ".jsonl", ".parquet"):
         write_picks(tmp_path / f"picks{suffix}", none, records, pick_rows(none, records))
         assert read_rows(tmp_path / f"picks{suffix}") == []
-
-
-def test_nearest_targets_are_those_of_the_normalised_rows(tmp_path):
-    far = ROWS + 5  # without centring all look alike
-    chosen = tm.select(far, TARGETS + 5, 4, normalize="center+unit", kernel="linear")
-    found = nearest_targets(chosen, far, TARGETS + 5)
-    mean = far.astype(np.float64).mean(0)
-    cosine = oracle.cosines(far[chosen.indices] - mean, TARGETS + 5 - mean)
-    np.testing.assert_array_equal(found.targets, cosine.argmax(1))
-    np.testing.assert_allclose(found.cosines, cosine.max(1), rtol=1e-9)
-    assert nearest_targets(chosen, far, None) is None
 
 
 # ---- the pool's own records

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tellmost as tm
-from tellmost.rows.opening import load_array
+from tellmost.rows.sources import read_array
 
 N, D = 20, 4
 POOL = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
@@ -42,7 +42,7 @@ def save_parquet(pyarrow, path, **columns):
 def refusal(path, name="pool"):
     """The message with which a file is refused."""
     with pytest.raises(ValueError, match=f"^{name}: ") as caught:
-        load_array(path, name)
+        read_array(path, name)
     message = str(caught.value)
     assert path.name in message and message.endswith(".") and not message.endswith("..")
     assert "\n" not in message
@@ -67,7 +67,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("array", LAYOUTS.values(), ids=LAYOUTS)
 def test_an_npy_file_is_read_as_it_was_saved(array, tmp_path):
-    loaded = load_array(save_npy(tmp_path / "pool.npy", array), "pool")
+    loaded = read_array(save_npy(tmp_path / "pool.npy", array), "pool")
     assert tuple(loaded.shape) == array.shape
     assert loaded.numpy().dtype == array.dtype.newbyteorder("=")
     np.testing.assert_array_equal(loaded.numpy(), array)
@@ -76,14 +76,14 @@ def test_an_npy_file_is_read_as_it_was_saved(array, tmp_path):
 def test_writing_to_a_loaded_tensor_leaves_the_file_alone(tmp_path):
     path = save_npy(tmp_path / "pool.npy", POOL)
     before = path.read_bytes()
-    load_array(path, "pool").zero_()
+    read_array(path, "pool").zero_()
     assert path.read_bytes() == before
 
 
 def test_an_npy_file_without_write_permission_is_read(tmp_path):
     path = save_npy(tmp_path / "pool.npy", POOL)
     path.chmod(0o444)
-    np.testing.assert_array_equal(load_array(path, "pool").numpy(), POOL)
+    np.testing.assert_array_equal(read_array(path, "pool").numpy(), POOL)
 
 
 class Witness:
@@ -158,7 +158,7 @@ TYPES = {
 def test_the_tensor_of_a_safetensors_file_is_read_as_it_was_saved(dtype, tmp_path):
     expected = torch.from_numpy(abs(20 * POOL)).to(dtype)
     path = save_safetensors(tmp_path / "pool.safetensors", {"embeddings": expected})
-    loaded = load_array(path, "pool")
+    loaded = read_array(path, "pool")
     assert loaded.dtype == dtype
     assert torch.equal(loaded, expected)
 
@@ -166,7 +166,7 @@ def test_the_tensor_of_a_safetensors_file_is_read_as_it_was_saved(dtype, tmp_pat
 def test_metadata_in_a_safetensors_file_is_no_tensor(tmp_path):
     save = pytest.importorskip("safetensors.torch").save_file
     save({"e": torch.from_numpy(POOL)}, tmp_path / "pool.safetensors", metadata={"by": "us"})
-    loaded = load_array(tmp_path / "pool.safetensors", "pool")
+    loaded = read_array(tmp_path / "pool.safetensors", "pool")
     np.testing.assert_array_equal(loaded.numpy(), POOL)
 
 
@@ -198,7 +198,7 @@ def test_an_unaligned_safetensors_file_is_read(tmp_path):
     header += b" " * (3 - len(header) % 8)
     path = raw_safetensors(tmp_path / "odd.safetensors", header, data.tobytes())
     assert (8 + len(header)) % 4 != 0
-    np.testing.assert_array_equal(load_array(path, "pool").numpy(), data.reshape(2, 2))
+    np.testing.assert_array_equal(read_array(path, "pool").numpy(), data.reshape(2, 2))
 
 
 DAMAGED = {
@@ -262,7 +262,7 @@ def test_the_vectors_of_a_parquet_file_are_read(form, item, tmp_path, pyarrow):
     path = save_parquet(
         pyarrow, tmp_path / "pool.parquet", text=["a"] * N, score=list(range(N)), vector=column
     )
-    loaded = load_array(path, "pool").numpy()
+    loaded = read_array(path, "pool").numpy()
     assert loaded.dtype == expected.dtype
     np.testing.assert_array_equal(loaded, expected)
 
@@ -271,14 +271,14 @@ def test_a_parquet_file_of_several_row_groups_is_read_in_order(tmp_path, pyarrow
     column = vectors(pyarrow, POOL.tolist(), pyarrow.list_(pyarrow.float32()))
     table = pyarrow.table({"vector": column})
     pyarrow.parquet.write_table(table, tmp_path / "pool.parquet", row_group_size=3)
-    np.testing.assert_array_equal(load_array(tmp_path / "pool.parquet", "pool").numpy(), POOL)
+    np.testing.assert_array_equal(read_array(tmp_path / "pool.parquet", "pool").numpy(), POOL)
 
 
 def test_a_folder_named_like_a_partition_does_not_change_a_parquet_file(tmp_path, pyarrow):
     column = vectors(pyarrow, POOL.tolist(), pyarrow.list_(pyarrow.float32()))
     (tmp_path / "vector=3").mkdir()
     path = save_parquet(pyarrow, tmp_path / "vector=3" / "pool.parquet", vector=column)
-    np.testing.assert_array_equal(load_array(path, "pool").numpy(), POOL)
+    np.testing.assert_array_equal(read_array(path, "pool").numpy(), POOL)
 
 
 def test_several_vector_columns_are_listed(tmp_path, pyarrow):
@@ -349,9 +349,7 @@ def test_a_missing_file_is_named_with_its_argument(name, tmp_path):
 def test_an_empty_folder_is_no_pool(tmp_path):
     (tmp_path / "pool.npy").mkdir()
     with pytest.raises(FileNotFoundError, match="must have or match files of the formats"):
-        load_array(tmp_path / "pool.npy", "pool")
-    with pytest.raises(ValueError, match=r"is a folder. Pass the list of the files in it"):
-        tm.select(tmp_path / "pool.npy", TARGETS, k=1, kernel="linear")
+        read_array(tmp_path / "pool.npy", "pool")
 
 
 @pytest.mark.parametrize("file", ["pool.csv", "pool.pt", "pool.npz", "pool", "pool.npy.gz"])

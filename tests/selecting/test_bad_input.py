@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-import scipy.sparse
 import torch
 
 import tellmost as tm
@@ -521,7 +520,6 @@ UNLIKE_DENSE = {
     "a meta one": torch.empty(3, 4, device="meta"),
     "a sparse_coo one": torch.eye(3, 4).to_sparse(),
     "a quantised one": quantised(),
-    "a scipy sparse one": scipy.sparse.csr_matrix(np.eye(3, 4)),
 }
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import oracle
 import tellmost as tm
 from problems import targets_for
 from tellmost import rules
@@ -469,7 +470,9 @@ def test_a_notebook_shows_a_table_of_escaped_text(chosen):
 def test_a_frame_has_a_row_per_pick(chosen):
     pytest.importorskip("pandas")
     frame = chosen.to_frame()
-    assert frame.columns.tolist() == ["rank", "index", "gain", "uncertainty"]
+    assert frame.columns.tolist() == [
+        *("rank", "index", "gain", "uncertainty", "nearest_target", "similarity")
+    ]
     assert frame["rank"].tolist() == [1, 2, 3, 4, 5, 6]
     np.testing.assert_array_equal(frame["index"], chosen.indices)
     np.testing.assert_array_equal(frame["gain"], chosen.gains)
@@ -724,3 +727,16 @@ def test_a_map_to_more_features_than_points_needs_no_matrix_of_features():
         kernel="linear",
     )
     np.testing.assert_array_equal(chosen.indices, as_rows.indices)
+
+
+def test_the_nearest_target_is_that_of_the_largest_correlation_under_the_kernel():
+    far = POOL + 5  # without centring all look alike
+    chosen = tm.select(far, TARGETS + 5, 4, normalize="center+unit", kernel="linear")
+    cosines = oracle.cosines(far[chosen.indices] - far.mean(0), TARGETS + 5 - far.mean(0))
+    np.testing.assert_array_equal(chosen.nearest_target, cosines.argmax(1))
+    np.testing.assert_allclose(chosen.similarity, cosines.max(1), rtol=1e-9)
+    chosen = tm.select(POOL, TARGETS, 4, kernel=KERNELS["gaussian"])
+    squared = ((POOL[chosen.indices][:, None] - TARGETS) ** 2).sum(axis=2)
+    np.testing.assert_array_equal(chosen.nearest_target, squared.argmin(1))
+    np.testing.assert_allclose(chosen.similarity, np.exp(-squared.min(1) / 18), rtol=1e-9)
+    assert tm.select(POOL, k=3, rule="k-center").nearest_target is None

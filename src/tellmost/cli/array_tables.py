@@ -99,7 +99,8 @@ def open_arrays(named: NamedArray, argument: str) -> ArrayTable:
                 f"{path.name}. Join text files into one."
             )
     first = Path(str(named.given[0]).split("?")[0])  # it is known by its name alone
-    return ArrayTable(File(first, argument, size=0, changed=0), named, named.name or "vectors")
+    name = named.name if isinstance(named.name, str) else "vectors"
+    return ArrayTable(File(first, argument, size=0, changed=0), named, name)
 
 
 def load_npz(file: File, name: str | None, memory: int | None = None) -> tuple[str, np.ndarray]:

@@ -245,7 +245,7 @@ def arguments_for(
         "budgets": lambda: given.budgets and split_numbers(given.budgets),
     }
     # they are passed by position, and the rows know their ids
-    known = vars(given).keys() - {"pool", "targets", "id_column"}
+    known = vars(given).keys() - {"pool", "targets", "id_column", "embed"}
     names = [name for name in signature(function).parameters if name in known]
     values = {name: readers[name]() if name in readers else getattr(given, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}

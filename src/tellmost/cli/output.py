@@ -30,7 +30,6 @@ from tellmost.report.levels import weigh
 from tellmost.report.page import write_page
 from tellmost.running.progress import working
 from tellmost.running.writing import check_writable
-from tellmost.selecting.replay import nearest_targets
 from tellmost.selecting.selection import Selection
 
 SHOWN = 5  # picks below the summary
@@ -98,11 +97,9 @@ class Outlet:
         self, chosen: Selection, pool: Records, targets: Records | None
     ) -> list[dict[str, Any]]:
         """Write the files; return the picks as rows, for whoever prints them."""
-        points = vectors_of(targets)
-        nearest = nearest_targets(chosen, pool.vectors, points)
         target_ids = None if targets is None else targets.of_vectors(targets.ids).tolist()
         in_file = replace(chosen, indices=pool.in_file(chosen.indices))
-        rows = pick_rows(in_file, pool, nearest, target_ids)
+        rows = pick_rows(in_file, pool, target_ids)
         if self.given.export is not None:
             write_label_studio(self.output, in_file, pool)
         elif self.output is not None:

@@ -9,7 +9,6 @@ from typing import Any
 from tellmost.cli.records import Records
 from tellmost.rows.parquet import import_pyarrow
 from tellmost.running.writing import check_writable, written_whole
-from tellmost.selecting.replay import Nearest
 from tellmost.selecting.selection import Selection
 
 FORMATS = (".csv", ".tsv", ".jsonl", ".parquet", ".tellmost")
@@ -61,29 +60,19 @@ def write_picks(
 def pick_rows(
     chosen: Selection,
     records: Records,
-    nearest: Nearest | None = None,
     target_ids: Sequence[Any] | None = None,
 ) -> list[dict[str, Any]]:
     """A row per pick in plain values: rank, index, id, gain, uncertainty, nearest target.
 
     ``target_ids`` name the nearest targets. Without them their numbers do.
     """
-    k = len(chosen)
-    targets: list[Any] = [None] * k
-    cosines: list[Any] = [None] * k
-    if nearest is not None:
-        numbers, cosines = nearest.targets.tolist(), nearest.cosines.tolist()
-        targets = numbers if target_ids is None else [target_ids[n] for n in numbers]
-    columns = (
-        range(1, k + 1),
-        chosen.indices.tolist(),
-        records.ids[chosen.indices].tolist(),
-        chosen.gains.tolist(),
-        chosen.uncertainty[1:].tolist(),
-        targets,
-        cosines,
-    )
-    return [dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)]
+    columns = {name: values.tolist() for name, values in chosen.columns().items()}
+    columns["id"] = records.ids[chosen.indices].tolist()
+    if target_ids is not None and "nearest_target" in columns:
+        columns["nearest_target"] = [target_ids[number] for number in columns["nearest_target"]]
+    nothing = [None] * len(chosen)
+    values = (columns.get(name, nothing) for name in COLUMNS)
+    return [dict(zip(COLUMNS, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def _write_rows(unfinished: Path, path: Path, rows: list[dict[str, Any]]) -> None:

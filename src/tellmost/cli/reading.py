@@ -10,11 +10,11 @@ import numpy as np
 from tellmost.cli.array_tables import ARRAYS, ParquetTable, open_array
 from tellmost.cli.records import Records, check_ids, check_named, listed, name_place
 from tellmost.cli.skipping import keep_rows, skip_bad_rows
-from tellmost.cli.text_embeddings import Progress, embed_texts, is_empty
 from tellmost.cli.text_formats import Delimited, JsonLines, TextFormat, TextTable, read_body
 from tellmost.cli.text_tables import suffix_of
 from tellmost.rows.files import File, check_there, open_filled
 from tellmost.rows.sources import NamedArray
+from tellmost.rows.text_embeddings import Progress, embed_texts, is_empty
 from tellmost.shapes import Shaped
 
 TEXTS: dict[str, Callable[..., TextFormat]] = {

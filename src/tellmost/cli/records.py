@@ -7,9 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from tellmost.cli.text_embeddings import is_whole_text
-from tellmost.cli.text_tables import Where
 from tellmost.rows.files import File
+from tellmost.rows.text_embeddings import Where, is_whole_text
 from tellmost.shapes import Float, Int, Shaped
 
 

@@ -7,7 +7,7 @@ numbers that an editor shows.
 import gzip
 import zlib
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 
 from tellmost.rows.files import File
 from tellmost.rows.sources import spans
+from tellmost.rows.text_embeddings import Where
 from tellmost.running.memory import available, in_words
 from tellmost.running.reading import reason_of
 from tellmost.shapes import Float
@@ -75,9 +76,6 @@ BLOCK_ROWS = 4_096
 BLOCK_NUMBERS = 2**20
 
 ROOM_PER_NUMBER = 16  # bytes: a float64, and as much beside it
-
-Where = Callable[[int], str]
-"""Says in words which row is meant."""
 
 
 class VectorRows:

@@ -17,6 +17,7 @@ from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import ZERO_VARIANCE
 from tellmost.rows.pool import Pool
+from tellmost.rows.sources import spans
 from tellmost.running import workers
 from tellmost.running.processes import Read, Shard
 from tellmost.shapes import Float, Int
@@ -245,6 +246,38 @@ class FewRows:
         """The rows at these places."""
         values = self.points, self.noise_variance, self.prior_variance
         return FewRows(*(each[places] for each in values))
+
+
+NEAREST_BYTES = 32 * 2**20
+"""The size of a block of picks x targets similarities."""
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The target that each of some rows is most alike, and how much."""
+
+    targets: Int[Tensor, " k"]
+    similarity: Float[Tensor, " k"]
+
+    @classmethod
+    def of(cls, problem: Problem, numbers: Int[Tensor, " k"]) -> "Nearest | None":
+        """The target of the largest prior correlation, which is the cosine for inner products.
+
+        None where there are no targets. A source that reads forwards alone is read once more.
+        """
+        if problem.targets is None:
+            return None
+        targets, kernel = problem.known_targets, problem.kernel
+        of_targets = kernel.diagonal(targets)
+        parts = [(torch.empty(0, dtype=torch.float64), torch.empty(0, dtype=torch.int64))]
+        most = NEAREST_BYTES // (8 * max(len(targets), problem.rows.dimension))
+        for start, stop in spans(len(numbers), max(most, 1)):
+            few = FewRows.read(problem, numbers[start:stop])
+            covariance = kernel.block(few.points, targets)
+            best = prior_correlation(covariance, few.prior_variance, of_targets).max(dim=1)
+            parts.append((best.values.cpu(), best.indices.cpu()))
+        similarity, places = (torch.cat(values) for values in zip(*parts, strict=True))
+        return cls(places, similarity)
 
 
 @dataclass(frozen=True)

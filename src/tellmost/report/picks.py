@@ -20,7 +20,7 @@ from tellmost.report.markup import (
     write_small,
     write_table,
 )
-from tellmost.selecting.replay import Recalled, find_nearest
+from tellmost.selecting.replay import Recalled
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Int
 
@@ -73,16 +73,15 @@ def describe_picks(
     columns.append(PickColumn("gain", "number", chosen.gains[:k]))
     if with_served:
         columns.append(PickColumn("serves most", "list", find_served(recalled, indices)))
-    nearest = find_nearest(recalled.pool, recalled.targets, indices)
-    if nearest is not None:
-        # with another kernel the cosine belongs to the rows and not to what the rule saw
+    if chosen.nearest_target is not None and chosen.similarity is not None:
         is_plain = chosen.settings["kernel"] == repr(Linear())
-        name = "cosine similarity" if is_plain else "cosine of the rows"
-        texts = texts_of(target_items, nearest.targets, ITEM_LENGTH)
-        cells = recalled.name_targets(nearest.targets).tolist() if texts is None else texts
+        name = "cosine similarity" if is_plain else "correlation"
+        nearest = chosen.nearest_target[:k]
+        texts = texts_of(target_items, nearest, ITEM_LENGTH)
+        cells = recalled.name_targets(nearest).tolist() if texts is None else texts
         kind = "whole" if texts is None else "text"
         columns.append(PickColumn("nearest target", kind, cells))
-        columns.append(PickColumn(name, "cosine", nearest.cosines))
+        columns.append(PickColumn(name, "cosine", chosen.similarity[:k]))
     return columns
 
 

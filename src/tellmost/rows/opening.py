@@ -23,8 +23,9 @@ from tellmost.rows.files import (
     open_npy,
     open_safetensors,
 )
+from tellmost.rows.frames import open_frame
 from tellmost.rows.parquet import ParquetFile
-from tellmost.rows.sources import HeldRows, NamedArray, Reader, Source, Span, read_array
+from tellmost.rows.sources import HeldRows, NamedArray, Reader, Source, Span, as_tensor
 from tellmost.rows.stores import RemoteFile, find_remote, has_magic, is_shard, open_shards
 from tellmost.rows.streamed import StreamedRows
 from tellmost.shapes import Int, Shaped
@@ -41,23 +42,17 @@ def open_other(given: Any, argument: str) -> Source:
     """Rows behind anything but an array or a tensor."""
     named = given if isinstance(given, NamedArray) else NamedArray(given)
     rows = named.given
+    if isinstance(rows, HeldRows):
+        return rows
     if _names_files(rows):
         return StreamedRows(open_files(named, argument), numerics.RECENT_BYTES)
+    if (frame := open_frame(named, argument)) is not None:
+        return frame
     named.refuse_names(argument, f"a {type(rows).__name__}")
     if _is_iterable_of_blocks(rows):
         blocks = CallerBlocks(_repeatable(rows, argument), argument)
         return StreamedRows(blocks, numerics.RECENT_BYTES)
-    return HeldRows(read_array(rows, argument))
-
-
-def load_array(given: Any, argument: str) -> Tensor:
-    """The rows of a file or of several, all of them in memory."""
-    named = given if isinstance(given, NamedArray) else NamedArray(given)
-    if not _names_files(named.given):
-        named.refuse_names(argument, f"a {type(named.given).__name__}")
-        return read_array(named.given, argument)
-    reader = open_files(named, argument)
-    return next(reader.pieces([(0, reader.shape[0])]))
+    return HeldRows(as_tensor(rows, argument))
 
 
 def _names_files(given: Any) -> bool:
@@ -74,6 +69,11 @@ def open_files(named: NamedArray, argument: str) -> Reader:
                 f"{argument}, as a list of files, must have paths only; entry {number} is "
                 f"{type(entry).__name__}."
             )
+    if not isinstance(named.name, str | None):
+        raise ValueError(
+            f"{argument}: in files column must name one column of vectors; got {named.name!r}. "
+            f"Read the files as a frame, and pass that."
+        )
     files = [file for entry in entries for file in find_files(entry, argument)]
     if any(isinstance(file, RemoteFile) for file in files):
         readers = open_shards(files, named.name, partial(open_one, named=named))
@@ -130,7 +130,6 @@ def _is_iterable_of_blocks(given: Any) -> bool:
     """Say whether it can only be iterated, unlike an array or a list of rows."""
     is_other = isinstance(given, Sequence | Mapping | Set | Tensor | bytes)
     is_array = hasattr(given, "__array__") or hasattr(given, "__array_interface__")
-    is_array = is_array or hasattr(given, "toarray")  # scipy's sparse ones, refused as arrays
     return isinstance(given, Iterable) and not (is_other or is_array)
 
 

@@ -1,7 +1,7 @@
 """Rows of a column of vectors in a .parquet file."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import accumulate
 from typing import Any
@@ -86,7 +86,7 @@ class ParquetFile:
         batch = next(opened.iter_batches(1, columns=[self._column]), None)
         if batch is None:
             raise self._other_length(0)
-        self._check_there(batch.column(0), 0)
+        check_lists(batch.column(0), 0, self._file.argument, self._label)
         return len(batch.column(0)[0])
 
     def _other_length(self, group: int) -> ValueError:
@@ -122,32 +122,45 @@ class ParquetFile:
         return [group for group in groups if self._starts[group] < self._starts[group + 1]]
 
     def _numbers(self, column: Any, start: int) -> Tensor:
-        self._check_there(column, start)
-        lengths = np.asarray(column.value_lengths())
-        others = np.flatnonzero(lengths != self.shape[1])
-        if len(others):
-            raise ValueError(
-                f"{self._file.argument}: every vector in column {self._column!r} of "
-                f"{self._file.name} must have the same length; the first has "
-                f"{self.shape[1]}, row {start + others[0]} has {lengths[others[0]]}."
-            )
-        flat = column.flatten()
-        if flat.null_count:
-            row = start + int(np.flatnonzero(flat.is_null())[0]) // self.shape[1]
-            raise ValueError(
-                f"{self._file.argument} must be finite; {self.where(row)} lacks a number. Drop or "
-                f"repair such rows first."
-            )
-        values = flat.to_numpy(zero_copy_only=False)
-        return as_tensor(values.reshape(len(column), self.shape[1]), self._file.argument)
+        d, argument = self.shape[1], self._file.argument
+        return decode_lists(column, d, start, argument, self._label, self.where)
 
-    def _check_there(self, column: Any, start: int) -> None:
-        if column.null_count:
-            row = start + int(np.flatnonzero(column.is_null())[0])
-            raise ValueError(
-                f"{self._file.argument}: column {self._column!r} of {self._file.name} must "
-                f"have a vector in every row; row {row} has none. Drop such rows first."
-            )
+    @property
+    def _label(self) -> str:
+        return f"column {self._column!r} of {self._file.name}"
+
+
+def decode_lists(
+    column: Any, d: int, start: int, argument: str, label: str, where: Callable[[int], str]
+) -> Tensor:
+    """The vectors of an Arrow array of lists as (b, d) numbers. ``start`` is its first row."""
+    check_lists(column, start, argument, label)
+    lengths = np.asarray(column.value_lengths())
+    others = np.flatnonzero(lengths != d)
+    if len(others):
+        raise ValueError(
+            f"{argument}: every vector in {label} must have the same length; the first has {d}, "
+            f"row {start + others[0]} has {lengths[others[0]]}."
+        )
+    flat = column.flatten()
+    if flat.null_count:
+        row = start + int(np.flatnonzero(flat.is_null())[0]) // d
+        raise ValueError(
+            f"{argument} must be finite; {where(row)} lacks a number. Drop or repair such rows "
+            f"first."
+        )
+    values = flat.to_numpy(zero_copy_only=False)
+    return as_tensor(values.reshape(len(column), d), argument)
+
+
+def check_lists(column: Any, start: int, argument: str, label: str) -> None:
+    """Refuse a row without a vector."""
+    if column.null_count:
+        row = start + int(np.flatnonzero(column.is_null())[0])
+        raise ValueError(
+            f"{argument}: {label} must have a vector in every row; row {row} has none. Drop such "
+            f"rows first."
+        )
 
 
 @contextmanager

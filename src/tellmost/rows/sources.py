@@ -1,7 +1,7 @@
 """Rows come from arrays in memory, and from whatever else can be read again and again."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -150,12 +150,13 @@ class NamedArray:
     """What was given as rows, and which of its columns or arrays are meant.
 
     It stands wherever rows may stand. ``name`` is that of the column of vectors in .parquet, of
-    the tensor in .safetensors; None for the only one. The entries of ``id_column`` are the ids of
-    the rows. What is not ``required`` counts only where it is there.
+    the tensor in .safetensors; None for the only one. A list names columns of numbers. The entries
+    of ``id_column`` are the ids of the rows. What is not ``required`` counts only where it is
+    there.
     """
 
     given: Any
-    name: str | None = None
+    name: str | Sequence[str] | None = None
     id_column: str | None = None
     required: bool = True
 
@@ -178,14 +179,13 @@ def open_source(given: Any, argument: str) -> Source:
 
 
 def read_array(array: Any, name: str) -> Tensor:
-    """The array itself, or the one in a file."""
-    if isinstance(array, NamedArray | str | os.PathLike):
-        from tellmost.rows import opening
+    """The array itself, or the one in a file or a frame."""
+    if isinstance(array, Tensor | np.ndarray | list | tuple):
+        return as_tensor(array, name)
+    from tellmost.rows import opening
 
-        return opening.load_array(array, name)
-    if array is None:
-        raise TypeError(f"{name} must be an array, a tensor or the path of a file; got None.")
-    return as_tensor(array, name)
+    with closing(opening.open_other(array, name)) as source:
+        return source.read(0, source.shape[0]) if source.held is None else source.held
 
 
 def as_tensor(array: object, name: str) -> Tensor:
@@ -216,10 +216,8 @@ def _unlike_dense(array: Tensor) -> tuple[str, str] | None:
 
 
 def _from_numpy(array: object, name: str) -> Tensor:
-    if type(array).__module__.startswith("scipy.sparse"):
-        raise TypeError(
-            f"{name} must be a dense array; got a scipy sparse one. Pass its toarray()."
-        )
+    if array is None:
+        raise TypeError(f"{name} must be an array, a tensor or the path of a file; got None.")
     if np.ma.is_masked(array):
         raise TypeError(f"{name} must not have masked entries. Fill or drop them first.")
     try:

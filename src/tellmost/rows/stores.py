@@ -28,7 +28,7 @@ from tellmost.rows.sources import Reader, Span, spans
 from tellmost.rows.streamed import bytes_per_row
 from tellmost.running.memory import check_memory
 from tellmost.running.reading import reason_of
-from tellmost.running.writing import written_whole
+from tellmost.running.writing import cache_folder, written_whole
 
 COPY_BYTES = 2**23
 """So much of a shard is read and written at once while it is copied."""
@@ -197,8 +197,7 @@ class Copies:
 
     @classmethod
     def of_this_machine(cls) -> "Copies":
-        default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tellmost"
-        folder = Path(os.environ.get("TELLMOST_CACHE") or default)
+        folder = cache_folder()
         given = os.environ.get("TELLMOST_CACHE_SIZE")
         if given == "0":
             return cls(folder, 0)

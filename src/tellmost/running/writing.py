@@ -147,3 +147,9 @@ def locked(path: Path, patience: float = PATIENCE) -> Iterator[None]:
         file.write(f"process {os.getpid()} on {HOST}")
         file.flush()
         yield
+
+
+def cache_folder() -> Path:
+    """Where copies of far shards and vectors of texts are kept. It need not be there yet."""
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tellmost"
+    return Path(os.environ.get("TELLMOST_CACHE") or default)

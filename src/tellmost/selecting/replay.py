@@ -1,8 +1,7 @@
 """A selection beside its pool and its targets again, for questions that the result cannot answer.
 
 A Selection holds numbers of rows, not rows. With pool and targets in hand again, other rules can
-choose under the same conditions, any choice can be retraced target by target, and each pick can be
-shown beside the target nearest to it.
+choose under the same conditions, and any choice can be retraced target by target.
 """
 
 from dataclasses import dataclass, replace
@@ -18,8 +17,8 @@ from tellmost import numerics
 from tellmost.kernels import Kernel, Linear
 from tellmost.posterior.floor import retrace
 from tellmost.rows.checks import normalization_of
-from tellmost.rows.pool import Normalization, Pool
-from tellmost.rows.sources import Source, open_source, read_array, spans
+from tellmost.rows.pool import Pool
+from tellmost.rows.sources import open_source, read_array
 from tellmost.rules import Rule
 from tellmost.selecting.arguments import MEASURED, check_points, check_rule
 from tellmost.selecting.select import select_quietly
@@ -182,7 +181,9 @@ def recall(chosen: Selection, pool: Any, targets: Any) -> Recalled:
 
 def check_same_pool(chosen: Selection, pool: Any) -> Pool:
     """The pool that the selection came from, normalised as it was then."""
-    given = _pool_of(chosen, open_source(pool, "pool"))
+    source = open_source(pool, "pool")
+    given = Pool(source, source.device, numerics.BLOCK_BYTES)
+    given.remember(torch.from_numpy(chosen.indices))
     shape = given.source.shape
     is_rows = len(shape) in (1, 2) and shape[0] > 0
     if not is_rows or given.fingerprint() != chosen.fingerprint.split("+")[0]:
@@ -191,18 +192,6 @@ def check_same_pool(chosen: Selection, pool: Any) -> Pool:
             f"shape {shape}, the selection had {chosen.settings['rows']:,} rows. Row "
             f"numbers would mean other points; pass the same rows in the same order."
         )
-    return _normalized(given, chosen)
-
-
-def _pool_of(chosen: Selection, source: Source) -> Pool:
-    """The pool of a source, with its picks kept at hand."""
-    given = Pool(source, source.device, numerics.BLOCK_BYTES)
-    given.remember(torch.from_numpy(chosen.indices))
-    return given
-
-
-def _normalized(given: Pool, chosen: Selection) -> Pool:
-    """The pool normalised as it was for the selection."""
     return replace(given, normalization=normalization_of(given, chosen.settings["normalize"]))
 
 
@@ -216,18 +205,13 @@ def check_same_targets(chosen: Selection, targets: Any, pool: Pool) -> Tensor | 
     if len(pool.shape) == 1:  # row numbers of a Precomputed kernel
         points = read_array(targets, "targets")
     else:
-        points = _target_rows(targets, pool)
+        rows = check_points(targets, "targets", pool.shape, Linear())
+        points = pool.normalization.apply(rows.to(pool.device))
     if len(points) != expected:
         raise ValueError(
             f"targets must be those of the selection, {expected} of them; got {len(points)}."
         )
     return points
-
-
-def _target_rows(targets: Any, pool: Pool) -> Tensor:
-    """Targets as rows that are normalised as the pool is."""
-    rows = check_points(targets, "targets", pool.shape, Linear())
-    return pool.normalization.apply(rows.to(pool.device))
 
 
 def check_same_variance(chosen: Selection, before: Float[np.ndarray, " m"]) -> None:
@@ -241,44 +225,3 @@ def check_same_variance(chosen: Selection, before: Float[np.ndarray, " m"]) -> N
             f"variance {before[differs[0]]:.4g} before the first pick, and had "
             f"{then[differs[0]]:.4g}."
         )
-
-
-@dataclass(frozen=True)
-class Nearest:
-    """The target nearest in angle to each pick, and the cosine similarity to it."""
-
-    targets: Int[np.ndarray, " k"]
-    cosines: Float[np.ndarray, " k"]
-
-
-def find_nearest(
-    pool: Pool, targets: Tensor | None, indices: Int[np.ndarray, " k"]
-) -> Nearest | None:
-    """The nearest targets in float64; None where there are no rows or no targets to compare."""
-    if targets is None or len(pool.shape) == 1:
-        return None
-    unit = Normalization(to_unit_length=True)
-    directions = unit.apply(targets)
-    best, where = [torch.empty(0, dtype=torch.float64)], [torch.empty(0, dtype=torch.int64)]
-    step = max(numerics.CHUNK_BYTES // (8 * len(targets)), 1)
-    for start, stop in spans(len(indices), step):
-        rows = unit.apply(pool.rows(torch.from_numpy(indices[start:stop])))
-        values, numbers = (rows @ directions.T).max(dim=1)
-        best.append(values.cpu())
-        where.append(numbers.cpu())
-    return Nearest(torch.cat(where).numpy(), torch.cat(best).numpy())
-
-
-def nearest_targets(chosen: Selection, pool: Any, targets: Any) -> Nearest | None:
-    """The target nearest to each pick, for rows normalised as for the selection.
-
-    Nobody checks again that pool and targets are those of the selection. None without targets.
-    """
-    if targets is None:
-        return None
-    source = open_source(pool, "pool")
-    try:
-        given = _normalized(_pool_of(chosen, source), chosen)
-        return find_nearest(given, _target_rows(targets, given), chosen.indices)
-    finally:
-        source.close()

@@ -20,6 +20,7 @@ from tellmost.running.writing import written_whole
 FORMAT = 1
 WORDS = ("stop_reason", "settings", "fingerprint")
 ROWS = ("indices", "observed_indices", "candidate_indices")
+NUMBERS = (*ROWS, "nearest_target")
 ALWAYS = ("indices", "gains", "uncertainty", "target_variance", "observed_indices")
 SOMETIMES = (
     "floor",
@@ -28,8 +29,11 @@ SOMETIMES = (
     "candidate_indices",
     "noise_variance",
     "ids",
+    "nearest_target",
+    "similarity",
 )
 ARRAYS = (*ALWAYS, *SOMETIMES)
+SIGNED = ("observed_points", "similarity")
 KINDS = {"i": "int64", "iuU": "whole numbers or texts", "f": "floats"}
 
 LONGEST_TEXT = 2**22  # characters of settings, beside those of target weights
@@ -159,13 +163,15 @@ def check_shapes(stored: Mapping[str, StoredArray], settings: Mapping[str, Any])
         "candidate_indices": (candidates,),
         "noise_variance": (n,),
         "ids": (k,),
+        "nearest_target": (k,),
+        "similarity": (k,),
     }
     for name in ALWAYS:
         stored[name]  # a KeyError says which one is missing
     for name, array in stored.items():
         shape, dtype, _ = array.header
-        kinds = "i" if name in ROWS else "iuU" if name == "ids" else "f"
-        is_right = dtype.kind in kinds and (name not in ROWS or dtype == np.int64)
+        kinds = "i" if name in NUMBERS else "iuU" if name == "ids" else "f"
+        is_right = dtype.kind in kinds and (name not in NUMBERS or dtype == np.int64)
         require(is_right, f"{name} must be {KINDS[kinds]}", dtype)
         if name in expected:
             require(shape == expected[name], f"{name} must have shape {expected[name]}", shape)
@@ -192,12 +198,15 @@ def check_values(
     if allowed is not None:
         require(bool((allowed.diff() > 0).all()), "candidate_indices must ascend", "others")
         require(bool(torch.isin(picks, allowed).all()), "indices must be candidates", "others")
-    for name in arrays.keys() - set(ROWS):
+    if "nearest_target" in given:
+        targets = given["nearest_target"]
+        check_range(targets, settings["targets"], "nearest_target", "targets of the selection")
+    for name in arrays.keys() - set(NUMBERS):
         values = arrays[name]
         if name == "target_variance" and "prefix_of" in settings and np.isnan(values[1]).all():
             values = values[:1]  # that of a prefix was not kept
         is_signed = name == "gains" and (rule is None or rule.is_signed)
-        check_numbers(values, name, is_signed=is_signed or name == "observed_points")
+        check_numbers(values, name, is_signed=is_signed or name in SIGNED)
     for name in ("uncertainty", "target_variance"):  # one more observation raises no variance
         rises = np.diff(arrays[name], axis=0)
         bad = rises[rises > SAME_VALUES * arrays[name].max(initial=0.0)]

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from tellmost.posterior.floor import Floor, check_floor, compute_floor
-from tellmost.posterior.problem import FewRows, Problem, State
+from tellmost.posterior.problem import FewRows, Nearest, Problem, State
 from tellmost.posterior.weight_tracker import Tracker, WeightTracker, track
 from tellmost.rows.sources import NamedArray
 from tellmost.rules import CosineSimilarity, Random, Rule, TopK
@@ -59,7 +59,7 @@ from tellmost.selecting.limits import (
 )
 from tellmost.selecting.loop import Chooser, Eager, Trace, run
 from tellmost.selecting.selection import Selection
-from tellmost.shapes import Int, Shaped
+from tellmost.shapes import Float, Int, Shaped
 
 if TYPE_CHECKING:
     from tellmost.selecting.fused_rounds import FusedRounds
@@ -87,8 +87,10 @@ def select_quietly(
     noise_std: float | np.ndarray | Tensor | None = None,
     normalize: str | None = "auto",
     targets_are: str | None = None,
-    column: str | None = None,
+    column: str | list[str] | None = None,
     id_column: str | None = None,
+    text: str | None = None,
+    embed: str | None = None,
     observed: Any = None,
     candidates: Any = None,
     target_weights: Any = None,
@@ -112,10 +114,12 @@ def select_quietly(
     """Choose the rows of ``pool`` that tell most about ``targets``.
 
     Args:
-        pool: (n, d) rows to choose from: an array, a tensor, a memory map, the path of an .npy,
-            .safetensors or .parquet file, a URL such as s3://bucket/part-*.parquet, a folder, a
-            pattern, a list of all these, or an object whose ``__iter__`` gives (b, d) blocks, the
-            same each time. It stays where it is, in its own dtype.
+        pool: (n, d) rows to choose from: an array, a tensor, a memory map, a pandas or polars
+            frame, an Arrow table, a Hugging Face Dataset, a column of vectors of one of these, a
+            scipy sparse matrix, the path of an .npy, .safetensors or .parquet file, a URL such as
+            s3://bucket/part-*.parquet, a folder, a pattern, a list of all these, or an object
+            whose ``__iter__`` gives (b, d) blocks, the same each time. It stays where it is, in
+            its own dtype.
         targets: (m, d) or (d,) points to learn about. Only some rules need none.
         k: how many rows to pick. Give at least one of k, budget, min_gain and min_gain_share.
         rule: a name (vtl, itl, itl-y, mm-itl, ctl, truvar, local-uncertainty, uncertainty,
@@ -136,9 +140,11 @@ def select_quietly(
             "examples" for embeddings and the rules vtl, ctl and mm-itl. Targets that do not
             predict one another are all there is in any case, and a note says so.
         column: the column of vectors in a table (or the tensor in .safetensors), of the pool, and
-            of targets that have it too. None means the only one.
+            of targets that have it too; or a list of columns of numbers. None means the only one.
         id_column: the column with the id of each row, a whole number or a text. ``chosen.ids``
             are those of the picks.
+        text, embed: embed the texts of this column by this model, as ``tm.embed`` does, in pool
+            and targets. Without ``text`` both are lists or columns of texts.
         observed: what is known already: numbers of pool rows, (o, d) points, or an earlier
             Selection from this pool. They are conditioned on first, and are not picked again
             unless ``replace``.
@@ -179,10 +185,14 @@ def select_quietly(
         meaning = check_meaning(
             kernel, normalize, targets_are, rule, has_targets=targets is not None
         )
-    if (column, id_column) != (None, None):
-        pool = NamedArray(pool, column, id_column)
-    if column is not None and targets is not None:
-        targets = NamedArray(targets, column, required=False)
+    table, names = pool, (column, id_column, text, embed)
+    if names != (None, None, None, None):
+        from tellmost.rows.text_embeddings import name_rows
+
+        pool = name_rows(pool, "pool", *names, progress=progress)
+        if targets is not None:
+            names = (column, None, text, embed)
+            targets = name_rows(targets, "targets", *names, progress=progress)
     data = meaning.check_data(
         pool,
         targets,
@@ -243,7 +253,10 @@ def select_quietly(
             columns_ahead=ahead,
             checkpoint=log_path,
         )
-        return carry_out(task, progress)
+        chosen = carry_out(task, progress)
+    if exchange is not None or isinstance(table, np.ndarray | Tensor):
+        return chosen
+    return chosen.with_records(table)
 
 
 P = ParamSpec("P")
@@ -337,13 +350,15 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     after = tracker.targets.copy_of_variance()
     notes |= note_copies(problem, [pick.row for pick in trace.picks])
     given = replace(problem, measure=None)  # the floor is that of each target
-    least = compute_floor(given, [pick.row for pick in trace.picks]) if task.floor else None
+    rows = torch.tensor([pick.row for pick in trace.picks], dtype=torch.int64)
+    least = compute_floor(given, rows.tolist()) if task.floor else None
     settings = describe(task, tracker, least, notes) | {
         "closed_copies": eligibility.copies_of_all,
         "resumed_picks": trace.resumed,
         "rounds": 0 if rounds is None else rounds.made,
     }
-    return summarize(task, trace, before, after, least, settings)
+    variance = torch.stack([before, after]).cpu().numpy()
+    return summarize(task, trace, rows, variance, least, Nearest.of(problem, rows), settings)
 
 
 def find_rounds(task: Task, tracker: Tracker, eligibility: Eligibility) -> "FusedRounds | None":
@@ -422,13 +437,13 @@ def describe(
 def summarize(
     task: Task,
     trace: Trace,
-    before: Tensor,
-    after: Tensor,
+    rows: Int[Tensor, " k"],
+    target_variance: Float[np.ndarray, "2 m"],
     least: Floor | None,
+    nearest: Nearest | None,
     settings: dict[str, Any],
 ) -> Selection:
     data = task.data
-    rows = torch.tensor([pick.row for pick in trace.picks], dtype=torch.int64)
     indices = data.pool_numbers(rows)
     points, candidates = data.observed.points, data.all_candidates()
     is_even = task.noise.scalar is not None or data.shard is not None
@@ -438,7 +453,7 @@ def summarize(
         uncertainty=np.array(
             [trace.uncertainty_before, *(pick.uncertainty for pick in trace.picks)]
         ),
-        target_variance=torch.stack([before, after]).cpu().numpy(),
+        target_variance=target_variance,
         floor=None if least is None else least.floor.cpu().numpy(),
         whole_pool=None if least is None else least.whole_pool.cpu().numpy(),
         stop_reason=trace.stop_reason,
@@ -449,6 +464,8 @@ def summarize(
         candidate_indices=None if candidates is None else candidates.cpu().numpy(),
         noise_variance=None if is_even else task.noise.of_pool.cpu().numpy(),
         ids=find_ids(data, indices),
+        nearest_target=None if nearest is None else nearest.targets.numpy(),
+        similarity=None if nearest is None else nearest.similarity.numpy(),
         kernel=data.kernel,
         rule=task.rule,
     )

@@ -16,7 +16,6 @@ from tellmost.selecting.saved import read_fields, write_fields
 from tellmost.shapes import Float, Int, Shaped
 
 if TYPE_CHECKING:
-    import pandas
     from matplotlib.figure import Figure
 
 SHOWN = 10
@@ -39,6 +38,23 @@ def describe_meaning(settings: Mapping[str, Any]) -> list[str]:
             f"targets (gain {found['gain']:.2g})"
         )
     return said
+
+
+def _rows_of(table: Any, indices: Int[np.ndarray, " k"]) -> Any:
+    """Some rows of a frame or Dataset. None if it is neither."""
+    from tellmost.rows.frames import as_frame
+
+    frame = as_frame(table)
+    return None if frame is None else frame.take(indices)
+
+
+def _joined(table: Any, columns: Mapping[str, np.ndarray]) -> Any:
+    """The rows of a frame or Dataset with further columns."""
+    from tellmost.rows.frames import as_frame
+
+    frame = as_frame(table)
+    assert frame is not None
+    return frame.joined(columns)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,6 +81,9 @@ class Selection:
     candidate_indices: Int[np.ndarray, " c"] | None = None  # None: every row might be picked
     noise_variance: Float[np.ndarray, " n"] | None = None  # of each pool row, where it differs
     ids: Shaped[np.ndarray, " k"] | None = None  # of the picks, where a column of ids was named
+    nearest_target: Int[np.ndarray, " k"] | None = None  # the target most alike to each pick
+    similarity: Float[np.ndarray, " k"] | None = None  # and how much, a correlation of the prior
+    records: Any = None  # the picked rows of a frame or Dataset, in its own kind; no file has them
     kernel: Kernel | None = None  # None: loaded from a file, and of a kind that no file can hold
     rule: Rule | None = None  # likewise
 
@@ -101,6 +120,9 @@ class Selection:
             indices=self.indices[:stop],
             gains=self.gains[:stop],
             ids=None if self.ids is None else self.ids[:stop],
+            nearest_target=None if self.nearest_target is None else self.nearest_target[:stop],
+            similarity=None if self.similarity is None else self.similarity[:stop],
+            records=_rows_of(self.records, np.arange(stop)),
             uncertainty=self.uncertainty[: stop + 1],
             target_variance=variance,
             stop_reason="k reached",
@@ -142,24 +164,58 @@ class Selection:
         bound = "" if self.settings["floor_is_exact"] else "at most "
         return f", floor {bound}{floor:.4g}"
 
-    def to_frame(self) -> "pandas.DataFrame":
-        """A row per pick: rank, index, id if there is one, gain, the uncertainty that remains.
+    def with_records(self, pool: Any) -> "Selection":
+        """The same with the picked rows of its pool, if this is a frame or a Dataset."""
+        records = _rows_of(pool, self.indices)
+        return self if records is None else replace(self, records=records)
 
-        Needs pandas.
+    def columns(self) -> dict[str, np.ndarray]:
+        """What is known of each pick, by name."""
+        known = {
+            "rank": np.arange(1, len(self) + 1),
+            "index": self.indices,
+            "id": self.ids,
+            "gain": self.gains,
+            "uncertainty": self.uncertainty[1:],
+            "nearest_target": self.nearest_target,
+            "similarity": self.similarity,
+        }
+        return {name: values for name, values in known.items() if values is not None}
+
+    def to_frame(self) -> Any:
+        """A row per pick: rank, index, gain, the uncertainty that remains, the nearest target.
+
+        Picks from a frame or a Dataset have its columns too, in a frame of the same kind. Picks
+        from elsewhere are a frame of pandas, with their ids if there are any.
         """
+        if self.records is not None:
+            columns = self.columns()
+            columns.pop("id", None)  # it is one of the columns that are there
+            return _joined(self.records, columns)
         try:
             import pandas
         except ImportError as error:
             raise ImportError("to_frame() needs pandas; pip install 'tellmost[frame]'.") from error
-        return pandas.DataFrame(
-            {
-                "rank": np.arange(1, len(self) + 1),
-                "index": self.indices,
-                **({} if self.ids is None else {"id": self.ids}),
-                "gain": self.gains,
-                "uncertainty": self.uncertainty[1:],
-            }
-        )
+        return pandas.DataFrame(self.columns())
+
+    def take(self, rows: Any) -> Any:
+        """The picked ones of some rows that stand in the pool's order, in the order picked.
+
+        What comes back is of the same kind: an array, a tensor, a list, or a frame or Dataset,
+        which gets columns ``rank`` and ``gain``.
+        """
+        count = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+        if count != self.settings["rows"]:
+            raise ValueError(
+                f"rows must be as many as the pool has, {self.settings['rows']:,}, in its order; "
+                f"got {count:,}. Row numbers would mean other rows."
+            )
+        if isinstance(rows, list | tuple):
+            return [rows[index] for index in self.indices.tolist()]
+        some = _rows_of(rows, self.indices)
+        if some is None:
+            return rows[self.indices]
+        return _joined(some, {"rank": self.columns()["rank"], "gain": self.gains})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the selection to one file, whole or not at all; no pickle inside."""

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from tellmost.cli.embedding_models import find_by_name
 from tellmost.kernels import Gaussian
 from tellmost.numerics import ZERO_VARIANCE
 from tellmost.posterior.problem import State
+from tellmost.rows.embedding_models import find_by_name
 from tellmost.rules import (
     CTL,
     ITL,

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+import tellmost as tm
 from tellmost.cli.reading import Wanted, read_records
-from tellmost.cli.text_embeddings import embed_texts
+from tellmost.rows.text_embeddings import embed_texts
 
 TEXTS = ["a", "bb", "a", "ccc", "bb"]
 MODULE = """
@@ -111,6 +112,33 @@ def test_other_texts_another_order_or_another_model_are_embedded_anew(model, tmp
     np.testing.assert_array_equal(vectors, [[1, 2], [2, 2]])
 
 
+def test_what_was_embedded_before_an_interruption_is_not_embedded_again(model, tmp_path):
+    beside, told = tmp_path / "train.jsonl", []
+
+    def interrupted(done, most):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        embed_texts(TEXTS, f"{model}:lengths", beside=beside, batch_size=1, progress=interrupted)
+    vectors = embed_texts(
+        TEXTS, f"{model}:lengths", beside=beside, progress=lambda *counts: told.append(counts)
+    )
+    assert calls_of(model) == [["a"], ["bb"], ["ccc"]] and told == [(3, 3)]
+    np.testing.assert_array_equal(vectors[:, 0], [1, 2, 1, 3, 2])
+
+
+def test_texts_of_any_kind_are_embedded_and_kept_for_the_next_call(model, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    pandas = pytest.importorskip("pandas")
+    for texts in (TEXTS, np.array(TEXTS), pandas.Series(TEXTS, index=range(9, 4, -1))):
+        vectors = tm.embed(texts, f"{model}:lengths")
+        np.testing.assert_array_equal(vectors[:, 0], [1, 2, 1, 3, 2])
+    assert len(calls_of(model)) == 1 and (tmp_path / "home" / "tellmost").is_dir()
+    tm.embed(TEXTS, f"{model}:lengths", cache=tmp_path / "own")
+    assert len(calls_of(model)) == 2 and (tmp_path / "own").is_dir()
+
+
 @pytest.mark.parametrize("damage", ["cut short", "a changed byte", "another file", "empty"])
 def test_a_damaged_file_is_made_anew(damage, model, tmp_path):
     beside = tmp_path / "train.jsonl"
@@ -181,7 +209,7 @@ def test_an_unknown_model_lists_the_choices(tmp_path):
 
 
 def test_a_missing_package_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("tellmost.cli.embedding_models.find_spec", lambda name: None)
+    monkeypatch.setattr("tellmost.rows.embedding_models.find_spec", lambda name: None)
     (tmp_path / "config.json").touch()
     for model in ("all-minilm", str(tmp_path)):
         with pytest.raises(ImportError, match=r"transformers; pip install 'tellmost\[embed\]'"):
@@ -232,7 +260,7 @@ def test_a_model_of_the_hub_is_fetched_once(tmp_path, monkeypatch):
             return np.ones((len(texts), 3))
 
     monkeypatch.setattr(sentence_transformers, "SentenceTransformer", Fetched)
-    monkeypatch.setattr("tellmost.cli.embedding_models.check_on_hub", lambda name: None)
+    monkeypatch.setattr("tellmost.rows.embedding_models.check_on_hub", lambda name: None)
     for texts in (["a"], ["a"], ["b"]):
         embed_texts(texts, "some/model", beside=tmp_path / "x")
     assert loaded == [("some/model", False), ("some/model", True)]  # the second is kept
@@ -297,4 +325,8 @@ def test_minilm_puts_paraphrases_near_each_other_without_network(
     assert min(paraphrases) > others.max() + 0.1
     after = {key: value for key, value in os.environ.items() if key.startswith(("HF_", "TRANSF"))}
     assert after == before
+    if by_folder:
+        long = [*texts, "card " * 300, "card " * 200, "card " * 290]
+        with pytest.warns(UserWarning, match="2 of 7 texts are longer than what"):
+            tm.embed(long, model, cache=tmp_path, device="cpu")
     assert torch.is_grad_enabled()

@@ -29,6 +29,7 @@ class FunctionModel:
     """A function that takes a list of b strings and returns a (b, d) array or tensor."""
 
     batches_per_call = 1
+    cut_texts = 0  # what a function does with long texts is unknown
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -57,7 +58,8 @@ class FunctionModel:
                 f"embed: {self.name} must return a vector for each text, ({len(texts)}, d) for "
                 f"{len(texts)} of them; got shape {array.shape}."
             )
-        return array.astype(np.float32)
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+            return array.astype(np.float32)
 
     def _numeric(self, rows: Any) -> np.ndarray:
         try:
@@ -132,6 +134,7 @@ class SentenceModel:
                 "'tellmost[embed]'."
             )
         self.name = name
+        self.cut_texts = 0  # so many texts were longer than what the model reads
         self._device = device
         self._model: Any = None
 
@@ -148,7 +151,17 @@ class SentenceModel:
         if self._model is None:
             self._model = self._load()
         rows = self._model.encode(texts, batch_size=batch_size, show_progress_bar=False)
+        self.cut_texts += self._count_cut(texts)
         return np.asarray(rows, dtype=np.float32)
+
+    def _count_cut(self, texts: list[str]) -> int:
+        """Count the texts of more word pieces than the model reads. No piece is empty."""
+        most = getattr(self._model, "max_seq_length", None) or float("inf")
+        long = [text for text in texts if len(text) > most - 2]
+        if not long:
+            return 0
+        pieces = self._model.tokenizer(long, truncation=False, verbose=False)["input_ids"]
+        return sum(len(some) > most for some in pieces)
 
     def _load(self) -> Any:
         if self._is_folder or find_commit(self.name) is not None:

@@ -1,0 +1,57 @@
+"""Rows that are near to given ones, such as the near-copies of test data in a pool."""
+
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tellmost import numerics
+from tellmost.rows.checks import check_finite, check_rows, check_shape, converted
+from tellmost.rows.pool import Normalization, Pool
+from tellmost.rows.sources import open_source, read_array
+from tellmost.running import workers
+from tellmost.shapes import Bool
+
+
+@torch.inference_mode()
+@workers.team()
+def near(pool: Any, rows: Any, cosine: float = 0.98) -> Bool[np.ndarray, " n"]:
+    r"""The mask of the pool rows that are as near as this to one of some other rows.
+
+    .. math:: \max_z \frac{\langle x, z \rangle}{|x|\,|z|} \ge c
+
+    for rows z, in float64 and on the rows as they are given. ``candidates=~near(pool, test)``
+    keeps evaluation data and its near-copies out of a selection. The pool is whatever ``select``
+    takes, and is read once, block by block. A row of zeros is near to nothing.
+    """
+    least = converted(cosine, float, "cosine", "a number from -1 to 1")
+    if not -1.0 <= least <= 1.0:
+        raise ValueError(f"cosine must be a number from -1 to 1; got {least:g}.")
+    others = read_array(rows, "rows")
+    others = others[None] if others.ndim == 1 else others
+    check_rows(others, "rows")
+    with closing(open_source(pool, "pool")) as source:
+        check_shape(source.shape, "pool")
+        if source.shape[1] != others.shape[1]:
+            raise ValueError(
+                f"pool and rows must share their feature dimension; got pool {source.shape} and "
+                f"rows {tuple(others.shape)}."
+            )
+        return _compare(Pool(source, source.device, numerics.BLOCK_BYTES), others, least)
+
+
+def _compare(pool: Pool, others: Tensor, least: float) -> Bool[np.ndarray, " n"]:
+    unit = Normalization(to_unit_length=True)
+    directions = unit.apply(others.to(pool.device, torch.float64))
+    found = torch.empty(len(pool), dtype=torch.bool, device=pool.device)
+    bound = min(least, 1.0 - numerics.SAME_POINT)  # a copy is one up to rounding
+
+    def compare(start: int, stop: int, block: Tensor) -> None:
+        check_finite(start, block, pool.source, "pool")
+        found[start:stop] = (unit.apply(block) @ directions.T).amax(dim=1) >= bound
+
+    most = numerics.CHUNK_BYTES // (8 * max(len(others), 1))
+    pool.each(compare, most=max(most, numerics.LEAST_BLOCK_ROWS))
+    return found.cpu().numpy()
