@@ -253,7 +253,7 @@ def test_the_budget_keeps_to_the_limit_of_the_process_and_of_its_container(monke
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limits)
     assert budget <= 2**29
-    monkeypatch.setattr(memory, "left_of_containers", lambda: iter([2**28]))
+    monkeypatch.setattr(memory, "left_of_containers", lambda **_: iter([2**28]))
     assert memory.available(CPU) == 2**28
 
 

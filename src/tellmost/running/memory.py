@@ -198,24 +198,27 @@ def available(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     page = os.sysconf("SC_PAGE_SIZE")
-    machine = _numbers_in(Path("/proc/meminfo")).get("MemAvailable:")
+    machine = _number_after("MemAvailable:", "/proc/meminfo")
     if machine is None:
         return os.sysconf("SC_PHYS_PAGES") * page
     import resource  # only where there is /proc, so not where it is missing
 
-    left = [1024 * machine, *left_of_containers()]
-    mapped = resource.getrlimit(resource.RLIMIT_AS)[0]  # ulimit -v
+    left, mapped = 1024 * machine, resource.getrlimit(resource.RLIMIT_AS)[0]  # ulimit -v
     if mapped != resource.RLIM_INFINITY:
-        left.append(mapped - int(Path("/proc/self/statm").read_text().split()[0]) * page)
-    return max(min(left), 0)
+        left = min(left, mapped - int(Path("/proc/self/statm").read_text().split()[0]) * page)
+    return max(min([left, *left_of_containers(enough=left)]), 0)
 
 
 def left_of_containers(
-    membership: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
+    membership: Path = Path("/proc/self/cgroup"),
+    root: Path = Path("/sys/fs/cgroup"),
+    *,
+    enough: int = NO_LIMIT,
 ) -> Iterator[int]:
     """The bytes that each control group around the process still allows, in version 2 and 1.
 
-    Cached files count as used there, but those that were not read lately give way.
+    Cached files count as used there, but those that were not read lately give way. Nobody asks
+    for these where there is ``enough`` without them.
     """
     for line in _text_in(membership).splitlines():
         _, controllers, path = line.split(":", 2)
@@ -227,14 +230,18 @@ def left_of_containers(
             group = os.path.join(root, folder, *names[:depth])
             most = _text_in(os.path.join(group, limit)).strip()
             if most.isdigit() and int(most) < NO_LIMIT:  # else "max"
-                gives_way = _numbers_in(os.path.join(group, "memory.stat")).get(cached, 0)
-                yield int(most) - int(_text_in(os.path.join(group, used))) + gives_way
+                left = int(most) - int(_text_in(os.path.join(group, used)))
+                if left < enough:
+                    left += _number_after(cached, os.path.join(group, "memory.stat")) or 0
+                yield left
 
 
-def _numbers_in(path: str | Path) -> dict[str, int]:
-    """The first number after the first word of each line of a file that may be missing."""
-    lines = map(str.split, _text_in(path).splitlines())
-    return {words[0]: int(words[1]) for words in lines if len(words) > 1}
+def _number_after(word: str, path: str) -> int | None:
+    """The number after the word that begins a line of a file; either may be missing."""
+    for line in _text_in(path).splitlines():
+        if line.startswith(f"{word} "):
+            return int(line.split()[1])
+    return None
 
 
 def _text_in(path: str | Path) -> str:

@@ -87,14 +87,17 @@ def each(
     ``in_turn`` gets the results one at a time too, in the order of the items. If some items fail,
     no more are begun, and the error of the first of them is raised.
     """
-    with team() as mine:
-        most = min(count, threads or count)
-        if min(most, mine.threads) > 1:
-            return mine.share(Pass(items, work, in_turn), most)
-        for item in items:  # small work is done without any of that
-            value = work(item)
-            if in_turn is not None:
-                in_turn(value)
+    mine: Team | None = getattr(_here, "team", None)
+    if mine is None:
+        with team():
+            return each(items, work, in_turn, count=count, threads=threads)
+    most = min(count, threads or count)
+    if min(most, mine.threads) > 1:
+        return mine.share(Pass(items, work, in_turn), most)
+    for item in items:  # small work is done without any of that
+        value = work(item)
+        if in_turn is not None:
+            in_turn(value)
 
 
 def each_slice(

@@ -50,6 +50,10 @@ QUIET = (TAKEN_AS_ALL, FEW_DIRECTIONS)
 EFFECTIVE_RANK_ROWS = 256
 """Evenly spaced candidates from which the effective rank of a pool is estimated."""
 
+PAIRED_WITH = 4
+"""Each of these is paired with every so many of them: all pairs cost more than a small selection,
+and say little more."""
+
 LEAST_VARIANCE = 1e-140
 """Rules square prior variances, and smaller squares lose their digits in float64."""
 
@@ -477,11 +481,13 @@ def effective_rank(problem: Problem, few: Points) -> float:
     It estimates (tr K)^2 / |K|_F^2 of the whole pool from pairs of a few evenly spaced rows.
     """
     n, count = problem.row_count, len(few)
-    K = problem.kernel.block(few, few)
     if count == 1:
         return 1.0
-    own = float(K.diagonal().mean()) ** 2
-    pairs = float(K.square().sum() - K.diagonal().square().sum()) / (count * (count - 1))
+    variance = problem.kernel.diagonal(few)
+    squares = problem.kernel.block(few, few[::PAIRED_WITH]).square_()
+    others = squares.sum() - squares[::PAIRED_WITH].diagonal().sum()
+    own = float(variance.mean()) ** 2
+    pairs = float(others) / ((count - 1) * squares.shape[1])
     return float(n) if own >= n * pairs else own / pairs
 
 
