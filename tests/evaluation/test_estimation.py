@@ -177,7 +177,6 @@ def test_passes_lie_between_the_best_and_the_worst_forecast():
     assert passes_of(trial(), 101) == Range(11, 13, 102)
     assert passes_of(trial(width=1), 50) == Range(50, 50, 51)
     assert passes_of(trial(way="once"), 50) == Range(1, 1, 1)
-    assert passes_of(trial(way="lazily"), 50) == Range(1, 6, 51)
 
 
 def test_seconds_are_written_as_people_do():

@@ -21,6 +21,7 @@ from problems import (
     rule_object,
     seeds,
 )
+from tellmost.posterior.weight_space import Start
 
 RULES = list(oracle.RULES)
 CONDITIONING = [rule for rule in RULES if rule not in ("cosine", "top-k")]
@@ -256,3 +257,13 @@ def test_targets_as_examples_are_weighted_targets(rule, seed, kernel, d, is_weig
     for when, picks in ((0, []), (1, picks_as_a_list(chosen))):
         left = np.diag(oracle.posterior(case.oracle, picks))[-6:]
         assert chosen.target_variance[when] == pytest.approx(left, rel=1e-8, abs=1e-12)
+
+
+@given(seed=seeds, d=st.sampled_from([12, 30]), observed=st.sampled_from([0, 3]))
+@settings(max_examples=8, deadline=None)
+def test_values_that_begin_in_float32_choose_the_same(seed, d, observed):
+    case, exactly = measured_case(seed, "linear", d, False, observed), Start.by_triangle
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tellmost.posterior.weight_space.TRIANGLE_STEP", 4)
+        patch.setattr(Start, "by_triangle", lambda start, is_rough: exactly(start, is_rough=True))
+        check_against_oracle(case, "vtl", 12)

@@ -78,7 +78,7 @@ def path(tmp_path):
 
 RUNS = {rule: {"rule": rule} for rule in rules.names()} | {
     "gaussian": {"kernel": tm.kernels.Gaussian(3.0)},
-    "lazy in function space": {"rule": "uncertainty", "kernel": tm.kernels.Gaussian(3.0)},
+    "uncertainty in function space": {"rule": "uncertainty", "kernel": tm.kernels.Gaussian(3.0)},
     "mm-itl in function space": {"rule": "mm-itl", "kernel": tm.kernels.Matern(1.5, 3.0)},
     "feature map": {"kernel": tm.kernels.FeatureMap(lambda x: torch.tanh(x))},
     "ranked once": {"conditional": False},
@@ -449,7 +449,7 @@ REPLAYED = {
     "finished": {"k": 6},
     "going on": {"k": 8},
     "to a least gain": {"k": None, "min_gain": 1e-3},
-    "lazily": {"k": 6, "rule": "uncertainty"},
+    "no more than the variance": {"k": 6, "rule": "uncertainty"},
     "of the whole pool": {"k": 6, "targets": None, "rule": "undirected-vtl"},
     "of tiny rows": {"k": 6, "pool": 1e-7 * POOL, "targets": 1e-7 * TARGETS},
     "a baseline": {"k": 6, "rule": "cosine"},

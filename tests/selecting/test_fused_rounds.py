@@ -145,3 +145,18 @@ def test_rounds_go_on_from_a_checkpoint(rule, begun_by, request, tmp_path, monke
     resumed = tm.select(pool, targets, 30, rule=rule, checkpoint=path)
     assert resumed.settings["resumed_picks"] == 11
     assert_same(resumed, whole)
+
+
+def test_a_shortlist_about_all_targets_holds_longer_among_near_copies(fused, monkeypatch):
+    """With few rows on the shortlist, the best ones alone are near-copies of one pick."""
+    pool, targets = clustered(40, 20, 6)
+    rng = np.random.default_rng(0)
+    pool = np.repeat(pool, 4, axis=0) + 0.01 * rng.normal(size=(160, 20))
+    monkeypatch.setattr("tellmost.selecting.fused_rounds.DRAFTED_FROM", 16)
+    arguments = {"k": 16, "rule": "vtl", "kernel": "linear", "noise_ratio": 0.1}
+    spread = tm.select(pool, targets, **arguments)
+    monkeypatch.setattr("tellmost.selecting.fused_rounds.SPREAD", 1)
+    best = tm.select(pool, targets, **arguments)
+    assert spread.settings["rounds"] < best.settings["rounds"]
+    monkeypatch.undo()
+    assert_same(spread, tm.select(pool, targets, **arguments))

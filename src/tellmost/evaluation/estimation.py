@@ -29,7 +29,7 @@ from tellmost.selecting.arguments import (
     check_rule,
     sizes_of,
 )
-from tellmost.selecting.choosers import Lazy, Once
+from tellmost.selecting.choosers import Once
 from tellmost.selecting.data import Observed, SelectionData, resolve_noise
 from tellmost.selecting.limits import (
     Eligibility,
@@ -52,9 +52,6 @@ TRIAL_SECONDS = 0.5
 TRIAL_MARGIN = 1.5
 """The machine may be faster or slower than in the trial by this factor: because of other work, a
 file that is no longer in memory, or caches."""
-
-WAYS = {Once: "once", Lazy: "lazily"}
-"""Words for how these choosers find a row. Others score all rows each time."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,7 @@ class TimedTrial:
     keeps_covariance: bool
     passes_at_start: int
     passes_per_pick: float
-    way: str  # how picks are found: "all rows", "once", "lazily", "in rounds"
+    way: str  # how picks are found: "all rows", "once", "in rounds"
 
 
 class Watch:
@@ -172,11 +169,9 @@ def try_out(take: Callable[[int], Task], count: int, watch: Watch) -> TimedTrial
     picks = min(task.stop.picks or 1, max(2 * tracker.width, 8))
     eligibility = Eligibility(task.limits)
     rounds = find_rounds(replace(task, stop=Stop(picks)), tracker, eligibility)
-    chooser = choose_chooser(
-        task.rule, problem, tracker, eligibility, conditional=True, has_rounds=rounds is not None
-    )
+    chooser = choose_chooser(task.rule, tracker, eligibility, conditional=True)
     watch.lap()
-    if isinstance(chooser, Once | Lazy):
+    if isinstance(chooser, Once):
         chooser.best(task.stop.least)  # scores all rows, and never again
     set_up, at_start = set_up + watch.lap(), tracker.passes
     run(chooser, tracker, eligibility, Stop(picks), rounds=rounds)
@@ -185,6 +180,9 @@ def try_out(take: Callable[[int], Task], count: int, watch: Watch) -> TimedTrial
     if not isinstance(chooser, Once):  # which never makes a pass again
         tracker.look_ahead(list(range(tracker.width)))
         each_pass = watch.lap()
+    way = "once" if isinstance(chooser, Once) else "all rows"
+    if rounds is not None:
+        way = "in rounds"
     return TimedTrial(
         rows=count,
         first_look=first_look,
@@ -198,7 +196,7 @@ def try_out(take: Callable[[int], Task], count: int, watch: Watch) -> TimedTrial
         keeps_covariance=problem.keeps_covariance,
         passes_at_start=at_start,
         passes_per_pick=passes / picks,
-        way="in rounds" if rounds is not None else WAYS.get(type(chooser), "all rows"),
+        way=way,
     )
 
 
@@ -378,8 +376,6 @@ def passes_of(trial: TimedTrial, k: int) -> Range:
     start, width = trial.passes_at_start, trial.width
     if trial.way == "once":
         least = likely = most = start
-    elif trial.way == "lazily":
-        least, likely, most = start, start + ceil(trial.passes_per_pick * k), start + k
     elif trial.way == "in rounds":
         least = start + ceil(k / numerics.MOST_DRAFTED)
         likely, most = max(least, start + ceil(trial.passes_per_pick * k)), start + k

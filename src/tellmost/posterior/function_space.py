@@ -321,18 +321,19 @@ class RunningRows:
         known: Float[Tensor, "s n"] | None = None,  # the first entries of the whitened vectors
     ) -> None:
         n, device, self._threads = len(problem.rows), problem.device, problem.rows.threads
-        self.variance = torch.empty(n, dtype=torch.float64, device=device)
+        self.variance = problem.prior_variance.clone()
         self.whitened = GrowingMatrix(n, device, posterior.rank + (problem.picks or 0))
+        if posterior.rank == 0:
+            return
         whitened = self.whitened.extend(posterior.rank)
-        size = max(CHUNK_BYTES // (8 * max(posterior.rank, 1)), 1)
+        size = max(CHUNK_BYTES // (8 * posterior.rank), 1)
 
         def fill(first: int, stop: int, block: Points) -> None:
             for start, end in spans(len(block), size):
                 some = slice(first + start, first + end)
                 at_hand = None if known is None else known[:, some]
                 F = whitened[:, some] = posterior.whiten(block[start:end], at_hand)
-                prior = problem.prior_variance[some]
-                self.variance[some] = nonnegative(prior - F.square().sum(dim=0))
+                nonnegative(self.variance[some].sub_(F.square().sum(dim=0)))
 
         problem.rows.each(fill)
 

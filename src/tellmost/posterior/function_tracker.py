@@ -6,7 +6,7 @@ covariances with the targets; memory is O(n t), and O(n m) where those are kept.
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -40,21 +40,10 @@ from tellmost.posterior.problem import (
     prior_correlation,
 )
 from tellmost.rows.pool import Pool
-from tellmost.rows.sources import spans
 from tellmost.shapes import Float, Int
 
 WIDE = FROM_COVARIANCE | {"correlation"}
 """Fields that are made of rows x targets values."""
-
-
-@dataclass(frozen=True)
-class Postponed:
-    """An observation that the running values of the rows do not contain yet."""
-
-    row: int
-    point: Points
-    steps: dict[str, tuple[Tensor, float]]
-    covariance: Tensor | None  # with the targets
 
 
 class FunctionTracker:
@@ -64,6 +53,7 @@ class FunctionTracker:
     """
 
     form = "function space"
+    is_exact = True  # they are sums of squares; covariances are kept, not their squares
 
     def __init__(self, problem: Problem, posterior: FunctionPosterior | None = None) -> None:
         """A ``posterior`` that is given has all that the problem observed."""
@@ -74,7 +64,7 @@ class FunctionTracker:
         self.posterior = posterior
         self._rows = problem.rows
         self._step = 0
-        self._pending: list[Postponed] = []
+        self._is_current = True  # the running values contain all observations
         self._prior_columns: dict[int, Tensor] = {}  # of rows that may be observed soon
         self._running: dict[str, RunningRows] = {}
         self._chosen = Chosen(problem)
@@ -142,7 +132,6 @@ class FunctionTracker:
     # ---- what the loop asks
 
     def score(self, gain: Callable[[State], Tensor]) -> Float[Tensor, " n"]:
-        self._catch_up()
         self.passes += self.problem.reads_rows(WIDE, self._kept)
         gains = torch.empty(len(self._rows), dtype=torch.float64, device=self.device)
 
@@ -154,7 +143,7 @@ class FunctionTracker:
 
     def state(self, rows: Int[Tensor, " b"]) -> State:
         """Computed afresh only where the running values are not current."""
-        if not self._pending and self._reads_columns:
+        if self._is_current and self._reads_columns:
             reads_rows = self.problem.reads_rows(WIDE, self._kept)
             return self._running_state(rows, self._rows.rows(rows) if reads_rows else None)
         points = self._rows.rows(rows)
@@ -172,14 +161,12 @@ class FunctionTracker:
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
         few = self._at_hand.get([row])
-        is_kept = self._running and not self._pending and self.problem.shard is None
+        is_kept = self._running and self._is_current and self.problem.shard is None
         noise_variance = float(few.noise_variance[0])
         steps, covariance = self._condition(few.points, noise_variance, row if is_kept else None)
-        if not update_rows:
-            self._pending.append(Postponed(row, few.points, steps, covariance))
-        elif self._reads_columns:
-            prior_column = self._prior_columns.get(row)
-            self._update_rows(few.points, prior_column, steps, covariance)
+        self._is_current &= update_rows
+        if self._is_current and self._reads_columns:
+            self._update_rows(few.points, self._prior_columns.get(row), steps, covariance)
 
     def observe_point(
         self, point: Points, noise_variance: float, row: int | None = None
@@ -235,10 +222,9 @@ class FunctionTracker:
         )
 
     def refresh(self) -> bool:
-        return False  # nothing here is a long recursion: covariances are kept, not their squares
+        return False
 
     def mean_variance(self) -> float:
-        self._catch_up()
         return self.problem.mean(self.variance_of_rows)
 
     # ---- set-up
@@ -280,8 +266,8 @@ class FunctionTracker:
         """Variances of all rows; that without the targets is kept where it is there already."""
         if not self.problem.conditions_rows:
             return {}
-        self.passes += 1
         same = self._running.get("variance")
+        self.passes += self.posterior.rank > 0 or self._given_targets is not None
         known = None if same is None else same.whitened.rows
         running = {"variance": same or RunningRows(self.problem, self.posterior)}
         if self._given_targets is not None:
@@ -353,16 +339,21 @@ class FunctionTracker:
             if row is not None:
                 known = self._running[name].whitened.rows[:, row : row + 1].clone()
             steps[name] = posterior.observe(point, noise_variance, known)
-        covariance = self._observe_targets(point, *steps["variance"])
+        covariance = self._observe_targets(point, *steps["variance"], row)
         self._chosen.add(point)
         self._step += 1
         return steps, covariance
 
-    def _observe_targets(self, point: Points, F: Tensor, s: float) -> Tensor | None:
+    def _observe_targets(
+        self, point: Points, F: Tensor, s: float, row: int | None
+    ) -> Tensor | None:
         if self.problem.targets is None:
             return None
-        covariance = self.kernel.column(self.problem.targets, point)
-        covariance = covariance - F @ self._whitened_targets.rows
+        if row is not None and self._covariance is not None:
+            covariance = self._covariance[row].clone()
+        else:
+            covariance = self.kernel.column(self.problem.targets, point)
+            covariance = covariance - F @ self._whitened_targets.rows
         self._whitened_targets.append(covariance[None] / s**0.5)
         self.targets.observe(covariance, s)
         return covariance
@@ -400,16 +391,6 @@ class FunctionTracker:
 
         self._rows.each(fill)
         return column
-
-    def _catch_up(self) -> None:
-        """Take the postponed observations into all that is kept, several in one pass."""
-        for start, stop in spans(len(self._pending) if self._reads_columns else 0, self.width):
-            some = self._pending[start:stop]
-            self.look_ahead([one.row for one in some])
-            for one in some:
-                column = self._prior_columns[one.row]
-                self._update_rows(one.point, column, one.steps, one.covariance)
-        self._pending.clear()
 
     # ---- fields of a state
 

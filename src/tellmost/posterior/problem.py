@@ -244,8 +244,9 @@ class FewRows:
 
     def some(self, places: list[int]) -> "FewRows":
         """The rows at these places."""
+        some = places if len(places) != 1 else slice(places[0], places[0] + 1)  # without a copy
         values = self.points, self.noise_variance, self.prior_variance
-        return FewRows(*(each[places] for each in values))
+        return FewRows(*(each[some] for each in values))
 
 
 NEAREST_BYTES = 32 * 2**20

@@ -6,7 +6,7 @@ converted while it is in the cache, which on a CPU is faster than a plain float3
 whole pool.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -41,7 +41,7 @@ from tellmost.posterior.weight_space import (
     RunningSquaredCovariance,
     RunningStandardizedCovariance,
     RunningVariance,
-    Step,
+    Start,
     WeightPosterior,
     in_terms_of_features,
     root_of_rows,
@@ -74,6 +74,7 @@ class Tracker(Protocol):
     passes: int  # over the rows, so far
     width: int  # how many rows ``look_ahead`` prepares at most
     shortlist: int  # how many rows a draft looks at, to find them
+    is_exact: bool  # running values lose no digits, so that nothing has to be computed afresh
 
     @property
     def targets(self) -> TargetSummary: ...
@@ -90,8 +91,8 @@ class Tracker(Protocol):
     def observe(self, row: int, *, update_rows: bool = True) -> None:
         """Condition on an observation of a row.
 
-        Without ``update_rows`` the pass over the rows waits until rows are scored; only the plain
-        variance can wait.
+        Without ``update_rows`` the running values stay as they are, and nobody asks for them
+        again: only ``state`` is current from then on.
         """
 
     def is_at_hand(self, row: int) -> bool:
@@ -129,6 +130,7 @@ class WeightTracker:
     """The posterior of the weights, and the running values that the rule needs, for all rows."""
 
     form = "weight space"
+    is_exact = False
 
     def __init__(self, problem: Problem, prior: Float[Tensor, "d d"] | None) -> None:
         self.passes = 0
@@ -136,7 +138,6 @@ class WeightTracker:
         self._rows = problem.rows
         self._at_hand = RowsAtHand(problem)
         self.step = 0
-        self._pending: list[Step] = []
         self._prior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
         self.known = self._set_up_beliefs(prior)
         self._covariance = self._keep_covariance()
@@ -160,7 +161,6 @@ class WeightTracker:
         return self.problem.device
 
     def score(self, gain: Gain) -> Float[Tensor, " n"]:
-        self._catch_up()
         kept = {name: run.values for name, run in self.running.items()} | self._fixed
         if self._covariance is not None:
             kept["covariance"] = self._covariance
@@ -198,9 +198,6 @@ class WeightTracker:
         self.step += 1
         if update_rows:
             self._update_rows(columns, effect)
-        else:
-            self._pending.append(effect.steps["variance"])
-            self._ahead.forget()
 
     def _update_rows(self, columns: Float[Tensor, "q n"], effect: Effect) -> None:
         prior, covariance = self.problem.prior_variance, self._covariance
@@ -269,13 +266,10 @@ class WeightTracker:
         return tuple(run.values[rows] for run in self.running.values())
 
     def refresh(self) -> bool:
-        left = [run for run in self._all_squares if not self._fill_at_once(run)]
-        if left:
-            self._fill_by_blocks(left)
+        self._fill(self._all_squares)
         return bool(self._all_squares)
 
     def mean_variance(self) -> float:
-        self._catch_up()
         return self.problem.mean(self.running["variance"].values)
 
     # ---- set-up
@@ -343,13 +337,25 @@ class WeightTracker:
         self.passes += bool(self.problem.needs & NEAR_TARGETS)
         if not self.running:
             return
-        left = [run for run in self.running.values() if not self._fill_at_once(run)]
-        if left or self._covariance is not None:
-            self._fill_by_blocks(left)
+        # the second moment of a measure has most of its weight along few directions
+        is_rough = self.problem.measure is not None and self._rows.normalization.to_unit_length
+        self._fill(self.running.values(), self._covariance, is_rough=is_rough)
 
-    def _fill_at_once(self, run: Running) -> bool:
+    def _fill(
+        self, runs: Iterable[Running], covariance: Tensor | None = None, *, is_rough: bool = False
+    ) -> None:
+        """Make running values, and covariances with the targets, from the posterior.
+
+        What is rough is repaired if the gains of the best rows drift by it.
+        """
+        starts = [(run, run.start(self.known)) for run in runs]
+        left = [pair for pair in starts if not self._fill_at_once(*pair)]
+        if left or covariance is not None:
+            some = [(run, start and start.by_triangle(is_rough=is_rough)) for run, start in left]
+            self._fill_by_blocks(some, covariance)
+
+    def _fill_at_once(self, run: Running, start: Start | None) -> bool:
         """Fill values without a pass, or on a GPU in a pass of their own; whether that works."""
-        start = run.start(self.known)
         if start is None or (start.has_products and not self._rows.is_fused):
             return False
         if start.constant is None:
@@ -364,10 +370,11 @@ class WeightTracker:
                 nonnegative(run.values.add_(squares, alpha=sign))
         return True
 
-    def _fill_by_blocks(self, left: Sequence[Running]) -> None:
+    def _fill_by_blocks(
+        self, starts: Sequence[tuple[Running, Start | None]], covariance: Tensor | None
+    ) -> None:
         self.passes += 1
-        starts = [(run, run.start(self.known)) for run in left]
-        covariance, against = self._covariance, None
+        against = None
         if covariance is not None:
             against = self._against_targets(self.known.posterior)
 
@@ -394,21 +401,6 @@ class WeightTracker:
             pair = out.new_empty(2, len(self._rows))
             self._rows.products(vectors.expand(2, -1), pair)
             out.copy_(pair[:1])
-
-    def _catch_up(self) -> None:
-        """Take the postponed observations into the rows' variances, all in one pass."""
-        if not self._pending or "variance" not in self.running:
-            return
-        self.passes += 1
-        vectors = torch.stack([step.u / step.s**0.5 for step in self._pending])
-        variance = self.running["variance"].values
-
-        def catch_up(start: int, stop: int, block: Tensor) -> None:
-            change = (vectors @ block.T).square_().sum(dim=0)
-            nonnegative(variance[start:stop].sub_(change))
-
-        self._rows.each(catch_up)
-        self._pending.clear()
 
     # ---- fields of a state
 

@@ -163,7 +163,7 @@ def converted_once(pool: Pool) -> Pool:
     is_small = 8 * len(pool) * pool.dimension <= SMALL_POOL_BYTES
     if len(pool.shape) == 1 or pool.is_streamed or not is_small:
         return pool
-    return replace(pool, ready=pool.whole(), inverse_length=None)
+    return replace(pool, ready=pool.whole())
 
 
 Number = TypeVar("Number", int, float)

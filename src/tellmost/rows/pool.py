@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -353,8 +354,13 @@ class Fingerprint:
         if len(self._factors) != bits.shape[1]:
             self._factors = column_factors(bits)
         turned = self._scratch.room(bits.shape, bits.device)
-        torch.bitwise_right_shift(bits, 32, out=turned).bitwise_and_(2**32 - 1)
-        sums = turned.bitwise_xor_(bits).mul_(self._factors).sum(dim=1)
+        if bits.is_cpu:  # numpy takes two thirds of the time
+            given, out = (part.numpy().view(np.uint64) for part in (bits, turned))
+            np.bitwise_xor(np.right_shift(given, 32, out=out), given, out=out)
+            sums = torch.from_numpy(np.einsum("ij,j->i", turned.numpy(), self._factors.numpy()))
+        else:
+            torch.bitwise_right_shift(bits, 32, out=turned).bitwise_and_(2**32 - 1)
+            sums = turned.bitwise_xor_(bits).mul_(self._factors).sum(dim=1)
         numbers = torch.arange(start + 1, start + 1 + len(rows), device=bits.device)
         return mixed(sums ^ numbers.mul_(GOLDEN)).sum()
 

@@ -78,7 +78,7 @@ class Rule(Protocol):
 
     @property
     def gains_only_shrink(self) -> bool:
-        """If true, no observation can raise the gain of another row, which allows lazy scoring."""
+        """If true, no observation can raise the gain of another row."""
 
     @property
     def is_signed(self) -> bool:

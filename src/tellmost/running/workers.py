@@ -104,6 +104,8 @@ def each_slice(
     count: int, step: int, work: Callable[[slice], Any], *, threads: int | None = None
 ) -> None:
     """Call ``work`` with slices of so many rows, on the threads of the team."""
+    if 0 < count <= step and hasattr(_here, "team"):
+        return work(slice(0, count))
     starts = range(0, count, step)
     slices = (slice(start, min(start + step, count)) for start in starts)
     each(slices, work, count=len(starts), threads=threads)

@@ -17,7 +17,7 @@ from tellmost.rows.checks import (
     check_pool,
     is_plain,
 )
-from tellmost.rows.pool import Normalization, Pool
+from tellmost.rows.pool import Pool
 from tellmost.rules import Rule, noise_of_targets
 from tellmost.running.memory import Plan
 from tellmost.running.processes import Shard
@@ -47,12 +47,15 @@ TAKEN_AS_ALL = "targets are all"
 QUIET = (TAKEN_AS_ALL, FEW_DIRECTIONS)
 """Notes of these kinds are kept with the result, and nobody is warned of them."""
 
-EFFECTIVE_RANK_ROWS = 256
-"""Evenly spaced candidates from which the effective rank of a pool is estimated."""
+NOTED_ROWS, PAIRED_WITH = 128, 2
+"""Notes look at so many evenly spaced candidates. The effective rank is estimated from pairs of
+these with every second of them: all pairs of more rows cost more than a small selection."""
 
-PAIRED_WITH = 4
-"""Each of these is paired with every so many of them: all pairs cost more than a small selection,
-and say little more."""
+MEDIAN_ROWS = 256
+"""The lengthscale for a table is the median distance of so many evenly spaced rows."""
+
+COMPARED = 256
+"""So many picks are read at a time to find copies."""
 
 LEAST_VARIANCE = 1e-140
 """Rules square prior variances, and smaller squares lose their digits in float64."""
@@ -132,9 +135,6 @@ class SelectionData:
         features = self.observed.features
         observed = replace(self.observed, features=None if features is None else apply(features))
         targets = None if self.targets is None else apply(self.targets)
-        times = None
-        if self.targets is not None and self.targets.ndim == 2:
-            times = self._times_longer(pool, seen.pool.normalization)
         return replace(
             self,
             pool=seen.pool,
@@ -142,21 +142,17 @@ class SelectionData:
             checked=seen,
             targets=targets,
             observed=observed,
-            length_of_targets=times,
+            length_of_targets=self._times_longer(seen),
         )
 
-    def _times_longer(self, pool: Pool, normalization: Normalization) -> float | None:
-        """How many times as long as rows targets are; None if all rows are 0."""
-        assert self.targets is not None
-        rows, shard = evenly_spaced(self.row_count), self.pool_shard
-        if shard is None:
-            rows = pool.rows(rows)
-        else:
-            (rows,) = shard.collect(rows, lambda own: (pool.rows(own),))
-        of_rows, of_targets = (
-            float(normalization.centred(some).square().sum(dim=1).mean().sqrt())
-            for some in (rows, self.targets)
-        )
+    def _times_longer(self, seen: CheckedPool) -> float | None:
+        """How many times as long as rows targets are, if inner products are compared."""
+        if self.targets is None or not is_plain(self.kernel):
+            return None
+        inverse, centred = seen.pool.inverse_length, seen.pool.normalization.centred
+        squares = seen.prior_variance if inverse is None else inverse.pow(-2)
+        of_rows = mean_of(squares, self.pool_shard) ** 0.5
+        of_targets = float(centred(self.targets).square().sum(dim=1).mean().sqrt())
         return of_targets / of_rows if of_rows > 0 else None
 
     def with_density(self) -> "SelectionData":
@@ -295,7 +291,7 @@ class SelectionData:
 def fitted_gaussian(pool: Pool, shard: Shard | None) -> Kernel:
     """The Gaussian kernel for columns of equal scale, with the median distance as lengthscale."""
     n = len(pool) if shard is None else shard.total
-    numbers = evenly_spaced(n)
+    numbers = evenly_spaced(n, MEDIAN_ROWS)
     few = (
         pool.rows(numbers)
         if shard is None
@@ -377,10 +373,9 @@ def check_variance(kernel: Kernel, variance: Float[Tensor, " b"], name: str) -> 
         )
 
 
-def evenly_spaced(count: int) -> Int[Tensor, " s"]:
-    """A few rows of so many, from which the effective rank is estimated."""
-    few = min(count, EFFECTIVE_RANK_ROWS)
-    return torch.linspace(0, count - 1, few, dtype=torch.float64).round().long()
+def evenly_spaced(count: int, most: int = NOTED_ROWS) -> Int[Tensor, " s"]:
+    """A few rows of so many."""
+    return torch.linspace(0, count - 1, min(count, most), dtype=torch.float64).round().long()
 
 
 def mean_of(values: Float[Tensor, " c"], shard: Shard | None) -> float:
@@ -463,8 +458,8 @@ def note_copies(problem: Problem, rows: list[int]) -> dict[str, str]:
     if not problem.rows.source.jumps or len(set(rows)) < len(rows):
         return {}
     different: set[bytes] = set()
-    for start in range(0, len(rows), EFFECTIVE_RANK_ROWS):
-        some = FewRows.read(problem, torch.tensor(rows[start : start + EFFECTIVE_RANK_ROWS]))
+    for start in range(0, len(rows), COMPARED):
+        some = FewRows.read(problem, torch.tensor(rows[start : start + COMPARED]))
         different |= {row.tobytes() for row in some.points.cpu().numpy()}
     if len(different) == len(rows):
         return {}

@@ -26,6 +26,10 @@ DRAFTED_BYTES = 8 * 2**20
 """A shortlist's features take so many bytes in float64 at most. More features mean fewer rows,
 since their joint covariances cost rows x features^2."""
 
+SPREAD = 8
+"""VTL drafts from so many times as many of the best rows, by turns. In clusters the best rows are
+near-copies of few, and a shortlist of these would not have the next picks."""
+
 FUSED = {ITL: 0, VTL: 1, UncertaintySampling: 2, UndirectedITL: 3}  # as in gpu.scores
 
 
@@ -70,11 +74,11 @@ class FusedRounds:
     def advance(self, stop: Stop, most: int | None, first: float | None) -> list[Pick]:
         """The next picks; no pick where a round cannot decide which row is the best."""
         self._prepare(first)
-        top = self._scores.topk(len(self._drafted.scratch[0]))
+        rows = self._shortlist()
         problem = self._tracker.problem
-        vectors = self._draft(top.indices, top.values)
+        vectors = self._draft(rows, self._scores[rows])
         problem.rows.products(vectors.flatten(0, 1), self._columns.flatten(0, 1))
-        self._scores.index_fill_(0, top.indices, -torch.inf)
+        self._scores.index_fill_(0, rows, -torch.inf)
         outside, falls = replay(
             self._rule,
             self._columns,
@@ -84,7 +88,7 @@ class FusedRounds:
             self._scores,
             self._found,
         )
-        self._judge(outside, top.indices, stop, most)
+        self._judge(outside, rows, stop, most)
         self._condition(vectors, falls)
         self._commit()
         return self._picks()
@@ -96,6 +100,18 @@ class FusedRounds:
             self._commit()
         if first is not None:
             self._first.fill_(first)
+
+    def _shortlist(self) -> Int[Tensor, " L"]:
+        """The best rows. For VTL the best about each target come first, then the second best."""
+        length, squares = self._drafted.scratch.shape[1], self._tracker.squares
+        if squares is None:
+            return self._scores.topk(length).indices
+        best = self._scores.topk(min(SPREAD * length, len(self._scores))).indices
+        about = self._covariances[0] @ squares.root
+        covariance = self._tracker.problem.rows.rows(best) @ about
+        target, order = covariance.abs_().argmax(dim=1).sort(stable=True)
+        turn = torch.arange(len(best), device=best.device) - torch.searchsorted(target, target)
+        return best[order[turn.argsort(stable=True)[:length]]]
 
     def _draft(
         self, rows: Int[Tensor, " L"], scores: Float[Tensor, " L"]

@@ -88,16 +88,16 @@ class Eligibility:
 
         The score is -inf for closed candidates, and where the gain is below ``least``.
         """
-        return self._scored(gains, self._cost, least).masked_fill_(self.closed, -torch.inf)
+        return self._scored(gains, self._cost, least).masked_fill(self.closed, -torch.inf)
 
     def score_some(
         self, gains: Float[Tensor, " b"], rows: Int[Tensor, " b"], least: float = -torch.inf
     ) -> Float[Tensor, " b"]:
         """The scores of some rows, all of them open."""
-        return self._scored(gains, self._cost[rows], least)
+        return self._scored(gains, None if self._cost is None else self._cost[rows], least)
 
-    def _scored(self, gains: Tensor, cost: Tensor, least: float) -> Tensor:
-        scores = gains / cost
+    def _scored(self, gains: Tensor, cost: Tensor | None, least: float) -> Tensor:
+        scores = gains if cost is None else gains / cost
         return scores if least == -torch.inf else scores.masked_fill_(gains < least, -torch.inf)
 
     @property
@@ -122,16 +122,18 @@ class Eligibility:
         """The entry of a row, by its overall number."""
         return values[row] if self.shard is None else self.shard.entry(row, values)
 
-    def _cost_to_rank_by(self) -> Float[Tensor, " n"]:
+    def _cost_to_rank_by(self) -> Float[Tensor, " n"] | None:
         """Costs relative to their mean, so that scores, like ties between them, are gains."""
         cost = self._limits.cost
         if cost is None or not self._limits.ranks_per_cost:
-            return self._left.new_ones((), dtype=torch.float64).expand_as(self._left)
+            return None
         return cost / mean_of(cost, self.shard)
 
     def terms(self, rows: Int[Tensor, " b"]) -> tuple[Bool[Tensor, " b"], Float[Tensor, " b"]]:
         """Say whether some rows are open, and what their gains are divided by."""
-        return ~self.closed[rows], self._cost[rows]
+        is_open = ~self.closed[rows]
+        cost = torch.ones_like(rows).double() if self._cost is None else self._cost[rows]
+        return is_open, cost
 
     def take(self, row: int) -> None:
         """Use up a row, by its overall number."""

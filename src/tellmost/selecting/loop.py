@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from tellmost.selecting.checkpoint import Checkpoint
     from tellmost.selecting.fused_rounds import FusedRounds
 
-DRIFT_TOLERANCE = 1e-7
+DRIFT_TOLERANCE = 1e-6
 """The running values are rebuilt when the running and the fresh gains of the leaders differ by
-more than this relative distance. It is a hundredth of LEADER_BAND, so the true best stays a
-leader."""
+more than this relative distance. It is a tenth of LEADER_BAND, so the true best stays a leader."""
 
 DRIFT_MARGIN = 10.0
 """After a rebuild the drift has to be so many times larger before the next one."""
@@ -145,11 +144,18 @@ def pick_one(
     eligibility.take(row)
     if isinstance(chooser, Eager) and not is_last and not tracker.is_at_hand(row):
         tracker.look_ahead(chooser.expected(best, None if left is None else left - 1))
-    # nobody reads the running values of all rows after the last pick
-    is_read = isinstance(chooser, Eager) and not is_last
-    tracker.observe(row, update_rows=is_read or eligibility.is_deduplicated)
+    tracker.observe(row, update_rows=reads_rows(chooser, tracker, eligibility, is_last=is_last))
     close_copies(tracker, eligibility)
     return [Pick(row, best.gain, _uncertainty(tracker))]
+
+
+def reads_rows(
+    chooser: Chooser, tracker: Tracker, eligibility: Eligibility, *, is_last: bool
+) -> bool:
+    """Say whether somebody reads the running values of all rows after this pick."""
+    if eligibility.is_deduplicated or tracker.targets.state is None:  # mean variance of all rows
+        return True
+    return isinstance(chooser, Eager) and not is_last
 
 
 def close_copies(tracker: Tracker, eligibility: Eligibility) -> None:
@@ -171,9 +177,7 @@ def repeat(
     least = stop.least(chooser.first)
     scale = max(abs(chooser.first or 0.0), log.least_scale)
     goes_on = stop.picks is None or len(log.made) < stop.picks
-    reads = isinstance(chooser, Eager) and goes_on
-    reads = reads or tracker.targets.uncertainty() is None  # it is the mean over the rows then
-    reads = reads or eligibility.is_deduplicated
+    reads = reads_rows(chooser, tracker, eligibility, is_last=not goes_on)
     made = log.made[: stop.picks]
     for number, pick in enumerate(made, start=1):
         if eligibility.is_closed(pick.row):
@@ -243,8 +247,10 @@ class Eager:
         scores = self.eligibility.score(gains, least_of(self.first))
 
         def measure(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            fresh = self.rule.gain(self.tracker.state(rows)) if len(rows) else gains[rows]
-            return gains[rows], fresh, self.eligibility.score_some(fresh, rows)
+            running = fresh = gains[rows]
+            if not self.tracker.is_exact and len(rows):
+                fresh = self.rule.gain(self.tracker.state(rows))
+            return running, fresh, self.eligibility.score_some(fresh, rows)
 
         return scores, find_leaders(scores, self.first, measure, self.eligibility.shard)
 
@@ -387,16 +393,8 @@ def find_leaders(
     best = largest(scores)
     if shard is not None:
         return _leaders_of_all(best, scores, first, measure, shard)
-    table, _ = _compared_with(refuse_nan(best), scores, first, measure)
-    return Leaders.of(table)
-
-
-def _compared_with(
-    best: float, scores: Float[Tensor, " n"], first: float | None, measure: Measure
-) -> tuple[Float[Tensor, "b 4"], bool]:
-    """The leaders here if this is the best score, and whether some of them are left out."""
-    rows, is_cut = leading(scores, first, best)
-    return torch.stack([rows.to(torch.float64), *measure(rows)], dim=1), is_cut
+    rows, _ = leading(scores, first, refuse_nan(best))
+    return Leaders(rows.tolist(), *(values.tolist() for values in measure(rows)))
 
 
 def _leaders_of_all(
@@ -410,8 +408,8 @@ def _leaders_of_all(
     """
 
     def join(best: float) -> tuple[Leaders, list[list[float]]]:
-        table, is_cut = _compared_with(best, scores, first, measure)
-        table[:, 0] += shard.first
+        rows, is_cut = leading(scores, first, best)
+        table = torch.stack([(rows + shard.first).double(), *measure(rows)], dim=1)
         joined, about = shard.group.join(table, [best, is_cut], 2 * LEADERS)
         return Leaders.of(joined), about
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from tellmost.posterior.floor import Floor, check_floor, compute_floor
-from tellmost.posterior.problem import FewRows, Nearest, Problem, State
+from tellmost.posterior.problem import FewRows, Nearest, State
 from tellmost.posterior.weight_tracker import Tracker, WeightTracker, track
 from tellmost.rows.sources import NamedArray
 from tellmost.rules import CosineSimilarity, Random, Rule, TopK
@@ -36,7 +36,7 @@ from tellmost.selecting.arguments import (
     check_rule,
 )
 from tellmost.selecting.checkpoint import check_checkpoint, open_log
-from tellmost.selecting.choosers import Lazy, Once
+from tellmost.selecting.choosers import Once
 from tellmost.selecting.data import (
     QUIET,
     SelectionData,
@@ -331,14 +331,7 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     before = tracker.targets.copy_of_variance()
     eligibility = Eligibility(task.limits, shard)
     rounds = find_rounds(task, tracker, eligibility)
-    chooser = choose_chooser(
-        rule,
-        problem,
-        tracker,
-        eligibility,
-        conditional=task.conditional,
-        has_rounds=rounds is not None,
-    )
+    chooser = choose_chooser(rule, tracker, eligibility, conditional=task.conditional)
     with ExitStack() as open_now:
         line, is_shown = None, sys.stderr.isatty() if progress is None else progress
         if is_shown and (shard is None or shard.group.rank == 0):
@@ -373,23 +366,11 @@ def find_rounds(task: Task, tracker: Tracker, eligibility: Eligibility) -> "Fuse
 
 
 def choose_chooser(
-    rule: Rule,
-    problem: Problem,
-    tracker: Tracker,
-    eligibility: Eligibility,
-    *,
-    conditional: bool,
-    has_rounds: bool,
+    rule: Rule, tracker: Tracker, eligibility: Eligibility, *, conditional: bool
 ) -> Chooser:
     changes = not isinstance(rule, FIXED) or eligibility.repeats
     if not conditional or not changes:
         return Once(tracker, rule, eligibility, marginal=changes)
-    can_wait = rule.needs <= {"variance"}  # other running values are brought up to date each time
-    can_jump = problem.rows.source.jumps  # else the rows to score afresh cost a pass
-    can_be_lazy = rule.gains_only_shrink and can_wait and can_jump and problem.targets is not None
-    if can_be_lazy and not has_rounds and problem.shard is None:
-        rows_per_pass = len(problem.rows) // max(problem.rows.dimension, 1)
-        return Lazy(tracker, rule, eligibility, rows_per_pass)
     return Eager(tracker, rule, eligibility)
 
 

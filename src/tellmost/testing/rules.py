@@ -243,7 +243,8 @@ def check_shrinking(
             "gains_only_shrink is declared, so no observation may raise a gain",
             f"row {worst} rose from {float(before[worst]):.6g} to {float(gains[worst]):.6g} when "
             f"row {row} was observed,",
-            "Lazy scoring would miss such rows: declare gains_only_shrink = False.",
+            "Whoever scores only rows that may be the best would miss them: declare "
+            "gains_only_shrink = False.",
         )
 
 
