@@ -15,7 +15,7 @@ import tasks
 import torch
 
 import tellmost as tm
-from tellmost.evaluation.baselines import facility_location, nearest_in_turn, similarities
+from tellmost.evaluation.runs import facility_location, nearest_in_turn, similarities
 
 BUDGETS = (10, 25, 50, 100, 200, 500, 1000)
 MOST_OF_A_POOL = 0.5  # a larger budget than this share of the pool says little

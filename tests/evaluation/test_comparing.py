@@ -9,10 +9,9 @@ import pytest
 import torch
 
 import tellmost as tm
-from tellmost.evaluation.baselines import IN_REGION
 from tellmost.evaluation.comparing import METHODS, compare
 from tellmost.evaluation.probes import fit_ridge, kernel_features
-from tellmost.evaluation.runs import RunData, draw_runs
+from tellmost.evaluation.runs import IN_REGION, RunData, draw_runs
 from tellmost.selecting.arguments import check_meaning
 
 WITHOUT_SHAPES = pytest.mark.skipif(

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from tellmost.evaluation.baselines import (
+from tellmost.evaluation.runs import (
     facility_location,
     nearest_in_turn,
     random_in_region,

@@ -1,17 +1,9 @@
 """These functions tell if selections are any good, and what they will take."""
 
-from tellmost.evaluation.comparing import compare
-from tellmost.evaluation.comparison import Comparison
-from tellmost.evaluation.estimation import Estimate, estimate
-from tellmost.evaluation.health import Health
-from tellmost.evaluation.suitability import Suitability, check
-
-__all__ = [
-    "Comparison",
-    "Estimate",
-    "Health",
-    "Suitability",
-    "check",
-    "compare",
-    "estimate",
-]
+from tellmost.evaluation.comparing import compare as compare
+from tellmost.evaluation.comparison import Comparison as Comparison
+from tellmost.evaluation.estimation import Estimate as Estimate
+from tellmost.evaluation.estimation import estimate as estimate
+from tellmost.evaluation.health import Health as Health
+from tellmost.evaluation.suitability import Suitability as Suitability
+from tellmost.evaluation.suitability import check as check

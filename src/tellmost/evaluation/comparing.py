@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from tellmost.evaluation.baselines import BASELINES, IN_REGION
 from tellmost.evaluation.comparison import Comparison, Measurement
 from tellmost.evaluation.evidence import KnownLabels, take_labels
 from tellmost.evaluation.judging import Judge, VarianceJudge, choose_judges
-from tellmost.evaluation.runs import Method, Run, RunData, draw_runs, name_of
+from tellmost.evaluation.runs import BASELINES, IN_REGION, Method, Run, RunData, draw_runs, name_of
 from tellmost.rows.checks import check_whole
 from tellmost.rules import Rule
 from tellmost.running.progress import ProgressLine

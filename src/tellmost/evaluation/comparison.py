@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tellmost.evaluation.baselines import IN_REGION
 from tellmost.evaluation.judging import ERROR_REMOVED, Judge
+from tellmost.evaluation.runs import IN_REGION
 from tellmost.evaluation.statistics import (
     Mean,
     bullet,

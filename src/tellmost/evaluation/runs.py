@@ -1,6 +1,11 @@
-"""The runs of a comparison: halves of pool and targets, and how each method chooses in them."""
+r"""The runs of a comparison: halves of pool and targets, and how each method chooses in them.
 
-from collections.abc import Mapping, Sequence
+Ways to choose that people use, and that are no rule of ``select``, see the similarity
+:math:`s(x, a) = k(x, a) / \sqrt{k(x, x)\, k(a, a)}` of candidates and targets, which is the cosine
+for inner products.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -9,14 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.evaluation.baselines import (
-    BY_SIMILARITY,
-    IN_REGION,
-    random_in_region,
-    similarities,
-)
 from tellmost.evaluation.health import as_given
 from tellmost.kernels import Kernel, Linear
+from tellmost.kernels.kernel import Points
 from tellmost.posterior.problem import CHOSEN_FIELDS, FIXED_FIELDS
 from tellmost.rows.pool import Pool
 from tellmost.rules import Rule
@@ -29,6 +29,56 @@ BLIND_FIELDS = FIXED_FIELDS | CHOSEN_FIELDS
 """A rule that reads only these has no model that learns."""
 
 Method = Rule | str  # a rule, or the name of a baseline
+
+
+def nearest_in_turn(similarity: Float[Tensor, "c m"], k: int) -> Int[Tensor, " k"]:
+    """The nearest rows, where each target in turn takes its nearest row that is still there."""
+    similarity = similarity.clone()
+    picks = []
+    for t in range(k):
+        picks.append(similarity[:, t % similarity.shape[1]].argmax())
+        similarity[picks[-1]] = -torch.inf
+    return torch.stack(picks)
+
+
+def facility_location(similarity: Float[Tensor, "c m"], k: int) -> Int[Tensor, " k"]:
+    r"""Facility-location mutual information (FLQMI), by greedy choice.
+
+    .. math:: f(X) = \sum_{a \in A} \max_{x \in X} s(x, a) + \sum_{x \in X} \max_{a \in A} s(x, a)
+
+    Kothawade et al. 2022, with both terms of the same weight.
+    """
+    own = similarity.amax(dim=1)
+    covered = similarity.new_zeros(similarity.shape[1])
+    picks = []
+    for _ in range(k):
+        picks.append(((similarity - covered).clamp_(min=0.0).sum(dim=1) + own).argmax())
+        own[picks[-1]] = -torch.inf
+        covered = covered.maximum(similarity[picks[-1]])
+    return torch.stack(picks)
+
+
+def random_in_region(region: Bool[np.ndarray, " c"], k: int, seed: int) -> Int[np.ndarray, " k"]:
+    """Rows of the region in random order, and then all others in random order."""
+    order = np.random.default_rng(seed).permutation(len(region))
+    return order[np.argsort(~region[order], kind="stable")][:k]
+
+
+BY_SIMILARITY: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "nearest-in-turn": nearest_in_turn,
+    "flqmi": facility_location,
+}
+IN_REGION = "random-in-region"
+BASELINES = (*BY_SIMILARITY, IN_REGION)
+
+
+def similarities(
+    pool: Points, targets: Points, kernel: Kernel | None = None
+) -> Float[Tensor, "n m"]:
+    """The similarity s of rows and targets. A row of variance zero is like none."""
+    kernel = kernel or Linear()
+    lengths = (kernel.diagonal(points).sqrt() for points in (pool, targets))
+    return (kernel.block(pool, targets) / torch.outer(*lengths)).nan_to_num_(nan=0.0)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from tellmost import numerics
-from tellmost.evaluation.baselines import similarities
 from tellmost.evaluation.evidence import Evidence, KnownLabels, hold_out, take_labels
 from tellmost.evaluation.health import Health, check_pool, draw_rows, look
 from tellmost.evaluation.probes import kernel_features, name_probe
+from tellmost.evaluation.runs import similarities
 from tellmost.evaluation.statistics import (
     bullet,
     entry,
@@ -103,9 +103,24 @@ class Suitability:
     @property
     def reasons(self) -> list[str]:
         """Sentences on which the verdict rests."""
-        if self.evidence is None:
+        evidence = self.evidence
+        if evidence is None:
             return [WITHOUT_LABELS]
-        return [reason_of_probe(self.evidence), reason_of_variance(self.evidence)]
+        how = " only weakly" if evidence.share_of_gap < WEAK_PROBE else ""
+        verb = "do not carry the labels" if evidence.gain.sign <= 0 else f"carry the labels{how}"
+        score, baseline = f"{evidence.score.value:.2f}", f"{evidence.baseline:.2f}"
+        sign, figure = evidence.rank_correlation.sign, evidence.rank_correlation.text(digits=2)
+        relation = {1: "goes with", 0: "says nothing about", -1: "goes against"}[sign]
+        doubt = ""
+        if sign <= 0 < evidence.gain.sign:
+            doubt = (
+                ": do not trust the uncertainty of single rows. A selection may pay all the same; "
+                "compare tells"
+            )
+        return [
+            f"the embeddings {verb} ({evidence.measure} {score} against {baseline}).",
+            f"predicted variance {relation} the error (rank correlation {figure}){doubt}.",
+        ]
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Names, with a text about what the labels showed."""
@@ -275,22 +290,3 @@ def check_folds(folds: Any, labels: KnownLabels) -> int:
     if len(np.unique(labels.values)) == 1:
         raise ValueError("labels must not be all equal: nothing could be learned from them.")
     return folds
-
-
-def reason_of_probe(evidence: Evidence) -> str:
-    how = " only weakly" if evidence.share_of_gap < WEAK_PROBE else ""
-    verb = "do not carry the labels" if evidence.gain.sign <= 0 else f"carry the labels{how}"
-    score, baseline = f"{evidence.score.value:.2f}", f"{evidence.baseline:.2f}"
-    return f"the embeddings {verb} ({evidence.measure} {score} against {baseline})."
-
-
-def reason_of_variance(evidence: Evidence) -> str:
-    relation = {1: "goes with", 0: "says nothing about", -1: "goes against"}
-    sign, figure = evidence.rank_correlation.sign, evidence.rank_correlation.text(digits=2)
-    text = f"predicted variance {relation[sign]} the error (rank correlation {figure})"
-    if sign > 0 or evidence.gain.sign <= 0:
-        return f"{text}."
-    return (
-        f"{text}: do not trust the uncertainty of single rows. A selection may pay all the same; "
-        f"compare tells."
-    )

@@ -1,52 +1,29 @@
 """Choosing what to train a network on: its embeddings, strategies, and the loop."""
 
-from tellmost.finetune import baselines
-from tellmost.finetune.embedding import Embedded, Embedding, embed
-from tellmost.finetune.few_shot import FewShot, few_shot
-from tellmost.finetune.gradients import LossGradients, OutputGradients
-from tellmost.finetune.history import FineTuningHistory, FineTuningRound
-from tellmost.finetune.inputs import Inputs
-from tellmost.finetune.laplace import (
-    LaplaceCovariance,
-    LaplacePosterior,
-    LatentCovariance,
-    Weighted,
-    fit_laplace,
-)
-from tellmost.finetune.layers import LastLayer, Outputs
-from tellmost.finetune.plan import Uniform, WholePool
-from tellmost.finetune.predictive import Predictive
-from tellmost.finetune.projections import Projected
-from tellmost.finetune.sampler import TargetedSampler
-from tellmost.finetune.strategies import RoundInputs, Strategy, Targeted
-from tellmost.finetune.tuner import ActiveFineTuner
-
-__all__ = [
-    "ActiveFineTuner",
-    "Embedded",
-    "Embedding",
-    "FewShot",
-    "FineTuningHistory",
-    "FineTuningRound",
-    "Inputs",
-    "LaplaceCovariance",
-    "LaplacePosterior",
-    "LastLayer",
-    "LatentCovariance",
-    "LossGradients",
-    "OutputGradients",
-    "Outputs",
-    "Predictive",
-    "Projected",
-    "RoundInputs",
-    "Strategy",
-    "Targeted",
-    "TargetedSampler",
-    "Uniform",
-    "Weighted",
-    "WholePool",
-    "baselines",
-    "embed",
-    "few_shot",
-    "fit_laplace",
-]
+from tellmost.finetune import baselines as baselines
+from tellmost.finetune.embedding import Embedded as Embedded
+from tellmost.finetune.embedding import Embedding as Embedding
+from tellmost.finetune.embedding import embed as embed
+from tellmost.finetune.few_shot import FewShot as FewShot
+from tellmost.finetune.few_shot import few_shot as few_shot
+from tellmost.finetune.gradients import LossGradients as LossGradients
+from tellmost.finetune.gradients import OutputGradients as OutputGradients
+from tellmost.finetune.history import FineTuningHistory as FineTuningHistory
+from tellmost.finetune.history import FineTuningRound as FineTuningRound
+from tellmost.finetune.inputs import Inputs as Inputs
+from tellmost.finetune.laplace import LaplaceCovariance as LaplaceCovariance
+from tellmost.finetune.laplace import LaplacePosterior as LaplacePosterior
+from tellmost.finetune.laplace import LatentCovariance as LatentCovariance
+from tellmost.finetune.laplace import Weighted as Weighted
+from tellmost.finetune.laplace import fit_laplace as fit_laplace
+from tellmost.finetune.layers import LastLayer as LastLayer
+from tellmost.finetune.layers import Outputs as Outputs
+from tellmost.finetune.plan import Uniform as Uniform
+from tellmost.finetune.plan import WholePool as WholePool
+from tellmost.finetune.predictive import Predictive as Predictive
+from tellmost.finetune.projections import Projected as Projected
+from tellmost.finetune.sampler import TargetedSampler as TargetedSampler
+from tellmost.finetune.strategies import RoundInputs as RoundInputs
+from tellmost.finetune.strategies import Strategy as Strategy
+from tellmost.finetune.strategies import Targeted as Targeted
+from tellmost.finetune.tuner import ActiveFineTuner as ActiveFineTuner

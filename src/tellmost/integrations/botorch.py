@@ -103,7 +103,12 @@ class Prospect:
 
     def gain(self, X: Float[Tensor, "b q d"]) -> Float[Tensor, " b"]:
         """The gain of each batch, in the unit of the rule. It is differentiable in X."""
-        prior = covariance_within(self.kernel, X)
+        if X.shape[1] == 1:
+            prior = self.kernel.diagonal(X[:, 0])[:, None, None]
+        elif isinstance(self.kernel, ModelKernel):
+            prior = self.kernel.joint(X)
+        else:
+            prior = torch.stack([self.kernel.block(x, x) for x in X])
         known = Batches(prior - explained(self.posterior, X), self._covariance(X))
         seen: Batches | None = None
         if self.given_targets is not None:
@@ -141,15 +146,6 @@ def explained(posterior: FunctionPosterior, X: Float[Tensor, "b q d"]) -> Float[
     F = posterior.whiten(X.flatten(0, 1))
     within = F.T.reshape(*X.shape[:2], len(F))
     return within @ within.mT
-
-
-def covariance_within(kernel: Kernel, X: Float[Tensor, "b q d"]) -> Float[Tensor, "b q q"]:
-    """Prior covariances among the points of each batch."""
-    if X.shape[1] == 1:
-        return kernel.diagonal(X[:, 0])[:, None, None]
-    if isinstance(kernel, ModelKernel):
-        return kernel.joint(X)
-    return torch.stack([kernel.block(x, x) for x in X])
 
 
 class LookAhead(AcquisitionFunction):

@@ -188,22 +188,17 @@ def observe(X: Any, y: Any, mean: Mean | None) -> Observations:
     if mean is not None:
         values = values - GP(Matern(2.5), mean=mean).mean_of(points)
     center = float(values.mean()) if mean is None else 0.0
-    spread = check_spread(values - center)
-    ranges = points.amax(dim=0) - points.amin(dim=0)
-    return Observations(points, values, center, spread, ranges.where(ranges > 0, 1.0))
-
-
-def check_spread(deviations: Float[Tensor, " n"]) -> float:
-    """Their root mean square, if float64 can hold the variances between which we search."""
-    largest = float(deviations.abs().max())
-    spread = largest * float((deviations / largest).square().mean().sqrt()) if largest else 0.0
+    largest = float((values - center).abs().max())
+    shares = (values - center) / (largest or 1.0)
+    spread = largest * float(shares.square().mean().sqrt())  # the squares may not overflow
     least, most = (share * spread * spread for share in FITTED_VARIANCES)
     if not torch.finfo(torch.float64).tiny < least <= most < torch.inf:
         raise ValueError(
             f"GP.fit: y must have a variance that float64 can hold; it differs from its mean by "
             f"{largest:g} at most. Measure y in another unit, or drop a mean that equals y."
         )
-    return spread
+    ranges = points.amax(dim=0) - points.amin(dim=0)
+    return Observations(points, values, center, spread, ranges.where(ranges > 0, 1.0))
 
 
 def starts(

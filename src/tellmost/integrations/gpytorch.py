@@ -19,7 +19,7 @@ from gpytorch.kernels import Kernel as Theirs
 from torch import Tensor
 
 from tellmost.kernels import Gaussian, Kernel, Laplace, Linear, Matern, Product, Scaled, Sum
-from tellmost.kernels.kernel import Points
+from tellmost.kernels.kernel import Points, column_of_block
 from tellmost.kernels.stationary import Lengthscale
 from tellmost.shapes import Float
 
@@ -46,8 +46,7 @@ class GPyTorchKernel:
         with _EVALUATING:
             return self._kernel.to(x.device)(x, z).to_dense()
 
-    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
-        return self.block(x, z.reshape(1, -1))[:, 0]
+    column = column_of_block
 
     def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
         with _EVALUATING:

@@ -18,11 +18,17 @@ def write_label_studio(path: str | os.PathLike[str], chosen: Selection, records:
     A labelling configuration refers to the text as ``$text``. Without texts a task has only the id
     and the row number.
     """
-    path = Path(path)
+    path, indices = Path(path), chosen.indices
     check_tasks_path(path)
-    text = json.dumps(make_tasks(chosen, records), ensure_ascii=False, indent=1, default=str)
+    texts = None if records.text_field is None else records.items(indices)
+    ids, tasks = records.ids[indices].tolist(), []
+    for rank, (index, key) in enumerate(zip(indices.tolist(), ids, strict=True)):
+        text = {} if texts is None else {"text": texts[rank]}
+        meta = {"rank": rank + 1, "gain": float(chosen.gains[rank])}
+        tasks.append({"data": {**text, "id": key, "index": index}, "meta": meta})
     with written_whole(path) as unfinished:
-        unfinished.write_text(text + "\n", encoding="utf-8", errors="replace")
+        written = json.dumps(tasks, ensure_ascii=False, indent=1, default=str)
+        unfinished.write_text(written + "\n", encoding="utf-8", errors="replace")
 
 
 def check_tasks_path(path: Path, argument: str = "output") -> None:
@@ -30,18 +36,3 @@ def check_tasks_path(path: Path, argument: str = "output") -> None:
     if path.suffix != ".json":
         raise ValueError(f"{argument}: Label Studio reads .json files; got {path.name}.")
     check_writable(path, argument)
-
-
-def make_tasks(chosen: Selection, records: Any) -> list[dict[str, Any]]:
-    """A task per pick: what is to be labelled, and why it was picked."""
-    indices = chosen.indices.tolist()
-    ids = records.ids[chosen.indices].tolist()
-    texts = None if records.text_field is None else records.items(chosen.indices)
-    tasks = []
-    for rank, (index, identifier) in enumerate(zip(indices, ids, strict=True)):
-        data = {"id": identifier, "index": index}
-        if texts is not None:
-            data = {"text": texts[rank], **data}
-        meta = {"rank": rank + 1, "gain": float(chosen.gains[rank])}
-        tasks.append({"data": data, "meta": meta})
-    return tasks

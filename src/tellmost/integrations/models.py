@@ -22,7 +22,7 @@ from torch import Tensor
 
 from tellmost.integrations.gpytorch import from_gpytorch, hyperparameters_of
 from tellmost.kernels import Kernel, Scaled
-from tellmost.kernels.kernel import Points
+from tellmost.kernels.kernel import Points, column_of_block
 from tellmost.numerics import PROBES
 from tellmost.posterior.gp import GP, Data, Mean
 from tellmost.shapes import Float
@@ -47,7 +47,9 @@ class ModelKernel:
     @classmethod
     def of(cls, model: Any) -> "ModelKernel":
         check_model(model)
-        ours = copy_of(model)
+        bare = copy(model)
+        bare.prediction_strategy = None  # what is cached has gradients that cannot be copied
+        ours = deepcopy(bare).requires_grad_(False)
         center, scale = read_outcome(ours)
         ours.train().to(ours.train_targets.device, torch.float64)  # raw inputs may lie elsewhere
         points, y = ours.train_inputs[0], ours.train_targets
@@ -67,8 +69,7 @@ class ModelKernel:
         covariance = self._prior(torch.cat([x, z])).lazy_covariance_matrix
         return covariance[:n, n:].to_dense() * self.scale**2  # only this block is evaluated
 
-    def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
-        return self.block(x, z.reshape(1, -1))[:, 0]
+    column = column_of_block
 
     def joint(self, x: Float[Tensor, "*b q d"]) -> Float[Tensor, "*b q q"]:
         """The covariances among the points of each batch."""
@@ -129,13 +130,6 @@ def read_model(model: Any, *, noise_std: float | None) -> GP:
         )
     kernel = translated(prior) or prior
     return GP(kernel, mean=read_mean(prior), noise_std=noise_std, data=prior.data)
-
-
-def copy_of(model: Any) -> Any:
-    """A copy without what the model has cached, whose gradients cannot be copied."""
-    bare = copy(model)
-    bare.prediction_strategy = None
-    return deepcopy(bare).requires_grad_(False)
 
 
 def read_outcome(model: Any) -> tuple[float, float]:
@@ -242,10 +236,6 @@ def check_model(model: Any) -> None:
             f"GP.of takes a model with training data; {name} has none. Its kernel alone is a "
             f"prior: tm.GP(model.covar_module, noise_std=...)."
         )
-    check_outputs(model, name)
-
-
-def check_outputs(model: Any, name: str) -> None:
     if isinstance(model, MultiTaskGPyTorchModel):
         raise ValueError(
             f"GP.of takes a model of one output; {name} is about several tasks. Fit a "

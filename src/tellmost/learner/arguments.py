@@ -14,7 +14,7 @@ from tellmost.kernels.kernel import Points
 from tellmost.kernels.linear import matrix_size
 from tellmost.learner.record import OUTSIDE, Noise, Told
 from tellmost.numerics import SOBOL_POINTS
-from tellmost.posterior.gp import Data
+from tellmost.posterior.gp import GP
 from tellmost.rows.checks import (
     check_indices,
     check_matrix_rows,
@@ -32,45 +32,42 @@ from tellmost.targets import Known, NoTargetsLeft, Region, Targets
 from tellmost.targets.box import Box
 
 
-def check_pool(pool: Any, kernel: Kernel, seed: int) -> Points:
-    """The rows to ask for, in float64: as given, or spread over a box."""
-    if isinstance(pool, Box):
-        if matrix_size(kernel) is not None:
-            raise ValueError(
-                "pool must not be a Box with a Precomputed kernel, which knows no points between "
-                "its rows. Pass row numbers of the matrix as pool."
-            )
-        return pool.sobol(SOBOL_POINTS, seed)
-    data = read_array(pool, "pool")
-    if matrix_size(kernel) is not None:
-        return check_matrix_rows(data, "pool", kernel)
-    check_rows(data, "pool")
-    return data.to(torch.float64, copy=True)  # a copy: the caller may change the array later
+def check_pool(pool: Any, gp: GP, seed: int, *, replace: bool, noise_std: Any) -> Points:
+    """The rows to ask for, in float64: as given, or spread over a box.
 
-
-def check_box(pool: Any, replace: bool, noise_std: Any) -> None:
-    """A box allows no arguments that need numbered points."""
+    A box allows no arguments that need numbered points.
+    """
+    kernel = gp.kernel
     if not isinstance(pool, Box):
-        return
-    if not replace:
+        data = read_array(pool, "pool")
+        if matrix_size(kernel) is not None:
+            points = check_matrix_rows(data, "pool", kernel)
+        else:
+            check_rows(data, "pool")
+            points = data.to(torch.float64, copy=True)  # the caller may change the array later
+    elif not replace:
         raise ValueError(
             "replace=False has no meaning in a Box: its points are not numbered, and other points "
             "lie next to each that was measured. Leave it out, or pass (n, d) points as pool."
         )
-    if not callable(noise_std) and np.ndim(noise_std) > 0:
+    elif not callable(noise_std) and np.ndim(noise_std) > 0:
         raise ValueError(
             f"noise_std in a Box must be a number, or a function from (b, d) points to (b,) "
             f"values; got an array of shape {np.shape(noise_std)}."
         )
-
-
-def check_data(data: Data | None, pool: Points) -> None:
-    """The data of the prior, such as a model's, have the features of the pool."""
-    if data is not None and data.points.shape[1:] != pool.shape[1:]:
+    elif matrix_size(kernel) is not None:
+        raise ValueError(
+            "pool must not be a Box with a Precomputed kernel, which knows no points between "
+            "its rows. Pass row numbers of the matrix as pool."
+        )
+    else:
+        points = pool.sobol(SOBOL_POINTS, seed)
+    if gp.data is not None and gp.data.points.shape[1:] != points.shape[1:]:
         raise ValueError(
             f"pool and the data of the prior must share their feature dimension; got pool "
-            f"{tuple(pool.shape)} and data {tuple(data.points.shape)}."
+            f"{tuple(points.shape)} and data {tuple(gp.data.points.shape)}."
         )
+    return points
 
 
 def seeded(rule: Rule, name: Any, seed: int) -> Rule:

@@ -168,7 +168,10 @@ class Trust:
         scale = torch.where(self.is_new, bend / falls.square().sum(dim=1), 1.0)
         eye = torch.eye(falls.shape[1]).to(falls)
         inverse = torch.where(self.is_new[:, None, None], eye, self.inverse)
-        learned = bfgs(inverse * scale[:, None, None], step.moves, falls, bend)
+        # BFGS: the inverse that maps the falls to the moves, and otherwise changes least
+        s, y, rho = step.moves[:, :, None], falls[:, :, None], 1.0 / bend[:, None, None]
+        left = eye - rho * s @ y.mT
+        learned = left @ (inverse * scale[:, None, None]) @ left.mT + rho * s @ s.mT
         longer = self.inverse * torch.where(is_taken, LENGTHENING, 1.0)[:, None, None]
         return Trust(
             torch.where(is_bent[:, None, None], learned, longer),
@@ -177,54 +180,33 @@ class Trust:
         )
 
 
-def bfgs(
-    inverse: Float[Tensor, "b d d"],
-    moves: Float[Tensor, "b d"],
-    falls: Float[Tensor, "b d"],
-    bend: Float[Tensor, " b"],
-) -> Float[Tensor, "b d d"]:
-    """The inverse that maps the falls to the moves, and otherwise changes least."""
-    s, y = moves[:, :, None], falls[:, :, None]
-    rho = 1.0 / bend[:, None, None]
-    left = torch.eye(moves.shape[1]).to(moves) - rho * s @ y.mT
-    return left @ inverse @ left.mT + rho * s @ s.mT
-
-
 def evaluate(gain: Gain, points: Float[Tensor, "b d"], box: Box) -> Position:
-    """The gains and slopes at some points."""
+    """The gains and slopes at some points. Slopes are 0 if no gain depends on its point."""
     points = points.detach().requires_grad_()
-    gains = gain(points)
+    gains, slopes = gain(points), None
     if gains.shape != (len(points),):
         raise ValueError(
             f"gain must return one number per point; got {tuple(gains.shape)} for "
             f"{tuple(points.shape)}."
         )
-    slopes = slopes_of(gains, points)
-    is_finite = gains.isfinite() & slopes.isfinite().all(dim=1)
-    if not bool(is_finite.all()):
-        row = int((~is_finite).nonzero()[0])
-        raise ValueError(
-            f"gain and its gradient must be finite everywhere in {box!r}; at "
-            f"{points[row].tolist()} they are {float(gains[row].detach())} and "
-            f"{slopes[row].tolist()}."
-        )
-    return Position(points.detach(), gains.detach(), slopes * box.width().to(points))
-
-
-def slopes_of(gains: Float[Tensor, " b"], points: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
-    """The gradient of each gain; 0 if no gain depends on its point."""
-    slopes = None
     if gains.requires_grad:
         (slopes,) = torch.autograd.grad(gains.sum(), points, allow_unused=True)
-    if slopes is not None:
-        return slopes
     values = gains.detach()
-    if float(values.max() - values.min()) > TIE_TOLERANCE * float(values.abs().max()):
+    is_flat = float(values.max() - values.min()) <= TIE_TOLERANCE * float(values.abs().max())
+    if slopes is None and not is_flat:
         raise ValueError(
             "gain must be differentiable, but its values differ and do not depend on the points "
             "for autograd. Compute it in torch throughout, without detach() or torch.no_grad()."
         )
-    return torch.zeros_like(points)
+    slopes = torch.zeros_like(points) if slopes is None else slopes
+    is_finite = values.isfinite() & slopes.isfinite().all(dim=1)
+    if not bool(is_finite.all()):
+        row = int((~is_finite).nonzero()[0])
+        raise ValueError(
+            f"gain and its gradient must be finite everywhere in {box!r}; at "
+            f"{points[row].tolist()} they are {float(values[row])} and {slopes[row].tolist()}."
+        )
+    return Position(points.detach(), values, slopes * box.width().to(points))
 
 
 def propose(here: Position, trust: Trust, box: Box) -> ClimbStep:

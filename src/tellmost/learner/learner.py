@@ -13,8 +13,6 @@ from tellmost.kernels.kernel import Points
 from tellmost.kernels.written import write
 from tellmost.learner.arguments import (
     check_asked,
-    check_box,
-    check_data,
     check_pool,
     check_seed,
     check_targets,
@@ -119,13 +117,11 @@ class ActiveLearner:
         self._rule = seeded(check_rule(rule), rule, self._seed)
         self._targets = check_targets(targets)
         check_combination(self._rule, targets is not None, replace, True, False)
-        check_box(pool, replace, noise_std)
-        gp, noise_std = _prior(kernel_or_gp, mean, noise_std)
+        gp, noise = _prior(kernel_or_gp, mean, noise_std)
         self._gp = gp
         self._box = pool if isinstance(pool, Box) else None
-        self._points = check_pool(pool, gp.kernel, self._seed)
-        check_data(gp.data, self._points)
-        self._noise = Noise.of(noise_std, self._points)
+        self._points = check_pool(pool, gp, self._seed, replace=replace, noise_std=noise_std)
+        self._noise = Noise.of(noise, self._points)
         self._candidates = candidates
         self._replace = replace
         self._start()

@@ -76,10 +76,11 @@ def read_told(state: Mapping[str, Any], pool: Points, told_before: list[Told]) -
             raise ValueError("points must be finite; a NaN or an infinity came")
         parts = zip(rows.tolist(), points[:, None], y.tolist(), noise.tolist(), strict=True)
         told = [Told(*one) for one in parts]
-        before = [(one.point.tolist(), one.y, one.noise_variance) for one in told_before]
-        if [
-            (one.point.tolist(), one.y, one.noise_variance) for one in told[: len(before)]
-        ] != before:
+        theirs, mine = (
+            [(one.point.tolist(), one.y, one.noise_variance) for one in some]
+            for some in (told[: len(told_before)], told_before)
+        )
+        if theirs != mine:
             raise ValueError("it must begin with the data of the prior; others came")
         return told
 
@@ -166,15 +167,11 @@ class Noise:
         values = self.at(here)
         if self.function is None:
             return values
-        slopes = torch.stack([self._slope(here, box, axis) for axis in range(box.dimension)], 1)
-        return values + ((points - here) * slopes).sum(dim=1)
-
-    def _slope(self, points: Points, box: Box, axis: int) -> Float[Tensor, " b"]:
-        """The slope along one axis, by a difference that stays in the box."""
-        step = torch.zeros_like(points)
-        step[:, axis] = NOISE_STEP * box.width()[axis]
-        ahead, behind = box.clip(points + step), box.clip(points - step)
-        return (self.at(ahead) - self.at(behind)) / (ahead - behind)[:, axis]
+        slopes = []
+        for step in NOISE_STEP * torch.diag(box.width()).to(here):  # the differences stay inside
+            ahead, behind = box.clip(here + step), box.clip(here - step)
+            slopes.append((self.at(ahead) - self.at(behind)) / (ahead - behind).sum(dim=1))
+        return values + ((points - here) * torch.stack(slopes, 1)).sum(dim=1)
 
 
 def _asked(function: Callable[[np.ndarray], Any], points: Points) -> Float[Tensor, " b"]:

@@ -42,7 +42,8 @@ def written_whole(path: Path) -> Iterator[Path]:
         unfinished.touch(exist_ok=False)
         remove_leftovers(whole.parent)
         yield unfinished
-        sync(unfinished)
+        with unfinished.open("r+b") as file:
+            os.fsync(file.fileno())  # wait until the file is on the disk
         unfinished.replace(whole)
         sync_folder(whole.parent)
     except OSError as error:
@@ -94,12 +95,6 @@ def is_gone(process: int) -> bool:
     except OSError as error:
         return error.errno == errno.ESRCH  # else it is another user's
     return False
-
-
-def sync(path: Path) -> None:
-    """Wait until the file is on the disk."""
-    with path.open("r+b") as file:
-        os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:

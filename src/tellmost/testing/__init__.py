@@ -10,7 +10,5 @@ it is, where it broke, and what would go wrong.
 >>> check_rule(tm.rules.VTL())
 """
 
-from tellmost.testing.kernels import check_kernel
-from tellmost.testing.rules import check_rule
-
-__all__ = ["check_kernel", "check_rule"]
+from tellmost.testing.kernels import check_kernel as check_kernel
+from tellmost.testing.rules import check_rule as check_rule
