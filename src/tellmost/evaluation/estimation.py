@@ -326,10 +326,7 @@ def measure(pool: Pool, take: Callable[[int], Task]) -> list[TimedTrial]:
 
 
 def at_size(trials: list[TimedTrial], part: str, rows: int) -> float:
-    """The seconds that a part takes for so many rows: a line through the trials, or to zero.
-
-    A part that four times the rows did not slow down is constant, such as launches on a GPU.
-    """
+    """The seconds of a part for so many rows, on a line through the trials, or through zero."""
     last = trials[-1]
     value = getattr(last, part)
     if last.rows == rows:

@@ -315,10 +315,7 @@ def largest_cosines(
     start: int,
     block: Float[Tensor, "b d"],
 ) -> Float[Tensor, " s"]:
-    """The largest cosine of each sampled row with any other row of a block.
-
-    The points are the rows of these numbers, of length one. The block begins at row ``start``.
-    """
+    """The largest cosine of each sampled row with any other row of a block."""
     block, found = UNIT.apply(block), torch.empty_like(points[:, 0])
     for first, last in spans(len(points), max(numerics.BLOCK_BYTES // (8 * len(block)), 1)):
         cosines = points[first:last] @ block.T
@@ -346,10 +343,7 @@ class Moments:
         return float(self.mean.square().sum()) / total if total > 0 else 0.0
 
     def principal(self) -> tuple[Float[Tensor, "2 d"], Float[Tensor, " 2"]]:
-        """The two directions of most variance about the mean, and the share of each in it.
-
-        A direction that does not exist is zero. The largest entry of each is positive.
-        """
+        """The two directions of most variance about the mean, and the share of each in it."""
         C = torch.addr(self.second, self.mean, self.mean, alpha=-1.0)
         values, vectors = torch.linalg.eigh(C)
         values, vectors = values.flip(0)[:2].clamp(min=0.0), vectors.flip(1)[:, :2].T

@@ -35,10 +35,7 @@ Features = Callable[[Int[Tensor, " b"]], tuple[Float[Tensor, "b r"], Float[Tenso
 
 @dataclass(frozen=True)
 class VarianceJudge:
-    """The share of the targets' mean variance that picks take away, under the model itself.
-
-    It is circular: the model that chooses is the judge.
-    """
+    """The share of the targets' mean variance that is gone, under the model that chooses."""
 
     data: SelectionData
     noise_variance: Float[Tensor, " n"]
@@ -69,9 +66,8 @@ class VarianceJudge:
 class LabelJudge:
     """A probe learns from the labels of the picks, and answers for every target.
 
-    Of classes the score of a target is 1 if the answer is right. Of numbers it is one less the
-    absolute error over that of the best constant answer, in the mean: 0 for nothing learned. A few
-    large errors would decide squares, whose differences then hardly ever count.
+    Of classes the score is 1 if the answer is right. Of numbers it is one less the absolute error
+    over that of the best constant answer. Of squares a few large errors would decide.
     """
 
     name: str
@@ -125,11 +121,7 @@ Judge = VarianceJudge | LabelJudge
 def choose_judges(
     data: SelectionData, given: Tensor, labels: KnownLabels, of_targets: KnownLabels
 ) -> tuple[Judge, ...]:
-    """The judge, and a second one that is shown beside it if the first has another kernel.
-
-    A probe with the kernel of the selection judges. With inner products that is a linear probe,
-    which sees the rows as they were ``given``.
-    """
+    """The judge has the kernel of the selection. Beside another kernel a linear probe is shown."""
     probes: dict[str, Features] = {}
     if not isinstance(data.kernel, Linear) or data.kernel.covariance is not None:
         probes[name_probe(data.kernel)] = features_of_kernel(data)

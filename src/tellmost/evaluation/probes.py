@@ -82,10 +82,7 @@ class Logistic:
 def fit_logistic(
     rows: Float[Tensor, "b d"], classes: Int[Tensor, " b"], count: int, *, C: float
 ) -> Logistic:
-    """Learn from rows in float64 and the numbers of their classes, 0 to count - 1.
-
-    A class that no row has gets a score of minus infinity. A single class needs no learning.
-    """
+    """Learn from rows in float64. A class that no row has gets a score of minus infinity."""
     seen, numbers = torch.unique(classes, return_inverse=True)
     found = _fit_seen(rows, numbers, len(seen), C)
     weights = rows.new_zeros(rows.shape[1], count)
@@ -278,9 +275,8 @@ def kernel_features(
 ) -> tuple[Float[Tensor, "b r"], Float[Tensor, "a r"]]:
     r"""Features of rows, and of others, under which a linear probe is one with this kernel.
 
-    With :math:`K = U \Lambda U^\top` of the rows they are :math:`k(x, \cdot)\, U \Lambda^{-1/2}`,
-    so that their inner products are K. All are divided by the mean of :math:`k(x, x)`, as
-    features of mean squared length one.
+    With :math:`K = U \Lambda U^\top` of the rows they are :math:`k(x, \cdot)\, U \Lambda^{-1/2}`
+    over the root of the mean of :math:`k(x, x)`.
     """
     K = kernel.block(rows, rows)
     scale = float(K.diagonal().mean()) or 1.0

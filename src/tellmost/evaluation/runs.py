@@ -165,10 +165,7 @@ class RunData:
     def pick(
         self, method: Method, run: Run, *, is_other: bool
     ) -> tuple[Int[np.ndarray, " k"], dict[str, Any]]:
-        """The picks of a method, and the settings if it is a rule.
-
-        A rule that has no model sees rows as the baselines do.
-        """
+        """The picks of a method, and the settings if it is a rule."""
         rows, steers = run.candidates, torch.from_numpy(run.steers)
         if method == IN_REGION:
             region, density = np.zeros(len(self.data.pool), bool), self.density(run.steers)
@@ -193,10 +190,7 @@ class RunData:
 
 
 def draw_runs(data: RunData, seeds: int, classes: np.ndarray | None) -> list[Run]:
-    """Two runs for each seed, which share neither candidates nor targets that steer.
-
-    A row that is one of the held-out targets is no candidate.
-    """
+    """Two runs for each seed, which share neither candidates nor targets that steer."""
     n, runs = len(data.data.pool), []
     for seed in range(seeds):
         rng = np.random.default_rng(seed)

@@ -30,10 +30,7 @@ FULL_LAPLACE = 5_000
 
 @dataclass(frozen=True, eq=False)
 class Factored:
-    """H with eigenvectors that are products u v' of those of G and A.
-
-    Where these are None, H is diagonal and the eigenvectors are single weights.
-    """
+    """H with eigenvectors u v' of G and A, or without them: then H is diagonal."""
 
     values: Float[Tensor, "c d"]
     first: Float[Tensor, "c c"] | None

@@ -119,10 +119,7 @@ def write_round(one: FineTuningRound) -> dict[str, Any]:
 def read_saved(
     state: Mapping[str, Any], *, has_task: bool, n: int, taken: Int[np.ndarray, " o"]
 ) -> tuple[FineTuningHistory, FineTuningRound | None]:
-    """The rounds of a loop over n rows, of which those in ``taken`` are never picked.
-
-    The second is the round that is not over, if there is one.
-    """
+    """The rounds that are over, and the one that is not, if there is one."""
     with refusing_damaged_state():
         is_whole = state["unfinished"] is None
         saved = [*state["history"], *([] if is_whole else [state["unfinished"]])]

@@ -283,11 +283,7 @@ def is_in_task(
 
 
 def name_of(inputs: Inputs) -> str:
-    """The name of these inputs: their number and, of tensors, a checksum of all values.
-
-    The checksum is the same on every device. Items of other datasets are not read, since reading
-    them may be slow, or random.
-    """
+    """The number of these inputs and, of tensors, a checksum of all values, the same anywhere."""
     held = inputs.data.tensors[0] if isinstance(inputs.data, TensorDataset) else inputs.data
     if not isinstance(held, Tensor):
         return f"{len(inputs)} inputs"

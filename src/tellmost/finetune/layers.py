@@ -49,8 +49,7 @@ def watching(
 ) -> Iterator[Callable[[Any], tuple[Call, Tensor]]]:
     """Gives the function from a batch to the call of the final layer, and the network's outputs.
 
-    The final layer is the named one; None: the ``nn.Linear`` that made these outputs or, where
-    none did, the last called.
+    That is the named layer; None: the ``nn.Linear`` that made these outputs, else the last called.
     """
     calls: list[Call] = []
 

@@ -150,10 +150,7 @@ class RoundPlan:
         observed_labels: Int[np.ndarray, " o"],
         labelled: Int[np.ndarray, " l"] | None = None,
     ) -> RoundInputs:
-        """Make the inputs of round ``number``, with these rows of the pool as candidates.
-
-        ``labelled`` is what cost a label, inside the task or outside; None: what was observed.
-        """
+        """Make the inputs of a round. ``labelled`` is what cost a label, if more than was observed."""
         paid = observed if labelled is None else labelled
         return RoundInputs(
             model=model,

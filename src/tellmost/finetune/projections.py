@@ -135,10 +135,7 @@ def seeded_bits(numbers: Int[Tensor, "*size"], seed: int) -> Int[Tensor, "*size"
 def signs(
     rows: Int[Tensor, " r"], columns: int, seed: int, dtype: torch.dtype
 ) -> Float[Tensor, "r c"]:
-    """1 or -1 for each row and column, by a bit each of the random words of a row.
-
-    Bytes are looked up in a table of their eight signs, which is several times faster.
-    """
+    """1 or -1 for each row and column, by a bit each of the random words of a row."""
     words = -(-columns // BITS)
     numbers = rows[:, None] * words + torch.arange(words, device=rows.device)
     octets = seeded_bits(numbers, seed).view(torch.uint8).flatten().to(torch.int32)

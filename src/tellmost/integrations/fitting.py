@@ -92,7 +92,7 @@ class Regression(torch.nn.Module):
         return self.observations.center + self.observations.spread * self.shift
 
     def loss(self) -> Float[Tensor, ""]:
-        """Minus the log likelihood per observation, less the priors that a kernel brings along.
+        """Minus the log likelihood per observation and the log priors of the kernel.
 
         It is infinite where float64 has no factor of the covariance: nothing is added to it.
         """
@@ -257,10 +257,7 @@ def ascend(model: Regression) -> Fit:
 def loss_and_gradient(
     model: Regression, free: list[torch.nn.Parameter], values: Float[np.ndarray, " p"]
 ) -> tuple[float, Float[np.ndarray, " p"]]:
-    """The loss where the free parameters have these values. The model keeps them.
-
-    Where it has no number, L-BFGS is told so, and steps back.
-    """
+    """The loss where the free parameters have these values, or NaN, at which L-BFGS steps back."""
     torch.nn.utils.vector_to_parameters(torch.from_numpy(values.copy()), free)
     loss = model.loss()
     if not loss.isfinite():
@@ -272,10 +269,7 @@ def loss_and_gradient(
 def bounds_of(
     model: Regression, free: list[torch.nn.Parameter]
 ) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
-    """The least and largest values between which the free parameters are searched for.
-
-    Kernels of gpytorch keep their own constraints. A start of the caller's may lie outside.
-    """
+    """The least and largest values between which the free parameters are searched for."""
     limits = {id(raw): limit for raw, limit in limits_of(model)}
     lows, highs = [], []
     for raw in free:

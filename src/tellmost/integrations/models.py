@@ -34,10 +34,7 @@ variance: gpytorch takes distances from inner products, which leaves seven digit
 
 @dataclass(frozen=True, eq=False)
 class ModelKernel:
-    """The kernel of a model, with its mean and data, in the unit of the raw x and y.
-
-    Gradients flow to the points and not to the model.
-    """
+    """The kernel of a model, with its mean and data, in the unit of the raw x and y."""
 
     model: ExactGP  # a float64 copy, in evaluation mode
     center: float

@@ -110,10 +110,9 @@ def halves(x: Tensor, split: int) -> tuple[Tensor, Tensor]:
 
 
 def sum_of_products(w: Float[Tensor, "c d"]) -> tuple[Float[Tensor, "c R"], Float[Tensor, "d R"]]:
-    """P and Q with w = P Q', entry by entry, of as few columns as that takes.
+    """P and Q with w = P Q', entry by entry, of few columns, by singular values where they do.
 
-    Singular values give them. Rows and columns are brought to a like size first, so that small
-    entries are not lost. If too much is lost all the same, there is a column for every row of w.
+    Rows and columns are brought to a like size first, so that small entries are not lost.
     """
     rows, columns = size_of(w, 1), size_of(w, 0)
     U, values, V = torch.linalg.svd(w / rows / columns, full_matrices=False)

@@ -97,10 +97,7 @@ def is_written(kernel: Kernel) -> bool:
 
 
 def read_kernel(text: str) -> Kernel:
-    """The kernel that prints as ``text``, made of numbers and other kernels alone.
-
-    Nothing is evaluated. Kernels that hold a matrix or a function cannot be written down.
-    """
+    """The kernel that prints as ``text``, of numbers and other kernels. Nothing is evaluated."""
     found = f"kernel must be one of {KNOWN}; got {text!r}."
     made: Kernel = read_object(text, WRITTEN, Kernel, found)
     return made
@@ -110,11 +107,7 @@ Kinds = Mapping[str, Callable[..., Any]]
 
 
 def read_object(text: str, kinds: Kinds, wanted: Any, otherwise: str) -> Any:
-    """The object that prints as ``text``, an instance of what is wanted.
-
-    If the text is anything but calls of these names, ``otherwise`` is the error. A ValueError of a
-    kind itself says what is wrong with a value.
-    """
+    """The object that prints as ``text``, of what is wanted; ``otherwise`` is the error."""
     try:
         made = _make(ast.parse(text.strip(), mode="eval").body, kinds)
     except (TypeError, SyntaxError, RecursionError, MemoryError) as error:

@@ -33,10 +33,7 @@ from tellmost.targets.box import Box
 
 
 def check_pool(pool: Any, gp: GP, seed: int, *, replace: bool, noise_std: Any) -> Points:
-    """The rows to ask for, in float64: as given, or spread over a box.
-
-    A box allows no arguments that need numbered points.
-    """
+    """The rows to ask for, in float64: as given, or spread over a box."""
     kernel = gp.kernel
     if not isinstance(pool, Box):
         data = read_array(pool, "pool")

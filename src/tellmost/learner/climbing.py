@@ -59,10 +59,8 @@ def find_starts(
     """The rows of the best candidates that have no better one nearby, the best first.
 
     "Nearby" are the d + 1 nearest candidates (more where distances tie), so each start is likely
-    to lie on a hill of its own. There are at most ``count``, or fewer where there are fewer hills.
-    The best candidate is always among them. Of two equals the lower row is the better one. A hill
-    between the candidates is not seen: with little noise ITL and MM-ITL have narrow ones at the
-    targets, so let the targets be candidates too.
+    to lie on a hill of its own. A hill between the candidates is not seen: with little noise ITL
+    and MM-ITL have narrow ones at the targets, so let the targets be candidates too.
     """
     if bool(gains.isnan().any()):
         raise ValueError(
@@ -87,10 +85,9 @@ def find_starts(
 def refine(
     gain: Gain, starts: Float[Tensor, "b d"], box: Box, *, steps: int = REFINING_STEPS
 ) -> tuple[Float[Tensor, "b d"], Float[Tensor, " b"]]:
-    """The end of a climb from each start, and its gain, which is never lower than the start's.
+    """The end of a climb from each start in the box, and its gain, which is at least the start's.
 
-    The starts lie in the box. A climb ends on a local maximum of a smooth gain, inside the box or
-    on its faces, or after so many steps. ``gain`` is called once per step, with all points.
+    A climb ends on a local maximum of a smooth gain, or after so many steps.
     """
     with torch.inference_mode(False), torch.enable_grad():  # slopes are needed in any mode
         here = evaluate(gain, starts.detach().clone(), box)
@@ -242,10 +239,8 @@ def best_in_box(
 ) -> Points:
     """The point of the largest gain in the box, as a single row.
 
-    Climbs start from the best of the points that stand for the box and of the targets in it, where
-    ITL and MM-ITL have narrow maxima. If some candidates are closed, only the open points can be
-    chosen, since nobody knows whether a point between them is open. A random rule draws one of
-    them, since its gains have no slope.
+    Climbs start from the best of the points that stand for the box and of the targets in it. If
+    some candidates are closed, or if the rule is random, only the open points can be chosen.
     """
     gains = score_all(tracker, rule)
     if is_random(rule) or not bool(is_open.all()):

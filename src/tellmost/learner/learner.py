@@ -408,10 +408,7 @@ class ActiveLearner:
         return None
 
     def _reported(self) -> Points | None:
-        """The points that uncertainty and floor are about; None: the whole pool.
-
-        They are the targets, or all points that may be drawn as targets.
-        """
+        """What uncertainty and floor are about: all that may be targets; None: the whole pool."""
         whole = self._targets.all_points if isinstance(self._targets, Sampled) else None
         return self._aimed if whole is None else points_of(whole, self._points, self._gp.kernel)
 

@@ -57,10 +57,7 @@ def weigh(chosen: Selection, values: Float[np.ndarray, " m"]) -> float:
 
 
 def mean_variance(chosen: Selection) -> tuple[float, float]:
-    """The mean variance of the given targets, before and after the picks.
-
-    It is the uncertainty, unless that is about the distribution of targets that are examples.
-    """
+    """The mean variance of the given targets, before and after the picks."""
     before, after = chosen.uncertainty[[0, -1]].tolist()
     if chosen.settings["examples"] is not None:
         before, after = (weigh(chosen, variance) for variance in chosen.target_variance)
@@ -102,10 +99,7 @@ def name_uncertainty(chosen: Selection) -> str:
 
 
 def still_to_tell(chosen: Selection, levels: list[Level]) -> tuple[Level, float] | None:
-    """What the whole pool would leave, and how much that is below the variance after the picks.
-
-    None where the whole pool was not computed.
-    """
+    """What the whole pool would leave, and how much that is below the variance now, if known."""
     whole = next((level for level in levels if level.name == "whole pool"), None)
     if whole is None:
         return None

@@ -16,10 +16,7 @@ _AS_ESCAPES = {code: f"\\u{code:04x}" for code in (*map(ord, "<>&"), 0x2028, 0x2
 
 
 def texts_of(items: Any, numbers: Int[np.ndarray, " b"], length: int) -> list[str] | None:
-    """The texts to show for these rows or targets, each cut to this length.
-
-    None shows their numbers alone. A pandas Series is read by place.
-    """
+    """The texts to show for these rows or targets, each cut to this length."""
     if items is None:
         return None
     by_place = getattr(items, "iloc", items)

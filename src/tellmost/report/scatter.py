@@ -26,10 +26,7 @@ HOVER_LENGTH = 120  # a label shows so many characters of an item
 
 
 def draw_map(recalled: Recalled, health: Health, items: Any, target_items: Any) -> dict[str, Any]:
-    """The map for the script: some of the pool at random, the first targets, the first picks.
-
-    ``explained`` is the share of the pool's variance along each axis.
-    """
+    """The map for the script: some of the pool at random, the first targets, the first picks."""
     pool, targets, chosen = recalled.pool, recalled.targets, recalled.chosen.indices
 
     def dots(rows: Tensor, names: np.ndarray, texts: list[str] | None, total: int) -> Any:

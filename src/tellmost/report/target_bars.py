@@ -106,10 +106,7 @@ def find_closeness(pool: Pool, targets: Tensor) -> Float[np.ndarray, " m"]:
 
 
 def find_least_helped(chosen: Selection) -> Int[np.ndarray, " s"]:
-    """The targets that keep the largest share of their variance.
-
-    The whole pool counts as observed if that is known, and otherwise the picks.
-    """
+    """The targets that keep most of their variance, after the whole pool or else the picks."""
     before, after = chosen.target_variance
     left = after if chosen.whole_pool is None else chosen.whole_pool
     uncertain = np.flatnonzero(before > 0)

@@ -180,10 +180,7 @@ class Greedy:
         self.first: Float[np.ndarray, " b"] | None = None  # the largest gain of the first step
 
     def best(self) -> tuple[Int[np.ndarray, " b"], Float[np.ndarray, " b"]]:
-        """The best candidate of each query and its gain: the lowest row of those that tie.
-
-        The gain is -inf where none is left.
-        """
+        """The best candidate of each query and its gain, which is -inf where none is left."""
         gains = self._gains()
         largest = gains.max(axis=1)
         if self.first is None:

@@ -39,10 +39,7 @@ class Posterior:
         seen: Float[np.ndarray, "b r d"] | None = None,
         grows: bool = False,
     ) -> None:
-        """``seen`` are directions, observed before anything else; so many steps follow.
-
-        With ``grows`` candidates may be added.
-        """
+        """Directions are ``seen`` before so many steps. With ``grows`` candidates may be added."""
         self._X, self._gram, self._noise = X, gram, noise_variance
         self._count = 0 if seen is None else seen.shape[1]
         lengths = squared_lengths(X) if gram is None else np.einsum("bww->bw", gram).copy()

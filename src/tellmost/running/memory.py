@@ -148,10 +148,7 @@ def check_plan(
     is_here: bool,
     processes: int = 1,
 ) -> Plan:
-    """Plan what becomes of the budget. A budget that is too small to work at all is refused.
-
-    Processes have a GPU each, but share the memory of a machine.
-    """
+    """Plan what becomes of the budget, of which each process of a machine has its share."""
     sharers = processes if device.type == "cpu" else 1
     limit = available(device) // sharers if budget is None else budget
     least = least_budget(sizes)

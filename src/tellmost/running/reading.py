@@ -84,10 +84,7 @@ class StoredArray:
             return shape, dtype, stream.tell() + prod(shape) * dtype.itemsize
 
     def read(self, memory: int | None = None) -> np.ndarray:
-        """The array, if the file has as much of it as its header says, and memory has room.
-
-        ``memory`` is the room in bytes; None for what is available.
-        """
+        """The array, if the file is as long as its header says, and so many bytes have room."""
         size, claimed = self.entry.file_size, self.header[2]
         if size != claimed:
             raise ValueError(

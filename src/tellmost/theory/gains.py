@@ -79,8 +79,7 @@ def task_complexity(gains: Any) -> Float[np.ndarray, " n"]:
 def choose(setting: Setting, n: int, rule: str, *, given: Sequence[int] = ()) -> Selection:
     """n picks by ``tm.select``, after what is given; a sample may be picked again.
 
-    Where every sample is a target, ITL is undirected ITL, which is faster. Notes about the rule
-    and the noise are left out, since both belong to the question.
+    Where every sample is a target, ITL is undirected ITL, which is faster.
     """
     is_undirected = rule == "itl" and setting.pool_is_targeted
     return select_quietly(
