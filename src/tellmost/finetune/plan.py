@@ -150,7 +150,7 @@ class RoundPlan:
         observed_labels: Int[np.ndarray, " o"],
         labelled: Int[np.ndarray, " l"] | None = None,
     ) -> RoundInputs:
-        """Make the inputs of a round. ``labelled`` is what cost a label, if more than was observed."""
+        """The inputs of a round. ``labelled`` is what cost a label; None: what was observed."""
         paid = observed if labelled is None else labelled
         return RoundInputs(
             model=model,

@@ -19,8 +19,8 @@ from gpytorch.kernels import Kernel as Theirs
 from torch import Tensor
 
 from tellmost.kernels import Gaussian, Kernel, Laplace, Linear, Matern, Product, Scaled, Sum
-from tellmost.kernels.kernel import Points, column_of_block
-from tellmost.kernels.stationary import Lengthscale
+from tellmost.kernels.kernel import Points
+from tellmost.kernels.stationary import Lengthscale, column_of_block
 from tellmost.shapes import Float
 
 _EVALUATING = RLock()  # a kernel of gpytorch may be made of kernels that are such adapters

@@ -22,7 +22,8 @@ from torch import Tensor
 
 from tellmost.integrations.gpytorch import from_gpytorch, hyperparameters_of
 from tellmost.kernels import Kernel, Scaled
-from tellmost.kernels.kernel import Points, column_of_block
+from tellmost.kernels.kernel import Points
+from tellmost.kernels.stationary import column_of_block
 from tellmost.numerics import PROBES
 from tellmost.posterior.gp import GP, Data, Mean
 from tellmost.shapes import Float

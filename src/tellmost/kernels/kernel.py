@@ -45,16 +45,6 @@ class FeatureKernel(Kernel, Protocol):
         """C, the prior covariance of the weights; None for the identity."""
 
 
-def column_of_block(kernel: Kernel, x: Points, z: Points) -> Float[Tensor, " _n"]:
-    """The column of a kernel that has no faster way to it."""
-    return kernel.block(x, z.reshape(1, -1))[:, 0]
-
-
-def ones(kernel: Kernel, x: Points) -> Float[Tensor, " _n"]:
-    """The diagonal of a kernel of variance 1."""
-    return torch.ones(len(x), dtype=x.dtype, device=x.device)
-
-
 def are_same(first: Any, second: Any) -> bool:
     """True: two kernels agree, field by field. False: they do not, or nothing tells."""
     if first is second:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from tellmost.kernels.kernel import Points, column_of_block
+from tellmost.kernels.kernel import Points
+from tellmost.kernels.stationary import column_of_block
 from tellmost.shapes import Float
 
 OUTER_ROUNDING = 1e-16

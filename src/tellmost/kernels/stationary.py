@@ -19,10 +19,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost.kernels.kernel import Points, column_of_block, ones
+from tellmost.kernels.kernel import Kernel, Points
 from tellmost.shapes import Float
 
 Lengthscale = float | Sequence[float] | np.ndarray | Tensor
+
+
+def column_of_block(kernel: Kernel, x: Points, z: Points) -> Float[Tensor, " _n"]:
+    """The column of a kernel that has no faster way to it."""
+    return kernel.block(x, z.reshape(1, -1))[:, 0]
+
+
+def ones(kernel: Kernel, x: Points) -> Float[Tensor, " _n"]:
+    """The diagonal of a kernel of variance 1."""
+    return torch.ones(len(x), dtype=x.dtype, device=x.device)
 
 
 @dataclass(frozen=True, eq=False)
