@@ -123,8 +123,12 @@ def choose_judges(
 ) -> tuple[Judge, ...]:
     """The judge has the kernel of the selection. Beside another kernel a linear probe is shown."""
     probes: dict[str, Features] = {}
-    if not isinstance(data.kernel, Linear) or data.kernel.covariance is not None:
-        probes[name_probe(data.kernel)] = features_of_kernel(data)
+    kernel, targets = data.kernel, data.targets
+    assert targets is not None
+    if not isinstance(kernel, Linear) or kernel.covariance is not None:
+        probes[name_probe(kernel)] = lambda picks: kernel_features(
+            kernel, data.pool.rows(picks), targets
+        )
     if matrix_size(data.kernel) is None:
         probes["a linear probe"] = features_of_rows(data, given)
     if labels.are_classes:
@@ -141,9 +145,3 @@ def features_of_rows(data: SelectionData, given: Tensor) -> Features:
     mean, scale = center_and_scale(pool.rows(some).cpu())
     targets = (given.cpu() - mean) / scale
     return lambda picks: ((pool.rows(picks).cpu() - mean) / scale, targets)
-
-
-def features_of_kernel(data: SelectionData) -> Features:
-    assert data.targets is not None
-    targets = data.targets
-    return lambda picks: kernel_features(data.kernel, data.pool.rows(picks), targets)

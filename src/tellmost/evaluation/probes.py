@@ -84,22 +84,17 @@ def fit_logistic(
 ) -> Logistic:
     """Learn from rows in float64. A class that no row has gets a score of minus infinity."""
     seen, numbers = torch.unique(classes, return_inverse=True)
-    found = _fit_seen(rows, numbers, len(seen), C)
+    found = Logistic(rows.new_zeros(rows.shape[1], 1), rows.new_zeros(1))
+    if len(seen) > 1 and rows.shape[1] <= len(rows):
+        found = _minimize(rows, numbers, len(seen), C)
+    elif len(seen) > 1:  # in as many coordinates as there are rows: the weights are sums of rows
+        basis, R = torch.linalg.qr(rows.T)
+        found = _minimize(R.T.contiguous(), numbers, len(seen), C)
+        found = Logistic(basis @ found.weights, found.intercept)
     weights = rows.new_zeros(rows.shape[1], count)
     intercept = rows.new_full((count,), -torch.inf)
     weights[:, seen], intercept[seen] = found.weights, found.intercept
     return Logistic(weights, intercept)
-
-
-def _fit_seen(rows: Tensor, classes: Tensor, count: int, C: float) -> Logistic:
-    """Fit classes that all have rows, in at most as many coordinates as there are rows."""
-    if count == 1:
-        return Logistic(rows.new_zeros(rows.shape[1], 1), rows.new_zeros(1))
-    if rows.shape[1] <= len(rows):
-        return _minimize(rows, classes, count, C)
-    basis, R = torch.linalg.qr(rows.T)  # the weights are sums of rows
-    found = _minimize(R.T.contiguous(), classes, count, C)
-    return Logistic(basis @ found.weights, found.intercept)
 
 
 def _minimize(rows: Tensor, classes: Tensor, count: int, C: float) -> Logistic:

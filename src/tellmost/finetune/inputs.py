@@ -57,7 +57,10 @@ class Inputs(Dataset[Any]):
 
     def __getitem__(self, position: int) -> Any:
         """The input at this position, without its label."""
-        return input_of(self.data[int(self.rows[position])])
+        item = self.data[int(self.rows[position])]
+        if isinstance(item, Mapping):
+            return {key: value for key, value in item.items() if key not in LABEL_KEYS}
+        return item[0] if isinstance(item, tuple | list) else item
 
     def subset(self, rows: Int[np.ndarray, " k"]) -> "Inputs":
         """The inputs at these positions, in this order."""
@@ -129,13 +132,6 @@ def is_numbers(item: Any) -> bool:
     if all(isinstance(part, int | float) for part in item):
         return True
     return all(is_numbers(part) and len(part) == len(item[0]) for part in item)
-
-
-def input_of(item: Any) -> Any:
-    """The input of an item, without its label."""
-    if isinstance(item, Mapping):
-        return {key: value for key, value in item.items() if key not in LABEL_KEYS}
-    return item[0] if isinstance(item, tuple | list) else item
 
 
 def label_of(item: Any, name: str, number: int) -> int:

@@ -286,7 +286,7 @@ class LaplaceCovariance:
             labels,
             structure=self.structure,
             prior_precision=self.prior_precision,
-            layer=layer_of(embedding),
+            layer=getattr(embedding, "layer", None),
             batch_size=batch_size,
         )
         return lambda embedded: posterior.weigh(embedded, embedding)
@@ -298,15 +298,11 @@ class LaplaceCovariance:
     def check_network(self, model: nn.Module, inputs: Inputs, embedding: Embedding) -> None:
         """It can be fitted to this network later on; one of the inputs shows the final layer."""
         first = inputs.batch(np.arange(1), device_of(model))
-        with evaluating(model), torch.no_grad(), at_the_head(model, layer_of(embedding)) as run:
+        layer = getattr(embedding, "layer", None)
+        with evaluating(model), torch.no_grad(), at_the_head(model, layer) as run:
             weights = run(first).weights
         if self.structure == "full" or getattr(embedding, "materialize", False):
             check_size(weights.numel())
-
-
-def layer_of(embedding: Embedding) -> str | None:
-    """The name of the final layer, if the embedding has one."""
-    return getattr(embedding, "layer", None)
 
 
 @dataclass(frozen=True)

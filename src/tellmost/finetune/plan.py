@@ -61,20 +61,6 @@ def check_candidates(candidates: Any) -> Candidates:
     return candidates
 
 
-def check_draw(
-    drawn: Any, rows: Int[np.ndarray, " n"], candidates: Candidates
-) -> Int[np.ndarray, " c"]:
-    """The rows that the caller's own object drew, checked."""
-    found = np.asarray(drawn)
-    is_vector = found.ndim == 1 and np.issubdtype(found.dtype, np.integer) and len(found)
-    if not is_vector or len(np.unique(found)) != len(found) or not np.isin(found, rows).all():
-        raise ValueError(
-            f"candidates must draw at least one of the rows that it is given, each at most once; "
-            f"{candidates!r} drew {drawn!r}."
-        )
-    return found.astype(np.int64)
-
-
 class RoundPlan:
     """A pool, targets, and what draws and chooses. Rounds differ by their number alone."""
 
@@ -130,16 +116,23 @@ class RoundPlan:
     def draw(
         self, number: int, open_rows: Int[np.ndarray, " n"], *, at_least: int
     ) -> Int[np.ndarray, " c"]:
-        """The candidates of a round, as rows of the pool."""
+        """The candidates of a round, as rows of the pool. The caller's object may be wrong."""
         drawn = self.candidates.draw(open_rows, self.generator(number, "candidates"))
-        rows = check_draw(drawn, open_rows, self.candidates)
+        rows = np.asarray(drawn)
+        is_vector = rows.ndim == 1 and np.issubdtype(rows.dtype, np.integer) and len(rows)
+        is_each_once = is_vector and len(np.unique(rows)) == len(rows)
+        if not is_each_once or not np.isin(rows, open_rows).all():
+            raise ValueError(
+                f"candidates must draw at least one of the rows that it is given, each at most "
+                f"once; {self.candidates!r} drew {drawn!r}."
+            )
         if len(rows) < min(at_least, len(open_rows)):
             raise ValueError(
                 f"candidates must be at least the {at_least} rows that are chosen together; "
                 f"{self.candidates!r} drew {len(rows)} of {len(open_rows)}. Draw more, or choose "
                 f"fewer."
             )
-        return rows
+        return rows.astype(np.int64)
 
     def inputs_of(
         self,

@@ -41,23 +41,20 @@ class Masks:
 
     def drop(self, number: int, layer: nn.Module, inputs: tuple[Any, ...], x: Tensor) -> Tensor:
         """The outputs x without the units that this draw leaves out at layer ``number``."""
-        shape = x.shape[1:]
+        shape, rate = x.shape[1:], rate_of(layer)
         if isinstance(layer, CHANNELS):
             shape = torch.Size((x.shape[1], *(1 for _ in x.shape[2:])))
         key = number, shape
         if key not in self._made:
-            self._made[key] = self._mask(number, shape, rate_of(layer), x)
-            self.are_used |= rate_of(layer) > 0
+            seed, member = self._key
+            stream = seeded_bits(torch.tensor([member, number]), seed)
+            units = torch.arange(shape.numel(), device=x.device)
+            bits = seeded_bits(units, int((stream[0] ^ (stream[1] * 3)).item()))
+            draws = shifted(bits, 64 - FRACTION_BITS).to(torch.float64) / 2**FRACTION_BITS
+            kept = (draws >= rate).to(x.dtype) / max(1 - rate, torch.finfo(x.dtype).tiny)
+            self._made[key] = kept.reshape(shape)
+            self.are_used |= rate > 0
         return x * self._made[key]
-
-    def _mask(self, number: int, shape: torch.Size, rate: float, like: Tensor) -> Tensor:
-        seed, member = self._key
-        stream = seeded_bits(torch.tensor([member, number]), seed)
-        units = torch.arange(shape.numel(), device=like.device)
-        bits = seeded_bits(units, int((stream[0] ^ (stream[1] * 3)).item()))
-        draws = shifted(bits, 64 - FRACTION_BITS).to(torch.float64) / 2**FRACTION_BITS
-        kept = (draws >= rate).to(like.dtype) / max(1 - rate, torch.finfo(like.dtype).tiny)
-        return kept.reshape(shape)
 
 
 def rate_of(layer: nn.Module) -> float:

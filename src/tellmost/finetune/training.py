@@ -110,14 +110,14 @@ def check_metrics(made: Any, name: str) -> dict[str, float]:
                 f"{name} must name its metrics by texts other than those of the history's "
                 f"columns ({', '.join(sorted(taken))}); got {metric!r}."
             )
-    return {metric: as_number(value, f"{name}'s {metric}") for metric, value in made.items()}
-
-
-def as_number(value: Any, name: str) -> float:
-    try:
-        return float(value.detach() if isinstance(value, Tensor) else value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"{name} must be a number; got {type(value).__name__}.") from error
+    metrics = {}
+    for metric, value in made.items():
+        try:
+            metrics[metric] = float(value.detach() if isinstance(value, Tensor) else value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            kind = type(value).__name__
+            raise TypeError(f"{name}'s {metric} must be a number; got {kind}.") from error
+    return metrics
 
 
 class Stopwatch:

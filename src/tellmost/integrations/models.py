@@ -126,8 +126,11 @@ def read_model(model: Any, *, noise_std: float | None) -> GP:
             f"deviations from {float(noise.min()):.3g} to {float(noise.max()):.3g}, so that of "
             f"further observations cannot be guessed."
         )
-    kernel = translated(prior) or prior
-    return GP(kernel, mean=read_mean(prior), noise_std=noise_std, data=prior.data)
+    mean: Mean = ModelMean(prior)
+    if type(getattr(prior.model, "mean_module", None)) in (ConstantMean, ZeroMean):
+        values = prior.mean(prior.data.points)
+        mean = float(values[0]) if bool((values == values[0]).all()) else mean
+    return GP(translated(prior) or prior, mean=mean, noise_std=noise_std, data=prior.data)
 
 
 def read_outcome(model: Any) -> tuple[float, float]:
@@ -152,14 +155,6 @@ def read_noise(likelihood: Any, count: int) -> Float[Tensor, " t"]:
         f"GP.of needs a GaussianLikelihood or a FixedNoiseGaussianLikelihood, whose noise is "
         f"known at every point; got {type(likelihood).__name__}."
     )
-
-
-def read_mean(prior: ModelKernel) -> Mean:
-    """A number if the mean of the model is a constant, else a function."""
-    if type(getattr(prior.model, "mean_module", None)) not in (ConstantMean, ZeroMean):
-        return ModelMean(prior)
-    values = prior.mean(prior.data.points)
-    return float(values[0]) if bool((values == values[0]).all()) else ModelMean(prior)
 
 
 def translated(prior: ModelKernel) -> Kernel | None:
@@ -234,6 +229,10 @@ def check_model(model: Any) -> None:
             f"GP.of takes a model with training data; {name} has none. Its kernel alone is a "
             f"prior: tm.GP(model.covar_module, noise_std=...)."
         )
+    check_outputs(model, name)
+
+
+def check_outputs(model: Any, name: str) -> None:
     if isinstance(model, MultiTaskGPyTorchModel):
         raise ValueError(
             f"GP.of takes a model of one output; {name} is about several tasks. Fit a "

@@ -200,26 +200,19 @@ class BatchBeliefs:
         if name == "squared_covariance":
             return np.square(self.covariance).mean(axis=1)
         if name == "standardized_covariance":
-            return (self.covariance * self._standardizing()).mean(axis=1)
+            known = self.target_variance <= ZERO_VARIANCE * self._prior_target_variance
+            deviation = np.sqrt(np.where(known, np.inf, self.target_variance))  # not of rounding
+            return (self.covariance * (1.0 / deviation)[:, :, None]).mean(axis=1)
         if name == "covariance":
             return self.covariance.transpose(0, 2, 1)
         if name == "similarity_to_chosen":
             return self._similarity_to_chosen
-        correlation = self._correlation()
-        return correlation if name == "correlation" else correlation.max(axis=2)
-
-    def _correlation(self) -> Float[np.ndarray, "b w m"]:
-        """That of f at candidates and targets before any observation; 0 where either is known."""
-        prior, of_targets = self.posterior.prior_variance, self._prior_target_variance
-        return correlation_of(
-            self._prior_covariance.transpose(0, 2, 1), prior[:, :, None], of_targets[:, None]
+        correlation = correlation_of(  # before any observation
+            self._prior_covariance.transpose(0, 2, 1),
+            self.posterior.prior_variance[:, :, None],
+            self._prior_target_variance[:, None],
         )
-
-    def _standardizing(self) -> Float[np.ndarray, "b m _"]:
-        """1 / sd of each target, and 0 where its variance is rounding."""
-        known = self.target_variance <= ZERO_VARIANCE * self._prior_target_variance
-        deviation = np.sqrt(np.where(known, np.inf, self.target_variance))
-        return (1.0 / deviation)[:, :, None]
+        return correlation if name == "correlation" else correlation.max(axis=2)
 
     def _note_similarity(self, places: Int[np.ndarray, " b"]) -> None:
         """Keep how near each candidate is to the nearest that was chosen."""
