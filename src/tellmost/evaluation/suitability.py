@@ -169,14 +169,17 @@ class Suitability:
 
     def to_frame(self) -> "pandas.DataFrame":
         """A row per number that was found: its name, value and standard error. Needs pandas."""
-        return make_frame(
-            [
-                {"name": f"{part}.{name}", **as_number(value)}
-                for part in ("health", "aim", "evidence")
-                for name, value in (self.to_dict()[part] or {}).items()
-                if as_number(value)
-            ]
-        )
+        records: list[dict[str, Any]] = []
+        found = self.to_dict()
+        parts = [(part, found[part] or {}) for part in ("health", "aim", "evidence")]
+        for name, value in ((f"{part}.{name}", v) for part, of in parts for name, v in of.items()):
+            if isinstance(value, dict) and "mean" in value:
+                error = value["standard_error"]
+                error = np.nan if error is None else error
+                records.append({"name": name, "value": value["mean"], "error": error})
+            elif isinstance(value, int | float) and not isinstance(value, bool):
+                records.append({"name": name, "value": value, "error": np.nan})
+        return make_frame(records)
 
     def to_dict(self) -> dict[str, Any]:
         """The findings for machines, ready for JSON."""
@@ -189,15 +192,6 @@ class Suitability:
             "default_noise_ratio": self.usual_ratio,
             "evidence": None if self.evidence is None else self.evidence.to_dict(),
         }
-
-
-def as_number(value: Any) -> dict[str, float]:
-    """A value and its standard error, if this is a number or a mean."""
-    if isinstance(value, dict) and "mean" in value:
-        error = value["standard_error"]
-        return {"value": value["mean"], "error": np.nan if error is None else error}
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return {"value": value, "error": np.nan} if is_number else {}
 
 
 def check(

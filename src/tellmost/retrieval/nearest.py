@@ -10,7 +10,7 @@ by score and row number. So the candidates depend on no batch, block or thread.
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -59,22 +59,13 @@ class Open:
         return may
 
 
-@runtime_checkable
-class Proposals(Protocol):
-    """It proposes the rows that may be among the best for each query."""
-
-    def propose(
-        self, targets: Float[np.ndarray, "b m d"], count: int, open_: Open, *, both_signs: bool
-    ) -> list[Int[np.ndarray, " _c"]]: ...
-
-
 @dataclass(frozen=True)
 class NearestRows:
     """The nearest rows of each query, exactly, among those that a search proposes."""
 
     rows: StoredRows
     discount: Float[np.ndarray, " n"]
-    search: Proposals
+    search: "ExactSearch | IndexSearch"
 
     def find(
         self,

@@ -29,11 +29,21 @@ class Queries:
     """All queries of a call, checked."""
 
     def __init__(self, queries: Any, allowed: Any, observed: Any, rows: StoredRows) -> None:
-        self._row_count = len(rows)
+        n = len(rows)
         points, counts = check_queries(queries, rows.values.shape)
         self._targets = np.split(rows.normalized(points), np.cumsum(counts)[:-1])
-        self._allowed = check_allowed(allowed, len(self), self._row_count)
-        self._observed = check_observed_rows(observed, len(self), self._row_count)
+        self._allowed: Bool[np.ndarray, "*q n"] | None = None
+        self._observed = [np.empty(0, dtype=np.int64)] * len(self)
+        if allowed is not None and not is_for_each(allowed):
+            self._allowed = mask_of(allowed, "allowed", n)
+        elif allowed is not None:
+            check_count(allowed, "allowed", len(self))
+            masks = [mask_of(each, f"allowed[{i}]", n) for i, each in enumerate(allowed)]
+            self._allowed = np.stack(masks)
+        if observed is not None:
+            each = observed if is_for_each(observed) or len(self) > 1 else [observed]
+            check_count(each, "observed", len(self))
+            self._observed = [row_numbers(r, f"observed[{i}]", n) for i, r in enumerate(each)]
 
     def __len__(self) -> int:
         return len(self._targets)
@@ -88,16 +98,6 @@ def is_for_each(values: Any) -> bool:
     return np.ndim(values) == 2
 
 
-def check_allowed(allowed: Any, count: int, n: int) -> Bool[np.ndarray, "*q n"] | None:
-    """A mask of the rows that may be picked, for all queries or a row of it for each."""
-    if allowed is None:
-        return None
-    if not is_for_each(allowed):
-        return mask_of(allowed, "allowed", n)
-    check_count(allowed, "allowed", count)
-    return np.stack([mask_of(each, f"allowed[{i}]", n) for i, each in enumerate(allowed)])
-
-
 def mask_of(given: Any, name: str, n: int) -> Bool[np.ndarray, " n"]:
     """A mask, from a mask or from row numbers."""
     values = as_tensor(given, name).cpu()
@@ -115,16 +115,8 @@ def mask_of(given: Any, name: str, n: int) -> Bool[np.ndarray, " n"]:
     return values.numpy()
 
 
-def check_observed_rows(observed: Any, count: int, n: int) -> list[Int[np.ndarray, " _o"]]:
-    """The numbers of the rows that each query has already; -1 fills up short lists."""
-    if observed is None:
-        return [np.empty(0, dtype=np.int64)] * count
-    each = observed if is_for_each(observed) or count > 1 else [observed]
-    check_count(each, "observed", count)
-    return [_row_numbers(some, f"observed[{i}]", n) for i, some in enumerate(each)]
-
-
-def _row_numbers(given: Any, name: str, n: int) -> Int[np.ndarray, " o"]:
+def row_numbers(given: Any, name: str, n: int) -> Int[np.ndarray, " o"]:
+    """The numbers of the rows that a query has already; -1 fills up short lists."""
     values: Tensor = as_tensor(given, name)
     if values.numel() == 0:
         return np.empty(0, dtype=np.int64)
