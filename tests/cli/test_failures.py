@@ -155,7 +155,7 @@ def test_a_folder_without_permission_is_named(files, run):
 @pytest.mark.parametrize(
     "more",
     [
-        ["--records", "-o", "pool.npy"],
+        ["-o", "pool.npy"],
         ["-o", "seen.csv", "--observed", "seen.csv"],
         ["-o", "./seen.csv", "--exclude", "seen.csv"],
         ["-o", "link.csv", "--observed", "seen.csv"],
@@ -211,7 +211,7 @@ def test_a_wrong_ending_is_told_before_anything_is_read(files, run):
     (files / "pool.npy").write_text("no array")  # reading it would fail first
     more = ["--export", "label-studio", "-o", "tasks.csv"]
     assert_one_line(run(*BASIC, "--text-field", "t", *more, code=2), "--output: Label Studio")
-    assert_one_line(run(*BASIC, "--records", "-o", "picks.csv", code=2), "its own format, .npy")
+    assert_one_line(run(*BASIC, "-o", "picks.npy", code=2), "cannot write picks.npy")
 
 
 def test_a_file_that_happens_to_be_called_so_is_left_alone(files, run):

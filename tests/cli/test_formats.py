@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 import tellmost as tm
-from tellmost.cli.reading import read_records
-from tellmost.rows.sources import open_source
 
 
 @pytest.fixture
@@ -129,30 +127,115 @@ def test_groups_of_a_column_are_kept_to(files, run, records, target_records):
     assert counts.tolist() == [2, 2, 2, 2, 2]
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv", "npy"])
-def test_the_pools_own_records_of_the_picks_can_be_written(
-    kind, files, run, records, target_records, expected
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv"])
+@pytest.mark.parametrize("into", ["jsonl", "parquet", "csv"])
+def test_a_pick_says_what_its_record_says_but_for_the_vector(
+    kind, into, files, run, records, target_records, expected
 ):
     write, options = FORMATS[kind]
     options = ["--ignore-column", "n_tokens"] if kind == "csv" else options
     write(files / f"pool.{kind}", records)
     write(files / f"targets.{kind}", target_records)
-    more = ["--targets", f"targets.{kind}", "-k", 7, "--records", "-o", f"picked.{kind}"]
-    run("select", f"pool.{kind}", *more, *options)
-    if kind == "jsonl":
-        lines = (files / "picked.jsonl").read_text().splitlines()
-        assert [json.loads(line) for line in lines] == [records[i] for i in expected]
-    elif kind == "parquet":
+    more = ["--targets", f"targets.{kind}", "-k", 7, *options, "-o"]
+    run("select", f"pool.{kind}", *more, f"picked.{into}")
+    picked = read_picks(files / f"picked.{into}")
+    for pick, index in zip(picked, expected, strict=True):
+        kept = ("id", "n_tokens") if kind == "csv" else records[index].keys() - {"emb"}
+        own = {name: records[index][name] for name in kept}
+        is_text = "csv" in (kind, into)
+        assert str(pick["index"]) == str(index) and "emb" not in pick
+        assert {name: pick[name] for name in own} == {
+            name: str(value) if is_text else value for name, value in own.items()
+        }
+    run("select", f"pool.{kind}", *more, f"bare.{into}", "--no-records")
+    assert list(read_picks(files / f"bare.{into}")[0]) == list(picked[0])[:7]
+    (files / "labelled.csv").write_text("id,label\n" + f"doc-{expected[0]},spam\n")
+    seen = ["--observed", f"picked.{into}"] * 2 + ["--observed", "labelled.csv"]
+    done = run("select", f"pool.{kind}", *more, "next.csv", *seen)
+    assert "7 observed before" in done.stdout
+
+
+def read_picks(path):
+    if path.suffix == ".parquet":
         import pyarrow.parquet
 
-        table = pyarrow.parquet.read_table(files / "picked.parquet")
-        assert table.to_pylist() == [records[i] for i in expected]
-    elif kind == "csv":
-        with (files / "picked.csv").open(newline="") as file:
-            picked = list(csv.DictReader(file))
-        assert len(picked) == 7 and set(picked[0]) >= {"id", "n_tokens", "x0"}
+        return pyarrow.parquet.read_table(path).to_pylist()
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_parquet_file_of_picks_keeps_the_types_of_its_columns(files, run, records):
+    import pyarrow
+
+    times = pyarrow.array(range(len(records)), pyarrow.timestamp("s"))
+    table = pyarrow.Table.from_pylist(records).append_column("time", times)
+    pyarrow.parquet.write_table(table.append_column("rank", times), files / "pool.parquet")
+    run("select", "pool.parquet", "-t", "val.npy", "-k", 5, "-o", "picks.parquet")
+    picked = pyarrow.parquet.read_table(files / "picks.parquet")
+    assert picked.schema.field("time").type == pyarrow.timestamp("ms") and picked[
+        "rank"
+    ].to_pylist() == [1, 2, 3, 4, 5]
+    assert [moment.timestamp() for moment in picked["time"].to_pylist()] == [
+        pytest.approx(index, abs=86_400) for index in picked["index"].to_pylist()
+    ]
+
+
+def test_json_arrays_and_semicolons_are_read(files, run, records, target_records, expected):
+    (files / "pool.json").write_text(json.dumps(records, indent=1))
+    (files / "targets.json").write_text(json.dumps(target_records))
+    columns = [f"x{place}" for place in range(8)]
+    with (files / "pool.csv").open("w", newline="") as file:
+        writer = csv.writer(file, delimiter=";")
+        writer.writerow(["id", "text", *columns])
+        for record in records:
+            numbers = (repr(number).replace(".", ",") for number in record["emb"])
+            writer.writerow([record["id"], "one, two, three", *numbers])
+    for pool in ("pool.json", "pool.csv"):
+        done = run("select", pool, "-t", "targets.json", "-k", 7, "--json").json()
+        assert [pick["index"] for pick in done["picks"]] == list(expected), pool
+        assert done["picks"][0]["id"] == f"doc-{expected[0]}"
+    for text, said in (
+        ("{}", "pool.json must be a JSON array of objects; got {}"),
+        ('[{"emb": [1]}, 3]', "pool.json, row 1 must be a JSON object"),
+        ('[{"emb": [1]},\n {"emb": }]', "is not valid JSON: Expecting value at line 2, column 10"),
+        ("[]", "pool.json has no rows"),
+    ):
+        (files / "pool.json").write_text(text)
+        assert said in run("select", "pool.json", "-t", "val.npy", "-k", 2, code=1).stderr
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json", "csv"])
+def test_rows_come_from_stdin(kind, files, run, records, expected, monkeypatch):
+    path = files / f"pool.{kind}"
+    if kind == "json":
+        path.write_text(json.dumps(records))
     else:
-        np.testing.assert_array_equal(np.load(files / "picked.npy"), vectors(records)[expected])
+        FORMATS[kind][0](path, records)
+    options = ["--ignore-column", "n_tokens"] if kind == "csv" else []
+    with path.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        done = run("select", "-", "-t", "val.npy", "-k", 7, "--json", *options).json()
+    assert [pick["index"] for pick in done["picks"]] == list(expected)
+    assert "only one file can come from stdin" in run("select", "-", "-t", "-", code=2).stderr
+
+
+def test_what_is_near_to_evaluation_data_is_not_picked(files, run, rows, expected):
+    first = rows[0][expected[0]]
+    np.save(files / "test.npy", np.stack([2 * first, np.ones(8)]))
+    more = ["-k", 7, "--avoid", "test.npy", "--json"]
+    done = run("select", "pool.npy", "-t", "val.npy", *more)
+    assert "1 of 120 rows are near to one of the 2 rows of test.npy (cosine 0.98)" in done.stderr
+    assert expected[0] not in [pick["index"] for pick in done.json()["picks"]]
+    wide = run("select", "pool.npy", "-t", "val.npy", *more, "--avoid-cosine", 0.8)
+    mask = tm.near(rows[0], np.stack([first, np.ones(8)]), 0.8)
+    assert f"{mask.sum()} of 120 rows are near" in wide.stderr
+    assert not mask[[pick["index"] for pick in wide.json()["picks"]]].any()
+    assert (
+        "leave none"
+        in run("select", "pool.npy", "-t", "val.npy", *more, "--avoid", "pool.npy", code=1).stderr
+    )
 
 
 def test_tasks_for_label_studio_can_be_imported(files, run, records, target_records, expected):
@@ -162,7 +245,44 @@ def test_tasks_for_label_studio_can_be_imported(files, run, records, target_reco
     run("select", "pool.jsonl", *more, "--export", "label-studio", "-o", "tasks.json")
     tasks = json.loads((files / "tasks.json").read_text())
     assert [task["data"]["text"] for task in tasks] == [f"text {i}" for i in expected]
-    assert [task["data"]["id"] for task in tasks] == [f"doc-{i}" for i in expected]
+    assert [task["data"]["pool_id"] for task in tasks] == [f"doc-{i}" for i in expected]
+
+
+def test_pick_label_import_pick_again(files, run, records, target_records):
+    """What Label Studio and Argilla export counts as observed, where somebody has labelled it."""
+    write_jsonl(files / "pool.jsonl", records)
+    write_jsonl(files / "targets.jsonl", target_records)
+    basic = ["select", "pool.jsonl", "-t", "targets.jsonl", "--text-field", "text", "-k", 6]
+    run(*basic, "--export", "label-studio", "-o", "tasks.json")
+    tasks = json.loads((files / "tasks.json").read_text())
+    exported, flat, argilla = [], [], []
+    for number, task in enumerate(tasks, start=500):  # the tool's own numbers
+        result = [{"value": {"choices": ["spam"]}, "type": "choices", "from_name": "label"}]
+        skipped = {"result": [], "was_cancelled": True}
+        answers = [[skipped], [], [skipped, {"result": result}]][min(number - 500, 2)]
+        exported.append({"id": number, "annotations": answers, **task})
+        flat.append({**task["data"], "id": number, "sentiment": "spam", "annotator": 1})
+        given = {"label": [{"value": "spam", "status": "submitted"}]} if number > 501 else {}
+        fields = {"text": task["data"]["text"]}
+        argilla.append({"id": task["data"]["pool_id"], "fields": fields, "responses": given})
+    ids = [task["data"]["pool_id"] for task in tasks]
+    (files / "ids.txt").write_text("\n".join(ids[2:]))
+    (files / "all.txt").write_text("\n".join(ids))
+    expected = picks_of(run(*basic, "--observed", "ids.txt", "--json"))
+    for records in (exported, argilla):
+        name = f"{'argilla' if records is argilla else 'studio'}.json"
+        (files / name).write_text(json.dumps(records))
+        done = run(*basic, "--observed", name, "--json")
+        assert picks_of(done) == expected
+        assert f"2 of the 6 records of {name} are not labelled" in done.stderr
+    (files / "flat.json").write_text(json.dumps(flat))
+    for name in ("flat.json", "tasks.json"):
+        done = run(*basic, "--observed", name, "--json")
+        assert picks_of(done) == picks_of(run(*basic, "--observed", "all.txt", "--json"))
+
+
+def picks_of(done):
+    return [pick["id"] for pick in done.json()["picks"]]
 
 
 EMBEDDER = """
@@ -181,7 +301,7 @@ def test_texts_are_embedded_once_by_a_function_of_the_users(files, run, records)
     write_jsonl(files / "prompts.jsonl", [{"text": "text 3"}, {"text": "text 5"}])
     (files / "mine.py").write_text(EMBEDDER)
     more = ["--targets", "prompts.jsonl", "--text-field", "text", "--embed", "mine:embed"]
-    first = run("select", "train.jsonl", *more, "-k", 5, "-o", "picked.jsonl", "--records")
+    first = run("select", "train.jsonl", *more, "-k", 5, "-o", "picked.jsonl")
     calls = (files / "calls.txt").read_text()
     assert sum(map(int, calls.split())) == len(records) + 2
     assert first.returncode == 0 and len((files / "picked.jsonl").read_text().splitlines()) == 5
@@ -199,15 +319,3 @@ def test_texts_are_embedded_by_a_model_of_the_cache(files, run, minilm_home, mon
     done = run("select", "train.jsonl", *more, "-k", 2, "--json").json()
     assert {pick["id"] for pick in done["picks"]} == {0, 1}
     assert done["settings"]["features"] == 384
-
-
-@pytest.mark.parametrize("kind", ["npy", "safetensors", "parquet"])
-def test_records_of_several_files_are_written_in_their_format(kind, files, run, records, expected):
-    write, _ = FORMATS[kind]
-    bare = [{"emb": record["emb"]} for record in records]
-    for name, some in (("a", bare[:50]), ("b", bare[50:])):
-        write(files / f"{name}.{kind}", some)
-    more = ["--targets", "val.npy", "-k", 7, "--records", "-o", f"picked.{kind}"]
-    run("select", f"a.{kind}", f"b.{kind}", *more)
-    source = open_source(read_records(files / f"picked.{kind}").vectors, "pool")
-    np.testing.assert_array_equal(source.read(0, 7), vectors(records)[expected])

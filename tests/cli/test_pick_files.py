@@ -10,21 +10,16 @@ import pytest
 import oracle
 import tellmost as tm
 from files_of_points import (
-    ARRAYS,
     IDS,
     ROWS,
-    TABLES,
     TEXTS,
     D,
     write_csv,
-    write_jsonl,
     write_npy,
-    write_parquet,
 )
 from tellmost.cli.labels import match_ids
 from tellmost.cli.pick_files import check_picks_path, pick_rows, write_picks
 from tellmost.cli.reading import Wanted, read_records
-from tellmost.rows.sources import open_source
 
 TARGETS = np.random.default_rng(1).normal(size=(3, D))
 TARGET_IDS = ["one", "two", "three"]
@@ -44,7 +39,8 @@ def read_rows(path):
 def test_a_row_per_pick_in_every_format(suffix, tmp_path):
     records = read_records(write_csv(tmp_path))
     path = tmp_path / f"picks{suffix}"
-    write_picks(path, CHOSEN, records, pick_rows(CHOSEN, records, TARGET_IDS))
+    picks = pick_rows(CHOSEN, records, TARGET_IDS)
+    write_picks(path, CHOSEN, records, picks, with_records=False)
     rows = read_rows(path)
     cosine = oracle.cosines(ROWS, TARGETS)
     for place, row in enumerate(rows):
@@ -90,87 +86,44 @@ def test_no_picks_are_a_file_without_rows(tmp_path):
 # ---- the pool's own records
 
 
-@pytest.mark.parametrize("write", [*ARRAYS.values(), *TABLES.values()])
-def test_records_of_the_picks_are_a_pool_of_the_same_format(write, tmp_path):
-    records = read_records(write(tmp_path))
-    path = tmp_path / f"picked{records.path.suffix}"
-    write_picks(path, CHOSEN, records, [], as_records=True)
-    picked = read_records(path)
-    source = open_source(picked.vectors, "pool")
-    np.testing.assert_array_equal(source.read(0, 4).numpy(), ROWS[CHOSEN.indices])
-    if records.has_own_ids:
-        assert picked.ids.tolist() == records.ids[CHOSEN.indices].tolist()
+def test_own_columns_follow_and_ours_win(tmp_path):
+    path = write_csv(tmp_path, text=TEXTS, rank=["own"] * 12, more=["=1+2"] * 12)
+    records = read_records(path, wanted=Wanted(text_field="text", features=("x0:x2",)))
+    for suffix in (".csv", ".jsonl", ".parquet"):
+        out = tmp_path / f"picked{suffix}"
+        write_picks(out, CHOSEN, records, pick_rows(CHOSEN, records))
+        rows = read_rows(out)
+        assert list(rows[0])[7:] == ["x0", "x1", "x2", "text", "more"]
+        assert [row["text"] for row in rows] == records.items(CHOSEN.indices)
+        assert [str(row["rank"]) for row in rows] == ["1", "2", "3", "4"]
+        assert {row["more"] for row in rows} == {"=1+2"}
+        write_picks(out, CHOSEN, records, pick_rows(CHOSEN, records), with_records=False)
+        assert len(read_rows(out)[0]) == 7
 
 
-def test_lines_of_a_jsonl_file_are_kept_as_they_are(tmp_path):
-    lines = [f'{{ "vector":{row.tolist()},"z": 1.0e0, "é":"\\u00e9"}}' for row in ROWS]
-    (tmp_path / "pool.jsonl").write_text("\n\n".join(lines), encoding="utf-8")  # no end of line
-    records = read_records(tmp_path / "pool.jsonl")
-    write_picks(tmp_path / "picked.jsonl", CHOSEN, records, [], as_records=True)
-    written = (tmp_path / "picked.jsonl").read_text(encoding="utf-8")
-    assert written == "".join(f"{lines[index]}\n" for index in CHOSEN.indices)
-
-
-def test_rows_of_a_csv_file_are_kept_as_they_are(tmp_path):
-    path = write_csv(tmp_path, text=TEXTS)
-    records = read_records(path, wanted=Wanted(text_field="text"))
-    write_picks(tmp_path / "picked.csv", CHOSEN, records, [], as_records=True)
-    written = (tmp_path / "picked.csv").read_bytes().decode()
-    assert written.startswith("id,x0,x1,x2,text\r\ndoc-")
-    assert read_records(
-        tmp_path / "picked.csv", wanted=Wanted(text_field="text")
-    ).items() == records.items(CHOSEN.indices)
-
-
-def test_the_schema_of_a_parquet_file_is_kept(tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    records = read_records(write_parquet(tmp_path, text=TEXTS))
-    write_picks(tmp_path / "picked.parquet", CHOSEN, records, [], as_records=True)
-    before, after = (parquet.read_table(tmp_path / n) for n in ("pool.parquet", "picked.parquet"))
-    assert after.schema.equals(before.schema)
-    assert after.equals(before.take(CHOSEN.indices))
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int8])
-def test_arrays_keep_their_dtype(dtype, tmp_path):
-    rows = (10 * ROWS).astype(dtype)
-    write_picks(
-        tmp_path / "picked.npy",
-        CHOSEN,
-        read_records(write_npy(tmp_path, rows)),
-        [],
-        as_records=True,
-    )
-    picked = np.load(tmp_path / "picked.npy")
-    assert picked.dtype == dtype
-    np.testing.assert_array_equal(picked, rows[CHOSEN.indices])
-
-
-def test_gzipped_records_are_written_gzipped(tmp_path):
-    import gzip
-
-    plain = write_jsonl(tmp_path)
-    (tmp_path / "pool.jsonl.gz").write_bytes(gzip.compress(plain.read_bytes()))
-    records = read_records(tmp_path / "pool.jsonl.gz")
-    write_picks(tmp_path / "picked.jsonl.gz", CHOSEN, records, [], as_records=True)
-    assert read_records(tmp_path / "picked.jsonl.gz").ids.tolist() == [
-        IDS[index] for index in CHOSEN.indices
-    ]
-    with pytest.raises(ValueError, match=r"its own format, \.jsonl\.gz; got picked\.jsonl"):
-        write_picks(tmp_path / "picked.jsonl", CHOSEN, records, [], as_records=True)
+def test_records_of_several_shapes_keep_their_fields(tmp_path):
+    fields = [{"a": {"b": 1}}, {"c": [1, "x"]}, {"a": "text"}]
+    lines = [{"vector": row.tolist(), **fields[i % 3]} for i, row in enumerate(ROWS)]
+    path = tmp_path / "pool.jsonl"
+    path.write_text("\n\n".join(map(json.dumps, lines)))
+    records = read_records(path)
+    for suffix in (".csv", ".jsonl", ".parquet"):
+        write_picks(tmp_path / f"p{suffix}", CHOSEN, records, pick_rows(CHOSEN, records))
+        for row, index in zip(read_rows(tmp_path / f"p{suffix}"), CHOSEN.indices, strict=True):
+            own = {name: row[name] for name in ("a", "c") if row.get(name) not in (None, "")}
+            if suffix != ".jsonl":
+                own = {name: json.loads(v) if v[0] in "[{" else v for name, v in own.items()}
+            assert own == fields[index % 3] and "vector" not in row
 
 
 # ---- what cannot be written
 
 
 def test_a_name_that_says_no_format_is_refused_before_long_work(tmp_path):
-    pool = tmp_path / "pool.npy"
     with pytest.raises(ValueError, match=r"picks\.xlsx; the formats are \.csv.*\.tellmost"):
-        check_picks_path(tmp_path / "picks.xlsx", pool)
-    with pytest.raises(ValueError, match=r"in its own format, \.npy; got picks\.csv"):
-        check_picks_path(tmp_path / "picks.csv", pool, as_records=True)
+        check_picks_path(tmp_path / "picks.xlsx")
     with pytest.raises(FileNotFoundError, match="output: there is no folder"):
-        check_picks_path(tmp_path / "gone" / "picks.csv", pool)
+        check_picks_path(tmp_path / "gone" / "picks.csv")
 
 
 def test_an_interrupted_run_leaves_no_half_file(tmp_path, monkeypatch):

@@ -130,7 +130,7 @@ def test_a_bad_value_is_named_by_the_row_of_the_file(option, files, run, damaged
 
 def test_records_of_the_picks_are_those_of_the_file(files, run, damaged, expected):
     write_csv(files, damaged, IDS)
-    run("select", "pool.csv", *BASIC, "--normalize", "center", "--records", "-o", "out.csv")
+    run("select", "pool.csv", *BASIC, "--normalize", "center", "-o", "out.csv")
     with (files / "out.csv").open(newline="") as file:
         picked = [record["id"] for record in csv.DictReader(file)]
     assert picked == [IDS[row] for row in GOOD[expected.indices]]

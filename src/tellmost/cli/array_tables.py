@@ -1,7 +1,6 @@
 """Files of arrays, whose rows have nothing but their numbers, and .parquet files."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, closing
 from itertools import accumulate
 from pathlib import Path
@@ -10,11 +9,9 @@ from zipfile import ZipFile
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from tellmost.cli.records import check_named, only_vectors
 from tellmost.rows.files import (
-    TYPES,
     File,
     check_numeric,
     choose_name,
@@ -33,10 +30,8 @@ class ArrayTable:
 
     names: Sequence[str] = ()
 
-    def __init__(
-        self, file: File, vectors: Any, name: str = "vectors", *, lone_vector: bool = False
-    ) -> None:
-        self.file, self.vectors, self._name = file, vectors, name
+    def __init__(self, file: File, vectors: Any, *, lone_vector: bool = False) -> None:
+        self.file, self.vectors = file, vectors
         with closing(open_source(self.vectors, file.argument)) as source:
             self._shape = source.shape
             if lone_vector and len(self._shape) == 1:
@@ -59,25 +54,10 @@ class ArrayTable:
     def column(self, name: str) -> list[Any]:
         raise AssertionError("there is no column that could be asked for")
 
-    def take(self, indices: Int[np.ndarray, " k"]) -> Tensor:
-        """Rows in their own dtype. They are a tensor, since numpy has no bfloat16."""
-        with closing(open_source(self.vectors, self.file.argument)) as source:
-            return source.take(torch.from_numpy(indices))
-
-    def write(self, path: Path, indices: Int[np.ndarray, " k"]) -> None:
-        rows = self.take(indices)
-        with path.open("wb") as stream:
-            match self.file.path.suffix:
-                case ".safetensors":
-                    stream.write(_as_safetensors(self._name, rows))
-                case ".npz":
-                    _save_npz(stream, self._name, rows.numpy())
-                case ".parquet":
-                    arrow = import_pyarrow(f"writing {path.name}")
-                    table = arrow.table({self._name: list(rows.numpy())})
-                    arrow.parquet.write_table(table, stream)
-                case _:
-                    np.save(stream, rows.numpy())
+    def some(
+        self, indices: Int[np.ndarray, " k"], without: Collection[str | None]
+    ) -> dict[str, Any]:
+        return {}
 
 
 def open_array(
@@ -86,8 +66,8 @@ def open_array(
     """The array of this name in a file, or the only one."""
     vectors: Any = file.path if name is None else NamedArray(file.path, name)
     if file.path.suffix == ".npz":
-        name, vectors = load_npz(file, name, memory)
-    return ArrayTable(file, vectors, name or "vectors", lone_vector=lone_vector)
+        vectors = load_npz(file, name, memory)
+    return ArrayTable(file, vectors, lone_vector=lone_vector)
 
 
 def open_arrays(named: NamedArray, argument: str) -> ArrayTable:
@@ -99,11 +79,10 @@ def open_arrays(named: NamedArray, argument: str) -> ArrayTable:
                 f"{path.name}. Join text files into one."
             )
     first = Path(str(named.given[0]).split("?")[0])  # it is known by its name alone
-    name = named.name if isinstance(named.name, str) else "vectors"
-    return ArrayTable(File(first, argument, size=0, changed=0), named, name)
+    return ArrayTable(File(first, argument, size=0, changed=0), named)
 
 
-def load_npz(file: File, name: str | None, memory: int | None = None) -> tuple[str, np.ndarray]:
+def load_npz(file: File, name: str | None, memory: int | None = None) -> np.ndarray:
     """Load one array of an archive into memory. Pickled objects are refused, never loaded."""
     with refusing_damage(f"{file.label} is not a complete .npz file"):
         archive = ZipFile(file.path)
@@ -120,21 +99,7 @@ def load_npz(file: File, name: str | None, memory: int | None = None) -> tuple[s
             f"refused. Save a numeric array with np.savez."
         )
     check_numeric(dtype, what)
-    return chosen, array
-
-
-def _save_npz(stream: Any, name: str, rows: np.ndarray) -> None:
-    """Write an archive of one array. np.savez cannot, where the name is one of its arguments."""
-    with ZipFile(stream, "w") as archive, archive.open(f"{name}.npy", "w") as entry:
-        np.lib.format.write_array(entry, rows, allow_pickle=False)
-
-
-def _as_safetensors(name: str, rows: Tensor) -> bytes:
-    kind = next(kind for kind, dtype in TYPES.items() if dtype == rows.dtype)
-    data = rows.contiguous().view(torch.uint8).numpy().tobytes()
-    about = {"dtype": kind, "shape": list(rows.shape), "data_offsets": [0, len(data)]}
-    header = json.dumps({name: about}).encode()
-    return len(header).to_bytes(8, "little") + header + data
+    return array
 
 
 class ParquetTable:
@@ -173,21 +138,23 @@ class ParquetTable:
         with self._opened() as opened:
             return opened.read(columns=[name]).column(0).to_pylist()
 
-    def take(self, indices: Int[np.ndarray, " k"]) -> Any:
-        """Rows as a table of the same schema, in the order asked for, read by row groups."""
+    def some(
+        self, indices: Int[np.ndarray, " k"], without: Collection[str | None]
+    ) -> dict[str, Any]:
+        """Columns of Arrow with rows in the order asked for, read by row groups."""
+        names = [name for name in self.names if name not in without]
         order = np.argsort(indices, kind="stable")
         groups = np.searchsorted(self._starts, indices[order], side="right") - 1
         parts = []
         with self._opened() as opened:
-            empty = opened.schema_arrow.empty_table()
+            empty = opened.schema_arrow.empty_table().select(names)
             for group in np.unique(groups).tolist():
                 local = indices[order[groups == group]] - self._starts[group]
-                parts.append(opened.read_row_group(group).take(self._arrow.array(local)))
+                here = opened.read_row_group(group, columns=names)
+                parts.append(here.take(self._arrow.array(local)))
         table = self._arrow.concat_tables([empty, *parts])
-        return table.take(self._arrow.array(np.argsort(order, kind="stable")))
-
-    def write(self, path: Path, indices: Int[np.ndarray, " k"]) -> None:
-        self._arrow.parquet.write_table(self.take(indices), path)
+        table = table.take(self._arrow.array(np.argsort(order, kind="stable")))
+        return {name: table.column(name) for name in names}
 
     def _opened(self) -> AbstractContextManager[Any]:
         return opened_parquet(self.file, self._arrow)

@@ -26,15 +26,16 @@ from tellmost.cli.options import (
     Option("report", Path, ESSENTIALS).says(
         "Also write a page about the selection, one .html file."
     ),
-    Option("records", bool, OUTPUT, default=False).says(
-        "Write the pool's own records of the picks, in their order and format."
+    Option("records", bool, OUTPUT, default=True, flags=("--records/--no-records",)).says(
+        "Write what the pool's own record of each pick says, but for its vector."
     ),
     Option("export", str, OUTPUT, "TOOL").says(
         "Write the picks as tasks for a labelling tool: label-studio."
     ),
     *("json", "rule", "budget", "max_per_group", "dedupe", "min_gain", "min_gain_share"),
     *("replace", "conditional", "kernel", "noise_ratio", "noise_std", "normalize", "floor"),
-    *("targets_are", "observed", "exclude", "candidates", *COLUMNS, "target_weights"),
+    *("targets_are", "observed", "exclude", "candidates", "avoid", "avoid_cosine", *COLUMNS),
+    "target_weights",
     *("cost", "cost_column", "groups", "group_column"),
     *("device", "memory", "columns_ahead", "checkpoint", "progress"),
 )
@@ -50,7 +51,7 @@ def select(given: OptionValues) -> int:
             --cost-column n_tokens --budget 2e6 -o picks.parquet
 
         tellmost select train.jsonl --targets prompts.jsonl --text-field text
-            --embed all-minilm -k 500 --records -o picked.jsonl
+            --embed all-minilm -k 500 -o picked.jsonl
 
         tellmost select pool.npy --targets val.npy -k 64
             --observed round1.csv --exclude rejected.csv -o round2.csv

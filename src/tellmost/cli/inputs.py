@@ -1,5 +1,6 @@
 """This module turns options into arguments of the library."""
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -24,6 +25,7 @@ from tellmost.cli.text_tables import suffix_of
 from tellmost.kernels import Kernel
 from tellmost.kernels.written import read_kernel
 from tellmost.rows.checks import check_positives
+from tellmost.rows.nearby import near
 from tellmost.rows.sources import NamedArray
 from tellmost.running.memory import check_memory
 from tellmost.running.progress import ProgressLine, working
@@ -125,7 +127,7 @@ def read_points(given: OptionValues) -> tuple[Records, Records | None]:
     if given.on_bad_row not in ("fail", "skip"):
         raise UsageError(f"--on-bad-row must be fail or skip; got {given.on_bad_row!r}.")
     pool = read_pool(given)
-    targets = None if given.targets is None else read_targets(given, pool)
+    targets = None if given.targets is None else read_targets(given, pool, given.targets)
     _check_excluded(given, [one for one in (pool, targets) if one is not None])
     return pool, targets
 
@@ -177,13 +179,15 @@ def read_shards(named: NamedArray, argument: str, given: OptionValues) -> Record
     return skip_bad_rows(records) if given.on_bad_row == "skip" else records
 
 
-def read_targets(given: OptionValues, pool: Records) -> Records:
-    """The targets, with those of the pool's columns that make their vectors and labels."""
-    if not is_file(given.targets):
-        named = NamedArray([given.targets], given.vector_column, required=False)
-        return read_shards(named, "targets", given)
-    there = column_names(given.targets, "targets")
-    is_archive = given.targets.suffix in (".npz", ".safetensors")
+def read_targets(
+    given: OptionValues, pool: Records, place: str | Path, argument: str = "targets"
+) -> Records:
+    """Rows like the pool's, with those of its columns that make their vectors and labels."""
+    if not is_file(place):
+        named = NamedArray([place], given.vector_column, required=False)
+        return read_shards(named, argument, given)
+    there = column_names(place, argument)
+    is_archive = place.suffix in (".npz", ".safetensors")
     text_field = given.text_field
     wanted = Wanted(
         vector_column=given.vector_column if given.vector_column in there or is_archive else None,
@@ -191,7 +195,7 @@ def read_targets(given: OptionValues, pool: Records) -> Records:
         id_column=given.id_column if given.id_column in there else None,
         lone_vector=True,
     )
-    return match_features(read_file(given.targets, "targets", given, wanted), pool)
+    return match_features(read_file(place, argument, given, wanted), pool)
 
 
 def read_file(path: Path, argument: str, given: OptionValues, wanted: Wanted) -> Records:
@@ -294,15 +298,30 @@ def read_noise(given: OptionValues, pool: Records) -> float | np.ndarray | None:
 
 def find_candidates(given: OptionValues, pool: Records) -> np.ndarray | None:
     """Rows that may be picked: those named, without those excluded. None for all."""
-    if not given.candidates and not given.exclude:
+    if not given.candidates and not given.exclude and not given.avoid:
         return None
     may = np.full(len(pool), not given.candidates)
     may[find_rows(given.candidates or (), "--candidates", pool)] = True
     may[find_rows(given.exclude or (), "--exclude", pool)] = False
-    may = pool.of_vectors(may)
+    may = pool.of_vectors(may) & ~find_near(given, pool)
     if not may.any():
-        raise ValueError("no row may be picked: --candidates and --exclude leave none.")
+        raise ValueError("no row may be picked: --candidates, --exclude and --avoid leave none.")
     return may
+
+
+def find_near(given: OptionValues, pool: Records) -> np.ndarray:
+    """The mask of the rows that are near to some that no pick may be near to, told in a note."""
+    mask = np.zeros(len(pool if pool.rows is None else pool.rows), dtype=bool)
+    for path in given.avoid or ():
+        others = read_targets(given, pool, path, "--avoid")
+        found = near(pool.vectors, others.vectors, given.avoid_cosine)
+        warnings.warn(
+            f"{found.sum():,} of {len(found):,} rows are near to one of the {len(others):,} rows "
+            f"of {path.name} (cosine {given.avoid_cosine:g}), and are not picked.",
+            stacklevel=2,
+        )
+        mask |= found
+    return mask
 
 
 def find_observed(paths: Sequence[Path] | None, pool: Records) -> Any:

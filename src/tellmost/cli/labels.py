@@ -3,6 +3,7 @@
 Rows are matched by id where both files have ids, else by order.
 """
 
+import warnings
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from tellmost.cli.records import (
 )
 from tellmost.cli.text_formats import Delimited, JsonLines, TextTable
 from tellmost.cli.text_tables import read_lines, suffix_of
+from tellmost.integrations.labelling import POOL_ID, read_answers
 from tellmost.rows.checks import check_indices
 from tellmost.rows.files import File, check_there, open_filled
 from tellmost.rows.pool import Pool
@@ -33,7 +35,7 @@ from tellmost.rows.sources import open_source, read_array
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Int, Shaped
 
-FORMATS = (".csv", ".tsv", ".jsonl", ".parquet", ".txt")
+FORMATS = (".csv", ".tsv", ".jsonl", ".json", ".parquet", ".txt")
 
 
 @dataclass(frozen=True)
@@ -82,15 +84,28 @@ def open_small(
             return SmallFile(file, (), list, [text for text in lines if text])
         case ".csv" | ".tsv":
             return _open_delimited(file, headers)
-        case ".jsonl":
-            table = TextTable(JsonLines(file))
-            return SmallFile(file, table.names, table.column)
+        case ".jsonl" | ".json":
+            return _open_json(file)
         case ".parquet":
             parquet = ParquetTable(file)
             return SmallFile(file, parquet.names, parquet.column)
     raise ValueError(
         f"{argument}: cannot read {path.name}; the formats are {', '.join([*others, *FORMATS])}."
     )
+
+
+def _open_json(file: File) -> SmallFile:
+    """Records of any kind, or what a tool for labelling exports, of which the labelled count."""
+    source = JsonLines(file)
+    records, open_count = read_answers([row for _, row in source.rows()])
+    if open_count:
+        warnings.warn(
+            f"{open_count:,} of the {len(records) + open_count:,} records of {file.path.name} are "
+            f"not labelled and do not count.",
+            stacklevel=2,
+        )
+    names = list(dict.fromkeys(name for record in records for name in record))
+    return SmallFile(file, names, lambda name: [record.get(name) for record in records])
 
 
 def _open_delimited(file: File, headers: Collection[str | None] | None) -> SmallFile:
@@ -122,7 +137,7 @@ def read_labels(
         return _check_all(_load_vector(path, argument), path.name, argument, records)
     small = open_small(path, argument, (".npy",))
     ids = _find_ids(small, records)
-    others = [name for name in small.names if name not in (records.id_column, OWN_ID)]
+    others = [name for name in small.names if name not in (POOL_ID, records.id_column, OWN_ID)]
     names = [LABEL, *(others if len(others) == 1 else [])]
     if column is not None:
         values = small.column(column)
@@ -154,7 +169,7 @@ def _load_vector(path: Path, argument: str) -> np.ndarray:
 
 def _find_ids(small: SmallFile, records: Records) -> list[Any] | None:
     """Ids that say which row a label belongs to. None where the order says it."""
-    name = next((n for n in (records.id_column, OWN_ID) if n in small.names), None)
+    name = next((n for n in (POOL_ID, records.id_column, OWN_ID) if n in small.names), None)
     if name is None:
         return None
     ids = small.column(name)
@@ -211,14 +226,15 @@ SAVED = ".tellmost"
 def match_ids(path: Path, records: Records, argument: str) -> Int[np.ndarray, " k"]:
     """The numbers of the pool rows that a file names, in its order.
 
-    The file has a column of ids, called as the pool's or "id" (.csv, .tsv, .jsonl, .parquet), or
-    ids alone (.txt, or one column), or row numbers (.npy), or it is a saved Selection.
+    The file has a column of ids, called as the pool's or "id" (.csv, .tsv, .jsonl, .json,
+    .parquet), or ids alone (.txt, or one column), or row numbers (.npy), or it is a saved
+    Selection. What Label Studio and Argilla export is read as such.
     """
     if path.suffix == SAVED:
         return _rows_of(Selection.load(path), records, argument)
     if path.suffix == ".npy":
         return check_indices(read_array(path, argument), argument, len(records)).numpy()
-    names = (records.id_column, OWN_ID)
+    names = (POOL_ID, records.id_column, OWN_ID)
     small = open_small(path, argument, (SAVED, ".npy"), headers=names)
     ids = small.find(names, "ids", f"Name it {records.id_column or OWN_ID!r}.")
     rows = find_rows(ids, records.ids.tolist(), small.file.label, records.path.name)

@@ -83,6 +83,12 @@ OPTIONS = (
     Option("candidates", list[Path], FILES).says(
         "The only rows that may be picked, named as in --observed."
     ),
+    Option("avoid", list[Path], FILES).says(
+        "Rows that no pick may be near to, such as evaluation data, in any format of a pool."
+    ),
+    Option("avoid_cosine", float, FILES, "COSINE", default=0.98).says(
+        "What counts as near to a row of --avoid."
+    ),
     Option("vector_column", str, FILES, "NAME").says(
         "Column, field or array that holds the vectors."
     ),

@@ -25,7 +25,7 @@ from tellmost.cli.options import OptionValues
 from tellmost.cli.paths import check_files
 from tellmost.cli.pick_files import COLUMNS, check_picks_path, pick_rows, write_picks
 from tellmost.cli.records import Records, as_ranges, listed
-from tellmost.integrations.label_studio import check_tasks_path, write_label_studio
+from tellmost.integrations.labelling import check_tasks_path, write_label_studio
 from tellmost.report.levels import weigh
 from tellmost.report.page import write_page
 from tellmost.running.progress import working
@@ -43,10 +43,8 @@ class Outlet:
     def __init__(self, given: OptionValues) -> None:
         """Find mistakes that show before any file is read."""
         self.given, self.output, self.report = given, given.output, given.report
-        if self.output is None and (given.records or given.export is not None):
-            raise UsageError("--records and --export write a file: name it with -o.")
-        if given.records and given.export is not None:
-            raise UsageError("give --records or --export, not both.")
+        if self.output is None and given.export is not None:
+            raise UsageError("--export writes a file: name it with -o.")
         if given.export is not None and given.export not in TOOLS:
             raise UsageError(f"--export must be {' or '.join(TOOLS)}; got {given.export!r}.")
         if given.export is not None and given.text_field is None:
@@ -63,8 +61,7 @@ class Outlet:
         if self.given.export is not None:
             check_tasks_path(path, "--output")
         else:
-            pool = Path(self.given.pool[0])
-            check_picks_path(path, pool, as_records=self.given.records, argument="--output")
+            check_picks_path(path, "--output")
 
     def check(self, pool: Records, targets: Records | None) -> None:
         """Find before long work what cannot be written about these rows."""
@@ -103,7 +100,8 @@ class Outlet:
         if self.given.export is not None:
             write_label_studio(self.output, in_file, pool)
         elif self.output is not None:
-            write_picks(self.output, in_file, pool, rows, as_records=self.given.records)
+            plain = [dict(row) for row in rows]
+            write_picks(self.output, in_file, pool, plain, with_records=self.given.records)
         if self.report is not None:
             write_page_of(self.report, chosen, pool, targets, self.given.progress)
         return rows

@@ -1,16 +1,43 @@
 """The files that a command reads and writes. None of them may be two of these."""
 
 import os
+import sys
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
 
 from tellmost.cli.ending import UsageError
 from tellmost.cli.options import OptionValues
 from tellmost.cli.records import is_number
+from tellmost.cli.text_tables import MARK
 from tellmost.running.writing import leads_in_a_circle
 
+SNIFFED = 4096
+FIRST = {b"{": ".jsonl", b"[": ".json"}
 WRITTEN = ("--output", "--report", "--checkpoint")
+
+
+def take_stdin(given: OptionValues) -> None:
+    """Put what stdin brings into a file, since rows are read several times. It is named ``-``.
+
+    The first character tells the format: .jsonl, .json, or else .csv.
+    """
+    names = ("pool", "targets", "queries")
+    named = [name for name in names if getattr(given, name) in (Path("-"), [Path("-")])]
+    if not named:
+        return
+    if len(named) > 1:
+        raise UsageError(f"only one file can come from stdin; got - for {' and '.join(named)}.")
+    start = sys.stdin.buffer.read(SNIFFED)
+    suffix = FIRST.get(start.removeprefix(MARK).lstrip()[:1], ".csv")
+    given.stdin = TemporaryDirectory()  # it is removed with the options
+    path = Path(given.stdin.name) / f"stdin{suffix}"
+    with path.open("wb") as file:
+        file.write(start)
+        copyfileobj(sys.stdin.buffer, file)
+    setattr(given, named[0], [path] if named[0] == "pool" else path)
 
 
 def named_files(given: OptionValues) -> Iterator[tuple[str, Path]]:
@@ -33,6 +60,7 @@ def noise_file(given: OptionValues) -> Path | None:
 
 def check_files(given: OptionValues) -> None:
     """Check that what is read is there, and that no other file of the command is overwritten."""
+    take_stdin(given)
     named = list(named_files(given))
     for option, path in named:
         if leads_in_a_circle(path):

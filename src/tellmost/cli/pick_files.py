@@ -1,12 +1,13 @@
-"""Files of picks: with a row for each pick, or with the pool's own records of them."""
+"""Files of picks: a row for each pick, with what the pool's own record of it says."""
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tellmost.cli.records import Records
+from tellmost.rows.frames import plain_values
 from tellmost.rows.parquet import import_pyarrow
 from tellmost.running.writing import check_writable, written_whole
 from tellmost.selecting.selection import Selection
@@ -15,17 +16,9 @@ FORMATS = (".csv", ".tsv", ".jsonl", ".parquet", ".tellmost")
 COLUMNS = ("rank", "index", "id", "gain", "uncertainty", "nearest_target", "similarity")
 
 
-def check_picks_path(
-    path: Path, of: Path, *, as_records: bool = False, argument: str = "output"
-) -> None:
-    """Check before long work that picks from pool ``of`` can be written in the path's format."""
-    own = "".join(of.suffixes[-2:]) if of.suffix == ".gz" else of.suffix
-    if as_records and not path.name.endswith(own):
-        raise ValueError(
-            f"{argument}: the records of {of.name} are written in its own format, {own}; got "
-            f"{path.name}. Give the file this ending."
-        )
-    if not as_records and path.suffix not in FORMATS:
+def check_picks_path(path: Path, argument: str = "output") -> None:
+    """Check before long work that picks can be written in the path's format."""
+    if path.suffix not in FORMATS:
         raise ValueError(
             f"{argument}: cannot write {path.name}; the formats are {', '.join(FORMATS)}."
         )
@@ -40,21 +33,27 @@ def write_picks(
     records: Records,
     rows: list[dict[str, Any]],
     *,
-    as_records: bool = False,
+    with_records: bool = True,
 ) -> None:
     """Write the picks in their order, whole or not at all. The name's ending says the format.
 
-    ``rows`` are those of ``pick_rows``. ``as_records`` writes the pool's own records of the picks
-    instead, in the pool's own format.
+    ``rows`` are those of ``pick_rows``. The pool's own columns follow, but for its vectors. A
+    column of the pool that has the name of one of ours is left out.
     """
-    check_picks_path(path, records.path, as_records=as_records)
-    if path.suffix == ".tellmost" and not as_records:
+    check_picks_path(path)
+    if path.suffix == ".tellmost":
         return chosen.save(path)
+    own: dict[str, Any] = {}
+    if with_records:
+        without = (*COLUMNS, records.id_column, records.vector_column)
+        own = records.table.some(chosen.indices, without)
     with written_whole(path) as unfinished:
-        if as_records:
-            records.table.write(unfinished, chosen.indices)
-        else:
-            _write_rows(unfinished, path, rows)
+        if path.suffix == ".parquet":
+            return _write_parquet(unfinished, rows, own)
+        columns = [plain_values(values) for values in own.values()]
+        for row, *values in zip(rows, *columns, strict=True):
+            row.update(zip(own, values, strict=True))
+        _write_rows(unfinished, path, rows, [*COLUMNS, *own])
 
 
 def pick_rows(
@@ -75,23 +74,25 @@ def pick_rows(
     return [dict(zip(COLUMNS, row, strict=True)) for row in zip(*values, strict=True)]
 
 
-def _write_rows(unfinished: Path, path: Path, rows: list[dict[str, Any]]) -> None:
-    match path.suffix:
-        case ".jsonl":
-            lines = [json.dumps(row, ensure_ascii=False, default=str) for row in rows]
-            text = "".join(f"{line}\n" for line in lines)
-            unfinished.write_text(text, encoding="utf-8", errors="replace", newline="")
-        case ".parquet":
-            _write_parquet(unfinished, rows)
-        case suffix:
-            with unfinished.open("w", encoding="utf-8", errors="replace", newline="") as file:
-                delimiter = "\t" if suffix == ".tsv" else ","
-                writer = csv.DictWriter(file, COLUMNS, delimiter=delimiter, lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
+def _write_rows(
+    unfinished: Path, path: Path, rows: list[dict[str, Any]], names: Sequence[str]
+) -> None:
+    with unfinished.open("w", encoding="utf-8", errors="replace", newline="") as file:
+        if path.suffix == ".jsonl":
+            for row in rows:
+                print(json.dumps(row, ensure_ascii=False, default=str), file=file)
+            return
+        delimiter = "\t" if path.suffix == ".tsv" else ","
+        writer = csv.DictWriter(file, names, delimiter=delimiter, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
 
 
-def _write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
+def _cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+
+
+def _write_parquet(path: Path, rows: list[dict[str, Any]], own: Mapping[str, Any]) -> None:
     arrow = import_pyarrow(f"writing {path.name}")
     names = {}
     for name in ("id", "nearest_target"):
@@ -99,10 +100,16 @@ def _write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
         names[name] = arrow.int64() if is_whole else arrow.string()
     numbers = dict.fromkeys(("gain", "uncertainty", "similarity"), arrow.float64())
     kinds = {"rank": arrow.int64(), "index": arrow.int64(), **names, **numbers}
-    columns = {}
-    for name, kind in kinds.items():
+    columns: dict[str, Any] = {}
+    for name in COLUMNS:
         values = [row[name] for row in rows]
-        if kind == arrow.string():  # where one id is no whole number, all ids are text
+        if kinds[name] == arrow.string():  # where one id is no whole number, all ids are text
             values = [None if value is None else str(value) for value in values]
-        columns[name] = arrow.array(values, kind)
-    arrow.parquet.write_table(arrow.table({name: columns[name] for name in COLUMNS}), path)
+        columns[name] = arrow.array(values, kinds[name])
+    for name, some in own.items():
+        try:
+            columns[name] = arrow.array(some) if isinstance(some, list) else some
+        except (arrow.ArrowInvalid, arrow.ArrowTypeError):  # values of several kinds
+            texts = [None if value is None else str(_cell(value)) for value in some]
+            columns[name] = arrow.array(texts)
+    arrow.parquet.write_table(arrow.table(columns), path)

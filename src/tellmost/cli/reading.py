@@ -21,6 +21,7 @@ TEXTS: dict[str, Callable[..., TextFormat]] = {
     ".csv": Delimited,
     ".tsv": Delimited,
     ".jsonl": JsonLines,
+    ".json": JsonLines,
 }
 FORMATS = (*ARRAYS, ".parquet", *TEXTS, *(f"{suffix}.gz" for suffix in TEXTS))
 OWN_ID = "id"  # the column of ids where the user names none
@@ -69,7 +70,8 @@ def read_records(
 ) -> Records:
     """Read points from a file, with their ids and whatever else the file has about them.
 
-    The file is .npy, .npz, .safetensors, .parquet, .csv, .tsv or .jsonl; the last three also .gz.
+    The file is .npy, .npz, .safetensors, .parquet, .csv, .tsv, .jsonl or .json, an array of
+    records; the last four also .gz.
     ``argument`` is what the file is for, which errors name. ``progress`` is of embedding.
     """
     check_there(path, argument)
@@ -133,7 +135,8 @@ def _read_parquet(file: File, wanted: Wanted) -> Records:
     if wanted.embed is not None:
         return records
     name = _find_vectors(lambda: table.vector_name(wanted.vector_column), wanted)
-    return replace(records, vectors=NamedArray(file.path, name, id_column), features=[name])
+    vectors = NamedArray(file.path, name, id_column)
+    return replace(records, vectors=vectors, features=[name], vector_column=name)
 
 
 def _read_text(file: File, wanted: Wanted) -> Records:
@@ -150,13 +153,22 @@ def _read_text(file: File, wanted: Wanted) -> Records:
             lambda: source.vectors(wanted.vector_column, keep, wanted.features), wanted
         )
     )
-    lines, kept, vectors = read_body(source, keep, read_vector, wanted.memory)
-    ids: Shaped[np.ndarray, " n"] = np.arange(len(lines))
+    numbers, kept, vectors = read_body(source, keep, read_vector, wanted.memory)
+    lines = None if source.is_array else numbers
+    ids: Shaped[np.ndarray, " n"] = np.arange(len(numbers))
     if id_column is not None:
         ids = check_ids(kept[id_column], id_column, file, lambda row: name_place(row, lines))
-    table = TextTable(source)
+    is_listed = wanted.vector_column is not None or isinstance(source, JsonLines)
     records = Records(
-        None, ids, table, id_column, wanted.text_field, features, lines=lines, kept=kept
+        None,
+        ids,
+        TextTable(source),
+        id_column,
+        wanted.text_field,
+        features,
+        features[0] if is_listed and features else None,
+        lines=lines,
+        kept=kept,
     )
     return records if vectors is None else replace(records, vectors=vectors.joined(records.line))
 

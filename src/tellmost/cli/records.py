@@ -1,6 +1,6 @@
 """The rows of a file: their vectors, their ids, and columns by name."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -25,11 +25,10 @@ class Table(Protocol):
     def column(self, name: str) -> list[Any]:
         """The values of a column. It must exist."""
 
-    def take(self, indices: Int[np.ndarray, " k"]) -> Any:
-        """Rows as they stand in the file, in the order asked for."""
-
-    def write(self, path: Path, indices: Int[np.ndarray, " k"]) -> None:
-        """The same rows to a file of the same format."""
+    def some(
+        self, indices: Int[np.ndarray, " k"], without: Collection[str | None]
+    ) -> dict[str, Any]:
+        """The columns of some rows in the order asked for, but for those that are left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +48,7 @@ class Records:
     id_column: str | None = None
     text_field: str | None = None
     features: Sequence[str] = ()  # the columns that the vectors were made of
+    vector_column: str | None = None  # the column that holds them, if it is one of lists
     lines: Int[np.ndarray, " n"] | None = field(default=None, repr=False)
     kept: Mapping[str, list[Any]] = field(default_factory=dict, repr=False)  # read on the way
     rows: Int[np.ndarray, " v"] | None = field(default=None, repr=False)

@@ -1,18 +1,17 @@
-"""The formats of text files: .csv and .tsv with cells, and .jsonl with a JSON object per line.
+"""The formats of text files: .csv and .tsv with cells, .jsonl and .json with objects.
 
 Vectors are columns of numbers, or one column of lists of numbers.
 """
 
 import csv
-import gzip
 import json
+import re
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from tellmost.cli.records import (
     listed,
     only_vectors,
 )
-from tellmost.cli.text_tables import LONGEST_LINE, VectorRows, is_gzipped, read_lines, suffix_of
+from tellmost.cli.text_tables import LONGEST_LINE, VectorRows, read_lines, suffix_of
 from tellmost.rows.files import File
 from tellmost.running.memory import in_words
 from tellmost.shapes import Int
@@ -35,11 +34,16 @@ LEAST_COUNTED = 8  # hardly any point reads 0, 1, 2, ... 7: such a row is a head
 LOOKED_AT = 100  # so many rows show which columns hold numbers
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
 
-TAB = "\t"
+TAB, SEMICOLON = "\t", ";"
+QUOTED = re.compile('"[^"]*"')
+DECIMAL = re.compile(r"[-+]?\d+(,\d+)?([eE][-+]?\d+)?")
+"""A number with a comma for a point, as spreadsheets write it beside semicolons."""
+
 CELLS = (".csv", ".tsv")
 NO_FEATURES = {"y", "label", "target", "class", "id"}  # numbers under such names hardly are
 
 Cells = list[str]
+Fields = dict[str, Any]
 
 ReadVector = Callable[[Any, int], Sequence[Any]]
 """Takes the vector out of a row with its line. Its entries are not checked yet."""
@@ -51,19 +55,20 @@ class Delimited:
     With gaps a number that is missing is NaN. Otherwise it is an error.
     """
 
+    is_array = False
+
     def __init__(
         self, file: File, has_header: bool | None = None, *, has_gaps: bool = False
     ) -> None:
         self.file, self.has_gaps = file, has_gaps
-        self._delimiter = TAB if suffix_of(file.path) == ".tsv" else ","
+        self._delimiter = self._find_delimiter()
         start = list(islice(self._scan(), LOOKED_AT))
         if not start:
             raise ValueError(f"{file.label} has no rows.")
-        cells = [row for _, row, _ in start]
+        cells = [row for _, row in start]
         self._has_header = is_header(cells) if has_header is None else has_header
         self.width = len(cells[0])
         self.names: Sequence[str] = cells[0] if self._has_header else []
-        self.header = start[0][2] if self._has_header else ""
         self._places = {name: place for place, name in enumerate(self.names)}
         self._check_names()
         self._body = cells[self._has_header :]
@@ -71,7 +76,7 @@ class Delimited:
 
     def rows(self) -> Iterator[tuple[int, Any]]:
         """Each row of cells after its first line."""
-        for line, cells, _ in islice(self._scan(), self._has_header, None):
+        for line, cells in islice(self._scan(), self._has_header, None):
             if len(cells) != self.width:
                 raise ValueError(
                     f"{self.file.label}: all rows must have as many cells as line 1, "
@@ -79,9 +84,9 @@ class Delimited:
                 )
             yield line, cells
 
-    def raw(self) -> Iterator[str]:
-        """Each row as it stands in the file."""
-        return (text for _, _, text in islice(self._scan(), self._has_header, None))
+    def fields(self, row: Cells) -> Fields:
+        """The cells of a row by the names of their columns."""
+        return dict(zip(self.names, row, strict=False))
 
     def value(self, row: Cells, name: str, line: int) -> str:
         return row[self._places[name]]
@@ -141,8 +146,8 @@ class Delimited:
             return places
         raise ValueError(
             f"{self.file.label} has no column of numbers; it has {listed(names)}. Separate cells "
-            f"by {'tabs' if self._delimiter == TAB else 'commas'}, name a column of lists with "
-            f"vector_column, or embed a text_field."
+            f"by {'tabs' if self._delimiter == TAB else 'commas or semicolons'}, name a column of "
+            f"lists with vector_column, or embed a text_field."
         )
 
     def _check_no_label(self, names: Sequence[str], features: Sequence[str]) -> None:
@@ -191,22 +196,29 @@ class Delimited:
             if name and self._places[name] != place:
                 raise ValueError(f"{self.file.label} has two columns named {name!r}. Rename one.")
 
-    def _scan(self) -> Iterator[tuple[int, Cells, str]]:
-        """First line, cells and text of each row. A row with quotes may go over several lines."""
-        taken: list[str] = []
-        number = 0
+    def _find_delimiter(self) -> str:
+        """A comma, or a semicolon where the first line has more of them outside of quotes."""
+        if suffix_of(self.file.path) == ".tsv":
+            return TAB
+        first = next((text for _, text in read_lines(self.file) if text.strip()), "")
+        plain = QUOTED.sub("", first).strip()
+        is_numeric = all(map(DECIMAL.fullmatch, plain.split(SEMICOLON)))
+        has_more = plain.count(SEMICOLON) > plain.count(",")
+        return SEMICOLON if has_more or (is_numeric and SEMICOLON in plain) else ","
+
+    def _scan(self) -> Iterator[tuple[int, Cells]]:
+        """First line and cells of each row. A row with quotes may go over several lines."""
+        number, first, held = 0, 1, 0
 
         def lines() -> Iterator[str]:
-            nonlocal number
-            held = 0
-            for number, text in read_lines(self.file):
-                held = sys.getsizeof(text) + (held if taken else 0)
+            nonlocal number, held
+            for line, text in read_lines(self.file):
+                number, held = line, held + sys.getsizeof(text)
                 if held > LONGEST_LINE:
                     raise ValueError(
                         f"{self.file.label}: a row must be shorter than {in_words(LONGEST_LINE)}; "
-                        f"that of line {number - len(taken)} is not. Close its quote."
+                        f"that of line {first} is not. Close its quote."
                     )
-                taken.append(text)
                 yield text
 
         if csv.field_size_limit() < LONGEST_LINE:  # its own, 128 KB, is less than a document
@@ -214,9 +226,11 @@ class Delimited:
         reader = csv.reader(lines(), delimiter=self._delimiter, strict=True)
         try:
             for cells in reader:
+                if cells and self._delimiter == SEMICOLON:  # where a comma marks decimals
+                    cells = [c.replace(",", ".") if DECIMAL.fullmatch(c) else c for c in cells]
                 if cells:
-                    yield number - len(taken) + 1, cells, "".join(taken)
-                taken.clear()
+                    yield first, cells
+                first, held = number + 1, 0
         except csv.Error as error:
             is_old = "new-line" in str(error)
             reason = "lines must end in LF or CR LF; one ends in CR alone" if is_old else error
@@ -259,17 +273,14 @@ def _is_missing(cell: str) -> bool:
     return cell.strip().lower() in MISSING
 
 
-Fields = dict[str, Any]
-
-
 class JsonLines:
-    """A record per line. The columns are the fields of the first record."""
+    """A record per line, or in .json an array of records. The columns are those of the first."""
 
-    header = ""
     has_rows = True
 
     def __init__(self, file: File, *, has_gaps: bool = False) -> None:
         self.file, self.has_gaps = file, has_gaps
+        self.is_array = suffix_of(file.path) == ".json"
         _, first = next(self.rows(), (0, None))
         if first is None:
             raise ValueError(f"{file.label} has no rows.")
@@ -277,22 +288,34 @@ class JsonLines:
         self.names: Sequence[str] = list(first)
 
     def rows(self) -> Iterator[tuple[int, Any]]:
-        """Each record after its line. Blank lines are no records."""
+        """Each record after its line, or its row in an array. Blank lines are no records."""
+        if self.is_array:
+            rows = self._parsed(
+                "".join(text for _, text in read_lines(self.file)), self.file.label
+            )
+            if not isinstance(rows, list):
+                raise ValueError(
+                    f"{self.file.label} must be a JSON array of objects; got {_shortened(rows)}."
+                )
+            yield from ((row, self._checked(some, row)) for row, some in enumerate(rows))
+            return
         for line, text in read_lines(self.file):
             if text.strip():
-                yield line, self._parsed(line, text)
+                yield line, self._checked(self._parsed(text, self._at(line)), line)
 
-    def raw(self) -> Iterator[str]:
-        """Each record as it stands in the file."""
-        return (text for _, text in read_lines(self.file) if text.strip())
+    def _at(self, number: int) -> str:
+        return f"{self.file.label}, {'row' if self.is_array else 'line'} {number}"
+
+    def fields(self, row: Fields) -> Fields:
+        return row
 
     def value(self, row: Fields, name: str, line: int) -> Any:
         try:
             return row[name]
         except KeyError:
             raise ValueError(
-                f"{self.file.label}: every record must have the field {name!r}; that of line "
-                f"{line} has {listed(list(row)) or 'none'}."
+                f"{self._at(line)}: every record must have the field {name!r}; this one has "
+                f"{listed(list(row)) or 'none'}."
             ) from None
 
     def vectors(
@@ -306,8 +329,7 @@ class JsonLines:
             if isinstance(value, list):
                 return value
             raise ValueError(
-                f"{self.file.label}, line {line}: {name!r} must be a list of numbers; got "
-                f"{_shortened(value)}."
+                f"{self._at(line)}: {name!r} must be a list of numbers; got {_shortened(value)}."
             )
 
         return [name], read
@@ -323,19 +345,21 @@ class JsonLines:
         ]
         return only_vectors(lists, self.names, self.file, "field must hold the vectors")
 
-    def _parsed(self, line: int, text: str) -> Fields:
+    def _parsed(self, text: str, place: str) -> Any:
         try:
-            row = json.loads(text)
+            return json.loads(text)
         except (ValueError, RecursionError) as error:
-            message = getattr(error, "msg", "nested too deeply")
-            column = f" at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-            raise ValueError(
-                f"{self.file.label}, line {line} is not valid JSON: {message}{column}."
-            ) from error
+            message = "nested too deeply"
+            if isinstance(error, json.JSONDecodeError):
+                line = f"line {error.lineno}, " if self.is_array else ""
+                message = f"{error.msg} at {line}column {error.colno}"
+            raise ValueError(f"{place} is not valid JSON: {message}.") from error
+
+    def _checked(self, row: Any, number: int) -> Fields:
         if isinstance(row, dict):
             return row
         raise ValueError(
-            f"{self.file.label}, line {line} must be a JSON object such as "
+            f"{self._at(number)} must be a JSON object such as "
             f'{{"id": 1, "text": "..."}}; got {_shortened(row)}.'
         )
 
@@ -365,17 +389,16 @@ class TextTable:
     def column(self, name: str) -> list[Any]:
         return [self.format.value(row, name, line) for line, row in self.format.rows()]
 
-    def take(self, indices: Int[np.ndarray, " k"]) -> list[str]:
-        """Rows as they stand in the file, each with an end of line."""
+    def some(
+        self, indices: Int[np.ndarray, " k"], without: Collection[str | None]
+    ) -> dict[str, Any]:
         wanted = set(indices.tolist())
-        found = {row: text for row, text in enumerate(self.format.raw()) if row in wanted}
-        texts = (found[row] for row in indices.tolist())
-        return [text if text.endswith("\n") else f"{text}\n" for text in texts]
-
-    def write(self, path: Path, indices: Int[np.ndarray, " k"]) -> None:
-        """Write rows as they stand in the file, gzipped where the file is."""
-        text = "".join([self.format.header, *self.take(indices)]).encode()
-        path.write_bytes(gzip.compress(text) if is_gzipped(self.file.path) else text)
+        rows = enumerate(row for _, row in self.format.rows())
+        found = {number: self.format.fields(row) for number, row in rows if number in wanted}
+        records = [found[number] for number in indices.tolist()]
+        names = dict.fromkeys([*self.names, *(name for record in records for name in record)])
+        kept = [name for name in names if name not in without]
+        return {name: [record.get(name) for record in records] for name in kept}
 
 
 def read_body(
@@ -395,5 +418,6 @@ def read_body(
         for name, values in kept.items():
             values.append(source.value(row, name, line))
         if vectors is not None and read_vector is not None:
-            vectors.add(read_vector(row, line), f"line {line}")
+            place = "row" if source.is_array else "line"
+            vectors.add(read_vector(row, line), f"{place} {line}")
     return np.array(lines, dtype=np.int64), kept, vectors

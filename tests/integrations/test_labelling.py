@@ -8,7 +8,7 @@ import pytest
 import tellmost as tm
 from files_of_points import IDS, ROWS, TEXTS, write_jsonl, write_npy
 from tellmost.cli.reading import Wanted, read_records
-from tellmost.integrations.label_studio import write_label_studio
+from tellmost.integrations.labelling import write_label_studio
 
 CHOSEN = tm.select(ROWS, np.ones((1, 3)), 3, kernel="linear")
 
@@ -18,7 +18,7 @@ def test_a_task_has_the_text_the_id_and_why_it_was_picked(tmp_path):
     write_label_studio(tmp_path / "tasks.json", CHOSEN, records)
     tasks = json.loads((tmp_path / "tasks.json").read_text(encoding="utf-8"))
     for rank, (task, index) in enumerate(zip(tasks, CHOSEN.indices.tolist(), strict=True)):
-        assert task["data"] == {"text": TEXTS[index], "id": IDS[index], "index": index}
+        assert task["data"] == {"text": TEXTS[index], "pool_id": IDS[index], "index": index}
         assert task["meta"] == {"rank": rank + 1, "gain": CHOSEN.gains[rank]}
 
 
@@ -26,7 +26,7 @@ def test_rows_without_texts_are_tasks_of_their_ids(tmp_path):
     write_label_studio(tmp_path / "tasks.json", CHOSEN, read_records(write_npy(tmp_path)))
     tasks = json.loads((tmp_path / "tasks.json").read_text())
     assert [task["data"] for task in tasks] == [
-        {"id": index, "index": index} for index in CHOSEN.indices.tolist()
+        {"pool_id": index, "index": index} for index in CHOSEN.indices.tolist()
     ]
 
 
