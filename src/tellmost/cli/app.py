@@ -8,6 +8,7 @@ import tellmost
 from tellmost.cli.commands import check, compare, demo, estimate, report, select
 from tellmost.cli.reproduce import reproduce
 from tellmost.cli.retrieve import retrieve
+from tellmost.cli.study import study_app
 
 app = typer.Typer(
     name="tellmost",
@@ -19,6 +20,7 @@ app = typer.Typer(
 )
 for command in (select, retrieve, check, estimate, compare, report, demo, reproduce):
     app.command()(command)
+app.add_typer(study_app, name="study")
 
 
 def _print_version(is_asked: bool) -> bool:
