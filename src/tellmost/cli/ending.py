@@ -67,6 +67,8 @@ def run(app: Callable[..., Any], arguments: list[str]) -> int:
 def _run(app: Callable[..., Any], arguments: list[str]) -> int:
     import typer
 
+    # a study speaks of its file, which has the names of arguments
+    in_words = str if arguments[:1] == ["study"] else in_terms_of_options
     usage_error: Any = typer.BadParameter.__base__  # versions of typer keep it in different places
     try:
         code = app(args=arguments or ["--help"], prog_name="tellmost", standalone_mode=False)
@@ -87,7 +89,7 @@ def _run(app: Callable[..., Any], arguments: list[str]) -> int:
             raise
         return _forget_stdout()  # typer printed help into a closed pipe
     except UsageError as error:
-        return _complain(in_terms_of_options(str(error)), USAGE)
+        return _complain(in_words(str(error)), USAGE)
     except (Exception, MemoryError) as error:
         if "--debug" in arguments:
             raise

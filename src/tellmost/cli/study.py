@@ -55,10 +55,12 @@ def create(given: OptionValues) -> int:
         settle_priors,
     )
 
-    described = read_study_file(given.file)
-    make_sampler({**described, "seeds": described.get("seeds", [])})  # before anything is stored
-    described = settle_priors(described)
-    sampler = make_sampler(described, given.changed or ())
+    try:  # before anything is stored
+        described = settle_priors(read_study_file(given.file))
+        sampler = make_sampler(described, given.changed or ())
+        measured = measured_trials(described, sampler)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{given.file}: {error}") from error
     name = given.name or described.get("name") or given.file.stem
     direction = described.get("direction", "maximize")
     storage = _open(given.storage)
@@ -70,7 +72,7 @@ def create(given: OptionValues) -> int:
         load_if_exists=bool(given.changed),
     )
     if not given.changed:
-        for one in measured_trials(described, sampler):
+        for one in measured:
             _add_measured(study, one["setting"], one["values"], sampler.space)
     sampler.replay(study)
     storage.set_study_system_attr(study._study_id, FILE, json.dumps(described))
@@ -82,13 +84,13 @@ def _add_measured(study: "Study", setting: Any, values: Any, space: Any) -> None
 
     values = dict(values)
     objective = values.pop("objective", None)
-    state = optuna.trial.TrialState.FAIL if objective is None else None
+    states = optuna.trial.TrialState
     trial = optuna.trial.create_trial(
         params=setting,
         distributions=space,
         value=objective,
         user_attrs=values,
-        **({} if state is None else {"state": state}),
+        state=states.FAIL if objective is None else states.COMPLETE,
     )
     study.add_trial(trial)
 
@@ -109,18 +111,18 @@ def ask(given: OptionValues) -> int:
     from tellmost.integrations import optuna as field
 
     study = _load(given)
+    box = field.sampler_of(study).box
     if given.point is not None:
         setting = _read_json(given.point)
-        study.sampler.box.encode(setting, "--point")  # type: ignore[attr-defined]
+        box.encode(setting, "--point")
         study.enqueue_trial(setting, user_attrs={"risk": True} if given.risk else None)
     asked = field.ask(study, given.n, retry=given.retry)
-    units = study.sampler.box.units  # type: ignore[attr-defined]
     return _print(
         [
             {
                 "trial": one.number,
                 "parameters": one.params,
-                "units": units,
+                "units": box.units,
                 "safety": one.user_attrs["safety"],
             }
             for one in asked
@@ -156,10 +158,10 @@ def tell(given: OptionValues) -> int:
 
 
 def _check_told(one: Any) -> None:
-    from tellmost.cli.study_file import check_names
+    from tellmost.cli.study_file import check_keys
 
     known = ["trial", "objective", "constraints", "failed", "abandoned", "decision"]
-    named = check_names(one, known, "what is told")
+    named = check_keys(one, known, "what is told")
     if not isinstance(named.get("trial"), int) or isinstance(named["trial"], bool):
         raise UsageError(f"what is told must have the number of a trial; got {one!r:.200}.")
     words = [key for key in ("failed", "abandoned", "decision") if key in named]
@@ -253,6 +255,9 @@ def _load(given: OptionValues) -> "Study":
 
     from tellmost.cli.study_file import make_sampler
 
+    place = given.storage.removeprefix("sqlite:///").removeprefix("journal:")
+    if "://" not in place and not Path(place).exists():
+        raise UsageError(f"--storage must exist; {place} does not. 'study create' makes it.")
     storage = _open(given.storage)
     found = {one.study_name: one._study_id for one in storage.get_all_studies()}
     name = given.name or (next(iter(found)) if len(found) == 1 else None)

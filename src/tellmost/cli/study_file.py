@@ -48,7 +48,7 @@ def read_study_file(path: Path) -> dict[str, Any]:
     return found
 
 
-def check_names(table: Any, known: Sequence[str], where: str) -> dict[str, Any]:
+def check_keys(table: Any, known: Sequence[str], where: str) -> dict[str, Any]:
     """A table whose names are all known. What is not known is never passed over."""
     if not isinstance(table, Mapping):
         raise UsageError(f"{where} must be a table; got {table!r:.80}.")
@@ -63,12 +63,10 @@ def check_names(table: Any, known: Sequence[str], where: str) -> dict[str, Any]:
 
 def read_box(table: Any) -> Box:
     names = [one.name for one in fields(Parameter) if one.name != "_"]
-    parameters = check_names(
-        table, list(table) if isinstance(table, Mapping) else [], "parameters"
-    )
+    parameters = check_keys(table, list(table) if isinstance(table, Mapping) else [], "parameters")
     made = {}
     for name, given in parameters.items():
-        values = check_names(given, names, f"parameters.{name}")
+        values = check_keys(given, names, f"parameters.{name}")
         try:
             made[name] = Parameter(values.pop("low", None), values.pop("high", None), **values)
         except (ValueError, TypeError) as error:
@@ -123,20 +121,20 @@ def read_prior(table: Mapping[str, Any], box: Box, where: str) -> GP:
 
 def make_sampler(study: Mapping[str, Any], changed: Sequence[str] = ()) -> SafeSampler:
     """The sampler that a file describes."""
-    known = check_names(study, [*KNOWN, *SETTINGS], "the file")
+    known = check_keys(study, [*KNOWN, *SETTINGS], "the file")
     for name in ("parameters", "objective"):
         if name not in known:
             raise UsageError(f"the file must have {name}.")
     box = read_box(known["parameters"])
-    objective = check_names(known["objective"], [*PRIOR], "objective")
+    objective = check_keys(known["objective"], [*PRIOR], "objective")
     constraints = {}
     for name, given in known.get("constraints", {}).items():
-        table = check_names(given, [*PRIOR, *LIMITS], f"constraints.{name}")
+        table = check_keys(given, [*PRIOR, *LIMITS], f"constraints.{name}")
         limits = {key: table[key] for key in LIMITS & set(table)}
         constraints[name] = Constraint(read_prior(table, box, f"constraints.{name}"), **limits)
     seeds = [setting_of(one, box) for one in known.get("seeds", [])]
     for one in (*known.get("seeds", []), *known.get("measurements", [])):
-        check_names(one, [*(box.parameters or {}), OBJECTIVE, *constraints], "a measurement")
+        check_keys(one, [*(box.parameters or {}), OBJECTIVE, *constraints], "a measurement")
     return SafeSampler(
         box,
         objective=read_prior(objective, box, "objective"),

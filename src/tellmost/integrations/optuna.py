@@ -211,6 +211,21 @@ class SafeSampler(BaseSampler):
         with self._lock:
             return self._replay(study, Trials(study, list(self.constraints)))
 
+    def retrace(self, study: Study, most: int) -> tuple[list[int], list[float]]:
+        """The share of points known to be safe after so many of the trials, from the start."""
+        events = Trials(study, list(self.constraints)).events()
+        known = Replay(study, self._fresh(study))
+        steps, shares = [], []
+        for stop in np.unique(np.linspace(0, len(events), most + 1).round().astype(int)).tolist():
+            known.go_on(events[:stop])
+            steps.append(len(known.numbers))
+            shares.append(float(known.optimizer.safe_mask.mean()))
+        return steps, shares
+
+    def _fresh(self, study: Study) -> SafeOptimizer:
+        is_minimized = study.direction == StudyDirection.MINIMIZE
+        return self._make("minimize" if is_minimized else "maximize")
+
     def _replay(self, study: Study, trials: Trials) -> Replay:
         if len(study.directions) != 1:
             raise ValueError(
@@ -219,9 +234,7 @@ class SafeSampler(BaseSampler):
         events = trials.events()
         known = self._known
         if known is None or known.study is not study or not known.begins(events):
-            fresh = self._make(
-                "minimize" if study.direction == StudyDirection.MINIMIZE else "maximize"
-            )
+            fresh = self._fresh(study)
             self._check_settings(trials, fresh)
             known = Replay(study, fresh)
         known.go_on(events)

@@ -107,22 +107,26 @@ def compose(recalled: Recalled, items: Any, target_items: Any, library: str) -> 
         "map": map,
         "targets": None if targets is None else targets[0].pack(),
     }
-    return write_document(title_of(chosen), body, payload, library)
+    body += (
+        '<footer class="small">Written by Tellmost. Rows and targets are numbered from 0, '
+        "picks from 1.</footer>"
+    )
+    script = files("tellmost.report").joinpath("page.js").read_text("utf-8")
+    return write_document(title_of(chosen), body, payload, library, script)
 
 
-def write_document(title: str, body: str, payload: dict[str, Any], library: str) -> str:
-    """The whole page. ``library`` draws the charts, and ``payload`` is what they show."""
-    folder = files("tellmost.report")
-    style, script = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
+def write_document(
+    title: str, body: str, payload: dict[str, Any], library: str, script: str
+) -> str:
+    """The whole page. ``script`` draws with ``library`` what ``payload`` has."""
+    style = files("tellmost.report").joinpath("page.css").read_text("utf-8")
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>Tellmost: {escape(title)}</title>"
         f"<style>\n{style}</style>"
-        f"<script>{SCRIPTED}</script></head>\n<body><main>{body}"
-        '<footer class="small">Written by Tellmost. Rows and targets are numbered from 0, '
-        "picks from 1.</footer></main>\n"
+        f"<script>{SCRIPTED}</script></head>\n<body><main>{body}</main>\n"
         f'<script type="application/json" id="payload">{write_payload(payload)}</script>\n'
         f"<script>{library}</script>\n<script>\n{script}</script></body></html>\n"
     )
