@@ -23,7 +23,7 @@ LAYERS = [
     {"posterior"},
     {"rules", "targets"},
     {"selecting"},
-    {"learner", "retrieval", "theory"},
+    {"learner", "retrieval", "cluster", "theory"},
     {"safebo", "finetune"},
     {"evaluation", "integrations", "testing"},
     {"report"},
@@ -98,6 +98,7 @@ PUBLIC = [
         "SafeOptimizer",
         "Selection",
         "check",
+        "cluster",
         "compare",
         "embed",
         "evaluation",
@@ -174,7 +175,7 @@ def test_select_keeps_its_arguments():
             "min_gain_share",
             "floor",
         ),
-        *("columns_ahead", "checkpoint", "device", "group", "memory", "progress"),
+        *("columns_ahead", "checkpoint", "device", "group", "cluster", "memory", "progress"),
     ]
     defaults = {name: p.default for name, p in parameters.items() if name != "pool"}
     assert defaults.pop("rule") == "vtl"

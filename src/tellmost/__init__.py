@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tellmost import (
+        cluster,
         evaluation,
         finetune,
         integrations,
@@ -43,6 +44,7 @@ __all__ = [
     "SafeOptimizer",
     "Selection",
     "check",
+    "cluster",
     "compare",
     "embed",
     "evaluation",

@@ -34,6 +34,10 @@ class Readable(Protocol):
     def suffix(self) -> str: ...
 
     @property
+    def place(self) -> str:
+        """The whole path or URL, which opens it from anywhere."""
+
+    @property
     def size(self) -> int: ...
 
     @property
@@ -71,6 +75,10 @@ class File:
     @property
     def suffix(self) -> str:
         return self.path.suffix
+
+    @property
+    def place(self) -> str:
+        return str(self.path.absolute())
 
     @property
     def label(self) -> str:

@@ -62,6 +62,20 @@ def _names_files(given: Any) -> bool:
 
 def open_files(named: NamedArray, argument: str) -> Reader:
     """The rows of a file, or of several one after the other, not read yet."""
+    readers = open_each(named, find_all(named, argument))
+    is_one = len(readers) == 1 and not isinstance(named.given, list | tuple)
+    return readers[0] if is_one else Shards(readers, argument)
+
+
+def list_files(named: NamedArray, argument: str) -> list[tuple[str, int]]:
+    """Where the files are, in the order of their rows, and how many rows each has."""
+    files = find_all(named, argument)
+    readers = open_each(named, files)
+    return [(file.place, reader.shape[0]) for file, reader in zip(files, readers, strict=True)]
+
+
+def find_all(named: NamedArray, argument: str) -> list[Readable]:
+    """The files that are named by one entry, or by a list of them."""
     entries = named.given if isinstance(named.given, list | tuple) else [named.given]
     for number, entry in enumerate(entries):
         if not isinstance(entry, str | os.PathLike):
@@ -74,13 +88,14 @@ def open_files(named: NamedArray, argument: str) -> Reader:
             f"{argument}: in files column must name one column of vectors; got {named.name!r}. "
             f"Read the files as a frame, and pass that."
         )
-    files = [file for entry in entries for file in find_files(entry, argument)]
+    return [file for entry in entries for file in find_files(entry, argument)]
+
+
+def open_each(named: NamedArray, files: Sequence[Readable]) -> list[Reader]:
+    """A reader of each file."""
     if any(isinstance(file, RemoteFile) for file in files):
-        readers = open_shards(files, named.name, partial(open_one, named=named))
-    else:
-        readers = [open_one(file, named) for file in files]
-    is_one = len(readers) == 1 and not isinstance(named.given, list | tuple)
-    return readers[0] if is_one else Shards(readers, argument)
+        return open_shards(files, named.name, partial(open_one, named=named))
+    return [open_one(file, named) for file in files]
 
 
 def find_files(entry: str | os.PathLike[str], argument: str) -> list[Readable]:

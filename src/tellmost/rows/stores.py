@@ -83,6 +83,10 @@ class RemoteFile:
         return name_of(self.path)
 
     @property
+    def place(self) -> str:
+        return str(self.store.unstrip_protocol(self.path))
+
+    @property
     def suffix(self) -> str:
         return Path(self.name).suffix
 
@@ -320,7 +324,7 @@ def with_copy(reader: Reader, file: Readable, name: str | None) -> Reader:
     """The same rows by way of a copy, if the file is far away and there is room."""
     if not isinstance(file, RemoteFile) or file.is_near:
         return reader
-    about = repr((file.store.unstrip_protocol(file.path), file.mark, file.size, name))
+    about = repr((file.place, file.mark, file.size, name))
     key = hashlib.blake2b(about.encode(), digest_size=16).hexdigest()
     path = copies().promise(f"{key}.rows", reader.shape[0] * bytes_per_row(reader))
     return reader if path is None else CopiedShard(reader, path, file.argument)

@@ -73,6 +73,11 @@ def calculating() -> Iterator[None]:
         yield
 
 
+def items_done() -> int:
+    """So many items this process has worked on. It grows as long as something is done."""
+    return _desk[0].items
+
+
 def each(
     items: Iterable[Item],
     work: Callable[[Item], Value],
@@ -96,6 +101,7 @@ def each(
         return mine.share(Pass(items, work, in_turn), most)
     for item in items:  # small work is done without any of that
         value = work(item)
+        mine.desk.items += 1
         if in_turn is not None:
             in_turn(value)
 
@@ -133,6 +139,7 @@ class Pass:
         for number, item in iter(self._next, None):
             try:
                 value = self._work(item)
+                _desk[0].items += 1
                 if self._in_turn is not None:
                     self._give(number, value)
             except BaseException as error:
@@ -181,6 +188,7 @@ class Desk:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.at_work = 0
+        self.items = 0
 
     def hire(self, most: int, limit: int) -> int:
         """The number of threads that may help, so that no more than the limit are at work."""

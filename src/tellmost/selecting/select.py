@@ -108,6 +108,7 @@ def select_quietly(
     checkpoint: str | os.PathLike[str] | None = None,
     device: str | torch.device | None = None,
     group: Any = None,
+    cluster: Any = None,
     memory: int | str | None = None,
     progress: bool | None = None,
 ) -> Selection:
@@ -170,11 +171,15 @@ def select_quietly(
             pool, and with its own entries of what has one per row (candidates, noise_std, cost,
             groups). All else is the same for all, and so is the result. Rows are numbered through,
             those of rank 0 first, also in ``observed``. None: this process holds all rows.
+        cluster: workers that hold files between them, such as ``tm.cluster.Ray(workers=8)``. The
+            pool is then paths or URLs, and the checkpoint may be a URL.
         memory: what may be allocated on the device beyond what you hold: bytes, or a size such as
             "4GB". A file that takes more than half of it is streamed. None takes half of what is
             available.
         progress: whether to show a line on stderr. None shows it on a terminal after a second.
     """
+    if cluster is not None:
+        return cluster.select(pool, targets, options_of(locals()))
     exchange = None if group is None else check_group(group)
     with nullcontext() if exchange is None else exchange.together():
         rule = check_rule(rule)
@@ -257,6 +262,11 @@ def select_quietly(
     if exchange is not None or isinstance(table, np.ndarray | Tensor):
         return chosen
     return chosen.with_records(table)
+
+
+def options_of(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call but for what it is about, to be made elsewhere."""
+    return {name: given[name] for name in given.keys() - {"pool", "targets", "cluster"}}
 
 
 P = ParamSpec("P")
