@@ -3,7 +3,7 @@
 ``--shapes`` is the second pass: every annotated shape in ``tellmost`` is checked at run time, in
 a few cases of each test of the library; the first pass has run them all.
 
-``--all`` also runs the tests that need a browser, and those that build the site.
+``--all`` also runs the tests that need a browser, build the site, or start a cluster.
 """
 
 import os
@@ -21,6 +21,8 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 if os.environ.get("CI"):  # elsewhere every run tries new problems
     settings.load_profile("repeatable")
 
+LONG = {"browser", "builds_site", "cluster"}  # marks of tests that only --all runs
+
 KEPT_CASES = 10  # one in so many, in the second pass
 MOST_EXAMPLES = 3  # of a hypothesis test, in the second pass
 
@@ -29,7 +31,7 @@ torch.set_num_threads(1)  # the problems are small, and threads that wait for ea
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shapes", action="store_true", help="check array shapes at run time")
-    parser.addoption("--all", action="store_true", help="run what takes long: browser, site")
+    parser.addoption("--all", action="store_true", help="also run what takes long")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,14 +46,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--all"):
         skip = pytest.mark.skip(reason="make test-all runs it: it needs a browser, or takes long")
         for item in items:
-            if {"browser", "builds_site"} & set(item.keywords):
+            if LONG & set(item.keywords):
                 item.add_marker(skip)
     if config.getoption("--shapes"):
         skip = pytest.mark.skip(
             reason="shapes cannot be checked there, or are checked many times over"
         )
         for item in items:
-            if {"process", "browser", "builds_site", "kernels", "often"} & set(item.keywords):
+            if {"process", *LONG, "kernels", "often"} & set(item.keywords):
                 item.add_marker(skip)
         thin_out(config, items)
 

@@ -59,13 +59,14 @@ def write_shards(folder: Path) -> str:
     return f"{folder}/part-*.parquet"
 
 
-def striking(strikes: list[tuple[int, Callable[[Any], None]]]) -> Any:
-    """Do something to a group when it has made so many picks."""
+def striking(strikes: list[tuple[int, Callable[[Any], None]]], groups: list[Any]) -> Any:
+    """Do something to a group when it has made so many picks, and note which groups there are."""
     from tellmost.cluster.driver import Job
 
     watch = Job.watch
 
     def watch_and_strike(job: Any, group: Any) -> Any:
+        groups.append(group)
         look = group.look
 
         def look_and_strike() -> None:
@@ -87,27 +88,31 @@ def freeze(group: Any) -> None:
     os.kill(group.homes[0].pid, signal.SIGSTOP)
 
 
-def main(folder: Path) -> None:
-    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "HOME": str(folder)}
-    pool = write_shards(folder)
-    said: dict[str, Any] = {}
+class Cases:
+    """Calls, and what came of each: a Selection in the folder, or an error."""
 
-    def note(name: str, call: Callable[[], Any]) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.said = folder, {}
+
+    def run(self, name: str, pool: Any, k: int, cluster: Any, **options: Any) -> None:
         started = time.monotonic()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                call().save(folder / f"{name}.tellmost")
+                chosen = tm.select(pool, TARGETS, k, cluster=cluster, **options)
+                chosen.save(self.folder / f"{name}.tellmost")
         except Exception as error:
-            said[name] = [type(error).__name__, str(error)]
-        print(f"{name}: {time.monotonic() - started:.1f} s", said.get(name, ""), flush=True)
+            self.said[name] = [type(error).__name__, str(error)]
+        print(f"{name}: {time.monotonic() - started:.1f} s", self.said.get(name, ""), flush=True)
 
-    def on(address: str | None, workers: int, **more: Any) -> Any:
-        return tm.cluster.Ray(workers=workers, address=address, **more)
 
+def main(folder: Path) -> None:
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "HOME": str(folder)}
+    pool, cases = write_shards(folder), Cases(folder)
+    ray_of = tm.cluster.Ray
     names = {"column": "embedding", "id_column": "id"}
-    note("local", lambda: tm.select(pool, TARGETS, K, **names, **LIMITS, cluster=on(None, 2)))
+    cases.run("local", pool, K, ray_of(workers=2), **names, **LIMITS)
 
     from ray.cluster_utils import Cluster
 
@@ -115,23 +120,32 @@ def main(folder: Path) -> None:
     second = cluster.add_node(num_cpus=2)
     cluster.wait_for_nodes()
     os.environ["RAY_ADDRESS"] = cluster.address
+    import ray
+
+    ray.init(address=cluster.address, log_to_driver=False)  # the calls below use this connection
+    groups = []
+    slow = {
+        "rule": SlowVTL(),
+        "columns_ahead": 2,
+        **names,
+        "checkpoint": "memory://runs/run.jsonl",
+    }
+    patient = {"address": cluster.address, "timeout": 3}
     strikes = [(8, kill), (20, freeze), (32, lambda _: cluster.remove_node(second))]
-    slow = {"rule": SlowVTL(), "columns_ahead": 2, **names}
-
-    def lose(workers: int, k: int, retries: int = 3) -> Any:
-        own = on(cluster.address, workers, timeout=3, retries=retries)
-        return tm.select(pool, TARGETS, k, **slow, checkpoint="memory://runs/run.jsonl", cluster=own)
-
-    with striking(strikes):
-        note("lost", lambda: lose(3, K))
-    note("resumed", lambda: lose(1, K + 8))
-    with striking([(0, kill)]):
-        note("given up", lambda: tm.select(pool, TARGETS, K, **slow, cluster=on("auto", 1, retries=0)))
-    note("too many", lambda: tm.select(pool, TARGETS, K, **names, cluster=on("auto", 5, timeout=2)))
-    note("no column", lambda: tm.select(pool, TARGETS, 5, column="text", cluster=on("auto", 1)))
+    with striking(strikes, groups):
+        cases.run("lost", pool, K, ray_of(workers=3, **patient), **slow)
+    cases.run("resumed", ray.data.read_parquet(sorted(folder.glob("*.parquet"))), K + 8,
+              ray_of(workers=1, address="auto"), **slow)  # fmt: skip
+    with striking([(0, kill)], groups):
+        slow.pop("checkpoint")
+        cases.run("given up", pool, K, ray_of(workers=1, address="auto", retries=0), **slow)
+    cases.run("too many", pool, K, ray_of(workers=5, address="auto", timeout=1), **names)
     np.save(folder / "bad.npy", np.full((5, 8), np.nan, dtype=np.float32))
-    note("nan", lambda: tm.select(folder / "bad.npy", TARGETS, 5, cluster=on("auto", 1)))
-    (folder / "said.json").write_text(json.dumps(said))
+    cases.run("nan", folder / "bad.npy", 5, ray_of(workers=1, address="auto"))
+    pids = [home.pid for group in groups for home in group.homes]
+    cases.said["still running"] = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    (folder / "said.json").write_text(json.dumps(cases.said))
+    ray.shutdown()
     cluster.shutdown()
 
 

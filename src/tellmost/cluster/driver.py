@@ -49,6 +49,12 @@ def run(cluster: "Ray", pool: Any, targets: Any, options: dict[str, Any]) -> Sel
     options = dict(options)
     if options.pop("group", None) is not None:
         raise ValueError("cluster starts processes of its own, and group names yours: give one.")
+    for name in ("text", "embed"):
+        if options.pop(name, None) is not None:
+            raise ValueError(
+                f"with cluster the files must hold vectors; got {name}. Embed the texts first, "
+                f"with tm.embed, and write the vectors to files."
+            )
     named = NamedArray(files_of(pool), options.pop("column", None), options.pop("id_column", None))
     log = PickLog(options.pop("checkpoint", None))
     progress = options.pop("progress", None)
@@ -57,11 +63,21 @@ def run(cluster: "Ray", pool: Any, targets: Any, options: dict[str, Any]) -> Sel
     options["targets"] = absolute(targets)
     per_row = {name: np.asarray(options.pop(name)) for name in PER_ROW if has_rows(options, name)}
     with cluster.connected() as ray, ExitStack() as open_now:
-        files = ray.get(ray.remote(num_cpus=0)(count_rows).remote(named))
-        line = open_now.enter_context(ProgressLine(progress))
+        files = count_files(ray, cluster, named)
+        line = open_now.enter_context(ProgressLine(progress, done_before=log.count))
         job = Job(ray, cluster, named, files, options, per_row, log, line)
         job.check()
         return job.carry_out()
+
+
+def count_files(ray: Any, cluster: "Ray", named: NamedArray) -> list[tuple[str, int]]:
+    """The files and their rows; counted in the cluster, if this program is outside of it."""
+    if not str(cluster.address).startswith("ray://"):
+        return count_rows(named)
+    try:
+        return ray.get(ray.remote(num_cpus=0)(count_rows).remote(named))
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from error
 
 
 def absolute(given: Any) -> Any:
@@ -188,6 +204,7 @@ class Job:
             self.log.add(group.news())
             if self.log.count:
                 self.line(self.log.count, self.options.get("k"), self.log.last_gain)
+        self.log.add(group.last_news())
         return group.chosen
 
     def shares(self, homes: Sequence[Home]) -> list[tuple[Any, Share]]:
@@ -354,6 +371,10 @@ class Group:
         news, self._news = self._news, b""
         return news
 
+    def last_news(self) -> bytes:
+        """The end of the log, once all is done."""
+        return self._all([self._workers[0].beat.remote(self._known)])[0].log
+
     def _raise(self, error: Exception, rank: int) -> None:
         """Raise what a worker failed with: an error of the caller's, or a LostError."""
         cause = getattr(error, "cause", None) or error
@@ -384,4 +405,4 @@ class Group:
 
 def first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+    return f"{type(error).__name__}: {lines[0].rstrip('.') if lines else ''}"

@@ -304,7 +304,7 @@ def fetchers() -> ThreadPoolExecutor:
 
 
 def open_shards(
-    files: Sequence[Readable], name: str | None, open_one: Callable[[Readable], Reader]
+    files: Sequence[Readable], name: object, open_one: Callable[[Readable], Reader]
 ) -> list[Reader]:
     """Readers of files, those of stores by way of copies, as far as there is room for them.
 
@@ -320,7 +320,7 @@ def open_shards(
     return found
 
 
-def with_copy(reader: Reader, file: Readable, name: str | None) -> Reader:
+def with_copy(reader: Reader, file: Readable, name: object) -> Reader:
     """The same rows by way of a copy, if the file is far away and there is room."""
     if not isinstance(file, RemoteFile) or file.is_near:
         return reader
