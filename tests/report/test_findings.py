@@ -12,9 +12,7 @@ from tellmost.report.curves import follow, follow_curves
 from tellmost.report.levels import with_levels
 from tellmost.report.markup import write_payload
 from tellmost.report.page import measure_overlap
-from tellmost.report.picks import find_served
-from tellmost.report.scatter import draw_map
-from tellmost.report.target_bars import describe_targets, find_closeness
+from tellmost.report.panels import describe_targets, draw_map, find_closeness, find_served
 from tellmost.selecting.replay import recall
 
 generator = np.random.default_rng(3)

@@ -46,8 +46,7 @@ TRIAL_BYTES = 64 * 2**20
 """The size of a trial's rows in their own dtype. It is more than the caches hold, so that rows are
 read as in a long run, and a trial takes about a second."""
 
-TRIAL_SECONDS = 0.5
-"""A trial on a quarter of the rows is repeated on all if it takes at most a quarter of this."""
+TRIAL_SECONDS = 0.5  # the second trial is made if the first takes at most a quarter of this
 
 TRIAL_MARGIN = 1.5
 """The machine may be faster or slower than in the trial by this factor: because of other work, a

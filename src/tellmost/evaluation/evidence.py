@@ -22,8 +22,7 @@ LEARNED_SHARE = 4
 since a selection is about as small. After many more rows all variances are small, and the noise
 makes the errors."""
 
-LEAST_LEARNED = 16
-"""The comparison of variances with errors takes at least so many rows."""
+LEAST_LEARNED = 16  # at least so many rows teach before variances are compared with errors
 
 Folds = list[tuple[Int[Tensor, " _a"], Int[Tensor, " _b"]]]
 """For each fold the rows that teach, and the rows that are asked."""
@@ -145,8 +144,7 @@ def hold_out(
     better, worse = _losses(rows, labels, wanted, parts)
     score, baseline, gain = _sum_up(better, worse, are_classes=labels.are_classes)
     few = min(
-        max(rows.shape[1] // LEARNED_SHARE, LEAST_LEARNED),
-        min(len(taught) for taught, _ in parts),
+        max(rows.shape[1] // LEARNED_SHARE, LEAST_LEARNED), min(len(taught) for taught, _ in parts)
     )
     likeliest = fit_ridge(rows, wanted - wanted.mean(dim=0))
     return Evidence(

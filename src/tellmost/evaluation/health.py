@@ -41,26 +41,16 @@ HEALTH_WORK = {"cpu": 1e11, "cuda": 1e13}
 """Each part of an examination may take so many floating-point operations, which is a few seconds.
 Near-duplicates and directions come from all rows, or from as many as this allows."""
 
-COSINE_WORK = 128
-"""Writing a cosine and reading it again takes as long as so many operations of a product."""
+COSINE_WORK = 128  # writing and reading a cosine takes as long as so many operations of a product
 
 LEAST_EXAMINED = 256
 """At least so many rows are compared with all others, however large the pool is. A share of them
 has a standard error of 3 points at most."""
 
-NORMS_DIFFER = 2.0
-"""It is worth a remark if the longest row is so many times the shortest. It has four times the
-prior variance, so it counts as four times as telling."""
-
-SHARED_DIRECTION = 0.5
-"""Rows with more than this share of their squared length along their mean are not centred.
-Whatever is observed then, most of what it tells is the same."""
-
-MANY_NEAR_DUPLICATES = 0.05
-"""A share of near-duplicates above this is worth a remark."""
-
-FEW_DIRECTIONS = 5.0
-"""An effective rank below this is worth a remark where there are ten times as many features."""
+NORMS_DIFFER = 2.0  # so many times the length means four times the prior variance: worth a remark
+SHARED_DIRECTION = 0.5  # rows are not centred with more of their squared length along their mean
+MANY_NEAR_DUPLICATES = 0.05  # a larger share is worth a remark
+FEW_DIRECTIONS = 5.0  # a lower effective rank of ten times as many features is worth a remark
 
 UNIT = Normalization(to_unit_length=True)
 

@@ -23,11 +23,8 @@ from tellmost.posterior.floor import retrace
 from tellmost.selecting.data import SelectionData
 from tellmost.shapes import Float, Int
 
-PROBE_SAMPLE = 4_096
-"""Random pool rows from which a linear probe takes the mean and the scale of its features."""
-
-ERROR_REMOVED = "error removed"
-"""The share of the mean absolute error of a constant answer that is gone."""
+PROBE_SAMPLE = 4_096  # random rows from which a linear probe takes the mean and the scale
+ERROR_REMOVED = "error removed"  # of the mean absolute error of a constant answer
 
 Features = Callable[[Int[Tensor, " b"]], tuple[Float[Tensor, "b r"], Float[Tensor, "m r"]]]
 """The features of picks, and those of the targets when these picks have taught."""

@@ -36,12 +36,8 @@ from tellmost.kernels.kernel import Points
 from tellmost.posterior.problem import nonnegative
 from tellmost.shapes import Float, Int
 
-PROBE_C = 100.0
-"""The inverse penalty of a probe, on features of mean squared length one: that of the noise
-benchmark."""
-
-PROBE_STEPS = 1_000
-"""The most steps of L-BFGS. Probes on embeddings need 20 to 200."""
+PROBE_C = 100.0  # inverse penalty, on features of mean squared length 1, of the noise benchmark
+PROBE_STEPS = 1_000  # of L-BFGS at most; probes on embeddings need 20 to 200
 
 PROBE_GRADIENT = 3e-7
 """A probe is done when no entry of its gradient, per training row, is larger. Its probabilities
@@ -51,16 +47,11 @@ LEAST_NOISE_RATIO, LARGEST_NOISE_RATIO = 1e-6, 1e6
 """The noise is looked for between these. Below and above nothing changes any more, in float64 and
 for any number of rows that a dense fit can take."""
 
-NOISE_GRID = 4
-"""The grid on which the marginal likelihood is first computed has so many points per decade."""
-
-NOISE_PRECISION = 1e-4
-"""The refinement ends at this relative width. The data fix the ratio to a few percent at best."""
+NOISE_GRID = 4  # points per decade at which the marginal likelihood is first computed
+NOISE_PRECISION = 1e-4  # relative; the data fix the ratio to a few percent at best
 
 
-LONGEST_NAME = 50
-"""So many letters of a kernel fit into a sentence. One with a lengthscale for each column has
-more."""
+LONGEST_NAME = 50  # letters of a kernel in a sentence; one with many lengthscales has more
 
 
 @dataclass(frozen=True)
@@ -187,10 +178,7 @@ class _Spectrum:
 
 
 def fit_ridge(
-    rows: Float[Tensor, "b d"],
-    outputs: Float[Tensor, "b c"],
-    *,
-    noise_ratio: float | None = None,
+    rows: Float[Tensor, "b d"], outputs: Float[Tensor, "b c"], *, noise_ratio: float | None = None
 ) -> Ridge:
     """Learn from rows in float64. With None the noise ratio of largest evidence is found.
 

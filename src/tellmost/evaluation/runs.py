@@ -25,9 +25,7 @@ from tellmost.selecting.select import select_quietly
 from tellmost.shapes import Bool, Float, Int
 from tellmost.targets.examples import LEAST_GAIN, Density, estimate_density, kernel_distances
 
-BLIND_FIELDS = FIXED_FIELDS | CHOSEN_FIELDS
-"""A rule that reads only these has no model that learns."""
-
+BLIND_FIELDS = FIXED_FIELDS | CHOSEN_FIELDS  # who reads only these has no model that learns
 Method = Rule | str  # a rule, or the name of a baseline
 
 

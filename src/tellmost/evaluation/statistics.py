@@ -13,8 +13,7 @@ from tellmost.shapes import Float
 if TYPE_CHECKING:
     import pandas
 
-LEVEL = 0.05
-"""A difference counts if chance alone would make one as large in fewer than so many cases."""
+LEVEL = 0.05  # a difference counts if chance makes one as large in fewer cases than this share
 
 
 def t_tail(t: float, freedom: int) -> float:
@@ -149,11 +148,7 @@ def joined_by_and(words: Sequence[str]) -> str:
 def paragraph(text: str, first: str = "", indent: int = 0) -> str:
     """Text in lines of 80 columns. The first begins with ``first``, the others are indented."""
     return textwrap.fill(
-        text,
-        COLUMNS,
-        initial_indent=first,
-        subsequent_indent=" " * indent,
-        break_on_hyphens=False,
+        text, COLUMNS, initial_indent=first, subsequent_indent=" " * indent, break_on_hyphens=False
     )
 
 

@@ -13,14 +13,7 @@ from tellmost.evaluation.evidence import Evidence, KnownLabels, hold_out, take_l
 from tellmost.evaluation.health import Health, check_pool, draw_rows, look
 from tellmost.evaluation.probes import kernel_features, name_probe
 from tellmost.evaluation.runs import similarities
-from tellmost.evaluation.statistics import (
-    bullet,
-    entry,
-    html_table,
-    make_frame,
-    number,
-    percent,
-)
+from tellmost.evaluation.statistics import bullet, entry, html_table, make_frame, number, percent
 from tellmost.kernels import Linear
 from tellmost.rows.checks import check_positive, check_whole
 from tellmost.rules import VTL
@@ -37,19 +30,12 @@ CHECKED_ROWS, CHECKED_BY_KERNEL = 5_000, 2_000
 """At most so many random rows are looked at with their labels: probes on more take minutes, and
 the standard error of a share is about one point."""
 
-WEAK_PROBE = 0.2
-"""A probe that closes less than this share of the gap from trivial to perfect answers is weak."""
+WEAK_PROBE = 0.2  # a share of the gap from trivial to perfect answers; below it a probe is weak
 
 WITHOUT_LABELS = (
     "Labels of these rows would add: how well a probe predicts them, whether predicted "
     "variance goes with actual error, and the noise by marginal likelihood."
 )
-HEADLINES = {
-    "unknown": "Suitable or not: unknown without labels.",
-    "suitable": "Suitable.",
-    "doubtful": "Doubtful.",
-    "unsuitable": "Unsuitable.",
-}
 
 
 @dataclass(frozen=True)
@@ -99,6 +85,11 @@ class Suitability:
             return "unsuitable"
         is_weak = self.evidence.share_of_gap < WEAK_PROBE
         return "doubtful" if is_weak or self.evidence.rank_correlation.sign <= 0 else "suitable"
+
+    @property
+    def _headline(self) -> str:
+        unknown = "suitable or not: unknown without labels"
+        return f"{unknown if self.evidence is None else self.verdict}.".capitalize()
 
     @property
     def reasons(self) -> list[str]:
@@ -157,14 +148,14 @@ class Suitability:
     def describe(self) -> str:
         """The findings as text for a terminal, with the verdict at the end."""
         facts = "\n".join(entry(name, text, 18) for name, text in self.facts())
-        verdict = "\n".join([HEADLINES[self.verdict], *map(bullet, self.reasons)])
+        verdict = "\n".join([self._headline, *map(bullet, self.reasons)])
         return "\n\n".join(filter(None, [self.health.describe(), facts, verdict]))
 
     __repr__ = describe
 
     def _repr_html_(self) -> str:
         """The findings as a table for a notebook."""
-        said = [*self.health.remarks, HEADLINES[self.verdict], *self.reasons]
+        said = [*self.health.remarks, self._headline, *self.reasons]
         return html_table(["about", "found"], [*self.health.facts(), *self.facts()], said)
 
     def to_frame(self) -> "pandas.DataFrame":

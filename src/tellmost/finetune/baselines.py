@@ -26,15 +26,7 @@ from tellmost.finetune.layers import LastLayer, Outputs
 from tellmost.finetune.strategies import Part, RoundInputs, Targeted, check_count
 from tellmost.shapes import Float, Int
 
-__all__ = [
-    "BADGE",
-    "BAIT",
-    "CoreSet",
-    "LeastConfidence",
-    "Margin",
-    "MaxEntropy",
-    "RandomChoice",
-]
+__all__ = ["BADGE", "BAIT", "CoreSet", "LeastConfidence", "Margin", "MaxEntropy", "RandomChoice"]
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ from tellmost.finetune.inputs import Inputs
 from tellmost.posterior.problem import nonnegative
 from tellmost.shapes import Float, Int
 
-FULL_LAPLACE = 5_000
-"""Weights of a last layer up to which their full covariance is made: 0.2 GB, half a minute."""
+FULL_LAPLACE = 5_000  # up to so many weights have a full covariance: 0.2 GB, half a minute
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,9 +31,7 @@ from tellmost.finetune.layers import at_the_head
 from tellmost.kernels import Outer
 from tellmost.shapes import Float
 
-GRADIENT_BYTES = 256 * 2**20
-"""Size of the gradients that exist at once: six gradients of 10 million float32 parameters. It is
-small beside a network's activations on a GPU."""
+GRADIENT_BYTES = 256 * 2**20  # at once: six gradients of 10 million float32 parameters
 
 
 @dataclass(frozen=True)
@@ -84,8 +82,7 @@ def outer(r: Float[Tensor, "b c"], h: Float[Tensor, "b d"]) -> Float[Tensor, "b 
     return (r[:, :, None] * h[:, None, :].to(r)).flatten(1)
 
 
-Pieces = Iterator[tuple[int, Tensor]]
-"""The points of some inputs from left to right: the number of the first column, and the values."""
+Pieces = Iterator[tuple[int, Tensor]]  # the first column of a part of some points, and its values
 
 
 @dataclass(frozen=True, eq=False)

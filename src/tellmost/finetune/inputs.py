@@ -14,8 +14,7 @@ from tellmost.rows.pool import Fingerprint
 from tellmost.rows.sources import as_tensor, spans
 from tellmost.shapes import Bool, Int
 
-LABEL_KEYS = ("labels", "label")
-"""The keys of the label in items that are mappings. They are never given to a network."""
+LABEL_KEYS = ("labels", "label")  # in items that are mappings; never given to a network
 
 FROM_ZERO = "class numbers from 0 on (leave out rows that have no label)"
 """The rule in errors about negative numbers, which other tools use for what is unlabelled."""
@@ -205,8 +204,7 @@ def device_of(model: nn.Module) -> torch.device:
     return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
 
 
-Labeller = Callable[[Int[np.ndarray, " k"]], Int[np.ndarray, " k"]]
-"""A function from rows of the pool to their class numbers."""
+Labeller = Callable[[Int[np.ndarray, " k"]], Int[np.ndarray, " k"]]  # from rows to classes
 
 
 @dataclass(frozen=True, eq=False)

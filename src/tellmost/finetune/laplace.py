@@ -57,8 +57,7 @@ LEAST_PRECISION = 1e-12
 """Least prior precision that is looked for, as a share of the largest that can be best, the number
 of weights over their squared length: below it the prior is flat beside any data."""
 
-PRECISION_STEPS = 60
-"""Halvings of the range of prior precisions, of 28 powers of e: to rounding."""
+PRECISION_STEPS = 60  # halvings of the range of prior precisions, of 28 powers of e: to rounding
 
 
 @dataclass(frozen=True, eq=False)

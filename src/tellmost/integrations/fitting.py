@@ -41,22 +41,19 @@ LEAST_FITTED = 4
 """The fewest observations from which hyper-parameters are fitted. Three points in one dimension
 lie on many curves of any lengthscale, so fewer would only repeat the starting values."""
 
-START_LENGTHSCALES = (0.1, 0.5)
-"""A fit starts from these lengthscales, in ranges of the inputs: a wavy and a smooth function."""
+START_LENGTHSCALES = (0.1, 0.5)  # in ranges of the inputs: a wavy and a smooth function
 
 START_NOISE = (0.01, 0.3)
 """A fit starts from these shares of the noise in the variance of y. Clean and noisy data have an
 optimum each, and the better one is taken."""
 
-FIT_STEPS = 500
-"""The most steps of L-BFGS. Fits of a few lengthscales need 20 to 60."""
+FIT_STEPS = 500  # of L-BFGS at most; fits of a few lengthscales need 20 to 60
 
 FIT_GRADIENT = 1e-6
 """A fit is done when no entry of the gradient by the logarithms of hyper-parameters is larger, per
 observation. The data fix a hyper-parameter to a few percent at best."""
 
-FIT_UNFINISHED = 1e-3
-"""A fit that could not go on is worth a warning when an entry of that gradient is larger."""
+FIT_UNFINISHED = 1e-3  # a larger entry of that gradient at the end is worth a warning
 
 FLAT_LIKELIHOOD = 1.92
 """Half the lengthscale is as good if it costs less than so many nats: a test at 95%, one degree of

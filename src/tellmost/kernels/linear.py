@@ -22,8 +22,7 @@ CHECKED_MATRIX = 1_000
 """Precomputed matrices up to this size are checked for negative eigenvalues. Larger ones are not,
 because the check costs the cube of the size."""
 
-MATRIX_ROUNDING = 10.0
-"""A least eigenvalue may lie so far below 0, in size x precision x largest eigenvalue."""
+MATRIX_ROUNDING = 10.0  # a least eigenvalue may be so far below 0, in size x precision x largest
 
 
 @dataclass(frozen=True, eq=False)

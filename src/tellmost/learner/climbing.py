@@ -23,31 +23,18 @@ from tellmost.selecting.loop import score_all
 from tellmost.shapes import Bool, Float, Int
 from tellmost.targets.box import Box
 
-REFINING_STEPS = 100
-"""A climb may take so many steps. Smooth gains need 5 to 30, in 20 dimensions 60."""
+REFINING_STEPS = 100  # of a climb at most; smooth gains need 5 to 30, in 20 dimensions 60
 
 FIRST_STEP = 0.01
 """The first step of a climb, as a share of each side of the box. It is below the spacing of
 hundreds of candidates in two dimensions or more, so that a climb stays on its hill."""
 
-FULL_STEP = 0.9
-"""A step of at least this share of the trust radius was held back by it: if it was taken, the next
-may be twice as long."""
-
-SUFFICIENT_RISE = 1e-4
-"""The least share of the rise that the slope promises for a step to be taken."""
-
-SHORTENING = 0.25
-"""A step that was not taken is tried again at this share of its length."""
-
-LENGTHENING = 4.0
-"""No maximum is near where the gain bends upwards: the next step is so many times longer."""
-
-LEAST_BEND = 1e-8
-"""A bend below this share of slope change x length is rounding, and teaches nothing."""
-
-REFINED = 1e-12
-"""A climb ends where the next step would raise the gain by less than this share: rounding."""
+FULL_STEP = 0.9  # a step of this share of the radius was held back: the next may be twice as long
+SUFFICIENT_RISE = 1e-4  # the least share of the promised rise for which a step is taken
+SHORTENING = 0.25  # a step that was not taken is tried again at this share of its length
+LENGTHENING = 4.0  # of the next step, where the gain bends upwards: no maximum is near
+LEAST_BEND = 1e-8  # a bend below this share of slope change x length is rounding
+REFINED = 1e-12  # a climb ends where the next step would raise the gain by less than this share
 
 Gain = Callable[[Float[Tensor, "b d"]], Float[Tensor, " b"]]
 """The gain of each point by itself, which must be differentiable."""

@@ -24,8 +24,7 @@ NOISE_STEP = 1e-5
 """Half the distance, in sides of a box, over which the slope of the caller's noise is taken. It is
 near the cube root of float64's precision, where rounding and curvature err alike."""
 
-OUTSIDE = -1
-"""The row number of a point that is not in the pool."""
+OUTSIDE = -1  # the row number of a point that is not in the pool
 
 FORMAT = "tellmost-learner-1"
 

@@ -21,9 +21,7 @@ from tellmost.selecting.replay import Recalled
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
 
-RETRACE_BYTES = 64 * 2**20
-"""The size of a block of picks x targets values, of which three exist when picks are retraced."""
-
+RETRACE_BYTES = 64 * 2**20  # a block of picks x targets; three exist when picks are retraced
 RETRACED = 2_000  # so many picks are followed target by target; the work grows with the cube
 POINTS = 400  # a screen cannot show more of one line
 OTHERS = ("top-k", "mmr")

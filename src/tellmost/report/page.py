@@ -22,10 +22,15 @@ from tellmost.report.markup import (
     write_section,
     write_small,
 )
-from tellmost.report.picks import describe_picks, write_picks
-from tellmost.report.scatter import draw_map, write_map
+from tellmost.report.panels import (
+    describe_picks,
+    describe_targets,
+    draw_map,
+    write_map,
+    write_picks,
+    write_targets,
+)
 from tellmost.report.summary import title_of, write_settings, write_summary
-from tellmost.report.target_bars import describe_targets, write_targets
 from tellmost.running.workers import team
 from tellmost.running.writing import check_writable, written_whole
 from tellmost.selecting.replay import Recalled, recall

@@ -21,17 +21,10 @@ from tellmost.report.markup import (
     write_paragraph,
     write_section,
 )
-from tellmost.report.picks import STATIC_PICKS
+from tellmost.report.panels import STATIC_PICKS
 from tellmost.selecting.selection import Selection
 
-PANELS = {
-    "summary": "Summary",
-    "curve": "Curve",
-    "picks": "Picks",
-    "map": "Map",
-    "targets": "Targets",
-    "health": "Health",
-}
+PANELS = ("summary", "curve", "picks", "map", "targets", "health")
 ROWS_IN_WORDS = {
     None: "Rows were used as given, not normalised.",
     "unit": "Rows were scaled to length 1.",
@@ -62,7 +55,7 @@ def write_summary(chosen: Selection) -> str:
         notes = f'<div class="notes"><h3>Please note</h3>{listed}</div>'
     sentences = write_paragraph(lead, "lead") + write_paragraph(_conditions(chosen))
     body = f'{sentences}<dl class="cards">{cards}</dl>{notes}'
-    links = "".join(f'<li><a href="#{name}">{text}</a></li>' for name, text in PANELS.items())
+    links = "".join(f'<li><a href="#{name}">{name.capitalize()}</a></li>' for name in PANELS)
     header = (
         f'<header><h1>{escape(title_of(chosen))}</h1><nav aria-label="panels"><ul>{links}</ul>'
         '</nav><p class="notes unscripted">Charts, search and sorting need JavaScript. The '

@@ -12,24 +12,14 @@ from tellmost.retrieval.queries import Batch
 from tellmost.rules import Rule, noise_of_targets
 from tellmost.shapes import Float, Int
 
-SEARCHES = (0, 1, 2, 4, 8, 16, 32)
-"""With ``refresh`` rows are searched after so many picks, each time for what is left to learn."""
-
-GRAM_SHARE = 8
-"""A Gram matrix pays where there are more picks than candidates / GRAM_SHARE."""
-
-MOST_IN_GRAM = 2_048
-"""Gram matrices of more candidates take too much memory."""
-
-BATCH_BYTES = 96 * 2**20
-"""So much memory is taken for the candidates of the queries that are worked on together."""
-
-MOST_TOGETHER = 64
-"""So many queries are worked on together at most. Half as many take a tenth longer each."""
+SEARCHES = (0, 1, 2, 4, 8, 16, 32)  # with ``refresh`` rows are searched after so many picks
+GRAM_SHARE = 8  # a Gram matrix pays where there are more picks than candidates / GRAM_SHARE
+MOST_IN_GRAM = 2_048  # Gram matrices of more candidates take too much memory
+BATCH_BYTES = 96 * 2**20  # of memory for the candidates of the queries that are worked on together
+MOST_TOGETHER = 64  # queries at most; half as many take a tenth longer each
 
 
-NO_ROW = np.iinfo(np.int64).max
-"""A number above that of every row."""
+NO_ROW = np.iinfo(np.int64).max  # a number above that of every row
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from tellmost.numerics import RANK_TOLERANCE, SAME_POINT, ZERO_VARIANCE
 from tellmost.posterior.problem import State, TargetState
 from tellmost.shapes import Float, Int
 
-PER_TARGET = frozenset({"covariance", "correlation"})
-"""Fields with an entry per target. A rule reads them beside what is known about the targets."""
+PER_TARGET = frozenset({"covariance", "correlation"})  # fields with an entry per target
 
 
 class Posterior:

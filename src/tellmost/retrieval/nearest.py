@@ -17,20 +17,11 @@ import numpy as np
 from tellmost.retrieval.stored_rows import StoredRows
 from tellmost.shapes import Bool, Float, Int
 
-BLOCK_SCORES = 2**23
-"""So many scores of queries and rows are made at once, which bounds the memory of a search."""
-
-RESCORED_AT_ONCE = 4_096
-"""So many rows are scored again at once. There are more only where thousands of rows tie."""
-
-MARGIN = 16
-"""So many more rows are asked of an index, which rounds differently for batches of other sizes."""
-
-LOWEST = float(np.finfo(np.float32).min)
-"""Below every score of a row that may be a candidate, and above -inf."""
-
-PLAIN_LENGTHS = 1e-25, 1e25
-"""Products of rows of such lengths neither vanish nor overflow in float32."""
+BLOCK_SCORES = 2**23  # of queries and rows at once, which bounds the memory of a search
+RESCORED_AT_ONCE = 4_096  # so many rows; there are more only where thousands of rows tie
+MARGIN = 16  # so many more rows are asked of an index, which rounds by the size of the batch
+LOWEST = float(np.finfo(np.float32).min)  # below every score of a candidate, above -inf
+PLAIN_LENGTHS = 1e-25, 1e25  # products of such rows neither vanish nor overflow in float32
 
 
 @dataclass(frozen=True)

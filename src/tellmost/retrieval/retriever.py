@@ -26,8 +26,7 @@ from tellmost.selecting.arguments import NORMALIZATIONS, check_rule
 from tellmost.selecting.limits import check_stop
 from tellmost.shapes import Float, Int
 
-DEFAULT_RETRIEVAL_NOISE_RATIO = 1.0
-"""The noise variance over the mean prior variance of the rows; see docs/retrieval.md."""
+DEFAULT_RETRIEVAL_NOISE_RATIO = 1.0  # see docs/retrieval.md
 
 FORMAT = "tellmost retriever 1"
 

@@ -32,18 +32,14 @@ import torch
 
 from tellmost import numerics
 
-HELD_SHARE = 0.5
-"""A pool that takes at most this share of the memory budget is read into memory once."""
-
-BLOCK_SHARE = 32
-"""A block takes at most this part of the memory budget: small budgets have small blocks."""
+HELD_SHARE = 0.5  # a pool of at most this share of the budget is read into memory once
+BLOCK_SHARE = 32  # small budgets have small blocks: at most this part of the budget
 
 BLOCKS = 6
 """Blocks that exist at the same time: two that are read in turn, one as float64, and up to three
 that a kernel or a checksum makes of it."""
 
-THREAD_BLOCKS = 4
-"""Blocks that another thread adds: the one it works on, and up to three that it makes of it."""
+THREAD_BLOCKS = 4  # of another thread: the one it works on, and up to three made of it
 
 MOST_THREADS = 128
 """So many threads at most share a pass. The plan does not ask how many there are, since results
@@ -56,20 +52,12 @@ masks and temporaries of a rule."""
 
 CONTROL_GROUPS = {
     "": ("", "memory.max", "memory.current", "inactive_file"),
-    "memory": (
-        "memory",
-        "memory.limit_in_bytes",
-        "memory.usage_in_bytes",
-        "total_inactive_file",
-    ),
+    "memory": ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
 """Controllers of a group in versions 2 and 1 of Linux: folder, limit, use, and files in use."""
 
-NO_LIMIT = 2**62
-"""Version 1 writes a number beyond this one where a group has no limit."""
-
-PICK_BYTES = 400
-"""The bytes that a pick takes in lists and in the result, as Python objects."""
+NO_LIMIT = 2**62  # version 1 writes a larger number where a group has no limit
+PICK_BYTES = 400  # of a pick in lists and in the result, as Python objects
 
 UNITS = {
     "B": 1,
@@ -141,12 +129,7 @@ def check_memory(memory: Any) -> int | None:
 
 
 def check_plan(
-    budget: int | None,
-    sizes: Sizes,
-    device: torch.device,
-    *,
-    is_here: bool,
-    processes: int = 1,
+    budget: int | None, sizes: Sizes, device: torch.device, *, is_here: bool, processes: int = 1
 ) -> Plan:
     """Plan what becomes of the budget, of which each process of a machine has its share."""
     sharers = processes if device.type == "cpu" else 1

@@ -31,8 +31,7 @@ Value = TypeVar("Value")
 LIBRARY = {"linux": "libtorch_cpu.so", "darwin": "libtorch_cpu.dylib"}
 """The library from which the settings of a thread can be reached, its dependencies included."""
 
-MOST_WAITING = 4
-"""So many results wait for their turn before threads wait too. The largest are d x d matrices."""
+MOST_WAITING = 4  # results wait for their turn before threads wait too; the largest are d x d
 
 
 @contextmanager

@@ -19,11 +19,8 @@ from pathlib import Path
 HOST = re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname())[:64]
 LEFTOVER = re.compile(rf".+\.{re.escape(HOST)}-(\d{{1,9}})-[0-9a-f]{{8}}\.part", re.DOTALL)
 
-PATIENCE = 10.0
-"""Seconds that a process waits for another one. Writing a file takes a small part of this."""
-
-PAUSE = 0.02
-"""Seconds between two tries."""
+PATIENCE = 10.0  # seconds to wait for another process; writing takes a small part of this
+PAUSE = 0.02  # seconds between two tries
 
 
 @contextmanager

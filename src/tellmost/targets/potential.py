@@ -9,8 +9,7 @@ from tellmost.rows.checks import check_whole
 from tellmost.shapes import Bool
 from tellmost.targets.known import Known, check_beta
 
-SAMPLED_ROWS = 10_000
-"""At most so many rows have functions drawn jointly: their covariance takes 0.8 GB."""
+SAMPLED_ROWS = 10_000  # at most so many have functions drawn jointly: 0.8 GB of covariances
 
 
 @dataclass(frozen=True)

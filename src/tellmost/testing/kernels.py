@@ -11,8 +11,7 @@ from tellmost.kernels.linear import feature_form
 from tellmost.numerics import RANK_TOLERANCE
 from tellmost.testing.cases import fail, gap, require_methods
 
-Promise = tuple[Tensor, Tensor, str, str]
-"""A promise is what came, what must come, the contract, and what would go wrong otherwise."""
+Promise = tuple[Tensor, Tensor, str, str]  # what came and must come, the contract, the harm
 
 
 def check_kernel(kernel: object, points: Tensor) -> None:

@@ -25,11 +25,8 @@ from tellmost.theory.capacity import capacity_bound
 from tellmost.theory.gains import choose
 from tellmost.theory.setting import Setting, check_picks, check_setting
 
-BOUNDARY_PICKS = 1_000
-"""An approximate Markov boundary may take so many observations unless the caller says."""
-
-FIRST_PICKS = 16
-"""So many observations are tried first, then twice as many, and so on."""
+BOUNDARY_PICKS = 1_000  # a Markov boundary has so many at most, unless the caller says
+FIRST_PICKS = 16  # so many are tried first, then twice as many, and so on
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,19 +32,14 @@ from tellmost.rows.sources import read_array
 from tellmost.selecting.arguments import check_points, check_squares
 from tellmost.shapes import Float, Int
 
-ENUMERATED = 20_000
-"""Theory tries at most so many sets one by one for an exact maximum or minimum: that takes a
-second."""
-
-REDUCED_AT_ONCE = 2**20
-"""Numbers in a block of covariances of many small sets: 8 MB, and few calls."""
+ENUMERATED = 20_000  # at most so many sets are tried one by one, which takes a second
+REDUCED_AT_ONCE = 2**20  # numbers in a block of covariances of many small sets: 8 MB
 
 REDUCTION_ROUNDING = 1e-13
 """A reduction of uncertainty below this is rounding, in nats or in prior variances, where signal
 to noise is 1. Information is a logarithm of signal to noise, so its rounding grows with that."""
 
-RULES = ("itl", "vtl", "mm-itl")
-"""Rules that have an uncertainty reduction, a function of the set that was observed."""
+RULES = ("itl", "vtl", "mm-itl")  # rules that have an uncertainty reduction, a function of a set
 
 
 @dataclass(frozen=True, eq=False)
