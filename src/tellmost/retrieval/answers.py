@@ -23,15 +23,6 @@ NO_ROW = np.iinfo(np.int64).max  # a number above that of every row
 
 
 @dataclass(frozen=True)
-class Stops:
-    """When a query has enough: after k picks, or when one of these says so."""
-
-    picks: int
-    min_gain_share: float | None = None
-    alpha: float | None = None
-
-
-@dataclass(frozen=True)
 class BatchCandidates:
     """The rows that each query of a batch has observed, and then its candidates."""
 
@@ -54,7 +45,9 @@ class Work:
 
     rule: Rule
     noise_variance: float
-    stops: Stops
+    picks: int  # a query has enough after so many
+    min_gain_share: float | None  # or below this share of its first gain
+    alpha: float | None  # or when more compute no longer pays
     nearest: NearestRows
     most_candidates: int | None
     refresh: bool
@@ -79,11 +72,11 @@ class Work:
         """This decides about bits, so it depends on the settings alone."""
         if self.most_candidates is None or self.width > MOST_IN_GRAM:
             return False
-        return self.refresh or GRAM_SHARE * self.stops.picks > self.width
+        return self.refresh or GRAM_SHARE * self.picks > self.width
 
     @property
     def queries_together(self) -> int:
-        row = self.nearest.rows.values.shape[1] + self.stops.picks
+        row = self.nearest.rows.values.shape[1] + self.picks
         if self.has_gram:
             row += self.width
         return min(max(BATCH_BYTES // (8 * row * self.width), 1), MOST_TOGETHER)
@@ -94,9 +87,30 @@ class Work:
             some = self._all_rows(batch)
         else:
             some = self._collected(batch) if self.refresh else self._nearest_rows(batch)
-        gains, places = choose(self._greedy(batch, some, self.stops.picks), self.stops)
+        gains, places = self._choose(self._greedy(batch, some, self.picks))
         rows = np.take_along_axis(some.numbers, np.maximum(places, 0), axis=1)
         return gains, np.where(places < 0, -1, rows)
+
+    def _choose(self, greedy: "Greedy") -> tuple[Float[np.ndarray, "b k"], Int[np.ndarray, "b k"]]:
+        """The gains and the places of the picks, NaN and -1 from where a query has enough."""
+        count = len(greedy.is_closed)
+        gains = np.full((count, self.picks), np.nan)
+        places = np.full((count, self.picks), -1)
+        goes_on = np.ones(count, dtype=bool)
+        for step in range(self.picks):
+            place, gain = greedy.best()
+            goes_on &= gain > -np.inf
+            if self.min_gain_share is not None and greedy.first is not None:
+                goes_on &= gain >= self.min_gain_share * greedy.first
+            if self.alpha is not None and step > 0:
+                deviation = np.sqrt(greedy.beliefs.uncertainty_share())
+                goes_on &= deviation <= 1.0 / (self.alpha * step)
+            if not goes_on.any():
+                break
+            gains[goes_on, step], places[goes_on, step] = gain[goes_on], place[goes_on]
+            if step + 1 < self.picks:
+                greedy.take(place)
+        return gains, places
 
     def _greedy(
         self, batch: Batch, some: BatchCandidates, picks: int, *, grows: bool = False
@@ -148,7 +162,7 @@ class Work:
         some = replace(some, gram=np.zeros((*some.numbers.shape, some.numbers.shape[1])))
         some.add_products(0, o)
         greedy = self._greedy(batch, some, SEARCHES[-1], grows=True)
-        for search, step in enumerate(step for step in SEARCHES if step < self.stops.picks):
+        for search, step in enumerate(step for step in SEARCHES if step < self.picks):
             greedy.advance(step)
             start = o + search * self.per_search
             new = slice(start, start + self.per_search)
@@ -201,27 +215,3 @@ class Greedy:
         scores = torch.cat(gains).numpy().reshape(self.is_closed.shape)
         scores[self.is_closed] = -np.inf
         return scores
-
-
-def choose(
-    greedy: Greedy, stops: Stops
-) -> tuple[Float[np.ndarray, "b k"], Int[np.ndarray, "b k"]]:
-    """The gains and the places of the picks, NaN and -1 from where a query has enough."""
-    count = len(greedy.is_closed)
-    gains = np.full((count, stops.picks), np.nan)
-    places = np.full((count, stops.picks), -1)
-    goes_on = np.ones(count, dtype=bool)
-    for step in range(stops.picks):
-        place, gain = greedy.best()
-        goes_on &= gain > -np.inf
-        if stops.min_gain_share is not None and greedy.first is not None:
-            goes_on &= gain >= stops.min_gain_share * greedy.first
-        if stops.alpha is not None and step > 0:
-            deviation = np.sqrt(greedy.beliefs.uncertainty_share())
-            goes_on &= deviation <= 1.0 / (stops.alpha * step)
-        if not goes_on.any():
-            break
-        gains[goes_on, step], places[goes_on, step] = gain[goes_on], place[goes_on]
-        if step + 1 < stops.picks:
-            greedy.take(place)
-    return gains, places

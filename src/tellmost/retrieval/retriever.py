@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tellmost.posterior.problem import AMONG_CANDIDATES, STATE_FIELDS
-from tellmost.retrieval.answers import Stops, Work
+from tellmost.retrieval.answers import Work
 from tellmost.retrieval.nearest import ExactSearch, IndexSearch, NearestRows
 from tellmost.retrieval.queries import Batch, Queries
 from tellmost.retrieval.stored_rows import StoredRows, open_rows
@@ -127,13 +127,20 @@ class Retriever:
         """
         stop = check_stop(k, None, None, min_gain_share, self._rule, True)
         assert stop.picks is not None
-        speed = None if alpha is None else check_positive(alpha, "alpha")
-        stops = Stops(stop.picks, stop.min_gain_share, speed)
         nearest = self._nearest  # a search keeps to the rows that it began with
         asked = Queries(queries, allowed, observed, nearest.rows)
-        gains = np.full((len(asked), stops.picks), np.nan)
-        indices = np.full((len(asked), stops.picks), -1, dtype=np.int64)
-        work = Work(self._rule, self._noise, stops, nearest, self._candidates, self._refresh)
+        gains = np.full((len(asked), stop.picks), np.nan)
+        indices = np.full((len(asked), stop.picks), -1, dtype=np.int64)
+        work = Work(
+            rule=self._rule,
+            noise_variance=self._noise,
+            picks=stop.picks,
+            min_gain_share=stop.min_gain_share,
+            alpha=None if alpha is None else check_positive(alpha, "alpha"),
+            nearest=nearest,
+            most_candidates=self._candidates,
+            refresh=self._refresh,
+        )
 
         def answer(batch: Batch) -> None:
             gains[batch.numbers], indices[batch.numbers] = work.answer(batch)
