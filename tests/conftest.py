@@ -21,7 +21,7 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 if os.environ.get("CI"):  # elsewhere every run tries new problems
     settings.load_profile("repeatable")
 
-LONG = {"browser", "builds_site", "cluster"}  # marks of tests that only --all runs
+LONG = {"browser", "builds_site", "starts_ray"}  # marks of tests that only --all runs
 
 KEPT_CASES = 10  # one in so many, in the second pass
 MOST_EXAMPLES = 3  # of a hypothesis test, in the second pass

@@ -14,7 +14,7 @@ import pytest
 
 import tellmost as tm
 
-pytestmark = pytest.mark.cluster
+pytestmark = pytest.mark.starts_ray
 SECONDS = 400  # a hang is an error, not a wait
 
 
