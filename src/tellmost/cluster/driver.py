@@ -179,7 +179,7 @@ class Job:
         """Let groups of workers select, until one of them is done."""
         known, size = self.log.count, self.cluster.workers
         while True:
-            group = Group(self.ray, self.cluster)
+            group = WorkerGroup(self.ray, self.cluster)
             try:
                 size = group.gather(size, may_shrink=bool(self.faults))
                 chosen = self.watch(group)
@@ -196,7 +196,7 @@ class Job:
                 self.log.keep()
         return self._described(chosen, size, known)
 
-    def watch(self, group: "Group") -> Selection:
+    def watch(self, group: "WorkerGroup") -> Selection:
         """Let a group select, and take down its picks; a LostError if it cannot."""
         group.start(self.shares(group.homes))
         while group.running:
@@ -256,7 +256,7 @@ class Pulse:
         self.heard, self.beat = now, beat
 
 
-class Group:
+class WorkerGroup:
     """Workers in a placement group that select together."""
 
     def __init__(self, ray: Any, cluster: "Ray") -> None:

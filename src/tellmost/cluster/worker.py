@@ -4,7 +4,6 @@ import os
 import socket
 import tempfile
 import time
-import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -104,9 +103,7 @@ class Worker:
             timeout=FOR_EVER,
         )
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                chosen = select_quietly(share.files, **self._options(options, share))
+            chosen = select_quietly(share.files, **self._options(options, share))
         finally:
             dist.destroy_process_group()
         return chosen if meeting.rank == 0 else None
