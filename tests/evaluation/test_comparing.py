@@ -12,7 +12,7 @@ import tellmost as tm
 from tellmost.evaluation.comparing import METHODS, compare
 from tellmost.evaluation.probes import fit_ridge, kernel_features
 from tellmost.evaluation.runs import IN_REGION, RunData, draw_runs
-from tellmost.selecting.arguments import check_meaning
+from tellmost.selecting.arguments import check_data, check_meaning
 
 WITHOUT_SHAPES = pytest.mark.skipif(
     "config.getoption('--shapes', False)",
@@ -151,7 +151,7 @@ def run_data(pool, targets, k, **options):
     """What the runs of a comparison have in common."""
     given = {"kernel": None, "normalize": "auto", "targets_are": None} | options
     meaning = check_meaning(*given.values(), tm.rules.VTL(), has_targets=True)
-    data = meaning.check_data(pool, targets, tm.rules.VTL(), k=k)
+    data = check_data(pool, targets, meaning, tm.rules.VTL(), k=k)
     return RunData(data.read(), pool, data.targets, k, given)
 
 

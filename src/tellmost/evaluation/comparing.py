@@ -17,7 +17,13 @@ from tellmost.rows.checks import check_whole
 from tellmost.rules import Rule
 from tellmost.running.progress import ProgressLine
 from tellmost.running.workers import team
-from tellmost.selecting.arguments import check_combination, check_meaning, check_noise, check_rule
+from tellmost.selecting.arguments import (
+    check_combination,
+    check_data,
+    check_meaning,
+    check_noise,
+    check_rule,
+)
 from tellmost.selecting.data import QUIET, SelectionData, resolve_noise
 
 METHODS = ("random", "top-k", "nearest-in-turn", "mmr", "flqmi", "k-center", IN_REGION)
@@ -89,7 +95,7 @@ def compare(
     options |= {"noise_ratio": noise_ratio, "noise_std": noise_std}
     more = {"device": device, "memory": memory}
     meaning = check_meaning(kernel, normalize, targets_are, check_rule(rule), has_targets=True)
-    data = meaning.check_data(pool, targets, check_rule(rule), k=k, **more)
+    data = check_data(pool, targets, meaning, check_rule(rule), k=k, **more)
     both = check_both(labels, target_labels, data, kind)
     assert data.targets is not None
     given = data.targets

@@ -24,6 +24,7 @@ from tellmost.running.memory import Sizes, in_words
 from tellmost.running.workers import team, thread_count
 from tellmost.selecting.arguments import (
     check_combination,
+    check_data,
     check_meaning,
     check_noise,
     check_rule,
@@ -34,13 +35,14 @@ from tellmost.selecting.data import Observed, SelectionData, resolve_noise
 from tellmost.selecting.limits import (
     Eligibility,
     Stop,
+    Task,
     check_columns_ahead,
     check_enough,
     check_limits,
     check_stop,
 )
 from tellmost.selecting.loop import run
-from tellmost.selecting.select import Task, choose_chooser, find_rounds
+from tellmost.selecting.select import choose_chooser, find_rounds
 
 TRIAL_BYTES = 64 * 2**20
 """The size of a trial's rows in their own dtype. It is more than the caches hold, so that rows are
@@ -276,9 +278,10 @@ def estimate(
     ahead = check_columns_ahead(columns_ahead)
     has_targets = targets is not None
     meaning = check_meaning(kernel, normalize, targets_are, chosen, has_targets=has_targets)
-    data = meaning.check_data(
+    data = check_data(
         pool,
         targets,
+        meaning,
         chosen,
         k=stop.picks,
         observed=observed,

@@ -28,7 +28,7 @@ from tellmost.kernels.linear import feature_form
 from tellmost.rows.pool import Normalization, Pool, column_factors, shifted
 from tellmost.rows.sources import spans
 from tellmost.rules import Random
-from tellmost.selecting.arguments import Meaning
+from tellmost.selecting.arguments import Meaning, check_data
 from tellmost.selecting.data import SelectionData
 from tellmost.shapes import Float, Int
 
@@ -169,7 +169,7 @@ def check_pool(pool: Any, targets: Any, meaning: Meaning, **options: Any) -> Sel
             f"pool must have rows of features to be examined; got shape {tuple(pool.shape)}. Row "
             f"numbers of a Precomputed kernel have no features; a single feature is (n, 1)."
         )
-    return replace(meaning, targets_are="all").check_data(pool, targets, Random(), **options)
+    return check_data(pool, targets, replace(meaning, targets_are="all"), Random(), **options)
 
 
 def look(data: SelectionData, rng: np.random.Generator) -> Health:

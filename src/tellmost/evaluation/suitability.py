@@ -218,7 +218,7 @@ def check(
     'doubtful'
     """
     meaning = check_meaning(kernel, normalize, None, VTL(), has_targets=True)
-    ratio = usual = meaning.noise_ratio
+    ratio = usual = meaning.usual_ratio
     if noise_ratio is not None:
         ratio = check_positive(noise_ratio, "noise_ratio")
     rng = np.random.default_rng(seed)

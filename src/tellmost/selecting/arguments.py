@@ -59,21 +59,7 @@ class Meaning:
     is_table: bool  # the kernel is to be fitted to the columns
     normalize: str | None
     targets_are: str  # "examples" or "all"
-    noise_ratio: float  # if no noise is given
-
-    def check_data(self, pool: Any, targets: Any, rule: Rule, **options: Any) -> SelectionData:
-        """What a selection with this meaning works on."""
-        return check_data(
-            pool,
-            targets,
-            self.kernel,
-            rule,
-            normalize=self.normalize,
-            is_table=self.is_table,
-            targets_are=self.targets_are,
-            usual_ratio=self.noise_ratio,
-            **options,
-        )
+    usual_ratio: float  # of noise to prior variance, if no noise is given
 
 
 def check_meaning(
@@ -118,14 +104,10 @@ def check_examples(rule: Rule, has_targets: bool) -> None:
 def check_data(
     pool: Any,
     targets: Any,
-    kernel: Kernel,
+    meaning: Meaning,
     rule: Rule,
     *,
     k: int | None = None,
-    normalize: str | None = None,
-    is_table: bool = False,
-    targets_are: str = "all",
-    usual_ratio: float = DEFAULT_NOISE_RATIO,
     observed: Any = None,
     candidates: Any = None,
     target_weights: Any = None,
@@ -134,10 +116,10 @@ def check_data(
     memory: Any = None,
     group: Group | None = None,
 ) -> SelectionData:
-    """Check what the selection works on, before the pool's rows are read."""
-    together = nullcontext if group is None else group.together
+    """Check what a selection with this meaning works on, before the pool's rows are read."""
+    kernel, together = meaning.kernel, nullcontext if group is None else group.together
     with together():
-        _check_normalize(normalize, kernel)
+        _check_normalize(meaning.normalize, kernel)
         wanted = None if device is None else check_device(device)
         budget = check_memory(memory)
         source = check_source(pool, kernel)
@@ -155,31 +137,26 @@ def check_data(
         seen = check_observed(observed, shape, kernel, where, replace)
         chosen = check_candidates(candidates, n, is_alone=group is None)
         picks = k if replace or k is None else min(k, shape[0])
-        sizes = sizes_of(source, points, kernel, rule, picks, targets_are)
+        sizes = sizes_of(source, points, kernel, rule, picks, meaning.targets_are)
         is_here = source.held is not None and source.device == where
         processes = 1 if group is None else group.size
         plan = check_plan(budget, sizes, where, is_here=is_here, processes=processes)
-    count = n if chosen is None else len(chosen)
     return SelectionData(
         pool=Pool(source, where, plan.block_bytes, most_threads=plan.threads),
-        kernel=kernel,
         candidates=chosen,
         targets=points,
         target_weights=weights,
         is_weighted=target_weights is not None,
         observed=seen,
         plan=plan,
-        normalize=normalize,
-        is_table=is_table,
-        targets_are=targets_are,
-        usual_ratio=usual_ratio,
         pool_shard=pool_shard,
-        shard=None if group is None else _shard_of_candidates(count, group),
+        shard=None if group is None else _shard_of_candidates(chosen, n, group),
+        **vars(meaning),
     )
 
 
-def _shard_of_candidates(count: int, group: Group) -> Shard:
-    shard = Shard.of(count, group)
+def _shard_of_candidates(candidates: Tensor | None, n: int, group: Group) -> Shard:
+    shard = Shard.of(n if candidates is None else len(candidates), group)
     if shard.total == 0:
         raise ValueError("candidates must name at least one row; got none on any process.")
     return shard

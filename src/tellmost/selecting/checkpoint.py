@@ -29,11 +29,10 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.rules import Rule
 from tellmost.running.processes import Shard
 from tellmost.running.writing import check_no_circle, written_whole
-from tellmost.selecting.data import Pick, SelectionData, SelectionNoise, mean_of
-from tellmost.selecting.limits import Limits, Stop
+from tellmost.selecting.data import Pick, SelectionData, mean_of
+from tellmost.selecting.limits import Task
 from tellmost.shapes import Float, Int, Shaped
 
 FORMAT = 1
@@ -83,58 +82,35 @@ def check_checkpoint(path: Any) -> Path:
     return checked
 
 
-def open_log(
-    path: Path,
-    data: SelectionData,
-    rule: Rule,
-    noise: SelectionNoise,
-    limits: Limits,
-    stop: Stop,
-    *,
-    conditional: bool,
-) -> "Checkpoint":
-    """The file for the picks, which has those of the same run before it was interrupted."""
-    most = stop.picks
-    if most is None and not limits.replace:
-        most = data.candidate_count + 1  # one too many has a row for the second time
-    prior = mean_of(noise.of_rows, data.shard) / noise.ratio
-    return open_checkpoint(
-        path,
-        identify(data, rule, noise, limits, stop, conditional=conditional),
-        data.row_count,
-        data.all_candidates(),
-        data.shard,
-        most=most,
-        rounding=ROUNDING * (1.0 + prior * mean_of(1.0 / noise.of_rows, data.shard)),
-        least_scale=min(prior, 1.0),  # variances round relative to it, nats and correlations to 1
-    )
+def open_log(path: Path, task: Task) -> "Checkpoint":
+    """The log of this run, with its picks from before it was interrupted.
 
-
-def open_checkpoint(
-    path: Path,
-    identity: Identity,
-    n: int,
-    candidates: Int[Tensor, " c"] | None,
-    shard: Shard | None,
-    *,
-    most: int | None,
-    rounding: float,
-    least_scale: float,
-) -> "Checkpoint":
-    """The log of this run. Of several processes the first reads and writes it for all.
-
-    At most so many picks are read as this call can have.
+    Of several processes the first reads and writes it for all. At most so many picks are read as
+    this call can have.
     """
+    data, noise, shard, most = task.data, task.noise.of_rows, task.data.shard, task.stop.picks
+    if most is None and not task.limits.replace:
+        most = data.candidate_count + 1  # one too many has a row for the second time
     group = None if shard is None else shard.group
-    made: list[Pick] | None = None
-    with nullcontext() if group is None else group.together():
-        if group is None or group.rank == 0:
-            made = read_picks(path, identity, n, candidates, most)
-    if group is not None:
-        told = group.texts("" if made is None else json.dumps([asdict(pick) for pick in made]))
-        made = [Pick(**pick) for pick in json.loads(told[0])] if made is None else made
     writes = group is None or group.rank == 0
-    return Checkpoint(path, identity, candidates, made or [], rounding, least_scale, writes=writes)
+    identity, candidates = identify(task), data.all_candidates()
+    made = list[Pick]()
+    with nullcontext() if group is None else group.together():
+        if writes:
+            made = read_picks(path, identity, data.row_count, candidates, most)
+    if group is not None:
+        told = json.loads(group.texts(json.dumps([asdict(pick) for pick in made]))[0])
+        made = [Pick(**pick) for pick in told]
+    prior = mean_of(noise, shard) / task.noise.ratio
+    return Checkpoint(
+        path,
+        identity,
+        candidates,
+        made,
+        rounding=ROUNDING * (1.0 + prior * mean_of(1.0 / noise, shard)),
+        least_scale=min(prior, 1.0),  # variances round relative to it, nats and correlations to 1
+        writes=writes,
+    )
 
 
 class Checkpoint:
@@ -150,9 +126,9 @@ class Checkpoint:
         identity: Identity,
         candidates: Int[Tensor, " c"] | None,
         made: Sequence[Pick],
+        *,
         rounding: float,
         least_scale: float,
-        *,
         writes: bool = True,
     ) -> None:
         self.made = made
@@ -295,19 +271,12 @@ def parsed(line: bytes) -> Any:
         return None
 
 
-def identify(
-    data: SelectionData,
-    rule: Rule,
-    noise: SelectionNoise,
-    limits: Limits,
-    stop: Stop,
-    *,
-    conditional: bool,
-) -> Identity:
+def identify(task: Task) -> Identity:
     """All that determines the next pick.
 
     Least gains do so only where costs rank: if the best row falls below, a dearer one is next.
     """
+    data, rule, noise, limits, stop = task.data, task.rule, task.noise, task.limits, task.stop
     ranks_per_cost = limits.cost is not None and limits.ranks_per_cost
     shard, observed = data.shard, data.observed
     cost, group = (_whole(values, shard) for values in (limits.cost, limits.group))
@@ -335,7 +304,7 @@ def identify(
         "max_per_group": limits.max_per_group,
         "replace": limits.replace,
         "dedupe": limits.dedupe,
-        "conditional": conditional,
+        "conditional": task.conditional,
         "min_gain or min_gain_share": [stop.min_gain, stop.min_gain_share]
         if ranks_per_cost
         else None,

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from tellmost import numerics
 from tellmost.rows.checks import check_all_positive, check_positive, check_vector, check_whole
 from tellmost.rules import Rule, is_random
 from tellmost.running.processes import Group, Shard
-from tellmost.selecting.data import SelectionData, mean_of
+from tellmost.selecting.data import SelectionData, SelectionNoise, mean_of
 from tellmost.shapes import Bool, Float, Int
 
 BUDGET_TOLERANCE = 1e-12
@@ -201,6 +202,21 @@ class Eligibility:
         if cost is None or budget is None:
             return self._left
         return self._left & (cost <= budget * (1.0 + BUDGET_TOLERANCE) - self._spent)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A selection to make, every argument checked and the pool read."""
+
+    data: SelectionData
+    rule: Rule
+    noise: SelectionNoise
+    limits: Limits
+    stop: Stop
+    conditional: bool = True
+    floor: bool = False
+    columns_ahead: int | None = None
+    checkpoint: Path | None = None
 
 
 def check_stop(

@@ -10,9 +10,8 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor
 
 from tellmost.posterior.floor import Floor, check_floor, compute_floor
-from tellmost.posterior.problem import FewRows, Nearest, State
+from tellmost.posterior.problem import FewRows, Nearest, Problem, State
 from tellmost.posterior.weight_tracker import Tracker, WeightTracker, track
 from tellmost.rows.sources import NamedArray
 from tellmost.rules import CosineSimilarity, Random, Rule, TopK
@@ -30,6 +29,7 @@ from tellmost.running.progress import ProgressLine
 from tellmost.selecting.arguments import (
     check_agreement,
     check_combination,
+    check_data,
     check_meaning,
     check_noise,
     check_placement,
@@ -40,7 +40,6 @@ from tellmost.selecting.choosers import Once
 from tellmost.selecting.data import (
     QUIET,
     SelectionData,
-    SelectionNoise,
     evenly_spaced,
     note_copies,
     note_directions,
@@ -50,8 +49,7 @@ from tellmost.selecting.data import (
 )
 from tellmost.selecting.limits import (
     Eligibility,
-    Limits,
-    Stop,
+    Task,
     check_columns_ahead,
     check_enough,
     check_limits,
@@ -198,9 +196,10 @@ def select_quietly(
         if targets is not None:
             names = (column, None, text, embed)
             targets = name_rows(targets, "targets", *names, progress=progress)
-    data = meaning.check_data(
+    data = check_data(
         pool,
         targets,
+        meaning,
         rule,
         k=stop.picks,
         observed=observed,
@@ -293,63 +292,34 @@ def warning_of_notes(choose: Callable[P, Selection]) -> Callable[P, Selection]:
 select = warning_of_notes(select_quietly)
 
 
-@dataclass(frozen=True)
-class Task:
-    """A selection to make, every argument checked and the pool read."""
-
-    data: SelectionData
-    rule: Rule
-    noise: SelectionNoise
-    limits: Limits
-    stop: Stop
-    conditional: bool = True
-    floor: bool = False
-    columns_ahead: int | None = None
-    checkpoint: Path | None = None
-
-
 def carry_out(task: Task, progress: bool | None) -> Selection:
     """Pose the problem, run the loop, and sum up."""
-    rule, stop, shard = task.rule, task.stop, task.data.shard
     problem = task.data.problem(
-        rule,
+        task.rule,
         task.noise,
-        stop.picks,
+        task.stop.picks,
         task.columns_ahead,
         is_deduplicated=task.limits.dedupe is not None,
     )
     # before any long work, since it may refuse
-    log = None
-    if task.checkpoint is not None:
-        log = open_log(
-            task.checkpoint,
-            task.data,
-            rule,
-            task.noise,
-            task.limits,
-            stop,
-            conditional=task.conditional,
-        )
+    log = None if task.checkpoint is None else open_log(task.checkpoint, task)
     if task.floor:
         check_floor(problem)
-    check_placement(rule, problem)
+    check_placement(task.rule, problem)
     tracker = track(problem)
-    few = FewRows.read(problem, evenly_spaced(problem.row_count)).points
-    notes = note_scales(problem, few, task.data.length_of_targets)
-    notes |= note_directions(problem, few, stop.picks, task.noise, task.data.usual_ratio)
-    notes |= note_determined_targets(tracker, rule, shard) | note_targets(task.data)
+    notes = note_beforehand(task, problem, tracker)
     before = tracker.targets.copy_of_variance()
-    eligibility = Eligibility(task.limits, shard)
+    eligibility = Eligibility(task.limits, task.data.shard)
     rounds = find_rounds(task, tracker, eligibility)
-    chooser = choose_chooser(rule, tracker, eligibility, conditional=task.conditional)
+    chooser = choose_chooser(task.rule, tracker, eligibility, conditional=task.conditional)
     with ExitStack() as open_now:
-        line, is_shown = None, sys.stderr.isatty() if progress is None else progress
-        if is_shown and (shard is None or shard.group.rank == 0):
-            line = open_now.enter_context(ProgressLine(progress))
+        line = progress_line(task, progress)
+        if line is not None:
+            open_now.enter_context(line)
         if log is not None:
             with task.data.together():
                 open_now.enter_context(log)
-        trace = run(chooser, tracker, eligibility, stop, line, log, rounds)
+        trace = run(chooser, tracker, eligibility, task.stop, line, log, rounds)
     after = tracker.targets.copy_of_variance()
     notes |= note_copies(problem, [pick.row for pick in trace.picks])
     given = replace(problem, measure=None)  # the floor is that of each target
@@ -362,6 +332,22 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     }
     variance = torch.stack([before, after]).cpu().numpy()
     return summarize(task, trace, rows, variance, least, Nearest.of(problem, rows), settings)
+
+
+def note_beforehand(task: Task, problem: Problem, tracker: Tracker) -> dict[str, str]:
+    """The notes that need no pick, by their kinds."""
+    data = task.data
+    few = FewRows.read(problem, evenly_spaced(problem.row_count)).points
+    notes = note_scales(problem, few, data.length_of_targets)
+    notes |= note_directions(problem, few, task.stop.picks, task.noise, data.usual_ratio)
+    return notes | note_determined_targets(tracker, task.rule, data.shard) | note_targets(data)
+
+
+def progress_line(task: Task, progress: bool | None) -> ProgressLine | None:
+    """The line on stderr, if it is wanted. Of several processes the first shows it."""
+    is_shown, shard = sys.stderr.isatty() if progress is None else progress, task.data.shard
+    is_first = shard is None or shard.group.rank == 0
+    return ProgressLine(progress) if is_shown and is_first else None
 
 
 def find_rounds(task: Task, tracker: Tracker, eligibility: Eligibility) -> "FusedRounds | None":

@@ -12,7 +12,7 @@ from tellmost.kernels import Gaussian, Kernel, Linear
 from tellmost.numerics import TIE_TOLERANCE
 from tellmost.posterior.problem import Problem, State
 from tellmost.rules import Rule, targets_in_pool
-from tellmost.selecting.arguments import check_data
+from tellmost.selecting.arguments import check_data, check_meaning
 from tellmost.selecting.data import resolve_noise
 from tellmost.selecting.select import select_quietly
 from tellmost.selecting.selection import Selection
@@ -35,7 +35,8 @@ class Case:
     def problem(self, rule: Rule) -> Problem:
         """The problem in the form that ``select`` solves."""
         weights = self._weights_for(rule)
-        data = check_data(self.pool, self.targets, self.kernel, rule, target_weights=weights)
+        meaning = check_meaning(self.kernel, None, "all", rule, has_targets=True)
+        data = check_data(self.pool, self.targets, meaning, rule, target_weights=weights)
         data = data.read()
         return data.problem(rule, resolve_noise(data, NOISE_RATIO, None))
 
