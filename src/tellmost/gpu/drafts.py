@@ -23,6 +23,7 @@ divided by the root of its observation's variance, so that a step subtracts a sq
 then takes the picks that stand into the rows' values.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -135,47 +136,6 @@ def _draft_kernel(
         tl.debug_barrier()
 
 
-@dataclass(frozen=True)
-class Drafted:
-    """The picks of a draft, in order; filled again by every draft."""
-
-    places: Int[Tensor, " T"]  # in the shortlist
-    gains: Float[Tensor, " T"]  # -inf where the shortlist ran out
-    mixing: Float[Tensor, "3 T T"]  # of c; of b (ITL), or of b from W and from Sigma (VTL)
-    drift: Float[Tensor, " 1"]  # of the scores that made the shortlist, relative to the best
-    scratch: Float[Tensor, "_ L"]
-
-    @classmethod
-    def empty(cls, steps: int, length: int, device: torch.device) -> "Drafted":
-        def floats(*shape: int) -> Tensor:
-            return torch.zeros(*shape, dtype=torch.float64, device=device)
-
-        places = torch.zeros(steps, dtype=torch.int64, device=device)
-        mixing = floats(3, steps, steps)
-        return cls(places, floats(steps), mixing, floats(1), floats(2 * steps + 2, length))
-
-
-def draft(
-    rule: int,
-    matrices: Float[Tensor, "q L L"],
-    noise: Float[Tensor, " L"],
-    numbers: Int[Tensor, " L"],
-    scores: Float[Tensor, " L"],
-    first_gain: Float[Tensor, " 1"],
-    drafted: Drafted,
-) -> None:
-    """Pick greedily from the shortlist, which has a power of two of rows."""
-    steps, length = len(drafted.places), len(numbers)
-    scratch = drafted.scratch
-    _draft_kernel[(1,)](
-        matrices, noise, numbers, scores, first_gain,
-        scratch, scratch[steps:], scratch[2 * steps :],
-        drafted.places, drafted.drift, drafted.gains, drafted.mixing, TIE_TOLERANCE, TIE_FLOOR,
-        RULE=rule, LENGTH=length, STEPS=steps, WIDE=triton.next_power_of_2(steps),
-        AT_ONCE=AT_ONCE, num_warps=max(min(length // 64, 16), 1),
-    )  # fmt: skip
-
-
 @triton.jit
 def _judge_kernel(
     gains, outside, drift, places, numbers, first_gain, closed, accepted, table,
@@ -200,33 +160,6 @@ def _judge_kernel(
     tl.store(table + picks, tl.where(stands, 1.0, 0.0).to(tl.float64), mask=is_pick)
     tl.store(table + STEPS + picks, rows.to(tl.float64), mask=is_pick)
     tl.store(table + 2 * STEPS + picks, worth, mask=is_pick)
-
-
-def judge(
-    rule: int,
-    gains: Float[Tensor, " T"],
-    outside: Float[Tensor, " T"],
-    drift: Float[Tensor, " 1"],
-    places: Int[Tensor, " T"],
-    numbers: Int[Tensor, " L"],
-    first_gain: Float[Tensor, " 1"],
-    closed: Bool[Tensor, " n"],
-    accepted: Int[Tensor, ""],
-    table: Float[Tensor, "4 T"],
-    *,
-    most: int,
-    min_gain: float,
-    min_share: float,
-) -> None:
-    """Fill ``accepted`` (how many stand) and the table's first rows: 1 for each pick that stands,
-    its number, its gain. Rows of picks that stand are closed."""
-    steps = len(gains)
-    _judge_kernel[(1,)](
-        gains, outside, drift, places, numbers, first_gain, closed.view(torch.uint8),
-        accepted, table,
-        most, min_gain, min_share, LEADER_BAND, TIE_FLOOR,
-        RULE=rule, STEPS=steps, WIDE=triton.next_power_of_2(steps), num_warps=1,
-    )  # fmt: skip
 
 
 ROWS = 512
@@ -288,50 +221,6 @@ def _commit_kernel(
     tl.store(scores + rows, tl.where(is_closed, float("-inf"), rank(v, w, rho, RULE)), mask=inside)
 
 
-def replay(
-    rule: int,
-    columns: Float[Tensor, "q T n"],
-    variance: Float[Tensor, " n"],
-    second: Float[Tensor, " n"],
-    noise: Float[Tensor, " n"],
-    scores: Float[Tensor, " n"],
-    found: Float[Tensor, "2 P T"],
-) -> tuple[Float[Tensor, " T"], Float[Tensor, " P T"]]:
-    """Find before each step the best rank of the open rows, whose score is not -inf.
-
-    Also return, in pieces to be added up, how far the sum of all variances falls.
-    """
-    steps, n = columns.shape[1:]
-    _replay_kernel[(triton.cdiv(n, ROWS),)](
-        columns[0], columns[-1], variance, second, noise, noise.stride(0),
-        scores, found[0], found[1], n, RULE=rule, STEPS=steps, ROWS=ROWS,
-    )  # fmt: skip
-    return found[0].amax(dim=0), found[1]
-
-
-def room_for_replay(steps: int, n: int, device: torch.device) -> Float[Tensor, "2 P T"]:
-    return torch.empty(2, triton.cdiv(n, ROWS), steps, dtype=torch.float64, device=device)
-
-
-def commit(
-    rule: int,
-    columns: Float[Tensor, "q T n"],
-    variance: Float[Tensor, " n"],
-    second: Float[Tensor, " n"],
-    noise: Float[Tensor, " n"],
-    closed: Bool[Tensor, " n"],
-    accepted: Int[Tensor, ""],
-    scores: Float[Tensor, " n"],
-) -> None:
-    """Update the rows by the first ``accepted`` columns, in place, and rank them."""
-    n = columns.shape[2]
-    _commit_kernel[(triton.cdiv(n, ROWS),)](
-        columns[0], columns[-1], variance, second, noise, noise.stride(0),
-        closed.view(torch.uint8), scores, accepted, n,
-        RULE=rule, STEPS=columns.shape[1], ROWS=ROWS,
-    )  # fmt: skip
-
-
 ITL, VTL, UNCERTAINTY, UNDIRECTED_ITL = range(4)
 
 
@@ -373,3 +262,113 @@ def update(variance, second, c, b, RULE: tl.constexpr):
     elif RULE == 1:
         second = tl.maximum(second - c * b, 0.0)
     return variance, second
+
+
+@dataclass(frozen=True)
+class Board:
+    """What the kernels of all rounds read and fill: n rows, T picks of a round, L drafted from.
+
+    A step divides its columns by the root of its observation's variance.
+    """
+
+    rule: int
+    variance: Float[Tensor, " n"]
+    second: Float[Tensor, " n"]
+    noise: Float[Tensor, " n"]
+    scores: Float[Tensor, " n"]  # what ranks the rows; -inf for those that do not count
+    columns: Float[Tensor, "q T n"]
+    places: Int[Tensor, " T"]  # of the drafted picks in the shortlist
+    gains: Float[Tensor, " T"]  # theirs; -inf where the shortlist ran out
+    mixing: Float[Tensor, "3 T T"]  # of c; of b (ITL), or of b from W and from Sigma (VTL)
+    drift: Float[Tensor, " 1"]  # of the scores that made the shortlist, relative to the best
+    scratch: Float[Tensor, "_ L"]
+    found: Float[Tensor, "2 P T"]
+    accepted: Int[Tensor, ""]  # so many of the drafted picks stand
+    table: Float[Tensor, "4 T"]  # of each: 1 if it stands, row, gain, what is uncertain after it
+    first: Float[Tensor, " 1"]  # the first gain of all; NaN until there is one
+
+    @classmethod
+    def of(
+        cls, rule: int, values: Sequence[Tensor], noise: Tensor, steps: int, length: int
+    ) -> "Board":
+        """A board for running values of one or two kinds."""
+        n, device = len(noise), noise.device
+
+        def floats(*shape: int) -> Tensor:
+            return torch.zeros(*shape, dtype=torch.float64, device=device)
+
+        return cls(
+            rule=rule,
+            variance=values[0],
+            second=values[-1],
+            noise=noise,
+            scores=floats(n),
+            columns=floats(len(values), steps, n),
+            places=torch.zeros(steps, dtype=torch.int64, device=device),
+            gains=floats(steps),
+            mixing=floats(3, steps, steps),
+            drift=floats(1),
+            scratch=floats(2 * steps + 2, length),
+            found=floats(2, triton.cdiv(n, ROWS), steps),
+            accepted=torch.zeros((), dtype=torch.int32, device=device),
+            table=floats(4, steps),
+            first=torch.full((1,), float("nan"), dtype=torch.float64, device=device),
+        )
+
+    @property
+    def steps(self) -> int:
+        return len(self.places)
+
+    @property
+    def length(self) -> int:
+        return self.scratch.shape[1]
+
+    def draft(self, matrices: Float[Tensor, "q L L"], rows: Int[Tensor, " L"]) -> None:
+        """Pick greedily from the shortlist, which has a power of two of rows."""
+        scratch, steps = self.scratch, self.steps
+        _draft_kernel[(1,)](
+            matrices, self.noise[rows], rows, self.scores[rows], self.first,
+            scratch, scratch[steps:], scratch[2 * steps :],
+            self.places, self.drift, self.gains, self.mixing, TIE_TOLERANCE, TIE_FLOOR,
+            RULE=self.rule, LENGTH=self.length, STEPS=steps, WIDE=triton.next_power_of_2(steps),
+            AT_ONCE=AT_ONCE, num_warps=max(min(self.length // 64, 16), 1),
+        )  # fmt: skip
+
+    def replay(self) -> tuple[Float[Tensor, " T"], Float[Tensor, " P T"]]:
+        """Find before each step the best rank of the rows that count.
+
+        Also return, in pieces to be added up, how far the sum of all variances falls.
+        """
+        _replay_kernel[(self.found.shape[1],)](
+            self.columns[0], self.columns[-1], self.variance, self.second,
+            self.noise, self.noise.stride(0), self.scores, self.found[0], self.found[1],
+            len(self.scores), RULE=self.rule, STEPS=self.steps, ROWS=ROWS,
+        )  # fmt: skip
+        return self.found[0].amax(dim=0), self.found[1]
+
+    def judge(
+        self,
+        outside: Float[Tensor, " T"],
+        rows: Int[Tensor, " L"],
+        closed: Bool[Tensor, " n"],
+        *,
+        most: int,
+        min_gain: float | None,
+        min_share: float | None,
+    ) -> None:
+        """Say in the table which picks stand, at most so many, and close their rows."""
+        least, share = (-torch.inf if x is None else x for x in (min_gain, min_share))
+        _judge_kernel[(1,)](
+            self.gains, outside, self.drift, self.places, rows, self.first,
+            closed.view(torch.uint8), self.accepted, self.table,
+            most, least, share, LEADER_BAND, TIE_FLOOR,
+            RULE=self.rule, STEPS=self.steps, WIDE=triton.next_power_of_2(self.steps), num_warps=1,
+        )  # fmt: skip
+
+    def commit(self, closed: Bool[Tensor, " n"]) -> None:
+        """Update the rows by the columns of the picks that stand, in place, and rank them."""
+        _commit_kernel[(self.found.shape[1],)](
+            self.columns[0], self.columns[-1], self.variance, self.second,
+            self.noise, self.noise.stride(0), closed.view(torch.uint8), self.scores,
+            self.accepted, len(self.scores), RULE=self.rule, STEPS=self.steps, ROWS=ROWS,
+        )  # fmt: skip

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.gpu.drafts import Drafted, commit, draft, judge, replay, room_for_replay
+from tellmost.gpu.drafts import Board
 from tellmost.posterior.problem import nonnegative
 from tellmost.posterior.weight_tracker import WeightTracker
 from tellmost.rules import ITL, VTL, Rule, UncertaintySampling, UndirectedITL
@@ -50,112 +50,77 @@ class FusedRounds:
     def __init__(
         self, tracker: WeightTracker, rule: int, eligibility: Eligibility, most: int | None
     ) -> None:
-        n, device = len(tracker.problem.rows), tracker.problem.device
-        values = [run.values for run in tracker.running.values()]
+        problem, values = tracker.problem, [run.values for run in tracker.running.values()]
+        n = len(problem.rows)
         tracker.width = min(tracker.width, numerics.MOST_DRAFTED // len(values))
-        steps = min(tracker.width, most or n)
-        affordable = DRAFTED_BYTES // (8 * tracker.problem.rows.dimension)
+        affordable = DRAFTED_BYTES // (8 * problem.rows.dimension)
         length = 2 ** (min(n, DRAFTED_FROM, max(affordable, 64)).bit_length() - 1)
-        self._tracker = tracker
-        self._rule = rule
-        self._eligibility = eligibility
-        self._variance, self._second = values[0], values[-1]
+        steps = min(tracker.width, most or n)
+        self._tracker, self._eligibility = tracker, eligibility
         self._covariances = _side_by_side(tracker)
-        self._drafted = Drafted.empty(steps, length, device)
-        self._found = room_for_replay(steps, n, device)
-        self._columns = torch.empty(len(values), steps, n, dtype=torch.float64, device=device)
-        self._scores = torch.empty(n, dtype=torch.float64, device=device)
-        self._table = torch.empty(4, steps, dtype=torch.float64, device=device)
-        self._accepted = torch.zeros((), dtype=torch.int32, device=device)
-        self._first = torch.full((1,), float("nan"), dtype=torch.float64, device=device)
+        self._board = Board.of(rule, values, problem.noise_variance, steps, length)
         self._ranked_at = -1
         self.made = 0
 
     def advance(self, stop: Stop, most: int | None, first: float | None) -> list[Pick]:
         """The next picks; no pick where a round cannot decide which row is the best."""
         self._prepare(first)
-        rows = self._shortlist()
-        problem = self._tracker.problem
-        vectors = self._draft(rows, self._scores[rows])
-        problem.rows.products(vectors.flatten(0, 1), self._columns.flatten(0, 1))
-        self._scores.index_fill_(0, rows, -torch.inf)
-        outside, falls = replay(
-            self._rule,
-            self._columns,
-            self._variance,
-            self._second,
-            problem.noise_variance,
-            self._scores,
-            self._found,
+        board, closed, rows = self._board, self._eligibility.closed, self._shortlist()
+        vectors = self._draft(rows)
+        self._tracker.problem.rows.products(vectors.flatten(0, 1), board.columns.flatten(0, 1))
+        board.scores.index_fill_(0, rows, -torch.inf)
+        outside, falls = board.replay()
+        board.judge(
+            outside,
+            rows,
+            closed,
+            most=len(board.scores) if most is None else most,
+            min_gain=stop.min_gain,
+            min_share=stop.min_gain_share,
         )
-        self._judge(outside, rows, stop, most)
         self._condition(vectors, falls)
-        self._commit()
+        board.commit(closed)
         return self._picks()
 
     def _prepare(self, first: float | None) -> None:
         """Rank the rows, unless the last round has done so."""
         if self._ranked_at != self._tracker.step:
-            self._accepted.zero_()
-            self._commit()
+            self._board.accepted.zero_()
+            self._board.commit(self._eligibility.closed)
         if first is not None:
-            self._first.fill_(first)
+            self._board.first.fill_(first)
 
     def _shortlist(self) -> Int[Tensor, " L"]:
         """The best rows. For VTL the best about each target come first, then the second best."""
-        length, squares = self._drafted.scratch.shape[1], self._tracker.squares
+        length, scores, squares = self._board.length, self._board.scores, self._tracker.squares
         if squares is None:
-            return self._scores.topk(length).indices
-        best = self._scores.topk(min(SPREAD * length, len(self._scores))).indices
+            return scores.topk(length).indices
+        best = scores.topk(min(SPREAD * length, len(scores))).indices
         about = self._covariances[0] @ squares.root
         covariance = self._tracker.problem.rows.rows(best) @ about
         target, order = covariance.abs_().argmax(dim=1).sort(stable=True)
         turn = torch.arange(len(best), device=best.device) - torch.searchsorted(target, target)
         return best[order[turn.argsort(stable=True)[:length]]]
 
-    def _draft(
-        self, rows: Int[Tensor, " L"], scores: Float[Tensor, " L"]
-    ) -> Float[Tensor, "q T d"]:
+    def _draft(self, rows: Int[Tensor, " L"]) -> Float[Tensor, "q T d"]:
         """Draft picks, and return the vectors whose products with the rows are their columns."""
-        problem, squares = self._tracker.problem, self._tracker.squares
-        block = problem.rows.rows(rows)
+        board, squares = self._board, self._tracker.squares
+        block = self._tracker.problem.rows.rows(rows)
         against = block @ self._covariances
         matrices = against @ block.T
         projected = None if squares is None else against[0] @ squares.root
         if projected is not None:
             matrices = torch.stack([matrices[0], projected @ projected.T])
-        noise = problem.noise_variance[rows]
-        draft(self._rule, matrices, noise, rows, scores, self._first, self._drafted)
-        raw = against[:, self._drafted.places]
-        mixing = self._drafted.mixing
+        board.draft(matrices, rows)
+        raw, mixing = against[:, board.places], board.mixing
         if projected is None or squares is None:
             return mixing[: len(raw)] @ raw
-        W = projected[self._drafted.places] @ (squares.root.T @ self._covariances[0])
+        W = projected[board.places] @ (squares.root.T @ self._covariances[0])
         return torch.stack([mixing[0] @ raw[0], mixing[1] @ W + mixing[2] @ raw[0]])
-
-    def _judge(
-        self, outside: Tensor, rows: Int[Tensor, " L"], stop: Stop, most: int | None
-    ) -> None:
-        drafted = self._drafted
-        judge(
-            self._rule,
-            drafted.gains,
-            outside,
-            drafted.drift,
-            drafted.places,
-            rows,
-            self._first,
-            self._eligibility.closed,
-            self._accepted,
-            self._table,
-            most=len(self._variance) if most is None else most,
-            min_gain=-torch.inf if stop.min_gain is None else stop.min_gain,
-            min_share=-torch.inf if stop.min_gain_share is None else stop.min_gain_share,
-        )
 
     def _condition(self, vectors: Float[Tensor, "q T d"], falls: Float[Tensor, "P T"]) -> None:
         """Take the picks that stand into the posterior, and note what they leave uncertain."""
-        stands, left = self._table[0], self._table[3]
+        stands, left = self._board.table[0], self._board.table[3]
         self._uncertainty(vectors[0], falls, stands, left)
         U = vectors[: len(self._covariances)]
         self._covariances.baddbmm_((U * stands[:, None]).mT, U, alpha=-1.0)
@@ -165,7 +130,7 @@ class FusedRounds:
         summary, problem = self._tracker.targets, self._tracker.problem
         if summary.state is None:
             fall = (falls.sum(dim=0) * stands).cumsum(dim=0) / len(problem.rows)
-            torch.sub(self._variance.mean(), fall, out=left)
+            torch.sub(self._board.variance.mean(), fall, out=left)
             return
         squares = (U @ problem.known_targets.T).square_()
         fall = (summary.fall(U, squares) * stands).cumsum(dim=0)
@@ -173,23 +138,10 @@ class FusedRounds:
         summary.lower(fall[-1])
         nonnegative(summary.state.variance.sub_(stands @ squares))
 
-    def _commit(self) -> None:
-        """Update the rows by the picks that stand, and rank them."""
-        commit(
-            self._rule,
-            self._columns,
-            self._variance,
-            self._second,
-            self._tracker.problem.noise_variance,
-            self._eligibility.closed,
-            self._accepted,
-            self._scores,
-        )
-
     def _picks(self) -> list[Pick]:
         """Read the result: the only time that the host waits for the GPU."""
         self.made += 1
-        rows = zip(*self._table.tolist(), strict=True)
+        rows = zip(*self._board.table.tolist(), strict=True)
         picks = [Pick(int(row), gain, left) for stood, row, gain, left in rows if stood]
         self._eligibility.took_directly()
         self._tracker.took(len(picks))
