@@ -184,7 +184,7 @@ class FunctionPosterior:
         """
         F = self.whiten(point, known)
         prior = float(self._kernel.diagonal(point))
-        s = max(prior - float(F.square().sum()), 0.0) + noise_variance
+        s = max(prior - float(F[:, 0] @ F[:, 0]), 0.0) + noise_variance
         self._grow(F, F.new_full((1, 1), s**0.5))
         self._points.append(point)
         return F[:, 0], s

@@ -38,6 +38,7 @@ def check_pool(
     pool: Pool, kernel: Kernel, normalize: str | None, shard: Shard | None
 ) -> CheckedPool:
     """Read each row once for everything; a mean to subtract takes another pass before it."""
+    pool = converted_once(pool)
     normalization = normalization_of(pool, normalize, shard)
     is_fused = pool.is_fused and is_plain(kernel) and normalization.mean is None
     read = _read_on_gpu if is_fused else _read_blocks
@@ -47,10 +48,11 @@ def check_pool(
         group, first, total = shard.group, shard.first, shard.total
     with nullcontext() if group is None else group.together():
         variance, inverse, sums = read(pool, kernel, normalization, first)
-    pool = replace(pool, normalization=normalization, inverse_length=inverse)
+    ready = None if pool.ready is None else normalization.apply(pool.ready)
+    pool = replace(pool, normalization=normalization, inverse_length=inverse, ready=ready)
     name = sums.name((total, *pool.shape[1:]), group)
     mark = matrix_mark(pool, kernel, shard)
-    return CheckedPool(converted_once(pool), variance, f"{name}{mark}")
+    return CheckedPool(pool, variance, f"{name}{mark}")
 
 
 def _read_blocks(

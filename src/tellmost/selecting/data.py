@@ -47,9 +47,9 @@ TAKEN_AS_ALL = "targets are all"
 QUIET = (TAKEN_AS_ALL, FEW_DIRECTIONS)
 """Notes of these kinds are kept with the result, and nobody is warned of them."""
 
-NOTED_ROWS, PAIRED_WITH = 128, 2
+NOTED_ROWS, PAIRED_WITH = 128, 4
 """Notes look at so many evenly spaced candidates. The effective rank is estimated from pairs of
-these with every second of them: all pairs of more rows cost more than a small selection."""
+these with every fourth of them: all pairs of more rows cost more than a small selection."""
 
 MEDIAN_ROWS = 256
 """The lengthscale for a table is the median distance of so many evenly spaced rows."""

@@ -277,13 +277,12 @@ class Eager:
             scores = self._scores_to_come(count - 1)
         shortlist = self._find_shortlist(scores).led_by(choice.row)
         draft, expected = self.tracker.draft(shortlist.rows), [0]
-        is_open = shortlist.is_open.clone()
+        is_closed = ~shortlist.is_open
         while len(expected) < count:
             draft.observe(expected[-1])
-            is_open[expected[-1]] &= self.eligibility.repeats
+            is_closed[expected[-1]] |= not self.eligibility.repeats
             scores = self.rule.gain(draft.state) / shortlist.cost
-            scores = scores.masked_fill(~is_open, -torch.inf)
-            best = int(scores.argmax())
+            best = int(scores.masked_fill_(is_closed, -torch.inf).argmax())
             if float(scores[best]) == -torch.inf:
                 break
             expected.append(best)
