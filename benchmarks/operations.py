@@ -1,7 +1,8 @@
 """How much processor time does a selection take on one thread, beside plain passes over the pool?
 
 Large pools are compared with one plain float32 product of two columns, ``V @ X.T``, for each pick,
-in the same run. Small pools are timed alone: there most of the time goes to many small calls.
+in the same run. Small pools are timed alone: there most of the time goes to many small calls. The
+call without options is timed with targets as examples and as all there is.
 """
 
 import argparse
@@ -16,12 +17,13 @@ import tellmost as tm
 from setting import around, save
 
 LARGE = (100_000, 768, 100, 100)  # rows, features, targets, picks
-LARGE_BARS = {"vtl": 0.45, "itl": 0.35, "ctl": 0.6}  # of the plain passes
+LARGE_BARS = {"vtl": 0.45, "itl": 0.35, "ctl": 0.6, "undirected-itl": None}  # of the plain passes
 SMALL = [  # size, and the milliseconds that each rule may take
     ((10_000, 256, 100, 100), {"itl": 50.0, "vtl": 50.0, "ctl": 80.0}),
     ((1_000, 1_280, 10, 10), {"vtl": 5.0}),
     ((300, 384, 15, 10), {"vtl": 2.0}),
 ]
+EXAMPLES, EXAMPLES_BAR = (100_000, 768, 30, 100), 0.5  # what estimating adds, of the rest
 SMOKE = (2_000, 32, 10, 5)
 CLUSTERS = 200
 
@@ -68,7 +70,7 @@ def measure_large(size: tuple[int, int, int, int], repeats: int) -> dict:
             took = seconds(lambda: run(pool, targets, k, rule), repeats)  # noqa: B023
             row = {"rows": name, "rule": rule, "seconds": took, "of_plain": took / (k * plain)}
             row["passes"] = run(pool, targets, k, rule).settings["passes"]
-            rows.append(row | ({"bar": bar} if name == "clustered" else {}))
+            rows.append(row | ({"bar": bar} if name == "clustered" and bar else {}))
             print(rows[-1], flush=True)
     return {"n": n, "d": d, "m": m, "k": k, "plain_pass": plain, "rules": rows}
 
@@ -84,9 +86,22 @@ def measure_small(size: tuple[int, int, int, int], bars: dict[str, float], repea
     return {"n": n, "d": d, "m": m, "k": k, "rules": rows}
 
 
+def measure_examples(size: tuple[int, int, int, int], repeats: int) -> dict:
+    n, d, m, k = size
+    pool, targets = clustered(n, d, m)
+    took = {
+        meaning: seconds(lambda: tm.select(pool, targets, k, targets_are=meaning), repeats)  # noqa: B023
+        for meaning in ("all", "examples")
+    }
+    added = took["examples"] / took["all"] - 1
+    print("targets as examples", took, f"adds {added:.2f}", flush=True)
+    return {"n": n, "d": d, "m": m, "k": k, "seconds": took, "added": added, "bar": EXAMPLES_BAR}
+
+
 def main(repeats: int) -> dict:
     small = [measure_small(size, bars, 10 * repeats) for size, bars in SMALL]
-    return {"large": measure_large(LARGE, repeats), "small": small}
+    examples = measure_examples(EXAMPLES, repeats)
+    return {"large": measure_large(LARGE, repeats), "small": small, "examples": examples}
 
 
 if __name__ == "__main__":
@@ -98,6 +113,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     if options.smoke:
         print(measure_large(SMOKE, 1), measure_small(SMOKE, {"vtl": 1e3}, 1))
+        print(measure_examples(SMOKE, 1))
     elif options.small:
         [measure_small(size, bars, 30) for size, bars in SMALL]
     else:
