@@ -18,7 +18,7 @@ from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
 from tellmost.kernels.linear import feature_form
 from tellmost.numerics import RANK_TOLERANCE
-from tellmost.posterior.function_space import FunctionPosterior
+from tellmost.posterior.function_space import FunctionPosterior, given_observed
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.problem import FewRows, Problem, nonnegative
 from tellmost.posterior.weight_space import (
@@ -122,7 +122,7 @@ def _after_observing(gram: Float[Tensor, "d d"], Z: Float[Tensor, "m d"]) -> Flo
 
 
 def _by_solving(problem: Problem) -> Floor:
-    posterior = _given_observed(problem)
+    posterior = given_observed(FunctionPosterior(problem.kernel, problem.device), problem)
     everything = FewRows.read(problem, torch.arange(problem.row_count))
     points = everything.points
     K = posterior.covariance(points, points)
@@ -134,13 +134,6 @@ def _by_solving(problem: Problem) -> Floor:
         is_exact=True,
         description="exact up to rank tolerance, by solving for all candidates",
     ).ordered()
-
-
-def _given_observed(problem: Problem) -> FunctionPosterior:
-    posterior = FunctionPosterior(problem.kernel, problem.device)
-    for observation in problem.observed:
-        posterior.observe(observation.point, observation.noise_variance)
-    return posterior
 
 
 def _explained(
@@ -167,7 +160,8 @@ def _by_subset(problem: Problem, picks: list[int]) -> Floor:
     pivots, floor, is_complete = _pivoted_cholesky(problem, picks)
     # a pick that repeats a pivot says nothing without noise, but something with it
     subset = torch.tensor(sorted({*pivots, *picks}), dtype=torch.int64)
-    points, posterior = problem.rows.rows(subset), _given_observed(problem)
+    points = problem.rows.rows(subset)
+    posterior = given_observed(FunctionPosterior(problem.kernel, problem.device), problem)
     explained = _explained(
         posterior.covariance(points, points),
         problem.noise_variance[subset],

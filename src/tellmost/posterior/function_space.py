@@ -276,6 +276,17 @@ class FunctionPosterior:
         self._scales += corner.diagonal().tolist()
 
 
+def given_observed(posterior: FunctionPosterior, problem: Problem) -> FunctionPosterior:
+    """The posterior, conditioned on what was observed before."""
+    if problem.observed:
+        noise = [observation.noise_variance for observation in problem.observed]
+        posterior.observe_in_turn(
+            torch.cat([observation.point for observation in problem.observed]),
+            torch.tensor(noise, dtype=torch.float64, device=problem.device),
+        )
+    return posterior
+
+
 def has_eigenvalues_above(bound: float, matrix: Float[Tensor, "m m"]) -> bool:
     """Say whether all eigenvalues are, up to rounding: matrix - bound I then has a factor."""
     less = matrix.clone()

@@ -25,8 +25,9 @@ from tellmost.posterior.function_space import (
     FunctionPosterior,
     GrowingMatrix,
     RunningRows,
+    given_observed,
 )
-from tellmost.posterior.nearness import Chosen, RunningNearness, fixed_fields, fixed_fields_of_all
+from tellmost.posterior.nearness import RunningNearness, fixed_fields, fixed_fields_of_all
 from tellmost.posterior.problem import (
     AMONG_CANDIDATES,
     CHOSEN_FIELDS,
@@ -60,21 +61,21 @@ class FunctionTracker:
         self.passes = 0
         self.problem = problem
         if posterior is None:
-            posterior = self._given_observed(FunctionPosterior(problem.kernel, problem.device))
+            posterior = given_observed(FunctionPosterior(problem.kernel, problem.device), problem)
         self.posterior = posterior
         self._rows = problem.rows
         self._step = 0
         self._is_current = True  # the running values contain all observations
         self._prior_columns: dict[int, Tensor] = {}  # of rows that may be observed soon
         self._running: dict[str, RunningRows] = {}
-        self._chosen = Chosen(problem)
+        self._chosen = [observation.point for observation in problem.observed]
         self._near = self._set_up_nearness()
         self._among = self._keep_all_pairs()
         given_targets = None
         if problem.sees_targets:  # the targets come first, so that no observation is lost on them
             given_targets = FunctionPosterior(problem.kernel, problem.device)
             given_targets.see_targets(problem.known_targets, problem.target_noise_variance)
-            self._given_observed(given_targets)
+            given_observed(given_targets, problem)
         self._set_targets(given_targets)
 
     def aim_at(self, targets: Points, needs: frozenset[str]) -> None:
@@ -229,17 +230,6 @@ class FunctionTracker:
 
     # ---- set-up
 
-    def _given_observed(self, posterior: FunctionPosterior) -> FunctionPosterior:
-        """The posterior, conditioned on what was observed before."""
-        observed = self.problem.observed
-        if observed:
-            noise = [observation.noise_variance for observation in observed]
-            posterior.observe_in_turn(
-                torch.cat([observation.point for observation in observed]),
-                torch.tensor(noise, dtype=torch.float64, device=self.device),
-            )
-        return posterior
-
     def _set_targets(self, given_targets: FunctionPosterior | None) -> None:
         problem, targets = self.problem, self.problem.targets
         self._given_targets = given_targets
@@ -281,7 +271,7 @@ class FunctionTracker:
             name: RunningNearness(name, self.problem, self._chosen, None, torch.empty_like(values))
             for name in sorted(self.problem.needs & CHOSEN_FIELDS)
         }
-        if near and len(self._chosen):
+        if near and self._chosen:
             self.passes += 1
 
             def fill(start: int, stop: int, block: Points) -> None:
@@ -340,7 +330,7 @@ class FunctionTracker:
                 known = self._running[name].whitened.rows[:, row : row + 1].clone()
             steps[name] = posterior.observe(point, noise_variance, known)
         covariance = self._observe_targets(point, *steps["variance"], row)
-        self._chosen.add(point)
+        self._chosen.append(point)
         self._step += 1
         return steps, covariance
 

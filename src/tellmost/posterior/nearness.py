@@ -105,37 +105,17 @@ def fixed_fields(
 
 def fixed_fields_of_all(problem: Problem) -> dict[str, Tensor]:
     """The same fields of all rows; nearness to the targets takes a pass over them."""
-    near = sorted(problem.needs & NEAR_TARGETS)
-    fields = {name: torch.empty_like(problem.prior_variance) for name in near}
+    names = problem.needs & (NEAR_TARGETS | {"prior_variance"})
+    fields = {name: problem.prior_variance.clone() for name in sorted(names)}
 
     def fill(start: int, stop: int, block: Points) -> None:
-        variance = problem.prior_variance[start:stop]
-        for name in near:
-            fields[name][start:stop] = nearness_to_targets(name, problem, block, variance)
+        some = fixed_fields(problem, block, problem.prior_variance[start:stop])
+        for name, values in some.items():
+            fields[name][start:stop] = values
 
-    if near:
+    if names & NEAR_TARGETS:
         problem.rows.each(fill, most=problem.rows_per_chunk(NEAR_TARGETS))
-    if "prior_variance" in problem.needs:
-        fields["prior_variance"] = problem.prior_variance
     return fields
-
-
-class Chosen:
-    """The points chosen so far: those observed before, and the picks."""
-
-    def __init__(self, problem: Problem) -> None:
-        self._points = [observation.point for observation in problem.observed]
-
-    def __len__(self) -> int:
-        return len(self._points)
-
-    def add(self, point: Points) -> None:
-        """Take in a point, given as a single row."""
-        self._points.append(point)
-
-    @property
-    def points(self) -> Points:
-        return torch.cat(self._points)
 
 
 class RunningNearness:
@@ -148,10 +128,11 @@ class RunningNearness:
         self,
         name: str,
         problem: Problem,
-        chosen: Chosen,
+        chosen: list[Points],
         prior: WeightPosterior | None,
         values: Float[Tensor, " n"],
     ) -> None:
+        """``chosen`` has a single row per point: those observed before, and soon the picks."""
         self.name = name
         self.values = values.fill_(NONE_CHOSEN[name])
         self._kernel, self._prior_variance = problem.kernel, problem.prior_variance
@@ -187,7 +168,7 @@ class RunningNearness:
         variance = self._kernel.diagonal(block)
         if not len(self._chosen):
             return torch.full_like(variance, NONE_CHOSEN[self.name])
-        chosen = self._chosen.points
+        chosen = torch.cat(self._chosen)
         covariance, of_chosen = self._kernel.block(block, chosen), self._kernel.diagonal(chosen)
         values = nearness(self.name, covariance, variance, of_chosen)
         return values.amin(dim=1) if NONE_CHOSEN[self.name] > 0 else values.amax(dim=1)

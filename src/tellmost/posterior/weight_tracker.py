@@ -23,7 +23,7 @@ from tellmost.posterior.columns_ahead import (
     update_rows_by,
 )
 from tellmost.posterior.function_tracker import FunctionTracker
-from tellmost.posterior.nearness import Chosen, RunningNearness, fixed_fields, fixed_fields_of_all
+from tellmost.posterior.nearness import RunningNearness, fixed_fields, fixed_fields_of_all
 from tellmost.posterior.problem import (
     AMONG_CANDIDATES,
     CHOSEN_FIELDS,
@@ -141,7 +141,7 @@ class WeightTracker:
         self._prior = WeightPosterior.of(prior, problem.rows.dimension, problem.device)
         self.known = self._set_up_beliefs(prior)
         self._covariance = self._keep_covariance()
-        self._chosen = Chosen(problem) if problem.needs & CHOSEN_FIELDS else None
+        self._chosen = [observation.point for observation in problem.observed]
         self.running = self._set_up_running()
         if problem.measure is not None and self.squares is not None:
             self.passes += 1
@@ -193,8 +193,8 @@ class WeightTracker:
             effect = self.known.effect_of(few.points[0], float(few.noise_variance[0]))
             columns = few.points.new_empty(0, len(self._rows))
         self.known.take(effect)
-        if self._chosen is not None:
-            self._chosen.add(effect.steps["variance"].phi[None])
+        if self.problem.needs & CHOSEN_FIELDS:
+            self._chosen.append(effect.steps["variance"].phi[None])
         self.step += 1
         if update_rows:
             self._update_rows(columns, effect)
@@ -301,11 +301,9 @@ class WeightTracker:
                 running[name] = RunningSquaredCovariance(name, self._empty(), root_of(problem))
         if (name := "standardized_covariance") in problem.needs:
             running[name] = RunningStandardizedCovariance(name, self._empty())
-        if self._chosen is not None:
-            for name in sorted(problem.needs & CHOSEN_FIELDS):
-                running[name] = RunningNearness(
-                    name, problem, self._chosen, self._prior, self._empty()
-                )
+        for name in sorted(problem.needs & CHOSEN_FIELDS):
+            near = RunningNearness(name, problem, self._chosen, self._prior, self._empty())
+            running[name] = near
         return running
 
     @property
