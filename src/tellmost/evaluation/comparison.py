@@ -151,28 +151,30 @@ class Comparison:
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
         """A verdict for each number of picks, at 95% for all methods together."""
-        return tuple(self._verdict(at, budget) for at, budget in enumerate(self.budgets))
-
-    def _verdict(self, at: int, budget: int) -> Verdict:
-        gaps = {name: self.judge.difference(self.rule, name, at) for name in self.others}
-        counted = count_together({name: gap.chance for name, gap in gaps.items()})
-        better = tuple(name for name, gap in gaps.items() if name in counted and gap.value > 0)
-        worse = tuple(name for name in gaps if name in counted and name not in better)
-        alike = tuple(name for name in gaps if name not in counted)
-        return Verdict(budget, self.judge.has_learned(at), better, alike, worse)
+        found = []
+        for at, budget in enumerate(self.budgets):
+            gaps = {name: self.judge.difference(self.rule, name, at) for name in self.others}
+            counted = count_together({name: gap.chance for name, gap in gaps.items()})
+            better = tuple(name for name, gap in gaps.items() if name in counted and gap.value > 0)
+            worse = tuple(name for name in gaps if name in counted and name not in better)
+            alike = tuple(name for name in gaps if name not in counted)
+            found.append(Verdict(budget, self.judge.has_learned(at), better, alike, worse))
+        return tuple(found)
 
     @property
     def verdict(self) -> str:
         """The verdicts in words."""
+        return " ".join(self._verdict_lines())
+
+    def _verdict_lines(self) -> list[str]:
         if not self.is_circular:
-            return " ".join(map(self._sentence, self.verdicts))
-        gone = [
-            f"{name} {percent_of(self.score(name, self.budgets[-1]))}%" for name in self.methods
+            return list(map(self._sentence, self.verdicts))
+        last = self.budgets[-1]
+        gone = [f"{name} {percent_of(self.score(name, last))}%" for name in self.methods]
+        return [
+            f"Target variance gone after {last:,} picks: {', '.join(gone)}. Whether the picks are "
+            f"better for a task cannot be told without labels."
         ]
-        return (
-            f"Target variance gone after {self.budgets[-1]:,} picks: {', '.join(gone)}. Whether "
-            f"the picks are better for a task cannot be told without labels."
-        )
 
     def _sentence(self, verdict: Verdict) -> str:
         k = verdict.picks
@@ -203,9 +205,6 @@ class Comparison:
         return "\n\n".join([*parts, *map(paragraph, self._notes())])
 
     __repr__ = describe
-
-    def _verdict_lines(self) -> list[str]:
-        return [self.verdict] if self.is_circular else list(map(self._sentence, self.verdicts))
 
     def _repr_html_(self) -> str:
         """The comparison as a table for a notebook."""

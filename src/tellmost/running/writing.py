@@ -130,9 +130,10 @@ def locked(path: Path, patience: float = PATIENCE) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() >= deadline:
+                    who = beside.read_text() or "another process"
                     raise BlockingIOError(
-                        f"{str(path)!r} is being written by {beside.read_text() or 'another'}. "
-                        f"Nothing was written: try again, or end that process."
+                        f"{str(path)!r} is being written by {who}. Nothing was written: try "
+                        f"again, or end that process."
                     ) from None
                 time.sleep(PAUSE)
         file.truncate(0)
