@@ -125,13 +125,13 @@ class Jacobians:
         itemsize = max(value.itemsize for value in self.chosen.values())
         at_once = max(1, GRADIENT_BYTES // (self.size * itemsize))
         inputs = min(b, at_once)
-        step = max(1, min(count, at_once // inputs))
         for row in range(0, b, inputs):
             some = cut(batch, slice(row, row + inputs))
-            yield (
-                (start * self.size, self._derivatives(some, start, min(start + step, count)))
-                for start in range(0, count, step)
-            )
+            yield self._pieces_of(some, count, max(1, min(count, at_once // inputs)))
+
+    def _pieces_of(self, batch: Any, count: int, step: int) -> Pieces:
+        for start in range(0, count, step):
+            yield start * self.size, self._derivatives(batch, start, min(start + step, count))
 
     def _derivatives(self, batch: Any, start: int, stop: int) -> Tensor:
         """The derivatives of outputs from start to stop, (b, (stop - start) P)."""
