@@ -58,7 +58,9 @@ def test_workers_pick_what_one_process_picks(folder):
     chosen = load(folder, "local")
     assert_same(chosen, cases.K, **cases.LIMITS)
     assert chosen.settings["processes"] == 2
-    assert chosen.settings["cluster"] == {"workers": 2, "faults": []}
+    about = chosen.settings["cluster"]
+    assert (about["workers"], about["faults"]) == (2, [])
+    assert len(about["processor_seconds"]) == len(about["most_memory"]) == 2
 
 
 def test_a_run_survives_a_killed_and_a_frozen_worker_and_the_loss_of_a_node(folder):

@@ -165,6 +165,7 @@ class Job:
     log: PickLog
     line: ProgressLine
     faults: list[str] = field(default_factory=list)
+    used: dict[str, list] = field(default_factory=dict)  # by the workers of the last group
 
     def check(self) -> None:
         """Refuse what no group of workers can do."""
@@ -204,7 +205,12 @@ class Job:
             self.log.add(group.news())
             if self.log.count:
                 self.line(self.log.count, self.options.get("k"), self.log.last_gain)
-        self.log.add(group.last_news())
+        beats = group.last_beats()
+        self.log.add(beats[0].log)
+        self.used = {
+            "processor_seconds": [round(beat.seconds, 2) for beat in beats],
+            "most_memory": [beat.most_memory for beat in beats],
+        }
         return group.chosen
 
     def shares(self, homes: Sequence[Home]) -> list[tuple[Any, Share]]:
@@ -230,7 +236,7 @@ class Job:
     def _described(self, chosen: Selection, size: int, known: int) -> Selection:
         """The selection, with what happened on the way."""
         settings = chosen.settings | {"resumed_picks": min(known, len(chosen))}
-        settings["cluster"] = {"workers": size, "faults": self.faults}
+        settings["cluster"] = {"workers": size, "faults": self.faults, **self.used}
         if self.faults:
             note = (
                 f"workers were lost ({'; '.join(self.faults)}). The run went on from its picks, "
@@ -247,7 +253,7 @@ class Pulse:
 
     heard: float
     at_work: float
-    beat: Beat = field(default_factory=lambda: Beat(0, 0.0, b""))
+    beat: Beat = field(default_factory=Beat)
 
     def take(self, beat: Beat, now: float) -> None:
         computed = beat.seconds - self.beat.seconds > AT_WORK * (now - self.heard)
@@ -371,9 +377,9 @@ class WorkerGroup:
         news, self._news = self._news, b""
         return news
 
-    def last_news(self) -> bytes:
-        """The end of the log, once all is done."""
-        return self._all([self._workers[0].beat.remote(self._known)])[0].log
+    def last_beats(self) -> list[Beat]:
+        """What all workers say once all is done."""
+        return self._all([worker.beat.remote(self._known) for worker in self._workers])
 
     def _raise(self, error: Exception, rank: int) -> None:
         """Raise what a worker failed with: an error of the caller's, or a LostError."""

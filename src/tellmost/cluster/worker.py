@@ -61,11 +61,13 @@ class Share:
 
 @dataclass(frozen=True)
 class Beat:
-    """A sign of life: blocks worked on, seconds of the processor, and what is new in the log."""
+    """A sign of life: blocks worked on, seconds of the processor, the most memory that was taken,
+    and what is new in the log."""
 
-    blocks: int
-    seconds: float
-    log: bytes
+    blocks: int = 0
+    seconds: float = 0.0
+    most_memory: int = 0
+    log: bytes = b""
 
 
 class Worker:
@@ -122,11 +124,14 @@ class Worker:
 
     def beat(self, known: int) -> Beat:
         """What was done so far, and the whole lines of the log beyond those that are known."""
-        new = b""
+        from resource import RUSAGE_SELF, getrusage
+
+        new, kilobytes = b"", getrusage(RUSAGE_SELF).ru_maxrss
         with suppress(FileNotFoundError, IsADirectoryError), self._log.open("rb") as file:
             file.seek(known)
             new = file.read()
-        return Beat(workers.items_done(), time.process_time(), new[: new.rfind(b"\n") + 1])
+        lines = new[: new.rfind(b"\n") + 1]
+        return Beat(workers.items_done(), time.process_time(), 1024 * kilobytes, lines)
 
 
 def listen_at(address: str) -> None:
