@@ -1,7 +1,7 @@
 """How does a pool of shards scale over the workers of a Ray cluster on one machine?
 
-``python benchmarks/cluster.py FOLDER`` writes 2,000,000 x 128 float16 rows as 16 .parquet shards into
-the folder, unless they are there, and picks 100 of them with one process and with 1, 2 and 4
+``python benchmarks/cluster.py FOLDER`` writes 2,000,000 x 128 float16 rows as 16 .parquet shards
+into the folder, unless they are there, and picks 100 of them with one process and with 1, 2 and 4
 actors of one processor each. Wall-clock time means little on a machine with fewer processors; the
 processor time and the memory of each worker do. Run it in a network of its own, as the tests do.
 """

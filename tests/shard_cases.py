@@ -316,6 +316,7 @@ def run_cases(rank: int, some: dict[str, Case], folder: Path) -> None:
         assert rank == 0 or not [w for w in warned if "effective rank" in str(w.message)]
 
 
+@patch("tellmost.running.processes.Shard.whole", None)  # no process builds a vector over all rows
 def run_logged(rank: int, folder: Path) -> None:
     for name, case in logged_cases().items():
         for writer in ("alone", "together"):

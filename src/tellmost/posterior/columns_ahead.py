@@ -124,7 +124,7 @@ def balance_of(problem: Problem) -> float:
 
 def shortlist_length(problem: Problem, width: int, *, is_joint: bool = False) -> int:
     """A forecast of so many picks looks at so many rows. It may need their joint covariance."""
-    share = int(SHORTLIST_SHARE * problem.most_rows)
+    share = int(SHORTLIST_SHARE * problem.row_count)
     most_bytes = min(SHORTLIST_BYTES, problem.memory // 4)
     affordable = most_bytes // (8 * max(problem.rows.dimension, 1))
     length = max(min(share, affordable), 4 * min(width, problem.picks or width))

@@ -17,7 +17,6 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, replace
 from itertools import islice
 from math import isfinite
@@ -29,6 +28,7 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
+from tellmost.rows.pool import Fingerprint
 from tellmost.running.processes import Shard
 from tellmost.running.writing import check_no_circle, written_whole
 from tellmost.selecting.data import Pick, SelectionData, mean_of
@@ -93,24 +93,42 @@ def open_log(path: Path, task: Task) -> "Checkpoint":
         most = data.candidate_count + 1  # one too many has a row for the second time
     group = None if shard is None else shard.group
     writes = group is None or group.rank == 0
-    identity, candidates = identify(task), data.all_candidates()
-    made = list[Pick]()
-    with nullcontext() if group is None else group.together():
+    identity, made = identify(task), list[Pick]()
+    with data.together():
         if writes:
-            made = read_picks(path, identity, data.row_count, candidates, most)
+            made = read_picks(path, identity, most)
     if group is not None:
         told = json.loads(group.texts(json.dumps([asdict(pick) for pick in made]))[0])
         made = [Pick(**pick) for pick in told]
+    rows = candidate_numbers(data, torch.tensor([pick.row for pick in made], dtype=torch.int64))
+    if bool((rows < 0).any()):
+        contradict(path, 1 + int((rows < 0).nonzero()[0]), "its row is no candidate")
     prior = mean_of(noise, shard) / task.noise.ratio
     return Checkpoint(
         path,
         identity,
-        candidates,
-        made,
+        data,
+        [replace(pick, row=row) for row, pick in zip(rows.tolist(), made, strict=True)],
         rounding=ROUNDING * (1.0 + prior * mean_of(1.0 / noise, shard)),
         least_scale=min(prior, 1.0),  # variances round relative to it, nats and correlations to 1
         writes=writes,
     )
+
+
+def candidate_numbers(data: SelectionData, rows: Int[Tensor, " k"]) -> Int[Tensor, " k"]:
+    """Overall numbers of candidates, from those of pool rows; -1 for a row that is none."""
+    first, candidates = 0 if data.shard is None else data.shard.first, data.candidates
+
+    def here(own: Tensor) -> tuple[Tensor]:
+        if candidates is None:
+            return (own + first,)
+        places = torch.searchsorted(candidates, own)
+        padded = torch.cat([candidates, candidates.new_tensor([-1])])
+        return (torch.where(padded[places] == own, places + first, -1),)
+
+    shard = data.pool_shard
+    found = here(rows)[0] if shard is None else shard.collect(rows, here)[0]
+    return found.masked_fill(rows >= data.row_count, -1)
 
 
 class Checkpoint:
@@ -124,7 +142,7 @@ class Checkpoint:
         self,
         path: Path,
         identity: Identity,
-        candidates: Int[Tensor, " c"] | None,
+        data: SelectionData,
         made: Sequence[Pick],
         *,
         rounding: float,
@@ -135,7 +153,7 @@ class Checkpoint:
         self.rounding, self.least_scale = rounding, least_scale
         self._path = path
         self._identity = identity
-        self._candidates = candidates
+        self._data = data
         self._writes = writes  # False: another process of the group does
 
     def __enter__(self) -> "Checkpoint":
@@ -155,9 +173,9 @@ class Checkpoint:
                 self._sync()
 
     def add(self, pick: Pick) -> None:
+        row = int(self._data.pool_numbers(torch.tensor([pick.row])))  # of any process
         if not self._writes:
             return
-        row = pick.row if self._candidates is None else int(self._candidates[pick.row])
         line = json.dumps({**asdict(pick), "row": row})  # floats as their repr: exact
         self._file.truncate()  # a torn last line is written anew
         self._file.write(f"{line}\n".encode())
@@ -188,28 +206,14 @@ def begin(path: Path, identity: Identity) -> None:
         unfinished.write_bytes(f"{json.dumps({MARK: FORMAT, 'run': identity})}\n".encode())
 
 
-def read_picks(
-    path: Path,
-    identity: Identity,
-    n: int,
-    candidates: Int[Tensor, " c"] | None,
-    most: int | None,
-) -> list[Pick]:
-    """The picks of this run so far, with their numbers among the candidates."""
+def read_picks(path: Path, identity: Identity, most: int | None) -> list[Pick]:
+    """The picks of this run so far, with the numbers of their rows in the pool."""
     if not path.exists():
         return []
     with path.open("rb") as file:
         check_run(path, read_header(path, file.readline(LONGEST_HEADER)), identity)
         lines = islice(lines_of(file), most)
-        picks = [read_pick(path, line, number) for number, line in enumerate(lines, start=2)]
-    rows = torch.tensor([pick.row for pick in picks], dtype=torch.int64)
-    places, is_known = rows, rows < n
-    if candidates is not None:
-        places = torch.searchsorted(candidates, rows).clamp_(max=len(candidates) - 1)
-        is_known = candidates[places] == rows
-    if not bool(is_known.all()):
-        contradict(path, 1 + int((~is_known).nonzero()[0]), "its row is no candidate")
-    return [replace(pick, row=row) for row, pick in zip(places.tolist(), picks, strict=True)]
+        return [read_pick(path, line, number) for number, line in enumerate(lines, start=2)]
 
 
 def lines_of(file: IO[bytes]) -> Iterator[bytes]:
@@ -279,9 +283,8 @@ def identify(task: Task) -> Identity:
     data, rule, noise, limits, stop = task.data, task.rule, task.noise, task.limits, task.stop
     ranks_per_cost = limits.cost is not None and limits.ranks_per_cost
     shard, observed = data.shard, data.observed
-    cost, group = (_whole(values, shard) for values in (limits.cost, limits.group))
     if noise.scalar is None:
-        variance: Any = digest(_whole(noise.of_pool, data.pool_shard))
+        variance: Any = digest_of_all(noise.of_pool, data.pool_shard)
     else:
         variance = sums_of(torch.tensor(noise.scalar, dtype=torch.float64))
     return {
@@ -296,11 +299,11 @@ def identify(task: Task) -> Identity:
         if (found := data.examples) is None
         else sums_of(torch.tensor([found.bandwidth, found.gain], dtype=torch.float64)),
         "noise": variance,
-        "candidates": digest(data.all_candidates()),
+        "candidates": digest_of_candidates(data),
         "observed": [digest(observed.indices), digest(observed.points)],
-        "cost": digest(cost),
+        "cost": digest_of_all(limits.cost, shard),
         "budget": limits.budget,
-        "groups": digest(group),
+        "groups": digest_of_all(limits.group, shard),
         "max_per_group": limits.max_per_group,
         "replace": limits.replace,
         "dedupe": limits.dedupe,
@@ -309,11 +312,6 @@ def identify(task: Task) -> Identity:
         if ranks_per_cost
         else None,
     }
-
-
-def _whole(values: Tensor | None, shard: Shard | None) -> Tensor | None:
-    """The entries of all rows, on all processes."""
-    return values if values is None or shard is None else shard.whole(values)
 
 
 def differences(stored: Identity, own: Identity) -> list[str]:
@@ -381,3 +379,24 @@ def digest(values: Shaped[Tensor, "..."] | None) -> str | None:
     start = hashlib.blake2b(repr((array.shape, str(array.dtype))).encode(), digest_size=8)
     start.update(array.tobytes())
     return start.hexdigest()
+
+
+def digest_of_candidates(data: SelectionData) -> str | None:
+    """A short name for the rows that may be picked; None for all."""
+    if data.candidate_count == data.row_count:
+        return None
+    here = torch.arange(len(data.pool)) if data.candidates is None else data.candidates
+    first = 0 if data.pool_shard is None else data.pool_shard.first
+    return digest_of_all(here + first, data.shard)
+
+
+def digest_of_all(values: Shaped[Tensor, " c"] | None, shard: Shard | None) -> str | None:
+    """A short name for numbers of which each process has its part; nobody needs all of them."""
+    if values is None:
+        return None
+    sums = Fingerprint(values.device)
+    if len(values):
+        sums.add(0 if shard is None else shard.first, values)
+    if shard is None:
+        return sums.name((len(values),))
+    return sums.name((shard.total,), shard.group)

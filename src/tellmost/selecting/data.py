@@ -227,12 +227,6 @@ class SelectionData:
 
         return self.shard.collect(rows, here)[0]
 
-    def all_candidates(self) -> Int[Tensor, " _c"] | None:
-        """Overall numbers of the pool rows that may be picked on any process; None for all."""
-        if self.candidate_count == self.row_count:
-            return None
-        return self.pool_numbers(torch.arange(self.candidate_count))
-
     def cut(self, values: Shaped[Tensor, " n"]) -> Shaped[Tensor, " c"]:
         """The candidates' part of a vector over the pool, where the arithmetic is done."""
         cut = values if self.candidates is None else values[self.candidates.to(values.device)]

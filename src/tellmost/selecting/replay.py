@@ -59,6 +59,8 @@ class Recalled:
             return f"the kernel {chosen.settings['kernel']} is not kept in the file"
         if chosen.noise_variance is None and isinstance(chosen.settings["noise_variance"], str):
             return "the noise of each row is not kept in the result of several processes"
+        if chosen.candidate_indices is None and chosen.settings["candidates"] < len(self.pool):
+            return "the rows that could be picked are not kept in the result of several processes"
         return None
 
     @property

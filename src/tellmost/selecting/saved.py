@@ -149,7 +149,8 @@ def check_shapes(stored: Mapping[str, StoredArray], settings: Mapping[str, Any])
     """Each array has the shape that the others and the settings give it. None is read yet."""
     k, n, m = prod(stored["indices"].header[0]), settings["rows"], settings["targets"]
     candidates = settings["candidates"]
-    are_rows = candidates <= n if "candidate_indices" in stored else candidates == n
+    are_named = "candidate_indices" in stored or settings.get("processes", 1) > 1
+    are_rows = candidates <= n if are_named else candidates == n
     require(are_rows, f"candidates must be among the {n} rows", candidates)
     is_possible = settings["replace"] or k <= candidates
     require(is_possible, f"without replace there are at most {candidates} picks", k)

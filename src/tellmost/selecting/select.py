@@ -422,7 +422,9 @@ def summarize(
 ) -> Selection:
     data = task.data
     indices = data.pool_numbers(rows)
-    points, candidates = data.observed.points, data.all_candidates()
+    points, candidates = data.observed.points, data.candidates
+    if data.shard is not None and data.shard.group.size > 1:
+        candidates = None  # nobody holds what all processes have
     is_even = task.noise.scalar is not None or data.shard is not None
     return Selection(
         indices=indices.numpy(),
@@ -438,7 +440,7 @@ def summarize(
         fingerprint=data.known.fingerprint,
         observed_indices=data.observed.indices.numpy(),
         observed_points=None if points is None else points.numpy(),
-        candidate_indices=None if candidates is None else candidates.cpu().numpy(),
+        candidate_indices=None if candidates is None else candidates.numpy(),
         noise_variance=None if is_even else task.noise.of_pool.cpu().numpy(),
         ids=find_ids(data, indices),
         nearest_target=None if nearest is None else nearest.targets.numpy(),
