@@ -13,7 +13,7 @@ from baseline_contract import PROMISES
 from networks import mlp, with_two_heads
 from round_inputs import points_of, round_inputs, rows
 from tellmost.finetune import LastLayer, LossGradients, Outputs
-from tellmost.finetune.baselines import entropy, lack_of_confidence, lack_of_margin
+from tellmost.finetune.baselines import BADGE, entropy, lack_of_confidence, lack_of_margin
 from tellmost_reproduction.networks.configurations import chosen, published, smaller, undirected
 from tellmost_reproduction.networks.covering import (
     ProbCover,
@@ -26,7 +26,7 @@ from tellmost_reproduction.networks.covering import (
     pure_radius,
 )
 from tellmost_reproduction.networks.directed import EIG, InformationDensity, expected_information
-from tellmost_reproduction.networks.naively import Naively, score
+from tellmost_reproduction.networks.naively import AmongTies, Naively, has_gradients, score
 from tellmost_reproduction.networks.problems import MNIST, MNIST_FLOAT32, read_problem
 from tellmost_reproduction.networks.runs import Bench
 
@@ -296,3 +296,7 @@ def test_the_published_configurations_of_mnist_draw_among_ties():
     assert len(set(run.picks)) == 3
     kept = published(chosen(MNIST, "itl")[0])
     assert kept.strategy == chosen(MNIST, "itl")[0].strategy
+    badge = published(chosen(MNIST, "badge")[0])
+    assert badge.strategy == AmongTies(BADGE()) and badge.strategy.name == "badge"
+    assert not has_gradients(torch.tensor([[200.0, 0, 0], [0, 90, 0]]))
+    assert has_gradients(torch.tensor([[200.0, 0, 0], [0, 9, 0]]))

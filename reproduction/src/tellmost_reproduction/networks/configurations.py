@@ -21,7 +21,7 @@ from tellmost.finetune.embedding import Embedding
 from tellmost.finetune.strategies import Strategy
 from tellmost_reproduction.networks.covering import ProbCover, TypiClust
 from tellmost_reproduction.networks.directed import EIG, InformationDensity
-from tellmost_reproduction.networks.naively import Naively
+from tellmost_reproduction.networks.naively import AmongTies, Naively
 from tellmost_reproduction.networks.problems import CIFAR, MNIST, PUBLISHED
 
 ROUNDS, SEEDS = 100, 10
@@ -85,9 +85,15 @@ NAIVE: dict[type, Naively] = {
 def published(one: Configuration) -> Configuration:
     """The same configuration, trained as by the authors' published code."""
     name = PUBLISHED[one.dataset] + one.name.removeprefix(one.dataset)
-    is_naive = one.dataset == MNIST and type(one.strategy) in NAIVE
-    strategy = NAIVE[type(one.strategy)] if is_naive else one.strategy
+    strategy = naive(one.strategy) if one.dataset == MNIST else one.strategy
     return replace(one, name=name, dataset=PUBLISHED[one.dataset], strategy=strategy)
+
+
+def naive(strategy: Strategy) -> Strategy:
+    """The same choice in float32, if that may differ."""
+    if isinstance(getattr(strategy, "embedding", None), LossGradients):
+        return AmongTies(strategy)
+    return NAIVE.get(type(strategy), strategy)
 
 
 def smaller(one: Configuration) -> Configuration:

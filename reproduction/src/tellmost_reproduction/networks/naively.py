@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from tellmost.finetune import LastLayer
-from tellmost.finetune.baselines import find_largest, read_logits
-from tellmost.finetune.strategies import RoundInputs, check_count
+from tellmost.finetune.baselines import RandomChoice, find_largest, read_logits
+from tellmost.finetune.strategies import RoundInputs, Strategy, check_count
 from tellmost.shapes import Float, Int
 from tellmost_reproduction.networks.directed import mean_cosine
 
@@ -51,3 +51,28 @@ def score(p: Float[Tensor, "n c"], doubt: Doubt) -> Float[Tensor, " n"]:
         first, second = p.topk(2, dim=1).values.T
         return second - first
     return torch.special.entr(p).sum(dim=1)
+
+
+@dataclass(frozen=True)
+class AmongTies:
+    """Choose by loss gradients, or at random where float32 has none of them.
+
+    A network that is sure of every target has probabilities of 0 and 1 in float32, and so loss
+    gradients of zero. All candidates tie then in the authors' code, whatever the rule.
+    """
+
+    strategy: Strategy
+
+    @property
+    def name(self) -> str:
+        return self.strategy.name
+
+    def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
+        parts = ("candidates", "targets")
+        has_none = [not has_gradients(read_logits(inputs, one, "AmongTies")) for one in parts]
+        return (RandomChoice() if any(has_none) else self.strategy).choose(inputs, k)
+
+
+def has_gradients(logits: Float[Tensor, "n c"]) -> bool:
+    """Say whether some input is not sure of its class in float32."""
+    return bool((logits.float().softmax(dim=1).max(dim=1).values < 1).any())
