@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,20 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from tellmost_reproduction.catalogue import CATALOGUE, Request
+from tellmost_reproduction.frame.answering import (
+    APPENDIX,
+    GPS,
+    MAIN,
+    OURS,
+    PACKAGE,
+    PAGE,
+    PLACES,
+    THOMPSON,
+    WEIGHTS,
+    place_of,
+    read_rows,
+    write_answer,
+)
 from tellmost_reproduction.frame.comparing import compare_scores, t_quantile
 from tellmost_reproduction.frame.drawing import push_apart
 from tellmost_reproduction.frame.folders import made
@@ -26,6 +41,7 @@ from tellmost_reproduction.networks.reproducing import NETWORKS
 from tellmost_reproduction.safebo.reproducing import SAFEBO
 
 SUBJECTS = (GP, NETWORKS, SAFEBO)
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_catalogue_has_every_experiment_and_every_experiment_has_expected_numbers():
@@ -117,6 +133,25 @@ def test_labels_keep_their_order_and_their_distance():
     places = sorted(apart)
     assert all(b - a >= 0.1 - 1e-12 for a, b in pairwise(places))
     assert min(push_apart([0.0, 0.0], 0.1)) >= 0.0 and max(push_apart([1.0, 1.0], 0.1)) <= 1.0
+
+
+def test_the_page_of_all_claims_is_what_the_expected_numbers_say():
+    page = (ROOT / PAGE).read_text(encoding="utf-8")
+    assert page == write_answer(ROOT / PACKAGE)
+    rows = list(read_rows(ROOT / PACKAGE))
+    assert len(rows) > 100 and {row.place[0] for row in rows} == set(WEIGHTS)
+    assert all(row.verdict.seeds and row.verdict.configuration for row in rows)
+    assert set(PLACES) == {row.experiment for row in rows}
+    weights = [row.place[0] for row in rows if row.verdict.claim in page]
+    assert len(weights) == len(rows)
+
+
+def test_a_claim_stands_where_the_paper_has_it():
+    assert place_of("gp-sparse", "The advantage over UnSa grows") == (MAIN, GPS)
+    assert place_of("gp-sparse", "VTL is best")[0] == place_of("nn-rho", "Where")[0] == APPENDIX
+    assert place_of("nn-rho", "Ours to show: x")[0] == OURS
+    assert place_of("safebo-process", "GoOSE fails")[0] == OURS
+    assert place_of("safebo-2d", "GoOSE fails") == (APPENDIX, THOMPSON)
 
 
 def test_a_document_without_marks_is_not_filled():

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from scripts import load_script
 
 from tellmost.finetune import Targeted
 from tellmost.finetune.baselines import RandomChoice
@@ -206,6 +205,3 @@ def test_a_page_says_which_curves_are_stuck_and_how_often_nothing_was_trained():
     page = write_page(curves, judge(curves), Curves.beside(EXPERIMENTS["nn-mnist"], runs))
     assert "**Stuck.** InformationDensity: each of 4 runs bought 1 label of the task" in page
     assert "InformationDensity 95%" in page and "Random 0%" in page
-    found = load_script("results/nn/sticking.py").count_picks(runs, np.array([1, 1, 1, 8]))
-    assert list(found) == ["mnist/information-density"]
-    assert found["mnist/information-density"]["share"] == 0.75

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tellmost_reproduction.frame.numbers import agrees_within_errors, read_expec
 from tellmost_reproduction.frame.verdicts import FAILS, HOLDS, IN_PART, OPEN
 from tellmost_reproduction.safebo import misspecified_page as misspecified
 from tellmost_reproduction.safebo import runs
-from tellmost_reproduction.safebo.claims import RULE
+from tellmost_reproduction.safebo.claims import CLAIMS
 from tellmost_reproduction.safebo.experiments import EXPERIMENTS, SMOKE_ROUNDS, SMOKE_SEEDS
 from tellmost_reproduction.safebo.methods import BY_KEY
 from tellmost_reproduction.safebo.misspecified import SETTINGS, SMOKE, make_jobs
@@ -61,15 +62,11 @@ def test_every_method_and_seed_is_in_the_tables(outcome, name):
         assert f"| {method.label} |" in (folder_of(outcome, name) / "README.md").read_text()
 
 
-def test_the_overview_has_every_verdict_and_nothing_is_compared(outcome):
-    overview = (folder_of(outcome, "safebo") / "README.md").read_text()
-    rows = [line for line in overview.splitlines() if line.startswith("| [safebo-")]
-    assert {row.split("]")[0][3:] for row in rows} == set(EXPERIMENTS)
-    assert all(row.split("**")[1] in (HOLDS, IN_PART, FAILS, OPEN) for row in rows)
-    assert all(row.count("|") == 5 for row in rows)
-    each = [line for line in overview.splitlines() if line.startswith("| safebo-")]
-    methods = [line for line in each if line.count("|") == 10]
-    assert len(methods) == sum(len(one.methods) for one in EXPERIMENTS.values())
+def test_every_safe_experiment_is_judged_and_nothing_is_compared(outcome):
+    for name in EXPERIMENTS:
+        page = (folder_of(outcome, name) / "README.md").read_text()
+        said = re.findall(r"^\| [^|]+ \| \*\*(.+?)\*\* \| [^|]+ \|$", page, re.MULTILINE)
+        assert len(said) == len(CLAIMS[name]) and set(said) <= {HOLDS, IN_PART, FAILS, OPEN}
     assert not outcome.differences
 
 
@@ -117,9 +114,8 @@ def test_the_study_of_wrong_priors_is_committed_whole():
     kept = ROOT / "results" / misspecified.NAME
     assert json.loads((kept / "expected.json").read_text())["methods"]
     assert len((kept / "runs.csv").read_text().splitlines()) > 1_000
-    document = (ROOT / "docs" / "safebo-experiments.md").read_text()
     rows = [line for line in (kept / "README.md").read_text().splitlines() if "**holds" in line]
-    assert len(rows) > 3 and all(row in document for row in rows)
+    assert len(rows) > 3
 
 
 def test_an_interrupted_experiment_goes_on_where_it_was(tmp_path, monkeypatch):
@@ -142,12 +138,3 @@ def test_an_interrupted_experiment_goes_on_where_it_was(tmp_path, monkeypatch):
     CATALOGUE["safebo-barriers"].run(request)
     experiment = EXPERIMENTS["safebo-barriers"]
     assert len(again) == SMOKE_SEEDS * len(experiment.methods) - 2 and not kept.exists()
-
-
-def test_the_document_has_the_verdicts_on_safe_optimization():
-    document = (ROOT / "docs" / "safebo-experiments.md").read_text()
-    overview = (ROOT / "results" / "safebo" / "README.md").read_text()
-    rows = [line for line in overview.splitlines() if line.startswith(("| [safebo-", "| all |"))]
-    assert len(rows) > 20 and RULE in document and RULE in overview
-    for row in rows:
-        assert row.replace("](../safebo", "](../results/safebo") in document

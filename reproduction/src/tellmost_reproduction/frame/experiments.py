@@ -1,13 +1,14 @@
 """Subjects: families of experiments that are run, compared and published in the same way."""
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tellmost_reproduction.catalogue import Outcome, Request
+from tellmost_reproduction.frame.answering import PACKAGE, keep_answer
 from tellmost_reproduction.frame.drawing import make_figure
-from tellmost_reproduction.frame.folders import keep_text, made
+from tellmost_reproduction.frame.folders import keep_text
 from tellmost_reproduction.frame.numbers import (
     Agrees,
     Numbers,
@@ -15,17 +16,8 @@ from tellmost_reproduction.frame.numbers import (
     is_reproduced,
     read_expected,
 )
-from tellmost_reproduction.frame.pages import Cells, fill, in_markdown
-from tellmost_reproduction.frame.verdicts import (
-    FAILS,
-    HOLDS,
-    IN_PART,
-    OPEN,
-    Verdict,
-    print_verdicts,
-)
+from tellmost_reproduction.frame.verdicts import Verdict, print_verdicts
 
-PACKAGE = Path("reproduction", "src", "tellmost_reproduction")
 ABOUT_LINK = "`expected.json`: the expected numbers, a link to the file in the package.\n"
 
 
@@ -39,7 +31,6 @@ class Done:
     verdicts: list[Verdict]
     numbers: Numbers
     seconds: float | None = None
-    summary: Cells = field(default_factory=list)  # a row per method, for a table of all
 
 
 @dataclass(frozen=True)
@@ -49,9 +40,7 @@ class Subject:
     folder: str  # in the package; expected numbers are below it
     everything: str  # the name that stands for all of its experiments
     names: tuple[str, ...]
-    document: Path  # in the repository; its tables are renewed with the results
     run: Callable[[Sequence[str], Request], list[Done]]  # writes the folders too
-    write_overview: Callable[[Sequence[Done], Request], str] | None = None
     agrees: Agrees = is_reproduced
     uncompared: Collection[str] = ()  # methods and measures
     takes_rules: bool = False  # of the user
@@ -63,10 +52,6 @@ class Subject:
         make_figure(1.0, 1.0)  # without matplotlib it ends here, not after the work
         done = self.run(self.names if name == self.everything else (name,), request)
         folders = [request.out / one.name for one in done]
-        if name == self.everything and self.write_overview is not None:
-            with made(request.out / name) as folder:
-                keep_text(self.write_overview(done, request), folder / "README.md")
-            folders.append(folder)
         found = [None if request.is_smoke else self.differences(one) for one in done]
         text = "\n\n".join(map(describe, done, found))
         return Outcome(text, tuple(d for some in found for d in some or ()), tuple(folders))
@@ -79,23 +64,14 @@ class Subject:
         )
         return [f"{done.name}: {difference}" for difference in found]
 
-    def publish(
-        self,
-        done: Sequence[Done],
-        repository: Path,
-        tables: Mapping[str, str],
-        overview: str | None = None,
-    ) -> None:
-        """Keep the numbers of full runs as the expected ones, and renew overview and document."""
+    def publish(self, done: Sequence[Done], repository: Path) -> None:
+        """Keep numbers and verdicts of full runs, and renew the page that answers for all."""
         for one in done:
             expected = repository / PACKAGE / self.folder / "expected" / f"{one.name}.json"
-            keep_expected(one.numbers, expected, repository / "results" / one.name)
+            numbers = replace(one.numbers, verdicts=one.verdicts)
+            keep_expected(numbers, expected, repository / "results" / one.name)
             print(describe(one, []), end="\n\n")
-        if overview is not None:
-            with made(repository / "results" / self.everything) as folder:
-                keep_text(overview, folder / "README.md")
-        page = repository / self.document
-        keep_text(fill(page.read_text(encoding="utf-8"), tables), page)
+        keep_answer(repository)
 
 
 def describe(done: Done, differences: Sequence[str] | None) -> str:
@@ -120,28 +96,3 @@ def keep_expected(numbers: Numbers, path: Path, folder: Path) -> None:
     keep_text(f"{page.read_text(encoding='utf-8')}\n{ABOUT_LINK}", page)
     if not link.is_symlink():
         link.symlink_to(os.path.relpath(path, folder))
-
-
-def tabulate_all(done: Sequence[Done], folder: str = "..") -> str:
-    """Every verdict in one table. Links are relative to a folder."""
-    rows = [
-        [f"[{one.name}]({folder}/{one.name}/README.md)", v.claim, f"**{v.holds}**", v.finding]
-        for one in done
-        for v in one.verdicts
-    ]
-    return in_markdown([["experiment", "claim of the paper", "verdict", "numbers"], *rows])
-
-
-def count_and_tabulate(done: Sequence[Done], rule: str, folder: str = "..") -> str:
-    """How many claims hold, the rule by which they are judged, and each with its numbers."""
-    said = [verdict.holds for one in done for verdict in one.verdicts]
-    words = (HOLDS, IN_PART, FAILS, *([OPEN] if OPEN in said else []))
-    counted = ", ".join(f"{said.count(word)} x {word}" for word in words)
-    return f"{len(said)} verdicts: {counted}.\n\n{rule}\n\n{tabulate_all(done, folder)}"
-
-
-def tabulate_times(done: Sequence[Done], about: str) -> str:
-    rows = [f"| {one.name} | {one.title} | {one.seconds or 0.0:.0f} s |" for one in done]
-    total = sum(one.seconds or 0.0 for one in done)
-    heading = ["| experiment | | time |", "|---|---|---|"]
-    return "\n".join([about, "", *heading, *rows, f"| all | | {total:.0f} s |"])

@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
+
+from tellmost_reproduction.frame.verdicts import Verdict
 
 REPRODUCED = 1e-3
 """The share by which a number of an experiment may differ from the expected one. With other
@@ -38,10 +41,11 @@ def shorten(values: Iterable[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A series for each method and measure."""
+    """A series for each method and measure, and what they say of the claims."""
 
     observations: list[int]
     methods: dict[str, dict[str, Series]]
+    verdicts: list[Verdict] = field(default_factory=list)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1) + "\n"
@@ -52,12 +56,17 @@ class Numbers:
             key: {name: Series(**series) for name, series in measured.items()}
             for key, measured in given["methods"].items()
         }
-        return cls(given["observations"], methods)
+        verdicts = [Verdict(**verdict) for verdict in given["verdicts"]]
+        return cls(given["observations"], methods, verdicts)
 
 
 def read_expected(subject: str, name: str) -> Numbers:
     """Read the numbers that are shipped with the package."""
-    path = files("tellmost_reproduction") / subject / "expected" / f"{name}.json"
+    package = Path(str(files("tellmost_reproduction")))
+    return read_numbers(package / subject / "expected" / f"{name}.json")
+
+
+def read_numbers(path: Path) -> Numbers:
     return Numbers.from_dict(json.loads(path.read_text(encoding="utf-8")))
 
 

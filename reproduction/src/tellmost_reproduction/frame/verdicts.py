@@ -19,6 +19,8 @@ class Verdict:
     claim: str
     holds: str
     finding: str
+    configuration: str = ""  # what was run
+    seeds: int = 0
 
 
 def conclude(facts: Sequence[Fact]) -> str:

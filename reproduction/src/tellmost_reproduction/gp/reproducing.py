@@ -1,30 +1,23 @@
 """``tellmost reproduce gp-...``: run, judge, and write it all down."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 from tellmost.running.progress import ProgressLine
 from tellmost_reproduction.catalogue import Request
 from tellmost_reproduction.frame.experiments import (
     Done,
     Subject,
-    count_and_tabulate,
-    tabulate_times,
 )
 from tellmost_reproduction.frame.folders import keep_figure, keep_text, made
 from tellmost_reproduction.frame.pages import (
-    SMALL,
-    command_for,
-    describe_machine,
     in_columns,
-    in_markdown,
-    in_paragraphs,
 )
+from tellmost_reproduction.frame.verdicts import Verdict
 from tellmost_reproduction.gp import first_picks
-from tellmost_reproduction.gp.claims import RULE, judge
+from tellmost_reproduction.gp.claims import judge
 from tellmost_reproduction.gp.curves import Curves, Tell, count_runs, trace_curves
 from tellmost_reproduction.gp.methods import Method, read_methods
 from tellmost_reproduction.gp.page import (
@@ -74,7 +67,7 @@ def run_all(names: Sequence[str], request: Request) -> list[Done]:
 def run_first_picks(folder: Path, request: Request, own: Sequence[Method]) -> Done:
     started, size = perf_counter(), size_of(request)
     first = first_picks.make_first_picks(size, own)
-    verdicts = first_picks.judge_first_picks(first)
+    verdicts = about(first_picks.judge_first_picks(first), first_picks.TITLE, size)
     keep_figure(first_picks.draw_first_picks(first), folder)
     first_picks.keep_picks(first, folder / "picks.csv")
     seconds = perf_counter() - started
@@ -82,6 +75,11 @@ def run_first_picks(folder: Path, request: Request, own: Sequence[Method]) -> Do
     keep_text(page, folder / "README.md")
     numbers = first_picks.numbers_of(first)
     return Done(first_picks.NAME, first_picks.TITLE, "", verdicts, numbers, seconds)
+
+
+def about(verdicts: Sequence[Verdict], title: str, size: Size) -> list[Verdict]:
+    """Say of each verdict what was run."""
+    return [replace(one, configuration=title, seeds=size.seeds) for one in verdicts]
 
 
 def run_setting(
@@ -96,7 +94,7 @@ def run_setting(
     if not figure3:
         reference = settings(size.side)[FIGURE_3]
         figure3.append(trace_curves(reference, size, only=COMPARED_WITH_FIGURE_3))
-    verdicts = judge(curves, figure3[0])
+    verdicts = about(judge(curves, figure3[0]), setting.title, size)
     keep_figure(draw_curves(curves), folder)
     keep_picks(curves, folder / "picks.csv")
     keep_seeds(curves, folder / "seeds.csv")
@@ -110,35 +108,11 @@ def run_setting(
     return Done(name, setting.title, text, verdicts, numbers_of(curves), seconds)
 
 
-def write_overview(done: Sequence[Done], request: Request, *, dense: str | None = None) -> str:
-    """All experiments on one page. ``dense``: the table of a benchmark."""
-    size = size_of(request)
-    command = command_for("gp", is_smoke=request.is_smoke, rules=request.rules)
-    parts = [
-        "# The Gaussian-process experiments",
-        *([SMALL] if request.is_smoke else []),
-        f"**Command.** {command}: {size.rounds} rounds, {size.seeds} seeds.",
-        "## Verdicts",
-        count_and_tabulate(done, RULE),
-        "## Time",
-        tabulate_times(done, about_time()),
-    ]
-    if dense is not None:
-        parts += ["## The same with a dense posterior in every round", dense]
-    return in_paragraphs(parts)
-
-
-def about_time() -> str:
-    return f"Picks, measures and figures: {describe_machine()}."
-
-
 GP = Subject(
     folder="gp",
     everything="gp",
     names=NAMES,
-    document=Path("docs", "gp-experiments.md"),
     run=run_all,
-    write_overview=write_overview,
     uncompared=("rmse",),  # it depends on y: equal picks that change places meet other errors
     takes_rules=True,
 )
@@ -146,48 +120,5 @@ reproduce = GP.reproduce
 
 
 def publish(repository: Path, runs: Sequence[Path]) -> None:
-    """Run everything, and renew the results, the expected numbers and the document."""
-    request = Request(repository / "results")
-    done = run_all(NAMES, request)
-    timed = json.loads((repository / "benchmarks/results/dense_rounds.json").read_text())
-    dense = tabulate_dense(timed)
-    tables = {
-        "verdicts": count_and_tabulate(done, RULE, "../results"),
-        "times": tabulate_times(done, about_time()),
-        "dense": dense,
-    }
-    GP.publish(done, repository, tables, write_overview(done, request, dense=dense))
-
-
-def tabulate_dense(result: Mapping[str, Any]) -> str:
-    """The benchmark's times for all picks of all methods but Random, ours and dense."""
-    settings, machine = result["settings"], result["machine"]
-    rows, total, estimated = [], 0.0, 0.0
-    for name, methods in settings.items():
-        ours = sum(row["seconds"] for row in methods.values())
-        dense = sum(row["dense"]["estimated_seconds"] for row in methods.values())
-        last = methods["itl"]["dense"]["round_seconds"][-1]
-        rows.append(_times(name, ours, dense, f"{last:.2f} s"))
-        total, estimated = total + ours, estimated + dense
-    rounds = [row["dense"] for methods in settings.values() for row in methods.values()]
-    same = sum(dense["same_picks"] for dense in rounds)
-    about = (
-        f"All {result['rounds']} picks of every method but Random, once each. Dense runs are "
-        f"interpolated from single rounds, {same} of "
-        f"{sum(len(dense['observations']) for dense in rounds)} of which made the pick that "
-        f"`select` made there. "
-        f"{machine['threads']} thread of {machine['cores']} cores, {machine['cpu']}, other "
-        f"work on the machine not excluded (load {machine['load']:.1f})."
-    )
-    heading = [
-        "experiment",
-        "ours, measured",
-        "dense, estimated",
-        "times",
-        "ITL's last dense round",
-    ]
-    return f"{about}\n\n{in_markdown([heading, *rows, _times('all', total, estimated, '')])}"
-
-
-def _times(name: str, ours: float, dense: float, last: str) -> list[str]:
-    return [name, f"{ours:.1f} s", f"{dense / 60:.0f} min", f"{dense / ours:.0f}", last]
+    """Run everything, and renew the results and the expected numbers."""
+    GP.publish(run_all(NAMES, Request(repository / "results")), repository)

@@ -17,10 +17,16 @@ from tellmost_reproduction.networks.curves import (
     is_same_rule,
     repeats,
 )
-from tellmost_reproduction.networks.problems import CIFAR, MNIST
+from tellmost_reproduction.networks.problems import CIFAR, CIFAR_HEAD, MNIST, MNIST_FLOAT32
 
 DIRECTED = ("itl", "vtl", "ctl")
 TITLES = {CIFAR: "CIFAR-100", MNIST: "MNIST"}
+TRAININGS = {
+    CIFAR_HEAD: "final layer alone",
+    CIFAR: "last block and head",
+    MNIST_FLOAT32: "100 epochs, baselines in float32",
+    MNIST: "20 epochs, float64",
+}
 ALIKE = 0.02
 """Accuracies that differ by less are called alike. The paper's standard errors are 0.2 to 0.8
 points, so this is a few of them."""
@@ -51,7 +57,9 @@ class Claim:
 
     def judge(self, curves: Curves) -> Verdict:
         facts, said = self.find(curves)
-        return Verdict(self.text, conclude(facts), said)
+        seeds = min(len(curves.of_name(name)) for name in self.needs)
+        trained = curves.trained[self.needs[0].split("/")[0]]
+        return Verdict(self.text, conclude(facts), said, TRAININGS[trained], seeds)
 
 
 def pairs(dataset: str, ones: Sequence[str], others: Sequence[str]) -> tuple[Pair, ...]:

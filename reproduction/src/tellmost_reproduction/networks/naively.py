@@ -68,9 +68,10 @@ class AmongTies:
         return self.strategy.name
 
     def choose(self, inputs: RoundInputs, k: int) -> Int[np.ndarray, " k"]:
-        parts = ("candidates", "targets")
-        has_none = [not has_gradients(read_logits(inputs, one, "AmongTies")) for one in parts]
-        return (RandomChoice() if any(has_none) else self.strategy).choose(inputs, k)
+        candidates = read_logits(inputs, "candidates", "AmongTies")
+        targets = read_logits(inputs, "targets", "AmongTies")
+        is_told = has_gradients(candidates) and has_gradients(targets)
+        return (self.strategy if is_told else RandomChoice()).choose(inputs, k)
 
 
 def has_gradients(logits: Float[Tensor, "n c"]) -> bool:

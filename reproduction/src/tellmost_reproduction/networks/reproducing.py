@@ -1,13 +1,16 @@
 """``tellmost reproduce nn-...``: run what has not been run, judge, and write it all down."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tellmost.running.progress import ProgressLine
 from tellmost_reproduction.catalogue import Request
-from tellmost_reproduction.frame.experiments import PACKAGE, Done, Subject, tabulate_all
+from tellmost_reproduction.frame.answering import PACKAGE
+from tellmost_reproduction.frame.experiments import Done, Subject
 from tellmost_reproduction.frame.folders import keep_figure, keep_text, made
-from tellmost_reproduction.frame.pages import in_columns, in_markdown
+from tellmost_reproduction.frame.pages import fill, in_columns, in_markdown
+from tellmost_reproduction.frame.verdicts import Verdict
 from tellmost_reproduction.networks.claims import judge
 from tellmost_reproduction.networks.configurations import SEEDS
 from tellmost_reproduction.networks.curves import EQUALITIES, MEASURES, Curves
@@ -44,6 +47,7 @@ means that the seeds happened to agree."""
 
 SMOKE_ROUNDS, SMOKE_SEEDS = 2, 2
 RUNS = "runs.jsonl"
+DOCUMENT = Path("docs", "network-experiments.md")
 ON_DIGITS = (
     "Smoke size: 8 x 8 digits stand in for both datasets, so that these numbers and verdicts say "
     "that the code runs, and nothing about the paper."
@@ -87,7 +91,8 @@ def write_experiment(
 ) -> Done:
     """Write the folder of an experiment, from the runs that there are."""
     curves, beside = Curves.of(experiment, runs), Curves.beside(experiment, runs)
-    name, verdicts = experiment.name, judge(curves)
+    name, other = experiment.name, {one.claim: one for one in judge(beside)}
+    verdicts = [beside_others(one, other.get(one.claim)) for one in judge(curves)]
     with made(out / name) as folder:
         keep_figure(draw_noise(curves) if name == "nn-rho" else draw_curves(curves), folder)
         keep_seeds([curves, beside], folder / "seeds.csv")
@@ -102,11 +107,18 @@ def write_experiment(
     return Done(name, experiment.title, text, verdicts, numbers_of(curves, beside))
 
 
+def beside_others(verdict: Verdict, other: Verdict | None) -> Verdict:
+    """Say what the claim's verdict is by the other training."""
+    if other is None:
+        return verdict
+    words = f"{verdict.configuration} ({other.configuration}: {other.holds}, {other.seeds} seeds)"
+    return replace(verdict, configuration=words)
+
+
 NETWORKS = Subject(
     folder="networks",
     everything="nn",
     names=tuple(EXPERIMENTS),
-    document=Path("docs", "network-experiments.md"),
     run=run_all,
     agrees=is_near,
     uncompared={one.name for e in EXPERIMENTS.values() for one in e.configurations if one.is_past},
@@ -119,7 +131,7 @@ def publish(repository: Path, files: Sequence[Path]) -> None:
     results = repository / "results"
     kept = results / "nn" / f"{RUNS}.gz"
     runs = read_checked([*files, *([kept] if kept.exists() else [])])
-    for place in (PACKAGE / NETWORKS.folder, NETWORKS.document):
+    for place in (PACKAGE / NETWORKS.folder, DOCUMENT):
         if not (repository / place).exists():
             raise FileNotFoundError(
                 f"--repository must be a checkout of Tellmost; {repository} has no {place}."
@@ -129,18 +141,17 @@ def publish(repository: Path, files: Sequence[Path]) -> None:
     having = [one for one in EXPERIMENTS.values() if Curves.of(one, runs).runs]
     done = [write_experiment(one, runs, results) for one in having]
     tables = {
-        "verdicts": tabulate_all(done, "../results"),
         "runs": count_runs(runs),
         "equalities": in_markdown(
             [["the same", "because"], *map(list, {e.words: e.reason for e in EQUALITIES}.items())]
         ),
     }
-    of_noise = EXPERIMENTS["nn-rho"]
-    for title, of in (("rho", Curves.of), ("rho, as the text trains", Curves.beside)):
-        noise = of(of_noise, runs)
-        if noise.runs:
-            tables[title] = in_markdown(table_of_noise(noise))
-    NETWORKS.publish(done, repository, tables)
+    noise = Curves.of(EXPERIMENTS["nn-rho"], runs)
+    if noise.runs:
+        tables["rho"] = in_markdown(table_of_noise(noise))
+    NETWORKS.publish(done, repository)
+    page = repository / DOCUMENT
+    keep_text(fill(page.read_text(encoding="utf-8"), tables), page)
 
 
 def read_checked(files: Sequence[Path]) -> dict[RunId, Run]:

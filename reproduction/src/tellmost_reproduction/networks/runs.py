@@ -17,7 +17,7 @@ from tellmost.running.writing import written_whole
 from tellmost.shapes import Int
 from tellmost_reproduction.networks.configurations import Configuration
 from tellmost_reproduction.networks.problems import Problem
-from tellmost_reproduction.networks.training import Ties, Training
+from tellmost_reproduction.networks.training import Training
 
 KEPT_IF_SCARCE = 0.2
 """The share of the task's images in an imbalanced pool. The paper removes 80%."""
@@ -111,11 +111,11 @@ class Run:
 class Bench:
     """A problem with its network on the device, for any number of runs one after the other."""
 
-    def __init__(self, problem: Problem, *, capacity: int, ties: Ties = "last") -> None:
+    def __init__(self, problem: Problem, *, capacity: int) -> None:
         """``capacity`` is the number of labels that a run buys at most."""
         self.problem = problem
         self.model: nn.Module = problem.draw(0).to(problem.inputs.device).eval()
-        self._training = Training(self.model, problem, capacity, ties=ties)
+        self._training = Training(self.model, problem, capacity)
 
     def run(self, configuration: Configuration, seed: int, rounds: int) -> Run:
         """Run so many rounds, or as many as the pool has images for."""

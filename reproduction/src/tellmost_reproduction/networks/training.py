@@ -11,7 +11,7 @@ examples of weight 0, which is exact since batch norm is frozen.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -149,15 +149,11 @@ class Stepper:
                 value.zero_()
 
 
-Ties = Literal["first", "last"]
-"""Which of the epochs that did equally well is kept. The published runs keep the last."""
-
-
 class Best:
     """Keeps the weights that did best on validation images, without asking the GPU.
 
-    A network that knows one class does equally well from its first epoch on. Of such epochs the
-    last is the surest of itself, so ``ties`` decides what a rule sees then.
+    Of epochs that did equally well the last is kept, as in the authors' code. A network that
+    knows one class is surest of itself then.
     """
 
     def __init__(
@@ -165,10 +161,8 @@ class Best:
         model: nn.Module,
         inputs: Tensor,
         labels: Int[Tensor, " n"],
-        *,
-        ties: Ties = "last",
     ) -> None:
-        self._model, self._inputs, self._labels, self._ties = model, inputs, labels, ties
+        self._model, self._inputs, self._labels = model, inputs, labels
         self._kept = [one.detach().clone() for one in model.parameters()]
         self._score = torch.full((), -1.0, device=device_of(model))
         self._look = captured(self._work, device_of(model))
@@ -178,7 +172,7 @@ class Best:
     def _work(self) -> None:
         right = self._model(self._inputs).argmax(dim=1) == self._labels
         score = right.float().mean()
-        is_better = score >= self._score if self._ties == "last" else score > self._score
+        is_better = score >= self._score
         self._score.copy_(torch.where(is_better, score, self._score))
         for kept, one in zip(self._kept, self._model.parameters(), strict=True):
             kept.copy_(torch.where(is_better, one, kept))
@@ -240,16 +234,14 @@ class FewEpochs:
 class FromScratch:
     """New weights every round. Those of the epoch stay that did best on the validation images."""
 
-    def __init__(
-        self, model: nn.Module, problem: Problem, capacity: int, *, ties: Ties = "last"
-    ) -> None:
+    def __init__(self, model: nn.Module, problem: Problem, capacity: int) -> None:
         self._model, self._problem = model, problem
         is_published = problem.name == MNIST_FLOAT32
         self._epochs = PUBLISHED_SCRATCH_EPOCHS if is_published else SCRATCH_EPOCHS
         self._stepper = stepper_for(model, problem, capacity, self._epochs)
         rows = torch.from_numpy(problem.validation).to(problem.inputs.device)
         answers = torch.from_numpy(problem.labels[problem.validation]).to(rows.device)
-        self._best = Best(model, problem.inputs[rows], answers, ties=ties)
+        self._best = Best(model, problem.inputs[rows], answers)
         self._seed = 0
 
     def start(self, seed: int) -> None:
@@ -281,17 +273,12 @@ def stepper_for(model: nn.Module, problem: Problem, capacity: int, epochs: int) 
 class Training:
     """A trainer of an ``ActiveFineTuner``. A round that brought nothing new trains nothing."""
 
-    def __init__(
-        self, model: nn.Module, problem: Problem, capacity: int, *, ties: Ties = "last"
-    ) -> None:
-        """Train as the paper does on this problem, on ``capacity`` examples at most.
-
-        ``ties`` is about the best epoch, so about training from scratch alone.
-        """
+    def __init__(self, model: nn.Module, problem: Problem, capacity: int) -> None:
+        """Train as the paper does on this problem, on ``capacity`` examples at most."""
         self._way: Way = (
             FewEpochs(model, problem, capacity)
             if problem.name in (CIFAR, CIFAR_HEAD)
-            else FromScratch(model, problem, capacity, ties=ties)
+            else FromScratch(model, problem, capacity)
         )
         self._known = 0
 

@@ -1,7 +1,7 @@
 """The folder of the study: page, figure and files. Every number is from the runs."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,7 +72,8 @@ def write_study(folder: Path, *, is_smoke: bool, runs: Path, tell: Tell) -> Done
     """Run what is not among the runs, judge, and write it all down."""
     size, workers = (SMOKE, 1) if is_smoke else (FULL, WORKERS)
     endings = study(size, workers=workers, kept=runs, tell=tell)
-    groups, verdicts = group(endings), judge(endings)
+    groups, seeds = group(endings), len({one.seed for one in endings})
+    verdicts = [replace(one, configuration=TITLE, seeds=seeds) for one in judge(endings)]
     keep_figure(draw_figure(groups), folder)
     keep_endings(endings, folder / "runs.csv")
     seconds = sum(one.seconds for one in endings)

@@ -27,7 +27,6 @@ from tellmost_reproduction.safebo.runs import THREADS
 from tellmost_reproduction.safebo.tasks import NOISE_STD, Task
 
 ENDING = ("mean regret", "safe set", "violations", "ms per ask")
-SHARES = ("regret after a quarter of the rounds", "after half", "at the end")
 BOX_SEEDS = 5
 """Points in a box are long to write, so those of the first seeds alone are kept."""
 
@@ -95,7 +94,7 @@ def write_page(
             f"**Set-up.** {describe_task(record)} {record.rounds} rounds, {record.seeds} seeds. "
             f"{ABOUT_METHODS} {ABOUT_SLOPES.get(challenge, BY_THE_GRID)}",
             "**Result.**",
-            tabulate_verdicts(verdicts),
+            tabulate_verdicts(verdicts, *(["question"] if elsewhere else [])),
             f"**Verdicts.** {RULE}",
             "![Regret and size of the safe set](figure.svg)",
             *_pictures(name),
@@ -200,12 +199,6 @@ def table_of(record: Record) -> Cells:
     after = [f"regret after {count}" for count in record.counts]
     heading = ["method", *after, *ENDING]
     return [heading, *(_row(record, key, record.counts) for key in record.keys)]
-
-
-def summary_of(record: Record) -> Cells:
-    """The same after shares of the rounds, for a table of experiments of any length."""
-    counts = [max(record.rounds // 4, 1), max(record.rounds // 2, 1), record.rounds]
-    return [["method", *SHARES, *ENDING], *(_row(record, key, counts) for key in record.keys)]
 
 
 def _row(record: Record, key: str, counts: Sequence[int]) -> list[str]:

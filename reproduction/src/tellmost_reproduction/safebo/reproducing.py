@@ -1,6 +1,7 @@
 """``tellmost reproduce safebo-...``: run, judge, and write it all down."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 from time import perf_counter
@@ -10,35 +11,25 @@ from tellmost_reproduction.catalogue import Request
 from tellmost_reproduction.frame.experiments import (
     Done,
     Subject,
-    count_and_tabulate,
-    tabulate_times,
 )
 from tellmost_reproduction.frame.folders import keep_figure, keep_text, made
 from tellmost_reproduction.frame.numbers import agrees_within_errors
 from tellmost_reproduction.frame.pages import (
-    SMALL,
-    command_for,
-    describe_machine,
     in_columns,
-    in_markdown,
-    in_paragraphs,
 )
-from tellmost_reproduction.frame.verdicts import tabulate_verdicts
 from tellmost_reproduction.safebo import misspecified_page as misspecified
-from tellmost_reproduction.safebo.claims import RULE, judge
+from tellmost_reproduction.safebo.claims import judge
 from tellmost_reproduction.safebo.experiments import EXPERIMENTS, SMOKE_ROUNDS, SMOKE_SEEDS
 from tellmost_reproduction.safebo.figures import draw_barriers, draw_curves, draw_maps
 from tellmost_reproduction.safebo.page import (
-    ABOUT_NUMBERS,
     keep_picks,
     keep_seeds,
     numbers_of,
-    summary_of,
     table_of,
     write_page,
 )
 from tellmost_reproduction.safebo.records import Experiment, Record
-from tellmost_reproduction.safebo.runs import RUNS, THREADS, WORKERS, Job, Tell, run_all
+from tellmost_reproduction.safebo.runs import RUNS, WORKERS, Job, Tell, run_all
 
 ALL = "safebo"
 PICTURES = {"safebo-2d": ("maps", draw_maps), "safebo-barriers": ("picks", draw_barriers)}
@@ -93,7 +84,7 @@ def make_record(experiment: Experiment, *, is_smoke: bool, runs: Path, tell: Tel
 def write_down(record: Record, folder: Path, started: float, *, is_smoke: bool) -> Done:
     """Judge the runs, and write figures, files and the page."""
     name, title = record.experiment.name, record.experiment.title
-    verdicts = judge(record)
+    verdicts = [replace(one, configuration=title, seeds=record.seeds) for one in judge(record)]
     keep_figure(draw_curves(record), folder)
     if name in PICTURES:
         stem, draw = PICTURES[name]
@@ -103,45 +94,14 @@ def write_down(record: Record, folder: Path, started: float, *, is_smoke: bool) 
     page = write_page(record, verdicts, seconds=perf_counter() - started, is_smoke=is_smoke)
     keep_text(page, folder / "README.md")
     text, numbers = in_columns(table_of(record)), numbers_of(record)
-    return Done(name, title, text, verdicts, numbers, record.total_seconds, summary_of(record))
-
-
-def write_overview(done: Sequence[Done], request: Request) -> str:
-    """All experiments on one page. The study of wrong priors has questions of its own."""
-    *tasks, study = done
-    heading = ["experiment", *tasks[0].summary[0]]
-    rows = [[one.name, *row] for one in tasks for row in one.summary[1:]]
-    return in_paragraphs(
-        [
-            "# The experiments with safe Bayesian optimization",
-            *([SMALL] if request.is_smoke else []),
-            f"**Command.** {command_for(ALL, is_smoke=request.is_smoke)}.",
-            "## Verdicts",
-            count_and_tabulate(tasks, RULE),
-            f"Beyond these: [{study.name}](../{study.name}/README.md), {study.title}.",
-            "## Every method on every task",
-            ABOUT_NUMBERS,
-            in_markdown([heading, *rows]),
-            "## Time",
-            tabulate_times(done, about_time()),
-        ]
-    )
-
-
-def about_time() -> str:
-    return (
-        f"Processor time of all asks and tells, without measuring, two runs side by side: "
-        f"{describe_machine(THREADS)}."
-    )
+    return Done(name, title, text, verdicts, numbers, record.total_seconds)
 
 
 SAFEBO = Subject(
     folder="safebo",
     everything=ALL,
     names=(*EXPERIMENTS, misspecified.NAME),
-    document=Path("docs", "safebo-experiments.md"),
     run=run_experiments,
-    write_overview=write_overview,
     agrees=agrees_within_errors,
 )
 reproduce = SAFEBO.reproduce
@@ -152,9 +112,4 @@ def publish(repository: Path, runs: Sequence[Path]) -> None:
     (kept,) = runs
     request = Request(repository / "results", progress=True)
     done = run_experiments(SAFEBO.names, request, kept=kept)
-    tables = {
-        "verdicts": count_and_tabulate(done[:-1], RULE, "../results"),
-        "priors": tabulate_verdicts(done[-1].verdicts, "expectation"),
-        "times": tabulate_times(done, about_time()),
-    }
-    SAFEBO.publish(done, repository, tables, write_overview(done, request))
+    SAFEBO.publish(done, repository)
