@@ -87,12 +87,9 @@ FIGURES = {"nn-rho": "Accuracy at the end against rho, ours and the paper's"}
 """What is seen in a figure that does not show ``SEEN``."""
 
 SURE = (
-    "A network that was trained on one image is sure of its class everywhere: scores are as good "
-    "as zero, largest for images of the digit 1, and those of G-ITL are zero exactly, so that it "
-    "takes the first candidates, which are random, and gets on. How sure it is depends on which "
-    "of the epochs that tie on validation images is kept (here the last, which is surest), and "
-    "some of these rules get on with the first. They are evidence of nothing; see [Getting stuck "
-    "on MNIST](../../docs/network-experiments.md#getting-stuck-on-mnist)."
+    "A network that was trained on one image is sure of its class everywhere, and what it doubts "
+    "is rounding. These curves are evidence of nothing; see [Getting stuck on "
+    "MNIST](../../docs/network-experiments.md#getting-stuck-on-mnist)."
 )
 NOTES = {
     "nn-inside": "**The line.** *all of A* is bought in 10 rounds of 10 images, each training 5 "

@@ -91,12 +91,12 @@ def write_experiment(
 ) -> Done:
     """Write the folder of an experiment, from the runs that there are."""
     curves, beside = Curves.of(experiment, runs), Curves.beside(experiment, runs)
-    name, other = experiment.name, {one.claim: one for one in judge(beside)}
-    verdicts = [beside_others(one, other.get(one.claim)) for one in judge(curves)]
+    name, judged, others = experiment.name, judge(curves), judge(beside)
+    verdicts = beside_others(judged, others)
     with made(out / name) as folder:
         keep_figure(draw_noise(curves) if name == "nn-rho" else draw_curves(curves), folder)
         keep_seeds([curves, beside], folder / "seeds.csv")
-        page = write_page(curves, verdicts, beside, is_smoke=is_smoke)
+        page = write_page(curves, judged, beside, is_smoke=is_smoke)
         keep_text(page, folder / "README.md")
     tables = [
         in_columns(table_of(curves, dataset, measure))
@@ -107,12 +107,15 @@ def write_experiment(
     return Done(name, experiment.title, text, verdicts, numbers_of(curves, beside))
 
 
-def beside_others(verdict: Verdict, other: Verdict | None) -> Verdict:
-    """Say what the claim's verdict is by the other training."""
-    if other is None:
-        return verdict
-    words = f"{verdict.configuration} ({other.configuration}: {other.holds}, {other.seeds} seeds)"
-    return replace(verdict, configuration=words)
+def beside_others(judged: Sequence[Verdict], others: Sequence[Verdict]) -> list[Verdict]:
+    """Say of each claim what its verdict is by the other training, which may be all there is."""
+    by_claim = {one.claim: one for one in others}
+    found = []
+    for one in judged:
+        other = by_claim.pop(one.claim, None)
+        words = f" ({other.configuration}: {other.holds}, {other.seeds} seeds)" if other else ""
+        found.append(replace(one, configuration=f"{one.configuration}{words}"))
+    return [*found, *by_claim.values()]
 
 
 NETWORKS = Subject(
