@@ -221,9 +221,6 @@ def _commit_kernel(
     tl.store(scores + rows, tl.where(is_closed, float("-inf"), rank(v, w, rho, RULE)), mask=inside)
 
 
-ITL, VTL, UNCERTAINTY, UNDIRECTED_ITL = range(4)
-
-
 @triton.jit
 def rank(variance, second, noise, RULE: tl.constexpr):
     """A value that orders rows as the gain does; ``gain`` turns it into one."""

@@ -7,6 +7,8 @@ drafted is scored afresh in float64 from the posterior, so the picks are those o
 takes over where a round cannot decide: with ties beyond the shortlist, or drift.
 """
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -14,7 +16,7 @@ from tellmost import numerics
 from tellmost.gpu.drafts import Board
 from tellmost.posterior.problem import nonnegative
 from tellmost.posterior.weight_tracker import WeightTracker
-from tellmost.rules import ITL, VTL, Rule, UncertaintySampling, UndirectedITL
+from tellmost.rules import ITL, VTL, UncertaintySampling, UndirectedITL
 from tellmost.selecting.data import Pick
 from tellmost.selecting.limits import Eligibility, Stop
 from tellmost.shapes import Float, Int
@@ -30,18 +32,12 @@ SPREAD = 8
 """VTL drafts from so many times as many of the best rows, by turns. In clusters the best rows are
 near-copies of few, and a shortlist of these would not have the next picks."""
 
-FUSED = {ITL: 0, VTL: 1, UncertaintySampling: 2, UndirectedITL: 3}  # as in gpu.scores
-
-
-def fused_rounds(
-    tracker: WeightTracker, rule: Rule, eligibility: Eligibility, most: int | None
-) -> "FusedRounds | None":
-    """Rounds for rows on a GPU, if the rule has a kernel there; else None."""
-    if type(rule) not in FUSED or not eligibility.is_plain or tracker.width < 2:
-        return None
-    if tracker.problem.shard is not None:  # a round decides about all rows at once
-        return None
-    return FusedRounds(tracker, FUSED[type(rule)], eligibility, most)
+FUSED: Mapping[type, int] = {
+    ITL: 0,
+    VTL: 1,
+    UncertaintySampling: 2,
+    UndirectedITL: 3,
+}  # as in gpu.scores
 
 
 class FusedRounds:

@@ -351,14 +351,16 @@ def progress_line(task: Task, progress: bool | None) -> ProgressLine | None:
 
 
 def find_rounds(task: Task, tracker: Tracker, eligibility: Eligibility) -> "FusedRounds | None":
-    """Rounds of several picks, if the rows are on a GPU that can make them."""
+    """Rounds of several picks, if the rows are on a GPU that has kernels for the rule."""
     if not isinstance(tracker, WeightTracker) or not tracker.problem.rows.is_fused:
         return None
-    if not task.conditional:
-        return None
-    from tellmost.selecting.fused_rounds import fused_rounds
+    from tellmost.selecting.fused_rounds import FUSED, FusedRounds
 
-    return fused_rounds(tracker, task.rule, eligibility, task.stop.picks)
+    is_alone = task.data.shard is None  # a round decides about all rows at once
+    has_rounds = task.conditional and is_alone and eligibility.is_plain and tracker.width > 1
+    if type(task.rule) not in FUSED or not has_rounds:
+        return None
+    return FusedRounds(tracker, FUSED[type(task.rule)], eligibility, task.stop.picks)
 
 
 def choose_chooser(
