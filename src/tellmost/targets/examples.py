@@ -258,10 +258,15 @@ def choose_square(
     def square(power: int) -> float:
         return scale * 2.0 ** (-power / 2)
 
-    def score(power: int) -> float:
-        of_rows = summed(similarity(sample, square(power)).sum(dim=0)) * (total / count)
+    def score(power: int, similarities: Float[Tensor, "s m"]) -> float:
+        of_rows = summed(similarities.sum(dim=0)) * (total / count)
         sums = of_rows + similarity(leaving_out.between, square(power)).sum(dim=0)
         return leaving_out.likelihood(square(power), sums)
 
-    coarse = max(range(WIDEST, NARROWEST + 1, COARSE), key=score)
-    return square(max(range(coarse - COARSE + 1, coarse + COARSE), key=score))
+    values, scores = similarity(sample, square(WIDEST)), dict[int, float]()
+    for power in range(WIDEST, NARROWEST + 1, COARSE):
+        scores[power] = score(power, values)
+        values.square_().square_()  # for a quarter of the square; an exponential costs more
+    coarse = max(scores, key=scores.__getitem__)
+    fine = range(coarse - COARSE + 1, coarse + COARSE)
+    return square(max(fine, key=lambda power: score(power, similarity(sample, square(power)))))
