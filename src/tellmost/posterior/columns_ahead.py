@@ -105,7 +105,7 @@ def columns_ahead(problem: Problem, per_column: int, kept: Tensor | None) -> int
     """
     best = problem.columns_ahead
     if best is None:
-        by_cost = round(sqrt(balance_of(problem) * numerics.FORECAST_REACH / per_column))
+        by_cost = width_by_cost(problem, per_column, numerics.FORECAST_REACH)
         stored = problem.rows.source.dtype.itemsize * problem.rows.dimension * problem.most_rows
         share = COLUMNS_SHARE * (1 if balance_of(problem) == BALANCE["cpu"] else 2)
         by_size = max(share * stored, COLUMNS_BYTES) // (8 * per_column * problem.most_rows)
@@ -114,6 +114,18 @@ def columns_ahead(problem: Problem, per_column: int, kept: Tensor | None) -> int
     room = left // (8 * per_column * problem.most_rows)
     here = max(1, min(best, room, problem.row_count))
     return problem.least(here)  # all processes look ahead alike
+
+
+def width_by_cost(problem: Problem, per_column: int, reach: float) -> int:
+    """So many columns cost least for each pick, if forecasts reach so far."""
+    return max(round(sqrt(balance_of(problem) * reach / per_column)), 1)
+
+
+def width_to_take(problem: Problem, per_column: int, most: int, reach: float) -> int:
+    """The same, at most so many; but what the caller chose, and what processes agreed on."""
+    if problem.columns_ahead is not None or problem.shard is not None:
+        return most
+    return min(most, width_by_cost(problem, per_column, reach))
 
 
 def balance_of(problem: Problem) -> float:

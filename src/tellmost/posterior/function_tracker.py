@@ -19,6 +19,7 @@ from tellmost.posterior.columns_ahead import (
     RowsAtHand,
     columns_ahead,
     shortlist_length,
+    width_to_take,
 )
 from tellmost.posterior.function_space import (
     CovarianceAmongRows,
@@ -181,6 +182,9 @@ class FunctionTracker:
         if self._reads_columns:
             self._update_rows(point, None, steps, covariance)
         return steps["variance"]
+
+    def width_for(self, reach: float) -> int:
+        return width_to_take(self.problem, 1, self.width, reach)
 
     def is_at_hand(self, row: int) -> bool:
         return row in self._prior_columns or not self._reads_columns

@@ -21,6 +21,7 @@ from tellmost.posterior.columns_ahead import (
     columns_ahead,
     shortlist_length,
     update_rows_by,
+    width_to_take,
 )
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.nearness import RunningNearness, fixed_fields, fixed_fields_of_all
@@ -94,6 +95,9 @@ class Tracker(Protocol):
         Without ``update_rows`` the running values stay as they are, and nobody asks for them
         again: only ``state`` is current from then on.
         """
+
+    def width_for(self, reach: float) -> int:
+        """So many rows are best prepared together, if forecasts reach so far."""
 
     def is_at_hand(self, row: int) -> bool:
         """Say whether observing the row takes no pass, or one that ``look_ahead`` cannot spare."""
@@ -219,6 +223,9 @@ class WeightTracker:
         self.step += count
         self.passes += 1
         self._ahead.forget()
+
+    def width_for(self, reach: float) -> int:
+        return width_to_take(self.problem, max(len(self.running), 1), self.width, reach)
 
     def is_at_hand(self, row: int) -> bool:
         return not self.running or self._ahead.has(row)

@@ -224,8 +224,13 @@ class Eager:
     eligibility: Eligibility
     first: float | None = None
     _drift_allowed: float = DRIFT_TOLERANCE
+    _foreseen: int = 0  # rows of the last forecast
+    _since: int = 0  # picks since then
+    _held: int = 0  # picks that were foreseen, over all forecasts
+    _failed: int = 0  # forecasts that missed a pick
 
     def best(self, least_of: LeastGain) -> RowChoice | None:
+        self._since += 1
         scores, leaders = self._leaders(least_of)
         if not leaders.rows:
             return None
@@ -256,18 +261,26 @@ class Eager:
 
     def expected(self, choice: RowChoice, left: int | None) -> list[int]:
         """The row just chosen and those likely to be chosen next, at most ``left`` in all."""
-        width = self.tracker.width
+        width, shard = self._width(), self.eligibility.shard
         count = width if left is None else min(width, left)
-        if count <= 1:
-            return [choice.row]
-        expected = self._forecast(choice, count)
-        shard = self.eligibility.shard
-        if shard is None:
+        expected = [choice.row] if count <= 1 else self._forecast(choice, count)
+        self._foreseen, self._since = len(expected), 0
+        if shard is None or count <= 1:
             return expected
         # rounding may differ between processes, and the columns to make may not
         unknown = [-1] * (count - len(expected))
         agreed = shard.group.gather(torch.tensor(expected + unknown))[0]
         return agreed[agreed >= 0].tolist()
+
+    def _width(self) -> int:
+        """How many rows to prepare: fewer where the forecasts so far did not reach far.
+
+        What is expected of all forecasts counts as one that failed.
+        """
+        self._held += min(self._since, self._foreseen)
+        self._failed += self._since < self._foreseen
+        reach = (self._held + numerics.FORECAST_REACH) / (self._failed + 1)
+        return self.tracker.width_for(reach)
 
     def _forecast(self, choice: RowChoice, count: int) -> list[int]:
         """Greedy selection on the best rows of now; it ignores budget and groups."""
