@@ -56,9 +56,9 @@ RECENT_BYTES = 2**20
 1,024 float32 features, which are the leaders of a few picks and most of the next shortlist."""
 
 FORECAST_REACH = 96.0
-"""The reach of a forecast of the next picks: of T columns made ahead, about T / (1 + T /
-reach) are used before a pick comes that was not foreseen. Measured: 7 to 9 passes per 100 picks
-at T = 16."""
+"""The reach of a forecast of the next picks, before any was made: of T columns made ahead, about
+T / (1 + T / reach) are used before a pick comes that was not foreseen. Measured: 7 to 9 passes per
+100 picks at T = 16. Later the reach is that of the forecasts so far."""
 
 MOST_COLUMNS_AHEAD = 64
 """No more columns than this are made ahead, because the forecast seldom holds so long."""

@@ -8,7 +8,7 @@ of what is known, on which observations are tried. A wrong forecast costs a pass
 How many columns should a pass make? It reads the rows once and multiplies them with r vectors for
 each of T columns. In units of the reading time it costs :math:`1 + rT/B`, with the machine's
 balance B (``BALANCE``). Of the T columns about :math:`T / (1 + T/R)` are used before the forecast
-fails, with its reach R (``numerics.FORECAST_REACH``). The cost of a pick,
+fails, with its reach R (at first ``numerics.FORECAST_REACH``). The cost of a pick,
 
 .. math:: \Big(1 + \frac{rT}{B}\Big) \Big(\frac1T + \frac1R\Big), \qquad
     \text{is least at} \quad T = \sqrt{B R / r}.
