@@ -110,7 +110,8 @@ def each_slice(
 ) -> None:
     """Call ``work`` with slices of so many rows, on the threads of the team."""
     if 0 < count <= step and hasattr(_here, "team"):
-        return work(slice(0, count))
+        work(slice(0, count))
+        return
     starts = range(0, count, step)
     slices = (slice(start, min(start + step, count)) for start in starts)
     each(slices, work, count=len(starts), threads=threads)

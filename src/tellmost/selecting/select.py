@@ -313,9 +313,8 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     rounds = find_rounds(task, tracker, eligibility)
     chooser = choose_chooser(task.rule, tracker, eligibility, conditional=task.conditional)
     with ExitStack() as open_now:
-        line = progress_line(task, progress)
-        if line is not None:
-            open_now.enter_context(line)
+        shows = shows_progress(task, progress)
+        line = open_now.enter_context(ProgressLine(progress)) if shows else None
         if log is not None:
             with task.data.together():
                 open_now.enter_context(log)
@@ -343,11 +342,10 @@ def note_beforehand(task: Task, problem: Problem, tracker: Tracker) -> dict[str,
     return notes | note_determined_targets(tracker, task.rule, data.shard) | note_targets(data)
 
 
-def progress_line(task: Task, progress: bool | None) -> ProgressLine | None:
-    """The line on stderr, if it is wanted. Of several processes the first shows it."""
-    is_shown, shard = sys.stderr.isatty() if progress is None else progress, task.data.shard
-    is_first = shard is None or shard.group.rank == 0
-    return ProgressLine(progress) if is_shown and is_first else None
+def shows_progress(task: Task, progress: bool | None) -> bool:
+    """Say whether a line on stderr is wanted. Of several processes the first shows it."""
+    wanted, shard = sys.stderr.isatty() if progress is None else progress, task.data.shard
+    return wanted and (shard is None or shard.group.rank == 0)
 
 
 def find_rounds(task: Task, tracker: Tracker, eligibility: Eligibility) -> "FusedRounds | None":
