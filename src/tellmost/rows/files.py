@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from tellmost.running.reading import npy_header, refusing_damage
 from tellmost.running.writing import check_no_circle
 
 
+@runtime_checkable
 class Readable(Protocol):
     """A file, here or in a store, the argument it came in, and its state when opened first."""
 
