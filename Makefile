@@ -3,6 +3,7 @@
 # make test-all   the same, with what needs a browser, and the site
 # make docs    the site, in build/site: notebooks are run, links are checked, nothing is fetched
 # make lint    style and types
+# make release   whether the project can be published: links, equal builds, README, the wheel alone
 # make bench   speed and memory, against the limit of the machine (and peers, if PEERS is given)
 # make soak    random problems, kills and damaged files for an hour, or for MINUTES=10
 
@@ -12,7 +13,7 @@ RUN    := $(VENV)/bin/python
 TWO    := --numprocesses 2 --dist loadfile
 PIP    := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all docs lint bench soak clean
+.PHONY: demo test test-all docs release lint bench soak clean
 
 demo: $(VENV)/.demo
 	$(RUN) -m tellmost demo --out demo
@@ -31,6 +32,9 @@ test-all: lint
 docs: $(VENV)/.docs
 	$(RUN) -m sphinx -W --keep-going -q -c docs . build/site
 	$(RUN) docs/site/check.py build/site
+
+release: $(VENV)/.test
+	$(RUN) release/check.py
 
 lint: $(VENV)/.test
 	$(RUN) -m ruff format --check .
@@ -53,7 +57,7 @@ soak: $(VENV)/.test
 	OMP_NUM_THREADS=1 nice -n 15 $(RUN) benchmarks/soak/run.py --minutes $(or $(MINUTES),60)
 
 clean:
-	rm -rf $(VENV) demo build
+	rm -rf $(VENV) demo build dist
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
