@@ -33,10 +33,10 @@ include_patterns = [
     "results/*/README.md",
     "benchmarks/README.md",
     "benchmarks/*/README.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
+    "release/matrix.md",
+    "*.md",
 ]
-exclude_patterns = ["**/.*", "src", "tests", "reproduction", "build", "dist", "demo"]
+exclude_patterns = ["README.md", "**/.*", "src", "tests", "reproduction", "build", "dist", "demo"]
 suppress_warnings = [
     "misc.highlighting_failure",  # what a command prints is shown as it is
     "toc.empty_glob",  # a page may be written later than the contents

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import tellmost
-from tellmost.cli.commands import check, compare, demo, estimate, report, select
+from tellmost.cli.commands import check, compare, demo, doctor, estimate, report, select
 from tellmost.cli.reproduce import reproduce
 from tellmost.cli.retrieve import retrieve
 from tellmost.cli.study import study_app
@@ -18,7 +18,7 @@ app = typer.Typer(
     epilog="Exit codes: 0 done · 1 failed · 2 bad usage · 3 stopped early, nothing more to gain · "
     "130 interrupted.",
 )
-for command in (select, retrieve, check, estimate, compare, report, demo, reproduce):
+for command in (select, retrieve, check, estimate, compare, report, demo, doctor, reproduce):
     app.command()(command)
 app.add_typer(study_app, name="study")
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tellmost.cli.ending import DONE, NOTHING_LEFT, UsageError
+from tellmost.cli.ending import DONE, FAILED, NOTHING_LEFT, UsageError
 from tellmost.cli.options import (
     COLUMNS,
     ESSENTIALS,
@@ -211,3 +211,16 @@ def demo(given: OptionValues) -> int:
 
     print(run_demo(given.out))
     return DONE
+
+
+@command()
+def doctor(given: OptionValues) -> int:
+    """Say what is installed and what it runs on, and check for some seconds that it works here.
+
+    Put what it prints into a report of a problem. Ends with exit code 1 if the check fails.
+    """
+    from tellmost.cli.doctor import examine
+
+    said, is_well = examine()
+    print(said)
+    return DONE if is_well else FAILED

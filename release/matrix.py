@@ -1,0 +1,165 @@
+"""Test the wheel with several versions of Python, torch and numpy, one environment at a time.
+
+    python release/matrix.py                        # every row whose Python is on the PATH
+    python release/matrix.py --pythons 3.12 --tests tests
+    python release/matrix.py --pythons /opt/python3.10/bin/python
+
+Each row gets an environment of its own, which is removed afterwards. It needs up to 6 GB. The
+wheel is installed with the versions of the row, without the project's own list of versions. Then
+``doctor`` runs, and the tests. What came of it goes into matrix.json and matrix.md beside this
+file; a row that is not run again keeps its entry.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "release" / "matrix.json"
+
+OLDEST, NEWEST = "oldest", "newest"
+OLDEST_VERSIONS = {
+    "3.10": ("torch==2.6.0", "numpy==1.26.0"),
+    "3.11": ("torch==2.6.0", "numpy==1.26.0"),
+    "3.12": ("torch==2.6.0", "numpy==1.26.0"),
+    "3.13": ("torch==2.6.0", "numpy==2.1.0"),  # the first numpy for it
+}
+NEEDED_BY_TESTS = ("pytest", "hypothesis", "mpmath", "scipy", "typer", "safetensors")
+TESTS = ("tests/kernels", "tests/rules", "tests/posterior", "tests/learner/test_learner.py")
+TESTS += ("tests/selecting/test_against_the_oracle.py", "tests/selecting/test_degenerate.py")
+TESTS += ("tests/retrieval", "tests/safebo/test_safe_oracle.py", "tests/cli/test_doctor.py")
+
+HEAD = """# Versions that were tested
+
+`python release/matrix.py` installs the wheel with each of these versions in an empty environment,
+runs `tellmost doctor`, and then the tests named below. The wheel of torch is the one that
+`pip install torch` brings there.
+
+"""
+
+
+def call(*command: str | Path, **options: Any) -> tuple[int, str]:
+    done = subprocess.run(
+        [str(part) for part in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        **options,
+    )
+    return done.returncode, done.stdout
+
+
+def build_wheel(out: Path) -> Path:
+    code, said = call(
+        sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", out, cwd=ROOT
+    )
+    if code:
+        sys.exit(f"the wheel cannot be built:\n{said}")
+    return next(out.glob("*.whl"))
+
+
+def try_row(python: str, which: str, short: str, wheel: Path, tests: list[str]) -> dict[str, Any]:
+    """Make an environment, install, run the doctor and the tests; say what came of each."""
+    started = time.perf_counter()
+    wanted = OLDEST_VERSIONS[short] if which == OLDEST else ("torch", "numpy")
+    with tempfile.TemporaryDirectory(prefix="matrix-") as folder:
+        inside = Path(folder) / "env" / "bin" / "python"
+        call(python, "-m", "venv", Path(folder) / "env")
+        code, said = call(
+            inside,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--no-cache-dir",
+            wheel,
+            *wanted,
+            *NEEDED_BY_TESTS,
+        )
+        if code:
+            return {"installed": False, "why": said.strip().splitlines()[-1]}
+        here = {**os.environ, "PYTHONPATH": "", "OMP_NUM_THREADS": "1"}
+        doctor, words = call(inside, "-m", "tellmost", "doctor", cwd=folder, env=here)
+        shutil.copytree(ROOT / "tests", Path(folder) / "tests")
+        shutil.copyfile(ROOT / "pyproject.toml", Path(folder) / "pyproject.toml")
+        code, said = call(inside, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests,
+                          cwd=folder, env=here)  # fmt: skip
+    versions = dict(re.findall(r"^(python|torch|numpy) +(\S+)", words, re.MULTILINE))
+    return {
+        "installed": True,
+        **versions,
+        "doctor": doctor == 0,
+        "tests": code == 0,
+        "counts": dict(count_tests(said)),
+        "failures": re.findall(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)[:20],
+        "minutes": round((time.perf_counter() - started) / 60, 1),
+    }
+
+
+def count_tests(said: str) -> list[tuple[str, int]]:
+    """How many tests passed, failed and were skipped, from the dots that pytest prints."""
+    dots = "".join(re.findall(r"^([.sFEx]+)(?: +\[ *\d+%\])?$", said, re.MULTILINE))
+    marks = {"passed": ".", "skipped": "s", "failed": "F", "errors": "E"}
+    return [(name, dots.count(mark)) for name, mark in marks.items() if dots.count(mark)]
+
+
+def page(rows: dict[str, Any], tests: str) -> str:
+    head = (
+        "| Python | versions | torch | numpy | doctor | tests | |\n|---|---|---|---|---|---|---|\n"
+    )
+    lines = []
+    for name, row in sorted(
+        rows.items(), key=lambda item: [int(n) for n in re.findall(r"\d+", item[0])]
+    ):
+        short, which = name.split()
+        if not row["installed"]:
+            lines.append(f"| {short} | {which} | | | | | does not install: {row['why']} |")
+            continue
+        counts = ", ".join(f"{count} {what}" for what, count in row["counts"].items())
+        shown = {True: "ok", False: "**fails**"}
+        lines.append(
+            f"| {row['python']} | {which} | {row['torch']} | {row['numpy']} "
+            f"| {shown[row['doctor']]} | {shown[row['tests']]} | {counts} |"
+        )
+        lines += [f"| | | | | | | `{test}` |" for test in row["failures"]]
+    return HEAD + head + "\n".join(lines) + f"\n\nTests: {tests}.\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pythons", nargs="+", default=list(OLDEST_VERSIONS))
+    parser.add_argument(
+        "--versions", nargs="+", default=[OLDEST, NEWEST], choices=[OLDEST, NEWEST]
+    )
+    parser.add_argument("--tests", nargs="+", default=list(TESTS))
+    given = parser.parse_args()
+    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"rows": {}}
+    with tempfile.TemporaryDirectory() as folder:
+        wheel = build_wheel(Path(folder))
+        for python in given.pythons:
+            python = f"python{python}" if re.fullmatch(r"3\.\d+", python) else python
+            if shutil.which(python) is None:
+                print(f"{python} is not here", file=sys.stderr)
+                continue
+            _, said = call(python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
+            short = said.strip()
+            for which in given.versions:
+                row = try_row(python, which, short, wheel, given.tests)
+                print(short, which, row, flush=True)
+                kept["rows"][f"{short} {which}"] = row
+                kept["tests"] = given.tests
+                RESULTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+    named = ", ".join(f"`{test}`" for test in kept["tests"])
+    RESULTS.with_suffix(".md").write_text(page(kept["rows"], named))
+
+
+if __name__ == "__main__":
+    main()
