@@ -38,6 +38,13 @@ def test_the_page_of_results_says_what_the_files_say():
     assert results.PAGE.read_text() == results.page(), "run python docs/site/results.py"
 
 
+def test_the_badges_are_true():
+    badges = load("badges")
+    for name, said in badges.facts().items():
+        there = (badges.FOLDER / f"{name}.svg").read_text()
+        assert there == badges.draw(*said), "run python docs/site/badges.py"
+
+
 def test_a_page_that_loads_from_elsewhere_or_links_nowhere_is_found(tmp_path):
     tags = [
         '<script src="https://cdn.example/x.js"></script>',
