@@ -73,17 +73,9 @@ def try_row(python: str, which: str, short: str, wheel: Path, tests: list[str]) 
     with tempfile.TemporaryDirectory(prefix="matrix-") as folder:
         inside = Path(folder) / "env" / "bin" / "python"
         call(python, "-m", "venv", Path(folder) / "env")
-        code, said = call(
-            inside,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--no-cache-dir",
-            wheel,
-            *wanted,
-            *NEEDED_BY_TESTS,
-        )
+        wanted = (str(wheel), *wanted, *NEEDED_BY_TESTS)
+        quick = ("-q", "--no-cache-dir", "--no-compile")
+        code, said = call(inside, "-m", "pip", "install", *quick, *wanted)
         if code:
             return {"installed": False, "why": said.strip().splitlines()[-1]}
         here = {**os.environ, "PYTHONPATH": "", "OMP_NUM_THREADS": "1"}

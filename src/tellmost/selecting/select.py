@@ -116,9 +116,9 @@ def select_quietly(
         pool: (n, d) rows to choose from: an array, a tensor, a memory map, a pandas or polars
             frame, an Arrow table, a Hugging Face Dataset, a column of vectors of one of these, a
             scipy sparse matrix, the path of an .npy, .safetensors or .parquet file, a URL such as
-            s3://bucket/part-*.parquet, a folder, a pattern, a list of all these, or an object
-            whose ``__iter__`` gives (b, d) blocks, the same each time. It stays where it is, in
-            its own dtype.
+            ``s3://bucket/part-*.parquet``, a folder, a pattern, a list of all these, or an
+            object whose ``__iter__`` gives (b, d) blocks, the same each time. It stays where it
+            is, in its own dtype.
         targets: (m, d) or (d,) points to learn about. Only some rules need none.
         k: how many rows to pick. Give at least one of k, budget, min_gain and min_gain_share.
         rule: a name (vtl, itl, itl-y, mm-itl, ctl, truvar, local-uncertainty, uncertainty,
