@@ -85,8 +85,8 @@ def extras() -> list[str]:
     for extra, names in packages.items():
         is_whole = all(installed(name) != "-" for name in names)
         state = "installed" if is_whole else f'pip install "tellmost[{extra}]"'
-        found = ", ".join(f"{name} {installed(name)}" for name in names)
-        lines.append(f"{extra:10}{state}: {found}")
+        listed = ", ".join(f"{name} {installed(name)}" for name in names)
+        lines.append(f"{extra:10}{state}: {listed}")
     return lines
 
 
