@@ -30,6 +30,7 @@ test-all: lint
 	$(RUN) -m pytest $(TWO) --shapes
 
 docs: $(VENV)/.docs
+	$(RUN) docs/site/results.py
 	$(RUN) -m sphinx -W --keep-going -q -c docs . build/site
 	$(RUN) docs/site/check.py build/site
 

@@ -33,6 +33,7 @@ def test_every_page_is_in_the_contents_of_the_site():
     assert not missing, f"docs/index.md has no place for {sorted(missing)}"
 
 
+@pytest.mark.builds_site
 def test_the_page_of_results_says_what_the_files_say():
     results = load("results")
     assert results.PAGE.read_text() == results.page(), "run python docs/site/results.py"
