@@ -1,6 +1,6 @@
 # make demo    choose training images from scikit-learn's digits, and a report about it
 # make test    what has to hold: about seven minutes on two cores
-# make test-all   the same, with what needs a browser, and the site
+# make test-all   the same, with what needs a browser or a database, and the site
 # make docs    the site, in build/site: notebooks are run, links are checked, nothing is fetched
 # make lint    style and types
 # make release   whether the project can be published: links, equal builds, README, the wheel alone

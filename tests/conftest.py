@@ -3,7 +3,7 @@
 ``--shapes`` is the second pass: every annotated shape in ``tellmost`` is checked at run time, in
 a few cases of each test of the library; the first pass has run them all.
 
-``--all`` also runs the tests that need a browser, build the site, or start a cluster.
+``--all`` also runs the tests that need a browser, build the site, or start a cluster or a database.
 """
 
 import os
@@ -21,7 +21,7 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 if os.environ.get("CI"):  # elsewhere every run tries new problems
     settings.load_profile("repeatable")
 
-LONG = {"browser", "builds_site", "starts_ray"}  # marks of tests that only --all runs
+LONG = {"service", "browser", "builds_site", "starts_ray"}  # marks of tests that only --all runs
 
 KEPT_CASES = 10  # one in so many, in the second pass
 MOST_EXAMPLES = 3  # of a hypothesis test, in the second pass
@@ -44,7 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--all"):
-        skip = pytest.mark.skip(reason="make test-all runs it: it needs a browser, or takes long")
+        skip = pytest.mark.skip(
+            reason="make test-all runs it: it needs a browser or a database, or takes long"
+        )
         for item in items:
             if LONG & set(item.keywords):
                 item.add_marker(skip)

@@ -15,7 +15,7 @@ import optuna
 import tellmost as tm
 from tellmost.integrations import optuna as field
 
-PROGRAMS = Path("/usr/lib/postgresql/15/bin")
+PROGRAMS = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/usr/lib/postgresql"))
 SPACE = tm.Box({"power": tm.Parameter(0, 5, step=0.25), "gas": tm.Parameter(choices=["a", "b"])})
 PATIENCE = 0.1  # a killed worker is not waited for longer
 
@@ -156,7 +156,7 @@ class Postgres:
         self.count = 0
 
     def start(self):
-        options = f"-k {self.socket} -h '' -c max_connections=60"
+        options = f"-F -k {self.socket} -h '' -c max_connections=60"  # the machine stays up
         log = self.folder / "log"
         self._call("pg_ctl", "-D", self.data, "-o", options, "-l", log, "-w", "start")
 

@@ -123,6 +123,7 @@ def test_what_is_told_is_checked_before_it_is_stored(made):
         ("noise_std = 0.05", "", "objective must have noise_std"),
         ("power = 5", "power = 500", "must be a number from 1 to 50"),
         ("heat = 45.0", "heat = 45.0\ncold = 1", "'cold', which is not known"),
+        ("heat = 45.0", "heat = nan", "heat must be finite"),
         ("[objective]", "[objective", "is no TOML or JSON file"),
         ("at_most = 80.0", "", "must have a limit"),
     ],

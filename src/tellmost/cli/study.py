@@ -250,7 +250,13 @@ def _open(url: str) -> Any:
 
 
 def _load(given: OptionValues) -> "Study":
-    """The study with the sampler that its file describes."""
+    """The study with the sampler that its file describes, once its storage can be used."""
+    from tellmost.integrations.optuna_storage import RETRY, retrying
+
+    return retrying(lambda: _load_now(given), RETRY if given.retry is None else given.retry)
+
+
+def _load_now(given: OptionValues) -> "Study":
     import optuna
 
     from tellmost.cli.study_file import make_sampler

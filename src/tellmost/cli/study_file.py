@@ -14,6 +14,7 @@ from tellmost.kernels import Matern, Scaled
 from tellmost.kernels.written import read_kernel
 from tellmost.posterior.gp import GP
 from tellmost.safebo import Constraint
+from tellmost.safebo.arguments import check_values
 from tellmost.safebo.outputs import OBJECTIVE
 from tellmost.targets.box import Box
 from tellmost.targets.parameter import Parameter
@@ -152,6 +153,8 @@ def measured_trials(study: Mapping[str, Any], sampler: SafeSampler) -> list[dict
     for one in (*study.get("seeds", []), *study.get("measurements", [])):
         values = {name: one[name] for name in names & set(one)}
         if values:
+            limited = {name: y for name, y in values.items() if name != OBJECTIVE}
+            check_values(values.get(OBJECTIVE), limited, sampler.constraints, False)
             point = sampler.box.encode(setting_of(one, sampler.box), "measurement")
             found.append({"setting": sampler.box.decode(point), "values": values})
     return found

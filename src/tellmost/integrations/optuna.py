@@ -360,7 +360,7 @@ def tell(
     told = check_values(objective, constraints, sampler.constraints, bool(failed))
 
     def once() -> None:
-        found = _find(study, number, sampler)
+        found = _find(study, number)
         if found.state.is_finished():
             return _check_same(found, told, failed)
         for name, value in told.items():
@@ -377,18 +377,21 @@ def tell(
     retrying(once, retry)
 
 
-def _find(study: Study, number: int, sampler: SafeSampler) -> FrozenTrial:
-    trials = Trials(study, list(sampler.constraints))
-    found = [one for one in trials.all if one.number == number]
-    if not found:
+def _find(study: Study, number: int) -> FrozenTrial:
+    storage = study._storage
+    try:
+        id = storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
+    except KeyError as error:
+        there = storage.get_n_trials(study._study_id)
         raise ValueError(
-            f"trial must be one of the study, 0 to {len(trials.all) - 1}; got {number}."
-        )
-    if found[0].state == TrialState.RUNNING and QUERY not in found[0].system_attrs:
+            f"trial must be one of the study, 0 to {there - 1}; got {number}."
+        ) from error
+    found = storage.get_trial(id)
+    if found.state == TrialState.RUNNING and QUERY not in found.system_attrs:
         raise ValueError(
             f"trial {number} was not given a point yet, so nothing can be told of it."
         )
-    return found[0]
+    return found
 
 
 def _check_same(trial: FrozenTrial, told: Mapping[str, float], failed: str) -> None:
@@ -407,10 +410,9 @@ def _check_same(trial: FrozenTrial, told: Mapping[str, float], failed: str) -> N
 
 def abandon(study: Study, trial: Trial | int, reason: str) -> None:
     """Nobody will tell this trial. It does not wait any more, and nothing is learned from it."""
-    sampler = sampler_of(study)
-    found = _find(study, trial if isinstance(trial, int) else trial.number, sampler)
-    trials = Trials(study, list(sampler.constraints))
-    if not trials.undo(found, f"abandoned: {reason}"[:LONGEST_TEXT]):
+    sampler_of(study)
+    found = _find(study, trial if isinstance(trial, int) else trial.number)
+    if not Trials(study, ()).undo(found, f"abandoned: {reason}"[:LONGEST_TEXT]):
         raise ValueError(f"trial {found.number} is finished already, so it cannot be abandoned.")
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import cached_property
 from math import isfinite
 from typing import Any
 
@@ -43,8 +44,8 @@ CONSTRAINTS = "constraints"
 
 CUT_SHORT = "its worker ended before it was given a point"
 
-POLLING = 0.02
-"""Seconds between looks at a storage while another worker is asking."""
+POLLING = 0.1
+"""Seconds between looks at a storage for each worker whose turn comes before."""
 
 DECISIONS = ("confirmed", "discarded", "retracted")
 """What people can decide about a trial: that suspect values are right or glitches, or that it was
@@ -82,11 +83,14 @@ class Trials:
         """``names`` are those of the constraints."""
         self.study, self.names = study, names
         self.storage, self.study_id = study._storage, study._study_id
-        self.all: list[FrozenTrial] = []
-        self.read()
+
+    @cached_property
+    def all(self) -> list[FrozenTrial]:
+        return self.storage.get_all_trials(self.study_id, deepcopy=False)
 
     def read(self) -> None:
-        self.all = self.storage.get_all_trials(self.study_id, deepcopy=False)
+        """Look at the storage again."""
+        self.__dict__.pop("all", None)
 
     # ---- what happened
 
@@ -162,15 +166,15 @@ class Trials:
 
         This is Lamport's bakery: a worker takes a number larger than all that it sees, and waits
         for the smaller ones. It needs no lock, so no database has to know one. A worker that
-        has not given out its point after ``patience`` seconds is taken for dead, and its trial
-        fails: if the worker lives, its ask raises.
+        has not given out its point ``patience`` seconds after its turn came is taken for dead, and
+        its trial fails: if the worker lives, its ask raises.
         """
         self.write(trial, TURN, 0)
         self.read()
         others = [one.system_attrs[TURN] for one in self._asking(trial)]
         mine = 1 + max(others, default=0), trial.number
         self.write(trial, TURN, mine[0])
-        waited: dict[int, float] = {}
+        head, since = -1, time.monotonic()
         while True:
             self.read()
             ahead = [
@@ -180,11 +184,12 @@ class Trials:
             ]
             if not ahead:
                 break
-            for one in ahead:
-                since = waited.setdefault(one.number, time.monotonic())
-                if time.monotonic() - since > patience:
-                    self.undo(one, CUT_SHORT)
-            time.sleep(POLLING)
+            first = min(ahead, key=lambda one: (one.system_attrs[TURN], one.number))
+            if first.number != head:
+                head, since = first.number, time.monotonic()
+            elif time.monotonic() - since > patience:
+                self.undo(first, CUT_SHORT)
+            time.sleep(min(POLLING * len(ahead), patience / 4))
         for one in self.all:  # that were begun and did not even take a number
             is_bare = not (one.params or one.system_attrs)
             if one.state == TrialState.RUNNING and is_bare and _age_of(one) > patience:
