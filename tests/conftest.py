@@ -3,7 +3,8 @@
 ``--shapes`` is the second pass: every annotated shape in ``tellmost`` is checked at run time, in
 a few cases of each test of the library; the first pass has run them all.
 
-``--all`` also runs the tests that need a browser, build the site, or start a cluster or a database.
+``--all`` also runs the tests that need a browser, build the site, or start a cluster or a
+database.
 """
 
 import os
