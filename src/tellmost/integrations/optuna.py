@@ -37,6 +37,7 @@ from tellmost.integrations.optuna_trials import (
     Trials,
     box_of,
     distribution_of,
+    known_safe,
     read_value,
 )
 from tellmost.posterior.gp import GP
@@ -460,12 +461,7 @@ def best_safe_trial(study: Study) -> FrozenTrial | None:
     X = np.stack([one.x for one in told])
     lower, upper = opt.bounds(OBJECTIVE, X)
     worth = -upper if study.direction == StudyDirection.MINIMIZE else lower
-    for name, one in sampler_of(study).constraints.items():
-        low, high = opt.bounds(name, X)
-        least, most = one.limits
-        is_safe = (low >= least) if least is not None else np.ones(len(X), dtype=bool)
-        is_safe &= (high <= most) if most is not None else True
-        worth = np.where(is_safe, worth, -np.inf)
+    worth = np.where(known_safe(opt, sampler_of(study).constraints, X), worth, -np.inf)
     best = int(worth.argmax())
     number = known.numbers[told[best].id]
     return study.trials[number] if np.isfinite(worth[best]) else None

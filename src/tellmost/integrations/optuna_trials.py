@@ -14,6 +14,7 @@ from functools import cached_property
 from math import isfinite
 from typing import Any
 
+import numpy as np
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -24,7 +25,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from tellmost.safebo import Halted, Query, SafeOptimizer
+from tellmost.safebo import Constraint, Halted, Query, SafeOptimizer
 from tellmost.safebo.outputs import OBJECTIVE
 from tellmost.targets.box import Box
 from tellmost.targets.parameter import Parameter
@@ -343,6 +344,18 @@ class Replay:
             "bounds": {n: [float(low[0]), float(up[0])] for n, (low, up) in bounds.items()},
             "rests_on": {"trials": len(told), "pending": len(waiting), "query": query.id},
         }
+
+
+def known_safe(
+    opt: SafeOptimizer, constraints: Mapping[str, Constraint], X: np.ndarray
+) -> np.ndarray:
+    """Which points satisfy all constraints by their bounds."""
+    found = np.ones(len(X), dtype=bool)
+    for name, one in constraints.items():
+        lower, upper = opt.bounds(name, X)
+        least, most = one.limits
+        found &= (least is None or lower >= least) & (most is None or upper <= most)
+    return found
 
 
 # ---- parameters

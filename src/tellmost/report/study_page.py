@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from tellmost.integrations.optuna import SafeSampler, sampler_of, status
+from tellmost.integrations.optuna_trials import QUERY, known_safe
 from tellmost.report.markup import (
     write_chart,
     write_facts,
@@ -93,13 +94,7 @@ class Shown:
         return X
 
     def is_safe(self, X: np.ndarray) -> np.ndarray:
-        """Which points satisfy all constraints for sure."""
-        found = np.ones(len(X), dtype=bool)
-        for name, one in self.sampler.constraints.items():
-            lower, upper = self.opt.bounds(name, X)
-            least, most = one.limits
-            found &= (least is None or lower >= least) & (most is None or upper <= most)
-        return found
+        return known_safe(self.opt, self.sampler.constraints, X)
 
 
 def write_study_page(study: "Study", path: Path, units: Mapping[str, str] | None = None) -> None:
@@ -308,8 +303,8 @@ def draw_calibration(shown: Shown) -> Chart:
 
 def draw_risk(shown: Shown) -> Chart:
     """The sum of what the points risked that were given out."""
-    given = [one for one in shown.study.trials if "tellmost:query" in one.system_attrs]
-    risks = [Query.from_json(one.system_attrs["tellmost:query"]).risk for one in given]
+    given = [one for one in shown.study.trials if QUERY in one.system_attrs]
+    risks = [Query.from_json(one.system_attrs[QUERY]).risk for one in given]
     line = {"x": [one.number for one in given], "y": np.cumsum(risks).tolist(), "mode": "lines"}
     axes = {"xaxis": {"title": {"text": "trial"}}, "yaxis": {"title": {"text": "sum of risks"}}}
     return {"data": [{**line, "name": "risk", "line": {"color": ORANGE}}], "layout": axes}
