@@ -46,10 +46,14 @@ MIDWAY = 500
 
 
 def about_figure_4(dataset: str) -> tuple[Claim, ...]:
+    """BADGE is Random on MNIST, where a round has one pick, so it may be missing there."""
+    rivals = [key for key in BASELINES if (dataset, key) != (MNIST, "badge")]
+    again = [key for key in BASELINES if key not in rivals]
     return (
         winning(
             f"{TITLES[dataset]}: ITL, VTL and CTL beat Random and every baseline",
-            pairs(dataset, DIRECTED, BASELINES),
+            pairs(dataset, DIRECTED, rivals),
+            where_run=pairs(dataset, DIRECTED, again),
         ),
         twice_as_often(dataset),
     )
@@ -276,7 +280,8 @@ def no_improvement() -> Claim:
 
 def worse_than_random(dataset: str) -> Claim:
     """Most of the rules that differ must be worse. A stuck one tells nothing."""
-    names = pairs(dataset, UNDIRECTED, ("random",))
+    differing = UNDIRECTED if dataset == CIFAR else UNDIRECTED[:-1]  # BADGE is Random on MNIST
+    names = pairs(dataset, differing, ("random",))
 
     def find(curves: Curves) -> Finding:
         made, others = comparable(curves, names)
