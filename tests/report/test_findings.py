@@ -12,6 +12,7 @@ from tellmost.report.curves import follow, follow_curves
 from tellmost.report.levels import with_levels
 from tellmost.report.markup import write_payload
 from tellmost.report.page import measure_overlap
+from tellmost.report.page_items import PageItems
 from tellmost.report.panels import describe_targets, draw_map, find_closeness, find_served
 from tellmost.selecting.replay import recall
 
@@ -100,7 +101,7 @@ def test_a_target_is_as_close_as_its_nearest_row():
     np.testing.assert_allclose(
         find_closeness(recalled.pool, recalled.targets), (aims @ rows.T).max(axis=1)
     )
-    bars, _ = describe_targets(recalled, None)
+    bars, _ = describe_targets(recalled, PageItems())
     assert np.all(np.diff(bars.after) <= 0)
     np.testing.assert_allclose(bars.closeness, (aims @ rows.T).max(axis=1)[bars.numbers])
 
@@ -133,7 +134,12 @@ def test_a_rule_that_does_not_see_the_noise_is_not_compared():
 def test_the_map_shows_rows_where_their_principal_components_are():
     pool = POOL * np.array([9.0, 4.0, 1.0, 1.0, 0.5, 0.5])
     chosen = tm.select(pool, TARGETS, 5, kernel="linear")
-    map = draw_map(recall(chosen, pool, TARGETS), check(pool, kernel="linear").health, None, None)
+    map = draw_map(
+        recall(chosen, pool, TARGETS),
+        check(pool, kernel="linear").health,
+        PageItems(),
+        PageItems(),
+    )
     _, _, axes = np.linalg.svd(pool - pool.mean(axis=0), full_matrices=False)
     expected = np.abs((pool - pool.mean(axis=0)) @ axes[:2].T)
     dots, picks = map["pool"], map["picks"]

@@ -85,7 +85,7 @@ def cells(page, column):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1600])
+@pytest.mark.parametrize("width", [390, 1600])
 def test_all_panels_are_there_and_fit_the_screen(opened, width, scheme, tmp_path):
     page = opened(viewport={"width": width, "height": 800}, color_scheme=scheme)
     for name in ("summary", "curve", "picks", "map", "targets", "health"):
@@ -94,6 +94,8 @@ def test_all_panels_are_there_and_fit_the_screen(opened, width, scheme, tmp_path
         box = page.locator(f"#{name} .main-svg").first.bounding_box()
         assert box["width"] > 200 and box["x"] + box["width"] <= width
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    wide = "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth)"
+    assert page.evaluate(f"{wide}.length") == 0
     page.screenshot(path=tmp_path / "page.png", full_page=True)
     assert (tmp_path / "page.png").stat().st_size > 10_000
 

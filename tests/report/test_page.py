@@ -1,7 +1,10 @@
 """The figure and the page about a selection."""
 
+import base64
+import io
 import json
 import sys
+from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -97,6 +100,66 @@ def test_the_table_shows_each_pick_with_its_gain_and_nearest_target(problem, tmp
     assert [int(row[4]) for row in rows] == cosines.argmax(axis=1).tolist()
     assert [float(row[5]) for row in rows] == pytest.approx(cosines.max(axis=1), abs=6e-4)
     assert page.column("cosine similarity") == pytest.approx(cosines.max(axis=1), abs=1e-5)
+
+
+def test_the_header_says_what_the_page_is_for_and_about_which_files(problem, tmp_path):
+    np.save(tmp_path / "pool.npy", problem[0])
+    np.save(tmp_path / "val.npy", problem[1])
+    files = str(tmp_path / "pool.npy"), tmp_path / "val.npy"
+    chosen = tm.select(*files, 6, kernel="linear")
+    chosen.report(tmp_path / "page.html", *files, title="What <b>to</b> label")
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert "".join(page.texts("h1")) == "What <b>to</b> label"
+    today = date.today()
+    expected = f"6 picks by vtl · pool.npy · val.npy · {today.day} {today:%B %Y}"
+    assert expected in page.texts("p")
+
+
+def test_picks_stand_below_the_target_that_they_are_nearest_to(problem, tmp_path):
+    pool, targets = problem
+    chosen = tm.select(pool, targets, 25, kernel="linear")
+    names = [f"<i>aim</i> {number}" for number in range(len(targets))]
+    items = [f"item {number}" for number in range(len(pool))]
+    page = write(chosen, tmp_path, pool, targets, items, names)
+    titles = [text.strip() for text in page.texts("summary") if text.startswith("<i>aim")]
+    assert titles == [names[number] for number in dict.fromkeys(chosen.nearest_target.tolist())]
+    members = [text for text in page.texts("li") if text.startswith("item ")]
+    by_target = np.argsort([titles.index(names[n]) for n in chosen.nearest_target], kind="stable")
+    most = np.bincount(chosen.nearest_target).max()
+    assert most <= 10 and members == [items[i] for i in chosen.indices[by_target]]
+    ranks = [int(attrs["value"]) for tag, attrs in page.tags if tag == "li" and "value" in attrs]
+    assert ranks == (by_target + 1).tolist()
+    served = page.column("serves most")
+    assert all(some.startswith("<i>aim</i> ") for some in served if some)
+
+
+def test_images_stand_in_the_page_as_small_copies(problem, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    noise = np.random.default_rng(0).integers(0, 255, (900, 1200, 3), dtype=np.uint8)
+    image.fromarray(noise).save(tmp_path / "large.png")
+    chosen = tm.select(*problem, 5, kernel="linear")
+    images = [tmp_path / "large.png"] * 40
+    images[chosen.indices[1]] = None
+    images[chosen.indices[2]] = noise[:50, :60, 0]
+    aims = [str(tmp_path / "large.png")] * len(problem[1])
+    target = tmp_path / "page.html"
+    chosen.report(target, *problem, images=images, target_images=aims)
+    page = Page(target.read_text(encoding="utf-8"))
+    shown = page.column("image")
+    assert [bool(some) for some in shown] == [True, False, True, True, True]
+    data = base64.b64decode(shown[0].removeprefix("data:image/jpeg;base64,"))
+    assert image.open(io.BytesIO(data)).size == (96, 72) and len(data) < 10_000
+    sources = [attrs["src"] for tag, attrs in page.tags if tag == "img"]
+    assert set(sources) <= {*shown, *sources[:0]} | {shown[0]} and len(sources) >= 8
+    bare = tmp_path / "bare.html"
+    chosen.report(bare, *problem)
+    assert target.stat().st_size - bare.stat().st_size < 200_000
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    images[chosen.indices[0]] = tmp_path / "broken.png"
+    with pytest.raises(ValueError, match=r"that of row \d+, broken.png, cannot be read"):
+        chosen.report(target, *problem, images=images)
+    with pytest.raises(ValueError, match="images must have one entry per pool row, 40; got 2"):
+        chosen.report(target, *problem, images=images[:2])
 
 
 def test_the_page_has_its_six_panels_in_order_with_words_for_its_charts(problem, tmp_path):

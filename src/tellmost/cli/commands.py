@@ -32,6 +32,7 @@ from tellmost.cli.options import (
     Option("export", str, OUTPUT, "TOOL").says(
         "Write the picks as tasks for a labelling tool: label-studio."
     ),
+    *("title", "image_column"),
     *("json", "rule", "budget", "max_per_group", "dedupe", "min_gain", "min_gain_share"),
     *("replace", "conditional", "kernel", "noise_ratio", "noise_std", "normalize", "floor"),
     *("targets_are", "observed", "exclude", "candidates", "avoid", "avoid_cosine", *COLUMNS),
@@ -169,7 +170,7 @@ def compare(given: OptionValues) -> int:
     Option("output", Path, ESSENTIALS, default=REQUIRED, flags=("--output", "-o")).says(
         "The page to write."
     ),
-    *("targets", *COLUMNS, "device", "progress"),
+    *("targets", *COLUMNS, "title", "image_column", "device", "progress"),
 )
 def report(given: OptionValues) -> int:
     """Write a page about a saved selection: one .html file that needs no network.
@@ -190,7 +191,7 @@ def report(given: OptionValues) -> int:
     check_page(given.output, "--output")
     chosen = Selection.load(given.selection)
     pool, targets = read_points(given)
-    write_page_of(given.output, chosen, pool, targets, given.progress)
+    write_page_of(given.output, chosen, pool, targets, given)
     print("\n".join([*describe_files(pool, targets), f"written: {given.output}"]))
     return DONE
 

@@ -178,6 +178,10 @@ OPTIONS = (
         "Also compute the uncertainty that would be left if every candidate were observed."
     ),
     Option("kind", str, MODEL, "KIND").says("classes or numbers, where the labels do not tell."),
+    Option("title", str, OUTPUT, "TEXT").says("What the page is for, as its title."),
+    Option("image_column", str, OUTPUT, "NAME").says(
+        "The column with the path of an image for each row, to show on the page."
+    ),
     Option("json", bool, OUTPUT, default=False).says(
         "Print one JSON object on stdout, for machines."
     ),
@@ -193,7 +197,7 @@ OPTIONS = (
         "A file that takes down each pick. An interrupted run, called again, goes on there."
     ),
     Option("progress", bool, RUNNING, flags=("--progress/--no-progress",)).says(
-        "A bar on stderr. Default: on a terminal, after a second."
+        "A bar on stderr. Default: on a terminal after a second, else a line every half minute."
     ),
     Option("debug", bool, RUNNING, default=False).says("Show the whole traceback of an error."),
 )

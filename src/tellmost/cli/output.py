@@ -5,6 +5,7 @@ import json
 import sys
 import warnings
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,13 @@ from tellmost.cli.labels import SAVED
 from tellmost.cli.options import OptionValues
 from tellmost.cli.paths import check_files
 from tellmost.cli.pick_files import COLUMNS, check_picks_path, pick_rows, write_picks
-from tellmost.cli.records import Records, as_ranges, listed
+from tellmost.cli.records import Records, as_array, as_ranges, listed
+from tellmost.evaluation.statistics import count_of
 from tellmost.integrations.labelling import check_tasks_path, write_label_studio
 from tellmost.report.levels import weigh
 from tellmost.report.page import write_page
+from tellmost.report.page_items import PageItems
+from tellmost.report.summary import About
 from tellmost.running.progress import working
 from tellmost.running.writing import check_writable
 from tellmost.selecting.selection import Selection
@@ -103,7 +107,7 @@ class Outlet:
             plain = [dict(row) for row in rows]
             write_picks(self.output, in_file, pool, plain, with_records=self.given.records)
         if self.report is not None:
-            write_page_of(self.report, chosen, pool, targets, self.given.progress)
+            write_page_of(self.report, chosen, pool, targets, self.given)
         return rows
 
     @property
@@ -119,18 +123,34 @@ def check_page(path: Path, option: str) -> None:
 
 
 def write_page_of(
-    path: Path, chosen: Selection, pool: Records, targets: Records | None, progress: bool | None
+    path: Path, chosen: Selection, pool: Records, targets: Records | None, given: OptionValues
 ) -> None:
     """Write a page that names rows and targets as their files do."""
-    points, of_targets = (None, None) if targets is None else (targets.vectors, targets.rows)
-    shown = show_items(pool), show_items(targets)
-    with working(progress, "writing the page"):
-        write_page(chosen, path, pool.vectors, points, *shown, pool.rows, of_targets)
+    files = [
+        f"{count_of(len(some), what, f'{what}s')} of {some.path.name}"
+        for some, what in ((pool, "row"), (targets, "target"))
+        if some is not None
+    ]
+    about = About(given.title, files, date.today())
+    shown = show(pool, given.image_column), show(targets, given.image_column)
+    with working(given.progress, "writing the page"):
+        write_page(chosen, path, pool.vectors, vectors_of(targets), *shown, about)
 
 
-def show_items(records: Records | None) -> list[Any] | None:
+def show(records: Records | None, image_column: str | None) -> PageItems:
+    """What the page shows of a file's rows. Paths of images start where the file is."""
+    if records is None:
+        return PageItems()
+    images = None
+    if image_column is not None and image_column in records.table.names:
+        paths = records.of_vectors(as_array(records.values(image_column)))
+        images = [path and records.path.parent / path for path in paths.tolist()]
+    return PageItems(show_items(records), images, records.rows)
+
+
+def show_items(records: Records) -> list[Any] | None:
     """The id and the text of each row, for a page. None if rows have numbers alone."""
-    if records is None or not (records.has_own_ids or records.text_field):
+    if not (records.has_own_ids or records.text_field):
         return None
     rows = records.of_vectors(np.arange(len(records)))
     if not (records.has_own_ids and records.text_field):

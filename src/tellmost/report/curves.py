@@ -163,8 +163,8 @@ def _explain(chosen: Selection, curves: Curves) -> str:
     if chosen.settings["rule"] == "vtl":
         circular = "VTL chooses so as to lower this mean by construction"
     proof = (
-        f"{circular}, so a low line is no proof that the picks are useful. Labels are: "
-        "“tellmost compare” with labels measures accuracy."
+        f"{circular}, so a low line is no proof that the picks are useful. Labels can prove it: "
+        "“tellmost compare” measures the accuracy that a model learns from them."
     )
     lowered = ""
     if curves.examples is not None:

@@ -25,31 +25,25 @@ def texts_of(items: Any, numbers: Int[np.ndarray, " b"], length: int) -> list[st
     return [text if len(text) <= length else text[:length] + " …" for text in texts]
 
 
-def check_items(items: Any, n: int, argument: str = "items", of: str = "pool row") -> None:
-    """Check that there is one entry per row or target, or none at all."""
-    if items is not None and len(items) != n:
-        raise ValueError(
-            f"{argument} must have one entry per {of}, {n}; got {len(items)}. An entry may be "
-            f"None."
-        )
-
-
 @dataclass(frozen=True)
 class Column:
     """A heading and the cells below it. Their kind is a class of the style sheet."""
 
     heading: str
     cells: Iterable[str]
-    kind: Literal["number", "number name", "text"] = "number"
+    kind: Literal["number", "number name", "text", "image"] = "number"
 
     def cell(self, text: str) -> str:
+        """A cell that also knows its heading, which a narrow screen shows beside it."""
         names_its_row = self.kind == "number name"
         opening, closing = ('th scope="row"', "th") if names_its_row else ("td", "td")
-        return f'<{opening} class="{self.kind}">{escape(text)}</{closing}>'
+        inner = write_image(text) if self.kind == "image" else escape(text)
+        about = f'class="{self.kind}" data-name="{escape(self.heading)}"'
+        return f"<{opening} {about}>{inner}</{closing}>"
 
 
 def write_table(columns: list[Column], about: str, name: str = "") -> str:
-    """A table that scrolls sideways on a narrow screen, also by keyboard."""
+    """A table. On a narrow screen each of its rows becomes a list of names and values."""
     head = "".join(
         f'<th scope="col" class="{column.kind}">{escape(column.heading)}</th>'
         for column in columns
@@ -63,6 +57,10 @@ def write_table(columns: list[Column], about: str, name: str = "") -> str:
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(about)}">'
         f"<table{identity}><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>"
     )
+
+
+def write_image(source: str) -> str:
+    return f'<img src="{escape(source)}" alt="">' if source else ""
 
 
 def write_section(name: str, title: str, body: str) -> str:

@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const found = JSON.parse(document.getElementById("payload").textContent);
-  const PAGE_ROWS = 25;
+  const PAGE_ROWS = innerWidth < 640 ? 10 : 25; // a phone shows a pick below the other
   const LONG = 32; // characters; a column of longer texts is given room
   const HOVER_COLUMNS = 48;
   const CONFIG = {
@@ -272,7 +272,7 @@
 
   const SHOW = {
     whole, number: four, text: (value) => value, list: (values) => values.join(", "),
-    cosine: (value) => value.toFixed(3),
+    cosine: (value) => value.toFixed(3), image: (value) => value,
   };
 
   function setUpTable() {
@@ -283,7 +283,8 @@
     const texts = Array.from({ length: count }, (_, i) => columns.map(
       (column) => SHOW[column.kind](column.cells[i]),
     ));
-    const searched = texts.map((row) => row.join("\n").toLowerCase());
+    const isText = (_, j) => columns[j].kind !== "image";
+    const searched = texts.map((row) => row.filter(isText).join("\n").toLowerCase());
     const state = { order: [...searched.keys()], page: 0, column: 0, isDown: false, query: "" };
 
     function find() {
@@ -317,6 +318,7 @@
 
     const classes = columns.map(({ kind, cells }, j) => {
       if (j === 0) return "number name";
+      if (kind === "image") return "image";
       if (kind !== "text") return "number";
       return cells.some((text) => text.length > LONG) ? "text long" : "text";
     });
@@ -324,14 +326,18 @@
     function writeRow(cells) {
       const row = make("tr");
       cells.forEach((text, j) => {
-        const attributes = { class: classes[j] };
+        const attributes = { class: classes[j], "data-name": columns[j].name };
         if (j === 0) attributes.scope = "row";
-        row.append(make(j === 0 ? "th" : "td", attributes, text));
+        const isImage = classes[j] === "image";
+        const cell = make(j === 0 ? "th" : "td", attributes, isImage ? "" : text);
+        if (isImage && text) cell.append(make("img", { src: text, alt: "" }));
+        row.append(cell);
       });
       return row;
     }
 
     [...table.tHead.rows[0].cells].forEach((cell, j) => {
+      if (columns[j].kind === "image") return;
       const button = make("button", { type: "button" }, columns[j].name);
       cell.replaceChildren(button);
       if (j === 0) cell.setAttribute("aria-sort", "ascending");

@@ -14,7 +14,6 @@ from tellmost.evaluation.suitability import check
 from tellmost.report.curves import RETRACED, follow_curves, write_curves
 from tellmost.report.levels import telling_levels, with_levels
 from tellmost.report.markup import (
-    check_items,
     percent,
     write_facts,
     write_list,
@@ -22,20 +21,21 @@ from tellmost.report.markup import (
     write_section,
     write_small,
 )
+from tellmost.report.page_items import PageItems
 from tellmost.report.panels import (
     describe_picks,
     describe_targets,
     draw_map,
+    write_groups,
     write_map,
     write_picks,
     write_targets,
 )
-from tellmost.report.summary import title_of, write_settings, write_summary
+from tellmost.report.summary import About, title_of, write_settings, write_summary
 from tellmost.running.workers import team
 from tellmost.running.writing import check_writable, written_whole
 from tellmost.selecting.replay import Recalled, recall
 from tellmost.selecting.selection import Selection
-from tellmost.shapes import Int
 
 BLIND_TO_NOISE = frozenset({"random", "cosine", "top-k", "mmr", "k-center", "k-means++"})
 """These rules look at similarities or distances alone, so other noise would change no pick."""
@@ -58,31 +58,30 @@ def write_page(
     path: Path,
     pool: Any,
     targets: Any,
-    items: Any = None,
-    target_items: Any = None,
-    pool_rows: Int[np.ndarray, " n"] | None = None,
-    target_rows: Int[np.ndarray, " m"] | None = None,
+    of_pool: PageItems,
+    of_targets: PageItems,
+    about: About,
 ) -> None:
-    """Write the page, whole or not at all. ``pool`` and ``targets`` are those of the selection.
-
-    ``pool_rows`` and ``target_rows`` are the numbers to show for them. None counts from 0.
-    """
+    """Write the page, whole or not at all. ``pool`` and ``targets`` are those of the selection."""
     try:  # before any long work, since it may be missing
         from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise ImportError("report() needs plotly; pip install 'tellmost[report]'.") from error
     check_writable(path, "path")
     recalled = recall(chosen, pool, targets)
-    recalled = replace(recalled, pool_rows=pool_rows, target_rows=target_rows)
+    recalled = replace(recalled, pool_rows=of_pool.numbers, target_rows=of_targets.numbers)
     with closing(recalled.pool.source):
-        check_items(items, len(recalled.pool))
-        check_items(target_items, chosen.settings["targets"], "target_items", "target")
-        text = compose(recalled, items, target_items, get_plotlyjs())
+        of_pool.check(len(recalled.pool), ("items", "images"), "pool row")
+        names = ("target_items", "target_images")
+        of_targets.check(chosen.settings["targets"], names, "target")
+        text = compose(recalled, of_pool, of_targets, about, get_plotlyjs())
     with written_whole(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", errors="replace")
 
 
-def compose(recalled: Recalled, items: Any, target_items: Any, library: str) -> str:
+def compose(
+    recalled: Recalled, of_pool: PageItems, of_targets: PageItems, about: About, library: str
+) -> str:
     """Compute what each panel shows, with a few passes over the pool, and write it as a page."""
     recalled = replace(recalled, chosen=with_levels(recalled))
     chosen, has_rows = recalled.chosen, len(recalled.pool.shape) == 2
@@ -92,13 +91,14 @@ def compose(recalled: Recalled, items: Any, target_items: Any, library: str) -> 
     if has_rows:
         options = {"kernel": chosen.kernel, "normalize": normalize, "progress": False}
         health = check(recalled.given_pool, **options).health
-    picks = describe_picks(recalled, items, target_items, with_served=curves.obstacle is None)
-    map = None if health is None else draw_map(recalled, health, items, target_items)
-    targets = describe_targets(recalled, target_items)
+    shown = of_pool, of_targets
+    picks = describe_picks(recalled, *shown, with_served=curves.obstacle is None)
+    map = None if health is None else draw_map(recalled, health, *shown)
+    targets = describe_targets(recalled, of_targets)
     body = (
-        write_summary(chosen)
+        write_summary(chosen, about)
         + write_curves(chosen, curves)
-        + write_picks(chosen, picks)
+        + write_picks(chosen, picks, write_groups(recalled, *shown))
         + write_map(map)
         + write_targets(chosen, targets)
         + write_health(health, recalled)
@@ -117,7 +117,7 @@ def compose(recalled: Recalled, items: Any, target_items: Any, library: str) -> 
         "picks from 1.</footer>"
     )
     script = files("tellmost.report").joinpath("page.js").read_text("utf-8")
-    return write_document(title_of(chosen), body, payload, library, script)
+    return write_document(about.title or title_of(chosen), body, payload, library, script)
 
 
 def write_document(

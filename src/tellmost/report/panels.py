@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from tellmost import numerics
 from tellmost.evaluation.health import UNIT, Health, draw_rows
+from tellmost.evaluation.statistics import count_of
 from tellmost.kernels import Linear
 from tellmost.report.curves import RETRACED, retrace_in_parts
 from tellmost.report.markup import (
@@ -18,13 +20,14 @@ from tellmost.report.markup import (
     number,
     percent,
     shorten,
-    texts_of,
     write_chart,
+    write_image,
     write_paragraph,
     write_section,
     write_small,
     write_table,
 )
+from tellmost.report.page_items import PageItems
 from tellmost.rows.pool import Pool
 from tellmost.selecting.replay import Recalled
 from tellmost.selecting.selection import Selection
@@ -32,6 +35,8 @@ from tellmost.shapes import Float, Int
 
 SHOWN_PICKS = RETRACED
 SERVED = 3  # so many targets are named for each pick
+SERVED_LENGTH = 40  # characters of each
+SHOWN_GROUPS, OPEN_GROUPS, SHOWN_MEMBERS = 50, 3, 10  # targets with their picks
 STATIC_PICKS = 25  # so many rows can be read without script
 
 SHOW: dict[str, Callable[[Any], str]] = {
@@ -40,6 +45,7 @@ SHOW: dict[str, Callable[[Any], str]] = {
     "text": str,
     "list": lambda targets: ", ".join(map(str, targets)),
     "cosine": lambda cosine: f"{cosine:.3f}",
+    "image": str,
 }
 """The cells of each kind of column are written so. The page's script has the same table."""
 
@@ -65,6 +71,8 @@ class PickColumn:
         texts = map(SHOW[self.kind], self.cells[:STATIC_PICKS])
         if self.name == "rank":
             return Column(self.name, texts, "number name")
+        if self.kind == "image":
+            return Column(self.name, texts, "image")
         return Column(self.name, texts, "text" if self.kind == "text" else "number")
 
     def pack(self) -> dict[str, Any]:
@@ -74,29 +82,41 @@ class PickColumn:
 
 
 def describe_picks(
-    recalled: Recalled, items: Any, target_items: Any = None, *, with_served: bool
+    recalled: Recalled, of_pool: PageItems, of_targets: PageItems, *, with_served: bool
 ) -> list[PickColumn]:
     """The table of the first picks. ``with_served`` says whether they can be retraced."""
     chosen = recalled.chosen
     indices = chosen.indices[:SHOWN_PICKS]
-    k, texts = len(indices), texts_of(items, indices, ITEM_LENGTH)
+    k, texts = len(indices), of_pool.texts_of(indices, ITEM_LENGTH)
     columns = [PickColumn("rank", "whole", list(range(1, k + 1)))]
     columns.append(PickColumn("row", "whole", recalled.name_rows(indices).tolist()))
+    if (images := of_pool.thumbnails(indices)) is not None:
+        columns.append(PickColumn("image", "image", images))
     if texts is not None:
         columns.append(PickColumn("item", "text", texts))
     columns.append(PickColumn("gain", "number", chosen.gains[:k]))
     if with_served:
-        columns.append(PickColumn("serves most", "list", find_served(recalled, indices)))
+        columns.append(_describe_served(recalled, of_targets))
     if chosen.nearest_target is not None and chosen.similarity is not None:
         is_plain = chosen.settings["kernel"] == repr(Linear())
         name = "cosine similarity" if is_plain else "correlation"
         nearest = chosen.nearest_target[:k]
-        texts = texts_of(target_items, nearest, ITEM_LENGTH)
+        texts = of_targets.texts_of(nearest, ITEM_LENGTH)
         cells = recalled.name_targets(nearest).tolist() if texts is None else texts
         kind = "whole" if texts is None else "text"
         columns.append(PickColumn("nearest target", kind, cells))
         columns.append(PickColumn(name, "cosine", chosen.similarity[:k]))
     return columns
+
+
+def _describe_served(recalled: Recalled, of_targets: PageItems) -> PickColumn:
+    """The targets that the picks serve most, by their texts where they have some."""
+    served = find_served(recalled, recalled.chosen.indices[:SHOWN_PICKS])
+    if of_targets.texts is None:
+        names = [recalled.name_targets(np.array(some, np.int64)).tolist() for some in served]
+        return PickColumn("serves most", "list", names)
+    texts = [of_targets.texts_of(np.array(some, np.int64), SERVED_LENGTH) or [] for some in served]
+    return PickColumn("serves most", "text", [" · ".join(some) for some in texts])
 
 
 def find_served(recalled: Recalled, indices: Int[np.ndarray, " k"]) -> list[list[int]]:
@@ -109,18 +129,60 @@ def find_served(recalled: Recalled, indices: Int[np.ndarray, " k"]) -> list[list
         where = torch.cat([where, numbers], dim=1)
         best, order = best.topk(min(SERVED, best.shape[1]), dim=1)
         where = where.gather(1, order)
-    names = recalled.name_targets(where.numpy()).tolist()
     return [
         [target for target, fall in zip(*pair, strict=True) if fall > 0]
-        for pair in zip(names, best.tolist(), strict=True)
+        for pair in zip(where.tolist(), best.tolist(), strict=True)
     ]
 
 
-def write_picks(chosen: Selection, columns: list[PickColumn]) -> str:
+def write_groups(recalled: Recalled, of_pool: PageItems, of_targets: PageItems) -> str:
+    """The picks below the target that each is nearest to, the target of the first pick first."""
+    chosen = recalled.chosen
+    if chosen.nearest_target is None or len(chosen) == 0:
+        return ""
+    targets = np.array(list(dict.fromkeys(chosen.nearest_target.tolist())), np.int64)
+    listed = targets[:SHOWN_GROUPS]
+    texts, images = of_targets.texts_of(listed, ITEM_LENGTH), of_targets.thumbnails(listed)
+    numbers = recalled.name_targets(listed)
+    groups = ""
+    for place, target in enumerate(listed.tolist()):
+        places = np.flatnonzero(chosen.nearest_target == target)
+        title = escape((texts and texts[place]) or f"target {numbers[place]}")
+        image = write_image(images[place]) if images else ""
+        count = count_of(len(places), "pick", "picks")
+        members = _write_members(recalled, of_pool, places)
+        groups += f"<details{' open' * (place < OPEN_GROUPS)}><summary>{image}{title} "
+        groups += f"<small>{count}</small></summary>{members}</details>"
+    untouched = chosen.settings["targets"] - len(targets)
+    more = f"{len(targets) - len(listed):,} more targets have picks." * (
+        len(targets) > len(listed)
+    )
+    none = f"{count_of(untouched, 'target is', 'targets are')} nearest to no pick." * bool(
+        untouched
+    )
+    return f"<h3>Picks by their nearest target</h3>{groups}{write_small(more, none)}"
+
+
+def _write_members(recalled: Recalled, of_pool: PageItems, places: Int[np.ndarray, " b"]) -> str:
+    """The first picks of a group, each with its rank."""
+    indices = recalled.chosen.indices[places[:SHOWN_MEMBERS]]
+    texts = of_pool.texts_of(indices, ITEM_LENGTH)
+    images = of_pool.thumbnails(indices)
+    numbers, lines = recalled.name_rows(indices), ""
+    for place, rank in enumerate((places[:SHOWN_MEMBERS] + 1).tolist()):
+        text = (texts and texts[place]) or f"row {numbers[place]}"
+        lines += (
+            f'<li value="{rank}">{write_image(images[place]) if images else ""}{escape(text)}</li>'
+        )
+    more = f"<p class='small'>and {len(places) - SHOWN_MEMBERS:,} more</p>"
+    return f"<ol>{lines}</ol>{more * (len(places) > SHOWN_MEMBERS)}"
+
+
+def write_picks(chosen: Selection, columns: list[PickColumn], groups: str = "") -> str:
     shown, total = len(columns[0].cells), len(chosen)
     if shown == 0:
         return write_section("picks", "Picks", write_paragraph("Nothing was picked."))
-    has_served = any(column.kind == "list" for column in columns)
+    has_served = any(column.name == "serves most" for column in columns)
     served = "Serves most: the targets whose variance the pick lowers most, the most first."
     intro = write_small(
         f"The first {shown:,} of {total:,} picks." if shown < total else "",
@@ -138,7 +200,7 @@ def write_picks(chosen: Selection, columns: list[PickColumn]) -> str:
         '<button type="button" id="picks-back">Previous</button>'
         '<span id="picks-place"></span><button type="button" id="picks-on">Next</button></div>'
     )
-    return write_section("picks", "Picks", intro + search + table + pager)
+    return write_section("picks", "Picks", intro + search + table + pager + groups)
 
 
 # ---- targets
@@ -169,6 +231,11 @@ class TargetBars:
             "closeness": values(self.closeness),
         }
 
+    def name(self, place: int) -> str:
+        """A target in words: its text, if there is one, or its number."""
+        text = "" if self.items is None else self.items[place]
+        return f"“{text}”" if text else f"target {self.numbers[place]}"
+
     def columns(self, order: Int[np.ndarray, " s"]) -> list[Column]:
         """The names and the variances before and after, with the targets in this order."""
         columns = [Column("target", map(str, self.numbers[order]), kind="number name")]
@@ -178,7 +245,9 @@ class TargetBars:
         return [*columns, Column("after", map(number, self.after[order]))]
 
 
-def describe_targets(recalled: Recalled, items: Any) -> tuple[TargetBars, TargetBars] | None:
+def describe_targets(
+    recalled: Recalled, shown_as: PageItems
+) -> tuple[TargetBars, TargetBars] | None:
     """The targets that are shown as bars, and those that are helped least."""
     if recalled.targets is None:
         return None
@@ -198,7 +267,7 @@ def describe_targets(recalled: Recalled, items: Any) -> tuple[TargetBars, Target
         whole = chosen.whole_pool
         near = None if closeness is None else closeness[numbers]
         left = None if whole is None else whole[numbers]
-        texts = texts_of(items, numbers, ITEM_LENGTH)
+        texts = shown_as.texts_of(numbers, ITEM_LENGTH)
         names, total = recalled.name_targets(numbers), chosen.target_variance.shape[1]
         return TargetBars(names, before, after, left, near, texts, total)
 
@@ -235,7 +304,7 @@ def write_targets(chosen: Selection, targets: tuple[TargetBars, TargetBars] | No
     shown = len(bars.numbers)
     about = (
         f"variance of {shown:,} targets before and after the picks; the largest that remains is "
-        f"{number(float(bars.after[0]))}, of target {bars.numbers[0]}"
+        f"{number(float(bars.after[0]))}, of {bars.name(0)}"
     )
     legend = '<div class="legend" id="targets-legend" role="group" aria-label="bars"></div>'
     cut = f"The {shown:,} most uncertain of {bars.total:,} targets." if shown < bars.total else ""
@@ -277,7 +346,9 @@ def _write_least_helped(chosen: Selection, least: TargetBars) -> str:
 # ---- the map
 
 
-def draw_map(recalled: Recalled, health: Health, items: Any, target_items: Any) -> dict[str, Any]:
+def draw_map(
+    recalled: Recalled, health: Health, of_pool: PageItems, of_targets: PageItems
+) -> dict[str, Any]:
     """The map for the script: some of the pool at random, the first targets, the first picks."""
     pool, targets, chosen = recalled.pool, recalled.targets, recalled.chosen.indices
 
@@ -286,13 +357,13 @@ def draw_map(recalled: Recalled, health: Health, items: Any, target_items: Any) 
         return {"x": x, "y": y, "numbers": names.tolist(), "texts": texts, "total": total}
 
     def some_rows(numbers: Int[np.ndarray, " b"], total: int) -> Any:
-        texts, rows = texts_of(items, numbers, HOVER_LENGTH), pool.rows(torch.from_numpy(numbers))
+        texts, rows = of_pool.texts_of(numbers, HOVER_LENGTH), pool.rows(torch.from_numpy(numbers))
         return dots(rows, recalled.name_rows(numbers), texts, total)
 
     aims = None
     if targets is not None:
         first = np.arange(min(len(targets), MAP_TARGETS))
-        texts = texts_of(target_items, first, HOVER_LENGTH)
+        texts = of_targets.texts_of(first, HOVER_LENGTH)
         aims = dots(targets[: len(first)], recalled.name_targets(first), texts, len(targets))
     standing = recalled.rows_for_targets()
     shown = draw_rows(np.random.default_rng(0), len(standing), MAP_ROWS).numpy()
@@ -309,7 +380,7 @@ def draw_map(recalled: Recalled, health: Health, items: Any, target_items: Any) 
 def cut(dots: dict[str, Any] | None, name: str, which: str) -> str:
     """A sentence that says how many dots are shown, unless all are."""
     shown, total = (0, 0) if dots is None else (len(dots["numbers"]), dots["total"])
-    return f"Shown: {which}{shown:,} of {total:,} {name}." if shown < total else ""
+    return f"PageItems: {which}{shown:,} of {total:,} {name}." if shown < total else ""
 
 
 def write_map(map: dict[str, Any] | None) -> str:

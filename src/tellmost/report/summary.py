@@ -1,6 +1,8 @@
 """The panels of words: the selection in sentences and numbers, and its settings."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
 from html import escape
 from typing import Any
 
@@ -20,6 +22,7 @@ from tellmost.report.markup import (
     write_list,
     write_paragraph,
     write_section,
+    write_small,
 )
 from tellmost.report.panels import STATIC_PICKS
 from tellmost.selecting.selection import Selection
@@ -41,7 +44,24 @@ def title_of(chosen: Selection) -> str:
     return f"{count_of(len(chosen), 'pick', 'picks')} by {chosen.settings['rule']}"
 
 
-def write_summary(chosen: Selection) -> str:
+@dataclass(frozen=True)
+class About:
+    """What the page is for, which files it is about, and when it was written."""
+
+    title: str | None = None
+    files: Sequence[str] = ()
+    day: date | None = None
+
+    def write(self, chosen: Selection) -> str:
+        """The title, and a line of what else is known."""
+        own = title_of(chosen)
+        facts = [own] * (self.title is not None) + [*self.files]
+        if self.day is not None:
+            facts.append(f"{self.day.day} {self.day:%B %Y}")
+        return f"<h1>{escape(self.title or own)}</h1>{write_small(' · '.join(facts))}"
+
+
+def write_summary(chosen: Selection, about: About) -> str:
     """Write sentences and numbers, the most important first."""
     levels, notes = telling_levels(chosen), ""
     lead = f"{_told(chosen)} {_compared(chosen, levels)}".strip()
@@ -57,7 +77,7 @@ def write_summary(chosen: Selection) -> str:
     body = f'{sentences}<dl class="cards">{cards}</dl>{notes}'
     links = "".join(f'<li><a href="#{name}">{name.capitalize()}</a></li>' for name in PANELS)
     header = (
-        f'<header><h1>{escape(title_of(chosen))}</h1><nav aria-label="panels"><ul>{links}</ul>'
+        f'<header>{about.write(chosen)}<nav aria-label="panels"><ul>{links}</ul>'
         '</nav><p class="notes unscripted">Charts, search and sorting need JavaScript. The '
         f"summary, the first {STATIC_PICKS} picks and the tables can be read without.</p></header>"
     )

@@ -6,7 +6,7 @@ has, so a call from within the package, which nobody asked for, says nothing.
 
 import json
 import os
-import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, nullcontext
@@ -25,7 +25,7 @@ from tellmost.rows.sources import NamedArray
 from tellmost.rules import CosineSimilarity, Random, Rule, TopK
 from tellmost.running import workers
 from tellmost.running.processes import Shard, check_group
-from tellmost.running.progress import ProgressLine
+from tellmost.running.progress import QUIET_SECONDS, ProgressLine
 from tellmost.selecting.arguments import (
     check_agreement,
     check_combination,
@@ -55,7 +55,7 @@ from tellmost.selecting.limits import (
     check_limits,
     check_stop,
 )
-from tellmost.selecting.loop import Chooser, Eager, Trace, run
+from tellmost.selecting.loop import Chooser, Eager, Progress, Trace, run
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int, Shaped
 
@@ -174,7 +174,8 @@ def select_quietly(
         memory: what may be allocated on the device beyond what you hold: bytes, or a size such as
             "4GB". A file that takes more than half of it is streamed. None takes half of what is
             available.
-        progress: whether to show a line on stderr. None shows it on a terminal after a second.
+        progress: whether to show a line on stderr. None shows it after a second on a terminal
+            and in a notebook, and elsewhere every half minute.
     """
     if cluster is not None:
         return cluster.select(pool, targets, options_of(locals()))
@@ -313,8 +314,7 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
     rounds = find_rounds(task, tracker, eligibility)
     chooser = choose_chooser(task.rule, tracker, eligibility, conditional=task.conditional)
     with ExitStack() as open_now:
-        shows = shows_progress(task, progress)
-        line = open_now.enter_context(ProgressLine(progress)) if shows else None
+        line = progress_line(open_now, task, progress)
         if log is not None:
             with task.data.together():
                 open_now.enter_context(log)
@@ -342,10 +342,23 @@ def note_beforehand(task: Task, problem: Problem, tracker: Tracker) -> dict[str,
     return notes | note_determined_targets(tracker, task.rule, data.shard) | note_targets(data)
 
 
-def shows_progress(task: Task, progress: bool | None) -> bool:
-    """Say whether a line on stderr is wanted. Of several processes the first shows it."""
-    wanted, shard = sys.stderr.isatty() if progress is None else progress, task.data.shard
-    return wanted and (shard is None or shard.group.rank == 0)
+def progress_line(open_now: ExitStack, task: Task, progress: bool | None) -> Progress | None:
+    """Tells of progress where it is wanted. Of several processes the first does.
+
+    A selection of less than a second opens no line, unless asked.
+    """
+    if progress is False or (task.data.shard is not None and task.data.shard.group.rank > 0):
+        return None
+    started = time.monotonic()
+    lines: list[ProgressLine] = []
+
+    def tell(done: int, most: int | None, gain: float) -> None:
+        if not lines and (progress is True or time.monotonic() - started > QUIET_SECONDS):
+            lines.append(open_now.enter_context(ProgressLine(progress, started=started)))
+        for line in lines:
+            line(done, most, gain)
+
+    return tell
 
 
 def find_rounds(task: Task, tracker: Tracker, eligibility: Eligibility) -> "FusedRounds | None":

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -239,13 +240,24 @@ class Selection:
         targets: Any,
         items: Any = None,
         target_items: Any = None,
+        *,
+        images: Any = None,
+        target_images: Any = None,
+        title: str | None = None,
     ) -> None:
         """Write a self-contained HTML page about the selection. Needs plotly.
 
         ``pool`` and ``targets`` are those of the selection. ``items``: something to show for each
-        pool row, such as its text; None: its number. ``target_items``: the same for each target.
+        pool row, such as its text; None: its number. ``images``: the path of an image for each
+        row, or None; small copies stand in the page (needs Pillow). ``target_items`` and
+        ``target_images``: the same for each target. ``title`` says what the selection is for.
         Selects a few times more, for comparison: by other methods, and at other noise.
         """
         from tellmost.report.page import write_page
+        from tellmost.report.page_items import PageItems
+        from tellmost.report.summary import About
 
-        write_page(self, Path(path), pool, targets, items, target_items)
+        files = [Path(some).name for some in (pool, targets) if isinstance(some, str | Path)]
+        about = About(title, files, date.today())
+        shown = PageItems(items, images), PageItems(target_items, target_images)
+        write_page(self, Path(path), pool, targets, *shown, about)

@@ -1,0 +1,69 @@
+"""What a page shows of rows and targets beside their numbers: texts, and small images."""
+
+import base64
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tellmost.report.markup import texts_of
+from tellmost.shapes import Int
+
+SIDE = 96  # pixels of a thumbnail
+MOST_IMAGES = 300  # a page has so many of rows, and so many of targets; each takes 2 to 4 KB
+
+
+@dataclass(frozen=True)
+class PageItems:
+    """An entry per row or target, each of which may be None; images are paths, or arrays."""
+
+    texts: Any = None
+    images: Any = None
+    numbers: Int[np.ndarray, " n"] | None = None  # to show; None counts from 0
+
+    def check(self, count: int, names: tuple[str, str], of: str) -> None:
+        """Check that there is one entry per row or target, or none at all."""
+        for argument, entries in zip(names, (self.texts, self.images), strict=True):
+            if entries is not None and len(entries) != count:
+                raise ValueError(
+                    f"{argument} must have one entry per {of}, {count}; got {len(entries)}. An "
+                    f"entry may be None."
+                )
+
+    def texts_of(self, numbers: Int[np.ndarray, " b"], length: int) -> list[str] | None:
+        return texts_of(self.texts, numbers, length)
+
+    def thumbnails(self, numbers: Int[np.ndarray, " b"]) -> list[str] | None:
+        """The images of these rows or targets as data that stands in the page, the first few."""
+        if self.images is None:
+            return None
+        by_place = getattr(self.images, "iloc", self.images)
+        made: dict[int, str] = {}
+        for number in numbers.tolist():
+            if number not in made and len(made) < MOST_IMAGES:
+                made[number] = draw_thumbnail(by_place[number], number)
+        return [made.get(number, "") for number in numbers.tolist()]
+
+
+def draw_thumbnail(image: Any, number: int) -> str:
+    """An image as the text of a small JPEG. Nothing for None."""
+    if image is None or (isinstance(image, str) and not image):
+        return ""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError("images need Pillow; pip install 'tellmost[report]'.") from error
+    try:
+        opened = Image.fromarray(image) if isinstance(image, np.ndarray) else Image.open(image)
+        opened.thumbnail((SIDE, SIDE))
+        file = BytesIO()
+        opened.convert("RGB").save(file, "JPEG", quality=80)
+    except (OSError, ValueError, TypeError, Image.DecompressionBombError) as error:
+        what = Path(image).name if isinstance(image, str | Path) else type(image).__name__
+        raise ValueError(
+            f"images must be paths of images, or arrays of bytes; that of row {number}, {what}, "
+            f"cannot be read: {str(error).splitlines()[0]}"
+        ) from error
+    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
