@@ -174,8 +174,7 @@ def select_quietly(
         memory: what may be allocated on the device beyond what you hold: bytes, or a size such as
             "4GB". A file that takes more than half of it is streamed. None takes half of what is
             available.
-        progress: whether to show a line on stderr. None shows it after a second on a terminal
-            and in a notebook, and elsewhere every half minute.
+        progress: a line on stderr. None shows it after a second, in logs every half minute.
     """
     if cluster is not None:
         return cluster.select(pool, targets, options_of(locals()))
