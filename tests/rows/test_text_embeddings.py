@@ -11,7 +11,6 @@ import torch
 
 import tellmost as tm
 from tellmost.cli.reading import Wanted, read_records
-from tellmost.rows.text_embeddings import embed_texts
 
 TEXTS = ["a", "bb", "a", "ccc", "bb"]
 MODULE = """
@@ -24,6 +23,13 @@ not_a_function = 3
 def lengths(texts):
     calls.append(list(texts))
     return np.array([[len(text), 1.0] for text in texts])
+
+is_over = False
+
+def interrupted(texts):
+    if "ccc" in texts and not is_over:
+        raise KeyboardInterrupt
+    return lengths(texts)
 
 def as_tensor(texts):
     rows = [[len(text), 1.0] for text in texts]
@@ -69,29 +75,22 @@ def calls_of(model):
 def test_a_function_in_the_current_folder_embeds(model, tmp_path):
     before = list(sys.path)
     for function in ("lengths", "as_tensor", "as_lists"):
-        vectors = embed_texts(TEXTS, f"{model}:{function}", beside=tmp_path / "train.jsonl")
+        vectors = tm.embed(TEXTS, f"{model}:{function}", cache=tmp_path / "train.jsonl.embeddings")
         assert vectors.dtype == np.float32
         np.testing.assert_array_equal(vectors, [[1, 1], [2, 1], [1, 1], [3, 1], [2, 1]])
     assert sys.path == before
 
 
-def test_equal_texts_are_embedded_once_in_batches(model, tmp_path):
-    told = []
-    embed_texts(
-        TEXTS,
-        f"{model}:lengths",
-        beside=tmp_path / "train.jsonl",
-        batch_size=2,
-        progress=lambda *counts: told.append(counts),
-    )
+def test_equal_texts_are_embedded_once_in_batches(model, tmp_path, capfd):
+    tm.embed(TEXTS, f"{model}:lengths", cache=tmp_path, batch_size=2, progress=True)
     assert calls_of(model) == [["a", "bb"], ["ccc"]]
-    assert told == [(2, 3), (3, 3)]
+    assert "2 of 3 texts embedded" in capfd.readouterr().err
 
 
 def test_vectors_are_kept_beside_the_file_and_used_again(model, tmp_path):
-    beside = tmp_path / "train.jsonl"
-    first = embed_texts(TEXTS, f"{model}:lengths", beside=beside)
-    again = embed_texts(TEXTS, f"{model}:lengths", beside=beside)
+    beside = tmp_path / "train.jsonl.embeddings"
+    first = tm.embed(TEXTS, f"{model}:lengths", cache=beside)
+    again = tm.embed(TEXTS, f"{model}:lengths", cache=beside)
     np.testing.assert_array_equal(first, again)
     assert len(calls_of(model)) == 1
     (kept,) = (tmp_path / "train.jsonl.embeddings").iterdir()
@@ -99,32 +98,25 @@ def test_vectors_are_kept_beside_the_file_and_used_again(model, tmp_path):
 
 
 def test_other_texts_another_order_or_another_model_are_embedded_anew(model, tmp_path):
-    beside = tmp_path / "train.jsonl"
-    embed_texts(["a", "bb"], f"{model}:lengths", beside=beside)
-    embed_texts(["bb", "a"], f"{model}:lengths", beside=beside)
-    embed_texts(["ab", "b"], f"{model}:lengths", beside=beside)
+    beside = tmp_path / "train.jsonl.embeddings"
+    tm.embed(["a", "bb"], f"{model}:lengths", cache=beside)
+    tm.embed(["bb", "a"], f"{model}:lengths", cache=beside)
+    tm.embed(["ab", "b"], f"{model}:lengths", cache=beside)
     assert len(calls_of(model)) == 3
     changed = tmp_path / f"{model}.py"
     changed.write_text(MODULE.replace("1.0]", "2.0]"))
     os.utime(changed, (0, 0))  # Python takes a file of the same size and second for the same
     del sys.modules[model]
-    vectors = embed_texts(["a", "bb"], f"{model}:lengths", beside=beside)
+    vectors = tm.embed(["a", "bb"], f"{model}:lengths", cache=beside)
     np.testing.assert_array_equal(vectors, [[1, 2], [2, 2]])
 
 
 def test_what_was_embedded_before_an_interruption_is_not_embedded_again(model, tmp_path):
-    beside, told = tmp_path / "train.jsonl", []
-
-    def interrupted(done, most):
-        if done == 2:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        embed_texts(TEXTS, f"{model}:lengths", beside=beside, batch_size=1, progress=interrupted)
-    vectors = embed_texts(
-        TEXTS, f"{model}:lengths", beside=beside, progress=lambda *counts: told.append(counts)
-    )
-    assert calls_of(model) == [["a"], ["bb"], ["ccc"]] and told == [(3, 3)]
+        tm.embed(TEXTS, f"{model}:interrupted", cache=tmp_path / "kept", batch_size=1)
+    sys.modules[model].is_over = True
+    vectors = tm.embed(TEXTS, f"{model}:interrupted", cache=tmp_path / "kept")
+    assert calls_of(model) == [["a"], ["bb"], ["ccc"]]
     np.testing.assert_array_equal(vectors[:, 0], [1, 2, 1, 3, 2])
 
 
@@ -141,8 +133,8 @@ def test_texts_of_any_kind_are_embedded_and_kept_for_the_next_call(model, tmp_pa
 
 @pytest.mark.parametrize("damage", ["cut short", "a changed byte", "another file", "empty"])
 def test_a_damaged_file_is_made_anew(damage, model, tmp_path):
-    beside = tmp_path / "train.jsonl"
-    embed_texts(TEXTS, f"{model}:lengths", beside=beside)
+    beside = tmp_path / "train.jsonl.embeddings"
+    tm.embed(TEXTS, f"{model}:lengths", cache=beside)
     (kept,) = (tmp_path / "train.jsonl.embeddings").iterdir()
     good = kept.read_bytes()
     changed = bytearray(good)
@@ -152,7 +144,7 @@ def test_a_damaged_file_is_made_anew(damage, model, tmp_path):
             damage
         ]
     )
-    vectors = embed_texts(TEXTS, f"{model}:lengths", beside=beside)
+    vectors = tm.embed(TEXTS, f"{model}:lengths", cache=beside)
     np.testing.assert_array_equal(vectors[:, 0], [1, 2, 1, 3, 2])
     assert len(calls_of(model)) == 2
     assert kept.read_bytes() == good
@@ -161,7 +153,7 @@ def test_a_damaged_file_is_made_anew(damage, model, tmp_path):
 def test_a_folder_that_cannot_be_written_is_no_error(model, tmp_path):
     (tmp_path / "train.jsonl.embeddings").write_text("a file is in the way")
     with pytest.warns(UserWarning, match="could not be kept") as caught:
-        vectors = embed_texts(TEXTS, f"{model}:lengths", beside=tmp_path / "train.jsonl")
+        vectors = tm.embed(TEXTS, f"{model}:lengths", cache=tmp_path / "train.jsonl.embeddings")
     assert len(caught) == 1
     np.testing.assert_array_equal(vectors[:, 0], [1, 2, 1, 3, 2])
 
@@ -181,31 +173,31 @@ FAILURES = {
 def test_a_function_that_does_not_fit_says_why(function, model, tmp_path):
     kind, message = FAILURES[function]
     with pytest.raises(kind, match=message) as caught:
-        embed_texts(TEXTS, f"{model}:{function}", beside=tmp_path / "train.jsonl")
+        tm.embed(TEXTS, f"{model}:{function}", cache=tmp_path / "train.jsonl.embeddings")
     assert str(caught.value).startswith("embed: ") and "\n" not in str(caught.value)
     assert not (tmp_path / "train.jsonl.embeddings").exists()
 
 
 def test_vectors_of_several_lengths_are_refused(model, tmp_path):
     with pytest.raises(ValueError, match="the first had 1, that of text 1 has 2"):
-        embed_texts(TEXTS, f"{model}:growing", beside=tmp_path / "x.jsonl", batch_size=1)
+        tm.embed(TEXTS, f"{model}:growing", cache=tmp_path / "x.jsonl", batch_size=1)
 
 
 def test_a_module_that_cannot_be_imported_says_why(model, tmp_path):
     with pytest.raises(ImportError, match="no module 'no_such_module', neither in the current"):
-        embed_texts(TEXTS, "no_such_module:embed", beside=tmp_path / "x")
+        tm.embed(TEXTS, "no_such_module:embed", cache=tmp_path / "x")
     (tmp_path / "broken_model.py").write_text("import no_such_dependency\n")
     with pytest.raises(
         ImportError, match=r"importing broken_model failed: ModuleNotFoundError: .*no_su"
     ):
-        embed_texts(TEXTS, "broken_model:embed", beside=tmp_path / "x")
+        tm.embed(TEXTS, "broken_model:embed", cache=tmp_path / "x")
 
 
 def test_an_unknown_model_lists_the_choices(tmp_path):
     with pytest.raises(ValueError, match=r"embed must be the id of .* the folder .*; got 'mpnet'"):
-        embed_texts(TEXTS, "mpnet", beside=tmp_path / "x")
+        tm.embed(TEXTS, "mpnet", cache=tmp_path / "x")
     with pytest.raises(ValueError, match=r"neither modules.json nor config.json"):
-        embed_texts(TEXTS, str(tmp_path), beside=tmp_path / "x")
+        tm.embed(TEXTS, str(tmp_path), cache=tmp_path / "x")
 
 
 def test_a_missing_package_says_how_to_get_it(tmp_path, monkeypatch):
@@ -213,7 +205,7 @@ def test_a_missing_package_says_how_to_get_it(tmp_path, monkeypatch):
     (tmp_path / "config.json").touch()
     for model in ("all-minilm", str(tmp_path)):
         with pytest.raises(ImportError, match=r"transformers; pip install 'tellmost\[embed\]'"):
-            embed_texts(TEXTS, model, beside=tmp_path / "x")
+            tm.embed(TEXTS, model, cache=tmp_path / "x")
 
 
 @pytest.fixture
@@ -235,7 +227,7 @@ def test_a_model_that_cannot_be_fetched_says_that_a_folder_will_do(
         keep_in_cache(tmp_path, "models--nobody--nothing", "modules.json")
     message = r"no folder 'nobody/nothing', .* from the Hugging Face Hub: .* give its folder\."
     with pytest.raises(ValueError, match=message):
-        embed_texts(TEXTS, "nobody/nothing", beside=tmp_path / "x")
+        tm.embed(TEXTS, "nobody/nothing", cache=tmp_path / "x")
 
 
 def keep_in_cache(home, model, name):
@@ -262,7 +254,7 @@ def test_a_model_of_the_hub_is_fetched_once(tmp_path, monkeypatch):
     monkeypatch.setattr(sentence_transformers, "SentenceTransformer", Fetched)
     monkeypatch.setattr("tellmost.rows.embedding_models.check_on_hub", lambda name: None)
     for texts in (["a"], ["a"], ["b"]):
-        embed_texts(texts, "some/model", beside=tmp_path / "x")
+        tm.embed(texts, "some/model", cache=tmp_path / "x")
     assert loaded == [("some/model", False), ("some/model", True)]  # the second is kept
 
 
@@ -318,7 +310,7 @@ def test_minilm_puts_paraphrases_near_each_other_without_network(
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        vectors = embed_texts(texts, model, beside=tmp_path / "x.jsonl", device="cpu")
+        vectors = tm.embed(texts, model, cache=tmp_path / "x.jsonl", device="cpu")
     assert vectors.shape == (4, 384) and vectors.dtype == np.float32
     cosine = vectors @ vectors.T
     paraphrases, others = [cosine[0, 1], cosine[2, 3]], cosine[:2, 2:]

@@ -28,7 +28,7 @@ from tellmost.rows.checks import check_positives
 from tellmost.rows.nearby import near
 from tellmost.rows.sources import NamedArray
 from tellmost.running.memory import check_memory
-from tellmost.running.progress import ProgressLine, working
+from tellmost.running.progress import working
 from tellmost.selecting.arguments import (
     NORMALIZATIONS,
     check_combination,
@@ -214,8 +214,8 @@ def read_file(path: Path, argument: str, given: OptionValues, wanted: Wanted) ->
     )
     is_counted = given.embed is not None
     waiting = nullcontext() if is_counted else working(given.progress, f"reading {path.name}")
-    with waiting, ProgressLine(given.progress, "texts embedded", done_before=0) as line:
-        return read_records(path, argument, wanted, line)
+    with waiting:
+        return read_records(path, argument, wanted, given.progress)
 
 
 def vectors_of(records: Records | None) -> Any:

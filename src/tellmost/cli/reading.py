@@ -14,7 +14,7 @@ from tellmost.cli.text_formats import Delimited, JsonLines, TextFormat, TextTabl
 from tellmost.cli.text_tables import suffix_of
 from tellmost.rows.files import File, check_there, open_filled
 from tellmost.rows.sources import NamedArray
-from tellmost.rows.text_embeddings import Progress, embed_texts, is_empty
+from tellmost.rows.text_embeddings import embed, is_empty
 from tellmost.shapes import Shaped
 
 TEXTS: dict[str, Callable[..., TextFormat]] = {
@@ -66,13 +66,13 @@ def read_records(
     path: Path,
     argument: str = "pool",
     wanted: Wanted = Wanted(),  # it never changes
-    progress: Progress | None = None,
+    progress: bool | None = False,
 ) -> Records:
     """Read points from a file, with their ids and whatever else the file has about them.
 
     The file is .npy, .npz, .safetensors, .parquet, .csv, .tsv, .jsonl or .json, an array of
     records; the last four also .gz.
-    ``argument`` is what the file is for, which errors name. ``progress`` is of embedding.
+    ``argument`` is what the file is for, which errors name. ``progress`` is shown of embedding.
     """
     check_there(path, argument)
     suffix = suffix_of(path)
@@ -89,10 +89,10 @@ def read_records(
     if wanted.skip_bad:
         records = keep_rows(records, np.array([not is_empty(text) for text in texts]))
     rows = records.of_vectors(np.arange(len(texts))).tolist()
-    vectors = embed_texts(
+    vectors = embed(
         [texts[row] for row in rows],
         wanted.embed,
-        beside=records.path,
+        cache=f"{records.path}.embeddings",
         device=wanted.device,
         progress=progress,
         where=lambda number: f"{file.label}, {records.line(rows[number])}",

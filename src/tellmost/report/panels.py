@@ -380,7 +380,7 @@ def draw_map(
 def cut(dots: dict[str, Any] | None, name: str, which: str) -> str:
     """A sentence that says how many dots are shown, unless all are."""
     shown, total = (0, 0) if dots is None else (len(dots["numbers"]), dots["total"])
-    return f"PageItems: {which}{shown:,} of {total:,} {name}." if shown < total else ""
+    return f"Shown: {which}{shown:,} of {total:,} {name}." if shown < total else ""
 
 
 def write_map(map: dict[str, Any] | None) -> str:

@@ -130,7 +130,7 @@ def open_frame(named: NamedArray, argument: str) -> Source | None:
     given = named.given
     if hasattr(given, "tocsr"):
         named.refuse_names(argument, "a sparse matrix")
-        return StreamedRows(SparseRows(given.tocsr(), argument), numerics.RECENT_BYTES)
+        return _open_sparse(given.tocsr(), argument)
     frame = as_frame(given)
     if frame is None:
         if package_of(given) is None:
@@ -204,8 +204,7 @@ def _open_column(column: Any, argument: str, label: str) -> HeldRows | StreamedR
         assert frame is not None
         column = frame.column(column.column_name)
     if package in ("pyarrow", "datasets"):
-        reader = ColumnRows(column, argument, label)
-        return StreamedRows(reader, numerics.RECENT_BYTES) if reader.has_vectors else None
+        return _open_lists(column, argument, label)
     kind = column.dtype
     if package == "pandas" and kind.kind != "O":
         return None
@@ -230,65 +229,51 @@ def _stacked(values: np.ndarray, argument: str, label: str) -> np.ndarray:
     )
 
 
-class ColumnRows:
-    """Reads vectors of an Arrow column, or of a Dataset of one column, block by block."""
+class MadeRows:
+    """Rows that a function makes of something in memory, block by block."""
 
     jumps = True
     ids = None
     device = torch.device("cpu")
 
-    def __init__(self, column: Any, argument: str, label: str) -> None:
-        import pyarrow
-
-        self._column, self._argument, self._label, self.rows_read = column, argument, label, 0
-        first = self._part(0, min(len(column), 1))
-        self.has_vectors = is_vector(pyarrow, first.type)
-        self.shape: tuple[int, ...] = (len(column), 0)
-        self.dtype = torch.float32
-        if self.has_vectors and len(column):
-            d = first.type.list_size if hasattr(first.type, "list_size") else len(first[0] or ())
-            self.shape = (len(column), d)
-            self.dtype = self._numbers(0, 1).dtype
-
-    def _part(self, start: int, stop: int) -> Any:
-        if package_of(self._column) == "datasets":
-            column = self._column[start:stop].column(0)
-        else:
-            column = self._column.slice(start, stop - start)
-        return column.combine_chunks() if hasattr(column, "combine_chunks") else column
-
-    def _numbers(self, start: int, stop: int) -> Tensor:
-        part, label = self._part(start, stop), self._label
-        return decode_lists(part, self.shape[1], start, self._argument, label, self.where)
+    def __init__(self, shape: tuple[int, ...], make: Callable[[int, int], Tensor]) -> None:
+        self.shape, self._make, self.rows_read = shape, make, 0
+        self.dtype = make(0, min(shape[0], 1)).dtype
 
     def pieces(self, wanted: Sequence[Span]) -> Iterator[Tensor]:
         for start, stop in wanted:
             self.rows_read += stop - start
-            yield self._numbers(start, stop)
+            yield self._make(start, stop)
 
     def where(self, row: int) -> str:
         return f"row {row}"
 
 
-class SparseRows:
-    """Makes dense blocks of a sparse matrix of scipy, which stays as it is."""
+def _open_lists(column: Any, argument: str, label: str) -> StreamedRows | None:
+    """The vectors in an Arrow column, or in a Dataset of one column. None for plain numbers."""
+    import pyarrow
 
-    jumps = True
-    ids = None
-    device = torch.device("cpu")
+    def part(start: int, stop: int) -> Any:
+        is_dataset = package_of(column) == "datasets"
+        some = column[start:stop].column(0) if is_dataset else column.slice(start, stop - start)
+        return some.combine_chunks() if hasattr(some, "combine_chunks") else some
 
-    def __init__(self, matrix: Any, argument: str) -> None:
-        self._matrix, self._argument, self.rows_read = matrix, argument, 0
-        self.shape: tuple[int, ...] = tuple(map(int, matrix.shape))
-        self.dtype = self._dense(0, 0).dtype
+    first = part(0, min(len(column), 1))
+    if not is_vector(pyarrow, first.type):
+        return None
+    is_fixed = hasattr(first.type, "list_size")
+    d = first.type.list_size if is_fixed else len(first[0] or ()) if len(first) else 0
 
-    def _dense(self, start: int, stop: int) -> Tensor:
-        return as_tensor(self._matrix[start:stop].toarray(), self._argument)
+    def make(start: int, stop: int) -> Tensor:
+        return decode_lists(part(start, stop), d, start, argument, label, "row {}".format)
 
-    def pieces(self, wanted: Sequence[Span]) -> Iterator[Tensor]:
-        for start, stop in wanted:
-            self.rows_read += stop - start
-            yield self._dense(start, stop)
+    return StreamedRows(MadeRows((len(column), d), make), numerics.RECENT_BYTES)
 
-    def where(self, row: int) -> str:
-        return f"row {row}"
+
+def _open_sparse(matrix: Any, argument: str) -> StreamedRows:
+    """The rows of a sparse matrix of scipy, made dense when they are needed."""
+
+    def make(start: int, stop: int) -> Tensor:
+        return as_tensor(matrix[start:stop].toarray(), argument)
+
+    return StreamedRows(MadeRows(tuple(map(int, matrix.shape)), make), numerics.RECENT_BYTES)

@@ -22,9 +22,6 @@ from tellmost.running.reading import npy_header, refusing_damage
 from tellmost.running.writing import cache_folder, written_whole
 from tellmost.shapes import Float
 
-Progress = Callable[[int, int], None]
-"""Is told how many texts are done, and how many there are."""
-
 Where = Callable[[int], str]
 """Says in words which row is meant."""
 
@@ -37,28 +34,40 @@ def embed(
     device: str | None = None,
     batch_size: int = 32,
     progress: bool | None = None,
+    where: Where = "text {}".format,
 ) -> Float[np.ndarray, "n d"]:
     """A float32 vector for each text; equal texts are embedded once, and kept for the next call.
 
     Args:
-        texts: strings in a list, an array, or a column of a frame or Dataset.
-        model: as in ``embed_texts``.
-        cache: the folder that keeps the vectors. None takes the one that TELLMOST_CACHE names,
-            else ~/.cache/tellmost.
-        device: where the model runs. None lets it choose.
+        texts: strings, none of them empty, in a list, an array, or a column of a frame or Dataset.
+        model: a sentence-transformers model, as its id on the Hugging Face Hub ("all-minilm" is
+            short for "sentence-transformers/all-MiniLM-L6-v2") or as a folder; or
+            "package.module:function", a function that takes a list of b strings and returns a
+            (b, d) array or tensor. A model of the Hub is fetched once. A model may see only the
+            beginning of a text: all-minilm sees 256 word pieces.
+        cache: the folder that keeps the vectors, by the texts and the model. None takes the one
+            that TELLMOST_CACHE names, else ~/.cache/tellmost.
+        device: where the model runs. None lets it choose. A function chooses for itself.
         batch_size: how many texts the model gets at once.
         progress: whether to show progress. None shows it after a second.
+        where: names a text in errors, by its number.
     """
-    beside = (cache_folder() if cache is None else Path(cache)) / "texts"
-    with ProgressLine(progress, "texts embedded") as line:
-        return embed_texts(
-            plain_values(texts),
-            model,
-            beside=beside,
-            device=device,
-            batch_size=batch_size,
-            progress=line,
-        )
+    texts = plain_values(texts)
+    check_texts(texts, where)
+    first: dict[str, int] = {}  # each different text with the number of its first place
+    for number, text in enumerate(texts):
+        first.setdefault(text, number)
+    chosen = find_model(model, device)
+    folder = cache_folder() / "texts.embeddings" if cache is None else Path(cache)
+    path = folder / f"{key_of(texts, chosen.identity())}.npy"
+    vectors = load_kept(path, len(first))
+    if len(vectors) < len(first):
+        with ProgressLine(progress, "texts embedded", done_before=len(vectors)) as line:
+            vectors = _make(first, vectors, chosen, batch_size, line, where, path)
+    if len(first) == len(texts):
+        return vectors
+    places = {text: row for row, text in enumerate(first)}
+    return vectors[[places[text] for text in texts]]
 
 
 def name_rows(
@@ -95,49 +104,6 @@ def name_rows(
     return NamedArray(rows)
 
 
-def embed_texts(
-    texts: Sequence[Any],
-    model: str,
-    *,
-    beside: Path,
-    device: str | None = None,
-    batch_size: int = 32,
-    progress: Progress | None = None,
-    where: Where | None = None,
-) -> Float[np.ndarray, "n d"]:
-    """A float32 vector for each text; equal texts are embedded once.
-
-    Args:
-        texts: strings, none of them empty.
-        model: a sentence-transformers model, as its id on the Hugging Face Hub ("all-minilm" is
-            short for "sentence-transformers/all-MiniLM-L6-v2") or as a folder; or
-            "package.module:function", a function that takes a list of b strings and returns a
-            (b, d) array or tensor. A model of the Hub is fetched once. A model may see only the
-            beginning of a text: all-minilm sees 256 word pieces.
-        beside: the file that the texts came from. The vectors are kept in a folder next to it and
-            read from there next time, if the texts and the model are the same.
-        device: where the model runs. None lets it choose. A function chooses for itself.
-        batch_size: how many texts the model gets at once.
-        progress: is told how many texts are done.
-        where: names a text in errors. None names it by its number.
-    """
-    where = where or (lambda number: f"text {number}")
-    check_texts(texts, where)
-    first: dict[str, int] = {}  # each different text with the number of its first place
-    for number, text in enumerate(texts):
-        first.setdefault(text, number)
-    chosen = find_model(model, device)
-    key = key_of(texts, chosen.identity())
-    path = beside.with_name(f"{beside.name}.embeddings") / f"{key}.npy"
-    vectors = load_kept(path, len(first))
-    if len(vectors) < len(first):
-        vectors = _make(first, vectors, chosen, batch_size, progress, where, path)
-    if len(first) == len(texts):
-        return vectors
-    places = {text: row for row, text in enumerate(first)}
-    return vectors[[places[text] for text in texts]]
-
-
 def check_texts(texts: Sequence[Any], where: Where) -> None:
     if len(texts) == 0:
         raise ValueError("texts must not be empty; got none to embed.")
@@ -171,7 +137,7 @@ def _make(
     kept: Float[np.ndarray, "_ d"],
     model: Model,
     batch_size: int,
-    progress: Progress | None,
+    line: ProgressLine,
     where: Where,
     path: Path,
 ) -> Float[np.ndarray, "u d"]:
@@ -188,8 +154,7 @@ def _make(
             _check_batch(batch, vectors.shape[1], model.name, lambda row: where(places[row]), done)
             vectors[done : done + len(batch)] = batch
             done += len(batch)
-            if progress is not None:
-                progress(done, len(texts))
+            line(done, len(texts))
         if model.cut_texts:
             warnings.warn(
                 f"{model.cut_texts:,} of {len(texts):,} texts are longer than what {model.name} "
