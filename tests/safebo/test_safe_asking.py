@@ -225,6 +225,8 @@ def test_margins_are_in_the_unit_of_the_constraint_and_chances_those_of_the_mode
     assert query.probability_safe >= 0.7
     assert query.parameters == {"x0": float(query.x[0])}
     assert re.search(r"safe with 0\.\d+; margins at least: g \+", str(query))
+    shown = query._repr_html_()
+    assert "<td>margin of g</td><td>at least " in shown and str(query)[:5] in shown
 
 
 def test_a_query_says_whether_it_explores_what_is_safe_or_expands_it():

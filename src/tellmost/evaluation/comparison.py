@@ -14,12 +14,12 @@ from tellmost.evaluation.statistics import (
     Mean,
     bullet,
     count_together,
-    html_table,
     joined_by_and,
     make_frame,
     number,
     paragraph,
 )
+from tellmost.running.notebooks import html_table
 from tellmost.shapes import Bool, Float
 
 if TYPE_CHECKING:

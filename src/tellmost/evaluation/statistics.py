@@ -1,9 +1,8 @@
 """Means with their standard errors, when a difference is one, and numbers as people write them."""
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -159,18 +158,6 @@ def entry(name: str, text: str, width: int) -> str:
 
 def bullet(text: str) -> str:
     return paragraph(text, "- ", 2)
-
-
-def html_table(
-    head: Sequence[str], rows: Iterable[Sequence[str]], paragraphs: Sequence[str]
-) -> str:
-    """A small table for a notebook, with paragraphs below it. Everything is escaped."""
-    cells = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    names = "".join(f"<th>{escape(name)}</th>" for name in head)
-    said = "".join(f"<p>{escape(text)}</p>" for text in paragraphs)
-    return f"<table><thead><tr>{names}</tr></thead><tbody>{cells}</tbody></table>{said}"
 
 
 def make_frame(records: list[dict[str, Any]]) -> "pandas.DataFrame":

@@ -13,10 +13,11 @@ from tellmost.evaluation.evidence import Evidence, KnownLabels, hold_out, take_l
 from tellmost.evaluation.health import Health, check_pool, draw_rows, look
 from tellmost.evaluation.probes import kernel_features, name_probe
 from tellmost.evaluation.runs import similarities
-from tellmost.evaluation.statistics import bullet, entry, html_table, make_frame, number, percent
+from tellmost.evaluation.statistics import bullet, entry, make_frame, number, percent
 from tellmost.kernels import Linear
 from tellmost.rows.checks import check_positive, check_whole
 from tellmost.rules import VTL
+from tellmost.running.notebooks import html_table
 from tellmost.running.progress import working
 from tellmost.running.workers import team
 from tellmost.selecting.arguments import check_meaning

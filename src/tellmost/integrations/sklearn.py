@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from tellmost.rules import Rule
 from tellmost.selecting.select import select_quietly
@@ -51,6 +51,7 @@ class TargetedSubset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if y is None and self.estimator is not None and get_tags(self).target_tags.required:
             raise ValueError("fit requires y to be passed, but the target y is None.")
         rows = validate_data(self, X, dtype=np.float64)
+        check_consistent_length(rows, y)
         self.selection_ = select_quietly(
             rows,
             targets,

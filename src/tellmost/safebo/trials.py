@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from torch import Tensor
 
+from tellmost.running.notebooks import html_table
 from tellmost.running.reading import refusing_damage
 from tellmost.shapes import Float
 
@@ -72,6 +73,12 @@ class Query:
             context, names = given.pop("context"), tuple(given.pop("names"))
             where = None if context is None else np.array(context, dtype=np.float64)
             return cls(x=x, context=where, names=names, **given)
+
+    def _repr_html_(self) -> str:
+        """What to set, and how safe that is, as a table for a notebook."""
+        rows = [(name, f"{to} {self.units.get(name, '')}") for name, to in self.parameters.items()]
+        rows += [(f"margin of {name}", f"at least {low:.4g}") for name, low in self.lower.items()]
+        return html_table(["set", "to"], rows, [str(self)])
 
     def __str__(self) -> str:
         known = "; ".join(f"{name} {low:+.3g}" for name, low in self.lower.items())

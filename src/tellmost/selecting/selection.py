@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from tellmost.kernels import Kernel
 from tellmost.numerics import UNINFORMATIVE
 from tellmost.rules import Rule
+from tellmost.running.notebooks import html_table
 from tellmost.selecting.saved import read_fields, write_fields
 from tellmost.shapes import Float, Int, Shaped
 
@@ -143,17 +143,11 @@ class Selection:
 
     def _repr_html_(self) -> str:
         """A table of the first picks, for notebooks."""
-        columns = {
-            "rank": range(1, len(self) + 1),
-            "index": self.indices.tolist(),
-            "gain": [f"{gain:.4g}" for gain in self.gains],
-            "uncertainty": [f"{left:.4g}" for left in self.uncertainty[1:]],
-        }
-        shown = list(zip(*columns.values(), strict=True))[:SHOWN]
-        rows = [columns, *shown, *([("…",) * len(columns)] if len(self) > SHOWN else [])]
-        cells = ("".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows)
-        table = "".join(f"<tr>{row}</tr>" for row in cells)
-        return f"<p>{escape(repr(self))}</p><table>{table}</table>"
+        columns = self.columns()
+        shown = zip(*(values[:SHOWN].tolist() for values in columns.values()), strict=True)
+        rows = [[f"{c:.4g}" if isinstance(c, float) else str(c) for c in row] for row in shown]
+        rows += [["…"] * len(columns)] * (len(self) > SHOWN)
+        return html_table([*columns], rows, [repr(self)])
 
     def _floor_text(self) -> str:
         if self.floor is None:
