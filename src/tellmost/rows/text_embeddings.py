@@ -134,7 +134,7 @@ def is_whole_text(text: str) -> bool:
 
 def _make(
     first: dict[str, int],
-    kept: Float[np.ndarray, "_ d"],
+    kept: Float[np.ndarray, "_ _"],
     model: Model,
     batch_size: int,
     line: ProgressLine,

@@ -8,7 +8,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import replace
 from functools import wraps
@@ -21,7 +21,6 @@ from torch import Tensor
 from tellmost.posterior.floor import Floor, check_floor, compute_floor
 from tellmost.posterior.problem import FewRows, Nearest, Problem, State
 from tellmost.posterior.weight_tracker import Tracker, WeightTracker, track
-from tellmost.rows.sources import NamedArray
 from tellmost.rules import CosineSimilarity, Random, Rule, TopK
 from tellmost.running import workers
 from tellmost.running.processes import Shard, check_group
@@ -68,15 +67,12 @@ FIXED = (CosineSimilarity, Random, TopK)
 DETERMINED = 1e-9
 """The targets determine f at a row where they leave less than this share of its variance."""
 
-ArrayLike = np.ndarray | Tensor | str | os.PathLike[str] | list[Any] | NamedArray
-PoolLike = ArrayLike | Iterable[Any]  # of paths, or of blocks
-
 
 @torch.inference_mode()
 @workers.team()
 def select_quietly(
-    pool: PoolLike,
-    targets: ArrayLike | None = None,
+    pool: Any,
+    targets: Any = None,
     k: int | None = None,
     *,
     rule: str | Rule = "vtl",
