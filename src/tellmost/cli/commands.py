@@ -206,7 +206,7 @@ def demo(given: OptionValues) -> int:
 
     From 1,797 images of all ten digits (scikit-learn's) Tellmost chooses which to label, given
     thirty unlabelled images of 3, 6 and 9. Beside it: nearest neighbours and random choice, with a
-    classifier's accuracy over five seeds. Writes picks, their images, a page and all numbers.
+    classifier's accuracy over five seeds. Writes picks, a page with images, and all numbers.
     """
     from tellmost.cli.demo import run_demo
 

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from tellmost.evaluation.statistics import Mean
-from tellmost.report.figure import new_figure
 from tellmost.rules import Random
 from tellmost.selecting.select import select
 from tellmost.selecting.selection import Selection
@@ -30,7 +29,6 @@ TARGETS_PER_CLASS = 10
 NORMALIZE = "center+unit"
 METHODS = {"vtl": "VTL", "top-k": "nearest neighbours", "random": "random"}
 BUDGETS, SEEDS = (10, 20, 40, 60), 5
-THUMBNAILS = 20
 
 Scores = Float[np.ndarray, "methods seeds budgets"]
 
@@ -50,7 +48,7 @@ class Digits:
 
 
 def run_demo(folder: Path, *, budgets: Sequence[int] = BUDGETS, seeds: int = SEEDS) -> str:
-    """Write picks, images, a page and all numbers into a folder; return what there is to say."""
+    """Write picks, a page and all numbers into a folder; return what there is to say."""
     splits = [split_digits(seed) for seed in range(seeds)]
     picks = [
         [pick(method, split, seed, budgets[-1]) for seed, split in enumerate(splits)]
@@ -60,9 +58,15 @@ def run_demo(folder: Path, *, budgets: Sequence[int] = BUDGETS, seeds: int = SEE
     split, chosen = splits[0], picks[0][0]
     folder.mkdir(parents=True, exist_ok=True)
     write_picks(folder / "picks.csv", chosen, split)
-    draw_picks(folder / "figure.png", [of_method[0] for of_method in picks], split)
-    items = [f"digit {label}" for label in split.labels]
-    chosen.report(folder / "report.html", split.pool, split.targets, items)
+    chosen.report(
+        folder / "report.html",
+        split.pool,
+        split.targets,
+        [f"digit {label}" for label in split.labels],
+        images=as_images(split.pool),
+        target_images=as_images(split.targets),
+        title="Which images to label, to tell 3, 6 and 9 apart",
+    )
     summary = summarize(chosen, split, budgets, accuracy, share)
     (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     return "\n".join(
@@ -73,7 +77,7 @@ def run_demo(folder: Path, *, budgets: Sequence[int] = BUDGETS, seeds: int = SEE
             f"\nmean ± standard error over {seeds} seeds",
             *tabulate("accuracy on held-out 3, 6, 9", accuracy, budgets),
             *tabulate("share of 3, 6, 9 among the picks", share, budgets),
-            f"\nwritten to {folder}: picks.csv, figure.png, report.html, summary.json",
+            f"\nwritten to {folder}: picks.csv, report.html, summary.json",
         ]
     )
 
@@ -158,20 +162,10 @@ def write_picks(path: Path, chosen: Selection, split: Digits) -> None:
             writer.writerow([rank, *row])
 
 
-def draw_picks(path: Path, picks: list[Selection], split: Digits) -> None:
-    """Draw the first images that each method picked; a frame marks 3, 6 and 9."""
-    figure = new_figure((9.0, 2.4))
-    figure.suptitle("The first picks of each method; frames mark 3, 6 and 9", fontsize="medium")
-    grid = figure.subplots(len(METHODS), THUMBNAILS)
-    for row, name, chosen in zip(grid, METHODS.values(), picks, strict=True):
-        first = chosen.indices[:THUMBNAILS]
-        for axes, index, wanted in zip(row, first, split.is_wanted(first), strict=False):
-            axes.imshow(split.pool[index].reshape(8, 8), cmap="gray_r")
-            axes.set(xticks=[], yticks=[])
-            axes.spines[:].set(color="#1d5fb8" if wanted else "none", linewidth=2)
-        label = name.replace(" ", "\n")
-        row[0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize="small")
-    figure.savefig(path, dpi=150)
+def as_images(rows: Float[np.ndarray, "n d"]) -> list[np.ndarray]:
+    """Images as bytes, dark on light, large enough to be seen."""
+    light = (255 * (1 - rows)).astype(np.uint8).reshape(-1, 8, 8)
+    return list(light.repeat(8, axis=1).repeat(8, axis=2))
 
 
 def summarize(

@@ -27,6 +27,7 @@ from tellmost.cli.records import (
 )
 from tellmost.cli.text_tables import LONGEST_LINE, VectorRows, read_lines, suffix_of
 from tellmost.rows.files import File
+from tellmost.rows.frames import NO_FEATURES
 from tellmost.running.memory import in_words
 from tellmost.shapes import Int
 
@@ -40,7 +41,6 @@ DECIMAL = re.compile(r"[-+]?\d+(,\d+)?([eE][-+]?\d+)?")
 """A number with a comma for a point, as spreadsheets write it beside semicolons."""
 
 CELLS = (".csv", ".tsv")
-NO_FEATURES = {"y", "label", "target", "class", "id"}  # numbers under such names hardly are
 
 Cells = list[str]
 Fields = dict[str, Any]

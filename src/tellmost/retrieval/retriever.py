@@ -71,8 +71,8 @@ class Retriever:
         """Read the pool once.
 
         Args:
-            pool: (n, d) rows: an array, a tensor, a memory map, or a path. Arrays stay where they
-                are, in their own dtype; the file of a path is read.
+            pool: (n, d) rows: an array, a tensor, a memory map, a frame, a Dataset or a path.
+                Arrays stay where they are, in their own dtype; the file of a path is read.
             rule: vtl, itl, itl-y, mm-itl, ctl, mmr, cosine or top-k, or an object from
                 ``tm.rules``.
             noise_ratio: noise variance over the rows' mean prior variance. A small ratio spreads
