@@ -162,6 +162,19 @@ def test_runs_as_published_are_judged_and_those_of_the_text_stand_beside_them():
     assert {"cifar100-head/itl", "cifar100/itl", "mnist/itl"} <= set(numbers)
 
 
+def test_few_published_runs_do_not_judge_an_experiment():
+    experiment = EXPERIMENTS["nn-laplace"]
+    runs = made_up_runs(experiment)
+    for (name, seed), run in list(runs.items()):
+        other = name.replace("mnist", "mnist-float32", 1)
+        if name == "mnist/random":
+            runs[other, seed] = replace(run, configuration=other)
+    assert Curves.of(experiment, runs).trained == {"mnist": "mnist"}
+    assert not Curves.beside(experiment, runs).runs
+    whole = runs | {(f"mnist-float32{n[5:]}", s): run for (n, s), run in runs.items()}
+    assert Curves.of(experiment, whole).trained == {"mnist": "mnist-float32"}
+
+
 def test_verdicts_follow_the_levels_of_made_up_curves():
     curves = Curves.of(EXPERIMENTS["nn-cifar100"], made_up_runs(EXPERIMENTS["nn-cifar100"]))
     said = {verdict.claim: verdict for verdict in judge(curves)}
