@@ -35,7 +35,7 @@ def names_of(function):
 
 def test_every_argument_of_select_is_an_option():
     of_processes = {"group"}  # the processes of one run are started by torchrun, not from here
-    assert names_of(tm.select) - of_processes - {"column", "text", "cluster"} <= names_of(select)
+    assert names_of(tm.select) - of_processes - {"column", "text"} <= names_of(select)
     assert {"vector_column", "text_field"} <= names_of(select)  # are said as in other commands
 
 

@@ -330,3 +330,18 @@ def test_other_columns_of_shards_are_refused(shards, run):
     naming = ("--vector-column", "emb", "--group-column", "source", "--max-per-group", 2)
     done = run("select", "shards", "--targets", "val.npy", "-k", 12, *naming, code=2)
     assert "only the columns of vectors and of ids are read" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--cluster", "auto"), "--cluster and --workers go together"),
+        (("--workers", 2), "--cluster and --workers go together"),
+        (("--cluster", "x", "--workers", 2), "--cluster: address must be None, 'auto'"),
+        (("--cluster", "auto", "--workers", 2, "--report", "r.html"), "there is no --report"),
+    ],
+)
+def test_options_of_a_cluster_are_checked(options, said, shards, run):
+    naming = ("--vector-column", "emb", "--id-column", "id")
+    done = run("select", "shards", "--targets", "val.npy", "-k", 12, *naming, *options, code=2)
+    assert said in done.stderr

@@ -116,6 +116,9 @@ def main(folder: Path) -> None:
 
     from ray.cluster_utils import Cluster
 
+    from tellmost.cli import ending
+    from tellmost.cli.app import app
+
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     second = cluster.add_node(num_cpus=2)
     cluster.wait_for_nodes()
@@ -130,10 +133,23 @@ def main(folder: Path) -> None:
         **names,
         "checkpoint": "memory://runs/run.jsonl",
     }
-    patient = {"address": cluster.address, "timeout": 3}
+    patient = {"address": cluster.address, "timeout": 8, "retries": 6}  # the machine may be busy
     strikes = [(8, kill), (20, freeze), (32, lambda _: cluster.remove_node(second))]
     with striking(strikes, groups):
         cases.run("lost", pool, K, ray_of(workers=3, **patient), **slow)
+    np.save(folder / "targets.npy", TARGETS)
+    command = [
+        "select",
+        pool,
+        "--targets",
+        f"{folder}/targets.npy",
+        "-k",
+        "9",
+        "--cluster",
+        "auto",
+    ]
+    options = ["--workers", "1", "--vector-column", "embedding", "--id-column", "id"]
+    cases.said["command"] = ending.run(app, [*command, *options, "-o", f"{folder}/picks.csv"])
     cases.run("resumed", ray.data.read_parquet(sorted(folder.glob("*.parquet"))), K + 8,
               ray_of(workers=1, address="auto"), **slow)  # fmt: skip
     with striking([(0, kill)], groups):

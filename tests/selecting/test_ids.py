@@ -40,6 +40,12 @@ def test_ids_are_those_of_the_picked_rows(tmp_path, ids, memory):
     assert chosen.to_frame()["id"].tolist() == ids[PICKS].tolist()
 
 
+def test_other_ids_are_texts(tmp_path):
+    paths = write_parts(tmp_path, np.arange(60) + 0.5)
+    chosen = tm.select(paths, TARGETS, 6, column="embedding", id_column="id")
+    assert chosen.ids.tolist() == [f"{row}.5" for row in PICKS]
+
+
 def test_a_column_is_that_of_pool_and_targets(tmp_path):
     paths = write_parts(tmp_path)
     chosen = tm.select(paths[:1], paths[1], 3, column="other")
@@ -61,7 +67,7 @@ def test_names_that_are_not_there_are_refused(tmp_path):
         tm.select(paths, TARGETS, 3, column="vector")
     with pytest.raises(ValueError, match="has no column 'key'; it has id, embedding, other"):
         tm.select(paths, TARGETS, 3, column="other", id_column="key")
-    with pytest.raises(ValueError, match="must hold whole numbers or texts; 'other' holds list"):
+    with pytest.raises(ValueError, match="must hold numbers or texts; 'other' holds list"):
         tm.select(paths, TARGETS, 3, column="embedding", id_column="other")
     with pytest.raises(ValueError, match="pool is a ndarray, which has no names"):
         tm.select(ROWS, TARGETS, 3, column="embedding")

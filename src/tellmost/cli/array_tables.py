@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, closing
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -32,18 +33,23 @@ class ArrayTable:
 
     def __init__(self, file: File, vectors: Any, *, lone_vector: bool = False) -> None:
         self.file, self.vectors = file, vectors
-        with closing(open_source(self.vectors, file.argument)) as source:
-            self._shape = source.shape
-            if lone_vector and len(self._shape) == 1:
-                self.vectors = source.read(0, *self._shape)[None]
-                self._shape = (1, *self._shape)
-        if len(self._shape) != 2 or 0 in self._shape:
-            raise ValueError(
-                f"{file.label} must hold rows x features, (n, d); got shape {self._shape}."
-            )
+        if lone_vector:
+            with closing(open_source(self.vectors, file.argument)) as source:
+                if len(source.shape) == 1:
+                    self.vectors = source.read(0, *source.shape)[None]
 
     def __len__(self) -> int:
-        return self._shape[0]
+        return self._rows
+
+    @cached_property
+    def _rows(self) -> int:
+        with closing(open_source(self.vectors, self.file.argument)) as source:
+            if len(source.shape) != 2 or 0 in source.shape:
+                raise ValueError(
+                    f"{self.file.label} must hold rows x features, (n, d); got shape "
+                    f"{source.shape}."
+                )
+            return source.shape[0]
 
     def read_ids(self) -> Shaped[np.ndarray, " n"]:
         """The ids of all rows: those of the column that was named, or their numbers."""

@@ -39,6 +39,7 @@ from tellmost.cli.options import (
     "target_weights",
     *("cost", "cost_column", "groups", "group_column"),
     *("device", "memory", "columns_ahead", "checkpoint", "progress"),
+    *("cluster", "workers", "cpus_per_worker"),
 )
 def select(given: OptionValues) -> int:
     """Pick the rows of POOL that tell most about the targets.
@@ -56,6 +57,9 @@ def select(given: OptionValues) -> int:
 
         tellmost select pool.npy --targets val.npy -k 64
             --observed round1.csv --exclude rejected.csv -o round2.csv
+
+        tellmost select 's3://bucket/part-*.parquet' --targets t.parquet -k 1000
+            --cluster auto --workers 8 -o picks.parquet
     """
     import tellmost
     from tellmost.cli.inputs import arguments_for, check_choices, read_points, vectors_of

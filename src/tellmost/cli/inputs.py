@@ -38,6 +38,12 @@ from tellmost.selecting.arguments import (
 from tellmost.selecting.limits import check_stop
 from tellmost.selecting.selection import Selection
 
+NOT_IN_A_CLUSTER = (
+    *("text_field", "embed", "features", "observed", "exclude", "candidates", "cost"),
+    *("cost_column", "groups", "group_column", "report", "export"),
+)
+"""Options about rows that only a process that looks at all rows can serve."""
+
 # ---- the options themselves, before any file is read
 
 
@@ -59,7 +65,22 @@ def check_choices(given: OptionValues) -> None:
             check_stop(*bounds, rule, conditional)
     if given.budget is not None and given.cost is given.cost_column is None:
         raise UsageError("--budget needs costs: --cost-column, or --cost with a file.")
+    check_cluster(given)
     check_model(given)
+
+
+def check_cluster(given: OptionValues) -> None:
+    """Check that a cluster has workers, and is asked for nothing but vectors and ids."""
+    if (given.cluster is None) != (given.workers is None):
+        raise UsageError("--cluster and --workers go together, as in --cluster auto --workers 8.")
+    vain = [name for name in NOT_IN_A_CLUSTER if getattr(given, name)]
+    if given.on_bad_row == "skip":
+        vain.append("on_bad_row")
+    if given.cluster is not None and vain:
+        raise UsageError(
+            f"--cluster reads vectors and ids alone, so there is no "
+            f"--{vain[0].replace('_', '-')}. Leave it out, or call tellmost.select from Python."
+        )
 
 
 def check_model(given: OptionValues) -> None:
@@ -158,6 +179,10 @@ def check_features(given: OptionValues) -> None:
 def read_pool(given: OptionValues) -> Records:
     columns = [name for name in (given.cost_column, given.group_column) if name is not None]
     wanted = Wanted(given.vector_column, given.text_field, given.id_column, tuple(columns))
+    named = NamedArray(given.pool, given.vector_column, given.id_column)
+    if given.cluster is not None:  # nobody reads all ids
+        none = np.empty(0, dtype=np.int64)
+        return Records(named, none, open_arrays(named, "pool"), named.id_column)
     if len(given.pool) == 1 and is_file(given.pool[0]):
         return read_file(given.pool[0], "pool", given, wanted)
     if columns or given.text_field is not None or given.embed is not None:
@@ -165,7 +190,7 @@ def read_pool(given: OptionValues) -> Records:
             "of several pool files, a folder, a pattern or a URL only the columns of vectors and "
             "of ids are read; drop the options that name other columns or embed texts."
         )
-    return read_shards(NamedArray(given.pool, given.vector_column, given.id_column), "pool", given)
+    return read_shards(named, "pool", given)
 
 
 def is_file(place: str | Path) -> TypeGuard[Path]:
@@ -243,6 +268,7 @@ def arguments_for(
             given.target_labels, "--target-labels", targets, given.label_column
         ),
         "noise_std": lambda: read_noise(given, pool),
+        "cluster": lambda: find_cluster(given),
         "rule": lambda: read_rule(given.rule),
         "kernel": lambda: given.kernel and read_prior(given.kernel),
         "methods": lambda: given.methods and split_names(given.methods),
@@ -253,6 +279,19 @@ def arguments_for(
     names = [name for name in signature(function).parameters if name in known]
     values = {name: readers[name]() if name in readers else getattr(given, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def find_cluster(given: OptionValues) -> Any:
+    if given.cluster is None:
+        return None
+    from tellmost.cluster import Ray
+
+    with about_usage("--cluster: "):
+        return Ray(
+            workers=given.workers,
+            cpus_per_worker=given.cpus_per_worker,
+            address=None if given.cluster == "local" else given.cluster,
+        )
 
 
 def read_values(

@@ -193,7 +193,13 @@ OPTIONS = (
     Option("columns_ahead", int, RUNNING).says(
         "How many picks one pass over the pool prepares. Changes no pick."
     ),
-    Option("checkpoint", Path, RUNNING).says(
+    Option("cluster", str, RUNNING, "ADDRESS").says(
+        "Let workers of Ray hold the files: local starts them on this machine, auto joins the "
+        "cluster that runs here, ray://host:10001 another one. Needs --workers."
+    ),
+    Option("workers", int, RUNNING).says("How many workers hold the files. See --cluster."),
+    Option("cpus_per_worker", int, RUNNING, default=1).says("Processors of each worker."),
+    Option("checkpoint", str, RUNNING, "FILE").says(
         "A file that takes down each pick. An interrupted run, called again, goes on there."
     ),
     Option("progress", bool, RUNNING, flags=("--progress/--no-progress",)).says(
@@ -217,6 +223,8 @@ class OptionValues(SimpleNamespace):
             given["pool"] = [find_place(text) for text in given["pool"]]
         if given.get("targets") is not None:
             given["targets"] = find_place(given["targets"])
+        if given.get("checkpoint") is not None:
+            given["checkpoint"] = find_place(given["checkpoint"])
         super().__init__(**given)
 
     def __getattr__(self, name: str) -> Any:

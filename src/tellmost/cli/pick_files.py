@@ -66,7 +66,9 @@ def pick_rows(
     ``target_ids`` name the nearest targets. Without them their numbers do.
     """
     columns = {name: values.tolist() for name, values in chosen.columns().items()}
-    columns["id"] = records.ids[chosen.indices].tolist()
+    if len(records.ids):  # else the picks know theirs
+        columns["id"] = records.ids[chosen.indices].tolist()
+    columns.setdefault("id", columns["index"])
     if target_ids is not None and "nearest_target" in columns:
         columns["nearest_target"] = [target_ids[number] for number in columns["nearest_target"]]
     nothing = [None] * len(chosen)

@@ -55,7 +55,9 @@ def run(cluster: "Ray", pool: Any, targets: Any, options: dict[str, Any]) -> Sel
                 f"with cluster the files must hold vectors; got {name}. Embed the texts first, "
                 f"with tm.embed, and write the vectors to files."
             )
-    named = NamedArray(files_of(pool), options.pop("column", None), options.pop("id_column", None))
+    named = NamedArray(pool, options.pop("column", None), options.pop("id_column", None))
+    named = pool if isinstance(pool, NamedArray) else named
+    named = replace(named, given=files_of(named.given))
     log = PickLog(options.pop("checkpoint", None))
     progress = options.pop("progress", None)
     if named.name is not None and targets is not None:

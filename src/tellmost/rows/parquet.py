@@ -74,7 +74,9 @@ class ParquetFile:
                 f"{self._file.label}: every row must have an id in {self._id_column!r}; row "
                 f"{lacking[0]} has none. Fill it in, or name another id_column."
             )
-        return np.array([found[row] for row in rows.tolist()])
+        ids = [found[row] for row in rows.tolist()]
+        is_plain = all(isinstance(identifier, int | str) for identifier in ids)
+        return np.array(ids if is_plain else list(map(str, ids)))
 
     def _opened(self) -> AbstractContextManager[Any]:
         return opened_parquet(self._file, self._arrow)
@@ -204,16 +206,15 @@ def import_pyarrow(what: str) -> Any:
 def check_id_column(
     kinds: Mapping[str, Any], file: Readable, named: NamedArray, types: Any
 ) -> Any:
-    """The column of ids, if one was named: whole numbers or texts."""
+    """The column of ids, if one was named. What is no whole number counts as text."""
     name = named.id_column
     if name is None or (name not in kinds and not named.required):
         return None
     if name not in kinds:
         raise ValueError(f"{file.label} has no column {name!r}; it has {', '.join(kinds)}.")
-    kind = kinds[name].value_type if types.is_dictionary(kinds[name]) else kinds[name]
-    if not (types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)):
+    if types.is_nested(kinds[name]):
         raise ValueError(
-            f"{file.label}: id_column must hold whole numbers or texts; {name!r} holds {kind}."
+            f"{file.label}: id_column must hold numbers or texts; {name!r} holds {kinds[name]}."
         )
     return name
 
