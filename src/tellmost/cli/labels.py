@@ -32,6 +32,7 @@ from tellmost.rows.checks import check_indices
 from tellmost.rows.files import File, check_there, open_filled
 from tellmost.rows.pool import Pool
 from tellmost.rows.sources import open_source, read_array
+from tellmost.running.reading import refusing_damage
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Int, Shaped
 
@@ -150,13 +151,8 @@ def read_labels(
 def _load_vector(path: Path, argument: str) -> np.ndarray:
     check_there(path, argument)
     file = open_filled(path, argument)
-    try:
+    with refusing_damage(f"{file.label} is not a complete .npy file of labels"):
         values = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        message = str(error).splitlines()[0].rstrip(".")
-        raise ValueError(
-            f"{file.label} is not a complete .npy file of labels: {message}."
-        ) from error
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1 or values.dtype.kind not in "fiubU":

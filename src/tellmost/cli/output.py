@@ -58,14 +58,9 @@ class Outlet:
         if self.report is not None:
             check_page(self.report, "--report")
         if self.output is not None:
+            check = check_picks_path if given.export is None else check_tasks_path
             with about_usage():
-                self._check_output(self.output)
-
-    def _check_output(self, path: Path) -> None:
-        if self.given.export is not None:
-            check_tasks_path(path, "--output")
-        else:
-            check_picks_path(path, "--output")
+                check(self.output, "--output")
 
     def check(self, pool: Records, targets: Records | None) -> None:
         """Find before long work what cannot be written about these rows."""

@@ -96,22 +96,18 @@ def _cell(value: Any) -> Any:
 
 def _write_parquet(path: Path, rows: list[dict[str, Any]], own: Mapping[str, Any]) -> None:
     arrow = import_pyarrow(f"writing {path.name}")
-    names = {}
-    for name in ("id", "nearest_target"):
-        is_whole = all(isinstance(row[name], int | None) for row in rows)
-        names[name] = arrow.int64() if is_whole else arrow.string()
     numbers = dict.fromkeys(("gain", "uncertainty", "similarity"), arrow.float64())
-    kinds = {"rank": arrow.int64(), "index": arrow.int64(), **names, **numbers}
-    columns: dict[str, Any] = {}
-    for name in COLUMNS:
-        values = [row[name] for row in rows]
-        if kinds[name] == arrow.string():  # where one id is no whole number, all ids are text
-            values = [None if value is None else str(value) for value in values]
-        columns[name] = arrow.array(values, kinds[name])
-    for name, some in own.items():
+
+    def column(name: str, values: Any) -> Any:
+        """Whole numbers stay so where all ids are; what is of several kinds is text."""
+        if not isinstance(values, list):
+            return values  # a column of the pool's own file, in its own type
+        kind = numbers.get(name, arrow.int64()) if name in COLUMNS else None
         try:
-            columns[name] = arrow.array(some) if isinstance(some, list) else some
-        except (arrow.ArrowInvalid, arrow.ArrowTypeError):  # values of several kinds
-            texts = [None if value is None else str(_cell(value)) for value in some]
-            columns[name] = arrow.array(texts)
+            return arrow.array(values, kind)
+        except (arrow.ArrowInvalid, arrow.ArrowTypeError):
+            return arrow.array([None if some is None else str(_cell(some)) for some in values])
+
+    ours = {name: [row[name] for row in rows] for name in COLUMNS}
+    columns = {name: column(name, values) for name, values in {**ours, **own}.items()}
     arrow.parquet.write_table(arrow.table(columns), path)

@@ -8,21 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tellmost.shapes import Float, Int
+from tellmost.shapes import Float
 
 ITEM_LENGTH = 200  # a table shows so many characters of an item
 DIGITS = 6  # significant digits; a screen shows fewer
 _AS_ESCAPES = {code: f"\\u{code:04x}" for code in (*map(ord, "<>&"), 0x2028, 0x2029)}
-
-
-def texts_of(items: Any, numbers: Int[np.ndarray, " b"], length: int) -> list[str] | None:
-    """The texts to show for these rows or targets, each cut to this length."""
-    if items is None:
-        return None
-    by_place = getattr(items, "iloc", items)
-    shown = [by_place[number] for number in numbers.tolist()]
-    texts = ["" if item is None else str(item) for item in shown]
-    return [text if len(text) <= length else text[:length] + " …" for text in texts]
 
 
 @dataclass(frozen=True)

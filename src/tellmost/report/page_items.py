@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.report.markup import texts_of
 from tellmost.shapes import Int
 
 SIDE = 96  # pixels of a thumbnail
@@ -33,7 +32,13 @@ class PageItems:
                 )
 
     def texts_of(self, numbers: Int[np.ndarray, " b"], length: int) -> list[str] | None:
-        return texts_of(self.texts, numbers, length)
+        """The texts of these rows or targets, cut to this length. A Series is read by place."""
+        if self.texts is None:
+            return None
+        by_place = getattr(self.texts, "iloc", self.texts)
+        shown = [by_place[number] for number in numbers.tolist()]
+        texts = ["" if some is None else str(some) for some in shown]
+        return [text if len(text) <= length else f"{text[:length]} …" for text in texts]
 
     def thumbnails(self, numbers: Int[np.ndarray, " b"]) -> list[str] | None:
         """The images of these rows or targets as data that stands in the page, the first few."""
