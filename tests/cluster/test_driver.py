@@ -36,7 +36,7 @@ def test_equal_files_are_shared_as_evenly_as_they_can(files, parts):
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(0, 2**32 - 1))
 def test_the_parts_of_all_workers_are_the_whole(counts, seed):
-    n, edges = sum(counts), np.cumsum([0, *counts])
+    n, edges = sum(counts), np.cumsum([0, *counts]).tolist()
     mask = np.random.default_rng(seed).random(n) < 0.5
     whole = {"cost": np.arange(n), "candidates": mask}
     named = {"candidates": np.flatnonzero(mask)}
