@@ -131,6 +131,7 @@ def optimizer(truth: Truth, method: str, rng: np.random.Generator) -> tm.SafeOpt
         constraints={"f": tm.Constraint(gp, at_least=truth.limit)},
         safe_seed=(X, {"f": y.tolist()}),
         on_violation="continue",
+        on_miscalibration="log",
         **how,
     )
 
@@ -157,6 +158,7 @@ def run(truth: Truth, method: str, number: int, asks: int) -> dict:
         "d": truth.points.shape[1],
         "asks": len(rows),
         "unsafe": int((~is_safe[rows]).sum()),
+        "warned": any(one.kind == "miscalibrated" for one in opt.log),
         "left": bool(np.setdiff1d(rows, truth.seeds[:SEEDS]).size),
         "far": bool((away > far).any()),
         "safe_set": int((opt.safe_mask & is_safe).sum()),
@@ -186,6 +188,7 @@ def summary(runs: list[dict]) -> dict:
         },
         "unsafe_share": sum(one["unsafe"] for one in runs) / asks,
         "runs_with_violation": sum(one["unsafe"] > 0 for one in runs) / len(runs),
+        "runs_with_warning": sum(one["warned"] for one in runs) / len(runs),
         "left_the_seeds": sum(one["left"] for one in runs) / len(runs),
         "left_their_surroundings": sum(one["far"] for one in runs) / len(runs),
         "safe_set": statistics.fmean(one["safe_set"] for one in runs) / POINTS,
@@ -208,7 +211,9 @@ def measure(make, methods: list[str], runs: int, asks: int, first: int) -> Itera
         half, whole = row["regret_in_deviations"]
         print(
             f"{method:28} unsafe {100 * row['unsafe_share']:5.2f}%  runs with a violation "
-            f"{100 * row['runs_with_violation']:4.0f}%  left {100 * row['left_the_seeds']:4.0f}% "
+            f"{100 * row['runs_with_violation']:4.0f}%  "
+            f"warned {100 * row['runs_with_warning']:4.0f}%  "
+            f"left {100 * row['left_the_seeds']:4.0f}% "
             f"{100 * row['left_their_surroundings']:4.0f}%  "
             f"safe set {row['safe_set']:.3f}  regret {half:.3f} {whole:.3f}  "
             f"{row['ms_per_ask_and_tell']:.1f} ms",

@@ -1,6 +1,6 @@
 """Here is checked what the user states and tells. An error says what came and the way out."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf, isfinite
 from typing import Any
 
@@ -24,30 +24,29 @@ MOST_DEVIATIONS = 1e100
 """A larger value has a square, or a sum of squares, that float64 cannot hold."""
 
 
-def check_word(value: Any, name: str, words: Sequence[str]) -> str:
+def check_word(value: Any, name: str, words: tuple[str, str]) -> bool:
+    """Whether it is the first of two words."""
     if value not in words:
         raise ValueError(f"{name} must be {' or '.join(map(repr, words))}; got {value!r}.")
-    return str(value)
+    return bool(value == words[0])
 
 
-def check_constraints(
-    objective: Any, constraints: Any, taken: Sequence[str]
-) -> dict[str, Constraint]:
+def check_constraints(objective: Any, constraints: Any, space: Space) -> dict[str, Constraint]:
     """The constraints by name. Names are columns of the history, so some of them are taken."""
+    taken = OBJECTIVE, STATUS, *space.names, *space.contexts
     if not isinstance(objective, GP):
         raise TypeError(
             f"objective must be a tm.GP, such as tm.GP(tm.kernels.Matern(2.5), noise_std=0.1); "
             f"got {type(objective).__name__}."
         )
-    if constraints is None:
-        return {}
-    if not isinstance(constraints, Mapping):
+    given = {} if constraints is None else constraints
+    if not isinstance(given, Mapping):
         raise TypeError(
             f"constraints must be given by name, {{'height': tm.Constraint(...)}}; got "
-            f"{type(constraints).__name__}."
+            f"{type(given).__name__}."
         )
-    for name, constraint in constraints.items():
-        if not isinstance(name, str) or name in (OBJECTIVE, STATUS, *taken):
+    for name, constraint in given.items():
+        if not isinstance(name, str) or name in taken:
             raise ValueError(
                 f"a constraint must have a name of its own, which is not {OBJECTIVE!r}, "
                 f"{STATUS!r} or that of a parameter or context; got {name!r}."
@@ -57,7 +56,7 @@ def check_constraints(
                 f"constraints[{name!r}] must be a tm.Constraint(gp, at_least=...); got "
                 f"{type(constraint).__name__}."
             )
-    return dict(constraints)
+    return dict(given)
 
 
 def check_safe_rule(rule: Any, seed: int) -> Rule:
@@ -111,13 +110,9 @@ def check_max_step(max_step: Any, space: Space) -> Float[Tensor, " d"] | None:
     if max_step is None:
         return None
     if isinstance(max_step, Mapping):
-        unknown = [name for name in max_step if name not in space.names]
-        if unknown:
-            raise ValueError(
-                f"max_step names {unknown[0]!r}; the parameters are {', '.join(space.names)}."
-            )
-        steps = [max_step.get(name, float("inf")) for name in space.names]
-        given = [check_positive(s, "max_step") if s != float("inf") else s for s in steps]
+        check_named(max_step, "max_step", space.names, "the parameters are")
+        steps = [max_step.get(name, inf) for name in space.names]
+        given = [check_positive(step, "max_step") if step != inf else step for step in steps]
         return torch.tensor(given, dtype=torch.float64)
     return check_positives(max_step, "max_step", space.dimension, "parameter")
 
@@ -130,30 +125,33 @@ def check_output_noise(noise_std: Any, outputs: Sequence[Output], space: Space) 
             "noise_std must be given by name, {'objective': ...}; one number for an output is "
             "the noise_std of its GP."
         )
-    names = [name for output in outputs for name in output.names]
+    check_named(given, "noise_std", [name for one in outputs for name in one.names])
+    return [_check_noise(output.value_in(given), output, space) for output in outputs]
+
+
+def check_named(
+    given: Iterable[str], what: str, known: Sequence[str], are: str = "the outputs are"
+) -> None:
+    """Refuse names of what does not exist."""
     for name in given:
-        if name not in names:
-            raise ValueError(f"noise_std names {name!r}; the outputs are {', '.join(names)}.")
-    found = [_check_noise(output.value_in(given), output.names[0], space) for output in outputs]
-    for output, one in zip(outputs, found, strict=True):
-        if one is not None:
-            _check_noise_is_known(output)
-    return found
+        if name not in known:
+            raise ValueError(f"{what} names {name!r}; {are} {', '.join(known)}.")
 
 
-def _check_noise_is_known(output: Output) -> None:
+def _check_noise(noise_std: Any, output: Output, space: Space | None = None) -> Any:
+    """The noise of an output in a space, or else of a single value."""
+    if noise_std is None:
+        return None
+    name = output.names[0]
     if not output.gp.knows_noise:
         raise ValueError(
-            f"noise_std of {output.names[0]!r} was left open by its GP.unknown, so its values "
-            f"have no noise of their own. State GP.unknown(noise_std=...)."
+            f"noise_std of {name!r} was left open by its GP.unknown, so its values have no noise "
+            f"of their own. State GP.unknown(noise_std=...)."
         )
-
-
-def _check_noise(noise_std: Any, name: str, space: Space) -> Any:
-    if noise_std is None or callable(noise_std):
-        return noise_std
-    if np.ndim(noise_std) == 0:
+    if space is None or (np.ndim(noise_std) == 0 and not callable(noise_std)):
         return check_positive(noise_std, f"noise_std[{name!r}]")
+    if callable(noise_std):
+        return noise_std
     if space.rows is None:
         raise ValueError(f"noise_std[{name!r}] in a Box must be a number or a function of points.")
     return check_positives(noise_std, f"noise_std[{name!r}]", len(space.rows), "domain row")
@@ -184,8 +182,8 @@ def read_seeds(safe_seed: Any, space: Space) -> tuple[list[Located], list[dict[s
             raise ValueError(
                 f"safe_seed: {name!r} must have a value per seed, {len(seeds)}; got {len(column)}."
             )
-    told = [{name: column[i] for name, column in columns.items()} for i in range(len(seeds))]
-    return seeds, told if columns else []
+    rows = zip(*columns.values(), strict=True)
+    return seeds, [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 # ---- what is told
@@ -202,29 +200,26 @@ def check_values(
             f"constraints must be told by name, {{{example!r}: value}}; got "
             f"{type(constraints).__name__}."
         )
-    for name, value in (constraints or {}).items():
+    given = {name: y for name, y in (constraints or {}).items() if y is not None}
+    for name in constraints or {}:
         if name not in known:
             there = ", ".join(map(repr, known)) or "none"
             raise ValueError(f"there is no constraint {name!r}; those of the optimizer: {there}.")
-        if value is not None:
-            told[name] = value
+    told |= given
     if failed and told:
         raise ValueError("a failed trial has no values: tell either failed=True or what came out.")
     if not failed and not told:
         raise ValueError(
             "tell must be given objective=..., constraints={...}, or failed=True; got nothing."
         )
-    return {name: _check_finite(value, name) for name, value in told.items()}
-
-
-def _check_finite(value: Any, name: str) -> float:
-    number = converted(value, float, name, "a number")
-    if not isfinite(number):
-        raise ValueError(
-            f"{name} must be finite; got {number}. A trial without a value is told with "
-            f"failed=True, or without this name."
-        )
-    return number
+    numbers = {name: converted(y, float, name, "a number") for name, y in told.items()}
+    for name, number in numbers.items():
+        if not isfinite(number):
+            raise ValueError(
+                f"{name} must be finite; got {number}. A trial without a value is told with "
+                f"failed=True, or without this name."
+            )
+    return numbers
 
 
 def check_size(told: Mapping[int, float], outputs: Sequence[Output]) -> None:
@@ -243,19 +238,13 @@ def check_told_noise(
     noise_std: Any, outputs: Sequence[Output], told: Mapping[int, float]
 ) -> dict[int, float]:
     """The noise of told values that have a noise of their own, by the number of the output."""
-    if noise_std is None:
-        return {}
-    for number in by_number(outputs, noise_std) if isinstance(noise_std, Mapping) else told:
-        _check_noise_is_known(outputs[number])
-    if not isinstance(noise_std, Mapping):
-        return dict.fromkeys(told, check_positive(noise_std, "noise_std"))
-    for name in noise_std:
-        if not any(name in outputs[number].names for number in told):
-            raise ValueError(f"noise_std names {name!r}, but no value was told of it.")
-    return {
-        number: check_positive(std, f"noise_std[{outputs[number].names[0]!r}]")
-        for number, std in by_number(outputs, noise_std).items()
-    }
+    own = dict.fromkeys(told, noise_std)
+    if isinstance(noise_std, Mapping):
+        names = [name for number in told for name in outputs[number].names]
+        check_named(noise_std, "noise_std", names, "values were told of")
+        own = by_number(outputs, noise_std)
+    checked = {number: _check_noise(std, outputs[number]) for number, std in own.items()}
+    return {number: std for number, std in checked.items() if std is not None}
 
 
 def check_query(

@@ -59,9 +59,6 @@ class Confidence(Protocol):
     def betas(self, outputs: Sequence[Learned], sides: int) -> list[float]:
         """The beta of each output; ``sides`` is the number of limits in all."""
 
-    def describe(self, is_kept: bool) -> str:
-        """The confidence in words; ``is_kept``: whether all rounds look at the same points."""
-
 
 @dataclass(frozen=True)
 class PerQuery:
@@ -88,7 +85,7 @@ class PerQuery:
         beta = NormalDist().inv_cdf(1 - (1 - self.probability) / max(sides, 1))
         return [beta] * len(outputs)
 
-    def describe(self, is_kept: bool) -> str:
+    def __str__(self) -> str:
         return f"confidence {self.probability:g} for each query"
 
 
@@ -124,7 +121,7 @@ class ForRun:
         """Those of the first query."""
         return PerQuery(1 - (1 - self.probability) / self.horizon).betas(outputs, sides)
 
-    def describe(self, is_kept: bool) -> str:
+    def __str__(self) -> str:
         return f"confidence {self.probability:g} for {self.horizon} queries together"
 
 
@@ -148,9 +145,6 @@ class Width:
 
     def __repr__(self) -> str:
         return f"Width({name_of(self.beta) if callable(self.beta) else self.beta})"
-
-    def describe(self, is_kept: bool) -> str:
-        return say_when(is_kept)
 
 
 @dataclass(frozen=True)
@@ -183,29 +177,19 @@ class RKHSBound:
     def betas(self, outputs: Sequence[Learned], sides: int) -> list[float]:
         names, share = [n for one in outputs for n in one.names], self.delta / len(outputs)
         norm = self.norm if isinstance(self.norm, Mapping) else dict.fromkeys(names, self.norm)
-        for name in norm:
-            if name not in names:
-                raise ValueError(
-                    f"RKHSBound(norm) names {name!r}; the outputs are {', '.join(names)}."
-                )
-        betas = []
-        for one in outputs:
-            found = [norm[name] for name in one.names if name in norm]
-            if not found:
-                raise ValueError(
-                    f"RKHSBound(norm) must have an entry for {one.names[0]!r}; it has "
-                    f"{', '.join(map(repr, norm))}."
-                )
-            betas.append(confidence_width(one.information, norm=max(found), delta=share))
-        return betas
+        norms = [[norm[name] for name in one.names if name in norm] for one in outputs]
+        if not set(norm) <= set(names) or not all(norms):
+            raise ValueError(
+                f"RKHSBound(norm) must have an entry for each output, {', '.join(names)}; it has "
+                f"{', '.join(map(repr, norm))}."
+            )
+        return [
+            confidence_width(one.information, norm=max(found), delta=share)
+            for one, found in zip(outputs, norms, strict=True)
+        ]
 
-    def describe(self, is_kept: bool) -> str:
-        return f"RKHS norm {self.norm}, delta {self.delta:g}, {say_when(is_kept)}"
-
-
-def say_when(is_kept: bool) -> str:
-    """Say whether bounds are intersected. This needs rounds that look at the same points."""
-    return "bounds intersected over time" if is_kept else "present bounds"
+    def __str__(self) -> str:
+        return f"RKHS norm {self.norm}, delta {self.delta:g}"
 
 
 def check_confidence(confidence: Any, beta: Any, horizon: Any = None) -> Confidence:
@@ -246,15 +230,13 @@ class ConfidenceBounds:
         return cls(mean - width, mean + width)
 
     def intersect(self, other: "ConfidenceBounds") -> "ConfidenceBounds":
-        return ConfidenceBounds(
-            torch.maximum(self.lower, other.lower), torch.minimum(self.upper, other.upper)
-        )
+        lower = torch.maximum(self.lower, other.lower)
+        return ConfidenceBounds(lower, torch.minimum(self.upper, other.upper))
 
     def widened(self, other: "ConfidenceBounds") -> "ConfidenceBounds":
         """The intervals that hold both."""
-        return ConfidenceBounds(
-            torch.minimum(self.lower, other.lower), torch.maximum(self.upper, other.upper)
-        )
+        lower = torch.minimum(self.lower, other.lower)
+        return ConfidenceBounds(lower, torch.maximum(self.upper, other.upper))
 
     def at(self, rows: Bool[Tensor, " n"] | slice) -> "ConfidenceBounds":
         return ConfidenceBounds(self.lower[:, rows], self.upper[:, rows])
@@ -281,8 +263,8 @@ class ConfidenceBounds:
 class SafeSets:
     """The margins say which points are safe for sure, and which may be."""
 
-    worst: Float[Tensor, "s n"]  # margin of each side, at worst
-    best: Float[Tensor, "s n"]  # at best
+    worst: Float[Tensor, "s n"]  # margin of each side
+    best: Float[Tensor, "s n"]
     proven: Bool[Tensor, " n"] | None = None  # S_n, if a strategy makes it by a rule of its own
 
     @classmethod

@@ -69,43 +69,26 @@ class Alternative:
 
 AS_GIVEN = Alternative("as given")
 
-ALTERNATIVES = (
+SHORTER = "the function changes over shorter distances than its lengthscale says"
+LONGER = "the function changes over longer distances than its lengthscale says"
+NOISIER = "values scatter more than noise_std says"
+QUIETER = "values scatter less than noise_std says"
+FARTHER = "values lie farther from the prior mean than its standard deviation says"
+CLOSER = "values lie closer to the prior mean than its standard deviation says"
+SCALE_UP = "scale the kernel, tm.kernels.Scaled(kernel, 4.0), or correct the mean"
+SCALE_DOWN = "safe, but slow: scale the kernel, tm.kernels.Scaled(kernel, 0.25)"
+LENGTHEN = "safe, but slow: refit(), or give a longer lengthscale"
+LOWER_NOISE = "safe, but slow: lower noise_std, if you trust it; refit() never does"
+
+ALTERNATIVES = (  # lengthscale, noise_std, prior_std
     Alternative(
-        "half the lengthscale",
-        lengthscale=0.5,
-        finding="the function changes over shorter distances than its lengthscale says",
-        advice="refit(), or give a shorter lengthscale",
+        "half the lengthscale", 0.5, 1, 1, SHORTER, "refit(), or give a shorter lengthscale"
     ),
-    Alternative(
-        "three times the noise",
-        noise_std=3.0,
-        finding="values scatter more than noise_std says",
-        advice="refit(), or raise noise_std",
-    ),
-    Alternative(
-        "twice the prior deviation",
-        prior_std=2.0,
-        finding="values lie farther from the prior mean than its standard deviation says",
-        advice="scale the kernel, tm.kernels.Scaled(kernel, 4.0), or correct the mean",
-    ),
-    Alternative(
-        "twice the lengthscale",
-        lengthscale=2.0,
-        finding="the function changes over longer distances than its lengthscale says",
-        advice="safe, but slow: refit(), or give a longer lengthscale",
-    ),
-    Alternative(
-        "a third of the noise",
-        noise_std=1 / 3,
-        finding="values scatter less than noise_std says",
-        advice="safe, but slow: lower noise_std, if you trust it; refit() never does",
-    ),
-    Alternative(
-        "half the prior deviation",
-        prior_std=0.5,
-        finding="values lie closer to the prior mean than its standard deviation says",
-        advice="safe, but slow: scale the kernel, tm.kernels.Scaled(kernel, 0.25)",
-    ),
+    Alternative("three times the noise", 1, 3, 1, NOISIER, "refit(), or raise noise_std"),
+    Alternative("twice the prior deviation", 1, 1, 2, FARTHER, SCALE_UP),
+    Alternative("twice the lengthscale", 2, 1, 1, LONGER, LENGTHEN),
+    Alternative("a third of the noise", 1, 1 / 3, 1, QUIETER, LOWER_NOISE),
+    Alternative("half the prior deviation", 1, 1, 0.5, CLOSER, SCALE_DOWN),
 )
 
 
@@ -133,6 +116,11 @@ IN_A_ROW = 3
 model finds one value in 16,000 implausible, so they hardly add to the error."""
 
 
+def is_decided(evidence: float, surprises: float) -> bool:
+    """Whether so much evidence in nats, or so many implausible values, speak against a prior."""
+    return evidence >= log(1 / CALIBRATION_ERROR) or surprises >= IN_A_ROW
+
+
 @dataclass(frozen=True, eq=False)
 class OutputCalibration:
     """It says how well the prior of one output fits."""
@@ -156,28 +144,17 @@ class OutputCalibration:
 
     @property
     def is_wrong(self) -> bool:
-        return self.evidence >= log(1 / CALIBRATION_ERROR) or self.has_glitches
-
-    @property
-    def has_glitches(self) -> bool:
-        """If true, too many values are implausible to be glitches."""
-        return self.surprises >= IN_A_ROW
+        return is_decided(self.evidence, self.surprises)
 
     @property
     def is_overconfident(self) -> bool:
         """If true, the bounds are too narrow to be safe."""
-        is_wider = self.likeliest is not None and self.likeliest.is_wider
-        return self.is_wrong and (is_wider or self.has_glitches)
-
-    def is_news_after(self, evidence: float, surprises: float) -> bool:
-        """Say whether what came since some evidence, with these surprises, would decide alone."""
-        more = self.evidence - max(evidence, 0.0)
-        return more >= log(1 / CALIBRATION_ERROR) or surprises >= IN_A_ROW
+        return self.verdict.startswith("overconfident")
 
     @property
     def verdict(self) -> str:
         """Overconfident, underconfident or consistent, or that too little is known to say."""
-        if self.has_glitches:
+        if self.surprises >= IN_A_ROW:
             return "overconfident: too many of the last values are implausible"
         if self.is_wrong and self.likeliest is not None:
             word = "overconfident" if self.likeliest.is_wider else "underconfident"
@@ -388,8 +365,3 @@ def observations_of(
             noise.append(output.noise_std_of(trial.noise_std) ** 2)
     where = np.array(inputs) if inputs else np.empty((0, 1))
     return where, np.array(values), np.array(noise)
-
-
-def describe_refit(old: GP, new: GP, name: str) -> str:
-    kept = " (noise kept: the fit found less)" if new.noise_std == old.noise_std else ""
-    return f"{name}: {old} -> {new}{kept}"

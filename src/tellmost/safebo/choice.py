@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any
 
@@ -24,11 +25,11 @@ from tellmost.safebo.trials import (
     Query,
     Recommendation,
     Seeds,
+    Status,
     Trial,
 )
 from tellmost.shapes import Bool, Float
 from tellmost.targets import Known, Targets
-from tellmost.targets.known import Drawn
 
 STEP_ROUNDING = 1e-9
 """Share by which a step may exceed the longest allowed: ten steps of 0.1 are to cover a unit."""
@@ -81,17 +82,19 @@ class SafeRound:
         query is "seed" if it is a seed that the bounds do not prove, "risk" if nothing proves it.
         """
         pending, near = self._rows_of(waiting), self.near_rows()
-        seeds, strategy = self.task.seeds, self.state.model.strategy
-        untold = self._seed_rows(seeds.untold(self.trials), near & ~self._is_any_of(pending))
-        standing = self._standing_rows(near)
+        strategy, came = self.state.model.strategy, self._outcomes
+        left = near & ~self._is_any_of(pending)
+        untold = self._seed_rows([i for i, one in enumerate(came) if not one], left)
+        within = self._rows_within_step()  # a failure is no danger
+        standing = self._seed_rows(self.standing, near) or self._seed_rows(self.standing, within)
         is_safe = near & self.state.sets.is_safe
         is_open = is_safe.clone()
-        failed = seeds.failed(self.trials)
-        is_open[self._seed_rows([i for i in self.standing() if i not in failed], near)] = True
+        sound = [i for i, one in enumerate(came) if one[-1:] != ["failed"]]
+        is_open[self._seed_rows(sound, near)] = True
 
         if untold:
             return self._ask_for(untold[0], "seed")
-        if repeats := self._suspect_rows(is_safe & ~self._is_any_of(pending)):
+        if repeats := self._suspect_rows(is_safe & left):
             return self._ask_for(repeats[0], "repeat")
         if strategy is not None and not strategy.keeps_safe and bool(near.any()):
             return self._follow(strategy, near, pending)
@@ -114,7 +117,8 @@ class SafeRound:
         beliefs = self.state.beliefs_at(points)
         if row is not None and not len(self.context):
             beliefs = self.state.beliefs_at_row(row)
-        seeds = [self.task.seeds.points[number] for number in self.standing()]
+        d = len(x)
+        seeds = [self.task.seeds.points[number][:d] for number in self.standing]
         is_near = bool(self._is_near(points))
         purpose: Purpose = "risk"
         if is_near and bool(beliefs.sets.is_safe):
@@ -133,7 +137,7 @@ class SafeRound:
         choice = check_choice(strategy.choose(view), left, strategy)
         if bool(self.state.sets.is_safe[choice.row]):
             return self._ask_for(choice.row, choice.purpose)
-        is_seed = choice.row in self._seed_rows(self.standing(), is_open)
+        is_seed = choice.row in self._seed_rows(self.standing, is_open)
         return self._ask_for(choice.row, "seed" if is_seed else "risk")
 
     def _learn_most(self, is_open: Bool[Tensor, " n"], pending: Sequence[int]) -> Query:
@@ -180,32 +184,31 @@ class SafeRound:
         return out_of_reach(nearest.tolist(), self.task.space.names)
 
     def _ask_for(self, row: int, purpose: Purpose) -> Query:
-        return self._query(
-            self.state.beliefs_at_row(row), self._setting(row), self._index(row), purpose
-        )
+        beliefs = self.state.beliefs_at_row(row)
+        return self._query(beliefs, self._setting(row), self._index(row), purpose)
 
     def _query(
         self, beliefs: PointBeliefs, x: np.ndarray, index: int | None, purpose: Purpose
     ) -> Query:
+        """What Lipschitz constants prove is as sure as the bounds are."""
+        probability = float(beliefs.probability_safe())
+        if self.state.model.slopes and bool(beliefs.sets.is_safe):
+            betas = [self.state.betas[side.output] for side in self.state.model.sides]
+            probability = max(probability, 1 - sum(NormalDist().cdf(-beta) for beta in betas))
+        parts = zip(self.task.seeds.points, self._outcomes, strict=True)
+        told = [came for point, came in parts if point[: len(x)].tolist() == x.tolist()]
+        counts = [sum(one != "failed" for one in came) for came in told]
         return Query(
             x=x,
             index=index,
             lower=beliefs.lower_margins(),
-            probability_safe=self._probability_safe(beliefs),
+            probability_safe=probability,
             purpose=purpose,
             names=self.task.space.names,
             context=self.context.numpy().copy() if len(self.context) else None,
-            times_told=self.task.seeds.times_told(self.trials, x) if purpose == "seed" else 0,
+            times_told=max(counts) if purpose == "seed" else 0,
             **self.task.space.describe(x),
         )
-
-    def _probability_safe(self, beliefs: PointBeliefs) -> float:
-        """Of a single point. What Lipschitz constants prove is as sure as the bounds are."""
-        found, sides = float(beliefs.probability_safe()), self.state.model.sides
-        if self.state.model.slopes and bool(beliefs.sets.is_safe):
-            betas = [self.state.betas[side.output] for side in sides]
-            found = max(found, 1 - sum(NormalDist().cdf(-beta) for beta in betas))
-        return found
 
     # ---- rows that are near, and seeds
 
@@ -234,28 +237,41 @@ class SafeRound:
         return (apart <= max_step * (1 + STEP_ROUNDING)).all(dim=1)
 
     def withdrawn(self) -> dict[int, str]:
-        """The seeds that do not stand, and why.
+        """The seeds that were declared for this context and do not stand, and why.
 
-        A seed is the user's statement about a point. It stands until evidence speaks against it: a
-        violation that was told of it, or bounds by which it breaks a limit under this context.
+        A seed is the user's statement about a point, and about a context if it has one. It stands
+        until evidence speaks against it: a violation that was told of it, or bounds by which it
+        breaks a limit under this context.
         """
-        found = {
-            number: against
-            for number, row in enumerate(self.state.layout.seeds)
-            if (against := self.state.evidence_against(row))
-        }
-        violated = self.task.seeds.violated(self.trials)
-        return found | dict.fromkeys(violated, "a violation was told of it")
+        found = {}
+        for number in self._declared:
+            if against := self.state.evidence_against(self.state.layout.seeds[number]):
+                found[number] = against
+            if "violated" in self._outcomes[number]:
+                found[number] = "a violation was told of it"
+        return found
 
+    @property
+    def _declared(self) -> list[int]:
+        """The seeds that were declared for this context, or for all."""
+        d, points = self.task.space.dimension, self.task.seeds.points
+        here = self.context
+        return [i for i, x in enumerate(points) if len(x) == d or torch.equal(x[d:], here)]
+
+    @cached_property
+    def _outcomes(self) -> list[list[Status]]:
+        return self.task.seeds.outcomes(self.trials)
+
+    @cached_property
     def standing(self) -> list[int]:
         """The seeds that are taken for safe."""
         withdrawn = self.withdrawn()
-        return [i for i in range(len(self.task.seeds.declared)) if i not in withdrawn]
+        return [number for number in self._declared if number not in withdrawn]
 
     def _about_seeds(self) -> str:
         """What became of the seeds, where nothing is known to be safe."""
         withdrawn = self.withdrawn()
-        if len(withdrawn) < len(self.task.seeds.declared):
+        if self.standing:
             return "ask() repeats a declared seed"
         each = [f". {self.task.seeds.describe(i)} is withdrawn: {withdrawn[i]}" for i in withdrawn]
         return f"no declared seed is left{''.join(each)}"
@@ -275,32 +291,25 @@ class SafeRound:
                 rows += (is_there & is_safe).nonzero()[:1, 0].tolist()
         return rows
 
-    def _standing_rows(self, near: Bool[Tensor, " n"]) -> list[int]:
-        """Standing seeds that are near, else those within a step: a failure is no danger."""
-        standing = self.standing()
-        return self._seed_rows(standing, near) or self._seed_rows(
-            standing, self._rows_within_step()
-        )
-
     def _seed_rows(self, numbers: Sequence[int], near: Bool[Tensor, " n"]) -> list[int]:
         """The rows of those seeds that stand and are near."""
-        standing = set(self.standing())
-        rows = [self.state.layout.seeds[number] for number in numbers if number in standing]
+        rows = [self.state.layout.seeds[number] for number in numbers if number in self.standing]
         return [row for row in rows if bool(near[row])]
 
     def _safe_or_declared(self) -> Bool[Tensor, " n"]:
         """S_n and the seeds that stand."""
         is_safe = self.state.safe_rows.clone()
-        is_safe[[self.state.layout.seeds[number] for number in self.standing()]] = True
+        is_safe[[self.state.layout.seeds[number] for number in self.standing]] = True
         return is_safe
 
     def _rows_of(self, waiting: Sequence[Located]) -> list[int]:
         """The rows of pending points: those of the domain, if they have the present context."""
-        behind = self.state.layout.pending or (None,) * len(waiting)
-        rows = []
-        for (row, x), extra in zip(waiting, behind, strict=True):
-            is_row = row is not None and bool((self.state.points[row] == x).all())
-            rows.append(row if is_row else extra)
+        behind, points = iter(self.state.layout.pending), self.state.points
+        extra = [next(behind, None) for _ in waiting]
+        rows = [
+            row if row is not None and torch.equal(points[row], x) else other
+            for (row, x), other in zip(waiting, extra, strict=True)
+        ]
         return [row for row in rows if row is not None]
 
     def _is_any_of(self, others: Sequence[int]) -> Bool[Tensor, " n"]:
@@ -331,17 +340,12 @@ class SafeRound:
             std=state.std[0, rows].numpy() * scale,
             seed=self.seed,
             beta=state.betas[0],
-            draw=self._draw,
+            draw=state.draw,
             limits=(lower.numpy(), upper.numpy()),
             is_safe=state.sets.is_safe[rows].numpy(),
             may_be_safe=state.sets.may_be_safe[rows].numpy(),
             is_minimized=state.model.is_minimized,
         )
-
-    def _draw(self, count: int, generator: torch.Generator) -> Drawn:
-        rows = self.state.is_candidate
-        values, margins = self.state.draw(count, generator)
-        return values[:, rows], None if margins is None else margins[:, rows]
 
     @property
     def seed(self) -> int:
@@ -382,23 +386,23 @@ class SafeRound:
     def restore_point(self) -> Float[np.ndarray, " d"] | None:
         """The trial that is farthest from every limit for sure, else a seed that stands."""
         parts = zip(self.state.layout.trials, self.trials, strict=True)
-        told = [(row, t) for row, t in parts if t.status in ("safe", "marginal", "violated")]
+        told = [
+            (row, one)
+            for row, one in parts
+            if one.status != "failed" and self.task.space.has(one.x[: self.task.space.dimension])
+        ]
         broken = {tuple(trial.x) for _, trial in told if trial.status == "violated"}
         rows = [row for row, trial in told if tuple(trial.x) not in broken]
         if rows and self.state.model.sides:
-            worst = self._margins_now(rows)
+            worst = self.state.sets.worst[:, rows].amin(dim=0)
+            if len(self.context):  # the trials had others
+                settings = self.state.points[rows, : self.task.space.dimension]
+                there = self.state.beliefs_at(with_context(settings, self.context))
+                worst = there.sets.worst.amin(dim=0)
             if float(worst.max()) >= 0:
                 return self._setting(rows[int(worst.argmax())])
-        standing = self.standing()
-        return self.task.seeds.points[standing[0]].numpy().copy() if standing else None
-
-    def _margins_now(self, rows: Sequence[int]) -> Float[Tensor, " b"]:
-        """The smallest pessimistic margin of what rows set, under the present context."""
-        if not len(self.context):
-            return self.state.sets.worst[:, list(rows)].amin(dim=0)
-        settings = self.state.points[list(rows), : self.task.space.dimension]
-        beliefs = self.state.beliefs_at(with_context(settings, self.context))
-        return beliefs.sets.worst.amin(dim=0)
+        points, d = self.task.seeds.points, self.task.space.dimension
+        return points[self.standing[0]][:d].numpy().copy() if self.standing else None
 
     def reachable(
         self, epsilon: Any, beta: Any, truth: Any, by: str, start: Any

@@ -8,13 +8,14 @@ discard what earlier ones told.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from math import isfinite
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from tellmost.kernels.written import is_written, read_kernel
 from tellmost.posterior.gp import GP
 from tellmost.safebo.outputs import Output
+from tellmost.safebo.spaces import Space
 from tellmost.safebo.trials import Query
 from tellmost.shapes import Float
 
@@ -39,19 +40,12 @@ class Retracted:
 
 
 @dataclass(frozen=True)
-class Confirmed:
-    """The suspect values of a trial are right."""
+class Judged:
+    """The suspect values of a trial are right, or glitches. Its other values count."""
 
     id: int
     names: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Discarded:
-    """The suspect values of a trial are glitches. Its other values count."""
-
-    id: int
-    names: tuple[str, ...]
+    is_right: bool
 
 
 @dataclass(frozen=True)
@@ -83,43 +77,8 @@ class Changed:
     texts: Mapping[str, str]  # by name
 
 
-Entry = Changed | ToldTrial | Retracted | Confirmed | Discarded | Acknowledged | AskedQuery | Refit
-KINDS: dict[str, type] = {
-    kind.__name__.lower(): kind
-    for kind in (
-        Changed,
-        ToldTrial,
-        Retracted,
-        Confirmed,
-        Discarded,
-        Acknowledged,
-        AskedQuery,
-        Refit,
-    )
-}
-
-
-@dataclass(frozen=True)
-class Decisions:
-    """It says which told trials and values count, by all that was decided in the end."""
-
-    retracted: frozenset[int] = frozenset()
-    confirmed: frozenset[tuple[int, str]] = frozenset()  # trial and name
-    discarded: frozenset[tuple[int, str]] = frozenset()
-
-    @classmethod
-    def of(cls, journal: Sequence[Entry]) -> "Decisions":
-        """What was decided last counts."""
-        verdicts: dict[tuple[int, str], type] = {}
-        for one in journal:
-            if isinstance(one, Confirmed | Discarded):
-                verdicts |= dict.fromkeys(((one.id, name) for name in one.names), type(one))
-        return cls(
-            frozenset(one.id for one in journal if isinstance(one, Retracted)),
-            frozenset(what for what, kind in verdicts.items() if kind is Confirmed),
-            frozenset(what for what, kind in verdicts.items() if kind is Discarded),
-        )
-
+Entry = Changed | ToldTrial | Retracted | Judged | Acknowledged | AskedQuery | Refit
+KINDS: dict[str, type] = {kind.__name__.lower(): kind for kind in get_args(Entry)}
 
 # ---- in plain values
 
@@ -154,7 +113,7 @@ def read_journal(state: Sequence[Any], outputs: Sequence[Output], width: int) ->
             ids.add(one.id)
         elif isinstance(one, AskedQuery):
             Query.from_json(one.query)
-        elif isinstance(one, Retracted | Confirmed | Discarded) and one.id not in ids:
+        elif isinstance(one, Retracted | Judged) and one.id not in ids:
             raise ValueError(f"an entry is about trial {one.id!r}, which was not told before")
     return journal
 
@@ -166,19 +125,32 @@ def _read_entry(state: Mapping[str, Any], outputs: Sequence[Output]) -> Entry:
     if kind is ToldTrial:
         return ToldTrial(**{**given, "x": np.array(given["x"], dtype=np.float64)})
     if kind is Refit:
-        old = {output.names[0]: output.gp for output in outputs}
-        if given["priors"].keys() != old.keys():
+        old, new = {output.names[0]: output.gp for output in outputs}, given["priors"]
+        if new.keys() != old.keys():
             raise ValueError("a refit must have a prior for every output")
-        return Refit({n: _read_prior(old[n], prior) for n, prior in given["priors"].items()})
+        kernels = {name: read_kernel(prior["kernel"]) for name, prior in new.items()}
+        return Refit(
+            {
+                n: replace(old[n], kernel=k, noise_std=new[n]["noise_std"])
+                for n, k in kernels.items()
+            }
+        )
     for name in {"names", "at"} & given.keys():
         given[name] = given[name] if given[name] is None else tuple(given[name])
     made: Entry = kind(**given)
     return made
 
 
-def _read_prior(old: GP, prior: Mapping[str, Any]) -> GP:
-    """A prior after a refit. A mean that is a function stays that of the old prior."""
-    return replace(old, kernel=read_kernel(prior["kernel"]), noise_std=prior["noise_std"])
+def check_inside(journal: Sequence[Entry], space: Space) -> None:
+    """Refuse points outside the domain, unless it was changed since. They are evidence then."""
+    since = max(
+        (i for i, one in enumerate(journal) if isinstance(one, Changed) and "domain" in one.texts),
+        default=-1,
+    )
+    for one in journal[since + 1 :]:
+        x = getattr(one, "x", getattr(one, "at", None))
+        if x is not None and not space.has(np.array(x[: space.dimension], dtype=np.float64)):
+            raise ValueError(f"a point must lie in the domain; got {one!r}")
 
 
 def _check_told(told: ToldTrial, outputs: Collection[str], width: int) -> None:

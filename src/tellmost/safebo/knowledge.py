@@ -71,12 +71,11 @@ class SafeKnowledge:
         """Lower and upper bound of an output at (b, d) points, by default at ``points``."""
         state, number = self._state, number_of(self._model.outputs, name)
         if X is None:
-            both = state.shown_bounds(number)
-            lower, upper = (b[state.is_candidate].numpy() for b in both)
-            return lower, upper
+            lower, upper = state.shown_bounds(number)
+            return lower[state.is_candidate].numpy(), upper[state.is_candidate].numpy()
         beliefs = state.beliefs_at(self._task.space.read_inputs(X))
-        lower, upper = (b.numpy() for b in state.shown_bounds(number, beliefs))
-        return lower, upper
+        lower, upper = state.shown_bounds(number, beliefs)
+        return lower.numpy(), upper.numpy()
 
     @calculating()
     def predict(self, X: Any = None, name: str = OBJECTIVE) -> tuple[np.ndarray, np.ndarray]:
@@ -108,7 +107,7 @@ class SafeKnowledge:
     @property
     def log(self) -> tuple[Event, ...]:
         """It lists what else happened: violations, marginal breaches, failures, refits."""
-        self._find_overconfident()
+        self._run.warn()
         return tuple(self._run.log)
 
     @property
@@ -129,11 +128,8 @@ class SafeKnowledge:
     @property
     def domain(self) -> "np.ndarray | Box":
         """The points that are searched, or the box."""
-        space = self._task.space
-        if space.box is not None:
-            return space.box
-        assert space.rows is not None
-        return space.rows.numpy().copy()
+        box, rows = self._task.space.box, self._task.space.rows
+        return box if rows is None else rows.numpy().copy()  # type: ignore[return-value]
 
     @property
     def journal(self) -> tuple[Entry, ...]:
@@ -199,13 +195,17 @@ class SafeKnowledge:
 
     def __str__(self) -> str:
         safe, perhaps = int(self.safe_mask.sum()), int(self.optimistic_mask.sum())
-        width = self._model.confidence.describe(self._rounds.is_kept)
+        width = str(self._model.confidence)
+        if self._model.confidence.is_intersected:  # if all rounds look at the same points
+            kept = "bounds intersected over time" if self._rounds.is_kept else "present bounds"
+            width = f"{width}, {kept}"
         lines = [
             f"{self!r}",
             f"  {width}; beta: {describe_betas(self._state)}",
             f"  {safe:,} of {len(self.points):,} points are known to be safe, {perhaps:,} may be",
         ]
-        lines += [f"  {name}: {now}" for name, now in self._rounds.describe_mixtures()]
+        described = self._rounds.mixtures.describe()
+        lines += [f"  {self._model.outputs[i].names[0]}: {now}" for i, now in described]
         if safe:
             best = self.best
             lines.append(
@@ -214,19 +214,12 @@ class SafeKnowledge:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        box, rows = self._task.space.box, self._task.space.rows
-        where = f"{0 if rows is None else len(rows):,} points" if box is None else repr(box)
+        rows = self._task.space.rows
+        where = repr(self._task.space.box) if rows is None else f"{len(rows):,} points"
         verb = "minimize" if self._model.is_minimized else "maximize"
         return f"SafeOptimizer: {verb} over {where}, {len(self._rounds.trials)} trials"
 
     # ---- inside
-
-    def _find_overconfident(self) -> tuple[str, str] | None:
-        """The output whose prior is found too narrow, and why. It is logged once."""
-        found = self._run.find_overconfident()
-        if found is not None:
-            self._run.warn(f"the model of {found[0]!r} is {found[1]}")
-        return found
 
     @property
     def _rounds(self) -> SafeRounds:

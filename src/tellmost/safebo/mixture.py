@@ -92,14 +92,13 @@ class Thetas:
         d, known = len(width), prior.lengthscale
         least = LEAST_LENGTHSCALE * width if known is None else width.new_tensor(known).expand(d)
         margin = 1.0 if unit is None else unit
-        scales = _times(SCALE_RANGE, margin)
-        noises = (NO_NOISE, NO_NOISE) if unit is None else _times(NOISE_RANGE, margin)
+        scales, noises = margin * width.new_tensor([SCALE_RANGE, NOISE_RANGE])
         if prior.scale is not None:
-            scales = _times(STATED_RANGE, prior.scale)
-        if prior.noise_std is not None:
-            noises = (prior.noise_std, prior.noise_std)
-        low = torch.cat([least, width.new_tensor([scales[0], noises[0]])])
-        high = torch.cat([torch.maximum(width, least), width.new_tensor([scales[1], noises[1]])])
+            scales = prior.scale * width.new_tensor(STATED_RANGE)
+        if prior.noise_std is not None or unit is None:
+            noises = width.new_tensor([prior.noise_std or NO_NOISE]).expand(2)
+        low = torch.cat([least, torch.stack([scales[0], noises[0]])])
+        high = torch.cat([torch.maximum(width, least), torch.stack([scales[1], noises[1]])])
         found = low ** (1 - (shares := _shares(prior, d))) * high**shares
         shapes, shape = torch.unique(found[:, :d], dim=0, return_inverse=True)
         return cls(shapes, shape, found[:, d], found[:, d + 1], mean, margin)
@@ -127,10 +126,6 @@ class Thetas:
         kernel = Scaled(Sum(matern, Constant()), float(self.scale[number]) ** 2)
         noise = float(self.noise_std[number])
         return replace(like, kernel=kernel, mean=self.mean, noise_std=noise)
-
-
-def _times(range_: tuple[float, float], unit: float) -> tuple[float, float]:
-    return range_[0] * unit, range_[1] * unit
 
 
 def _shares(prior: HyperPrior, d: int) -> Float[Tensor, "k p"]:
@@ -354,51 +349,56 @@ class Mixtures:
 
 def check_priors(model: "SafeModel", task: "SafeTask") -> None:
     """Refuse what priors that are not known do not go with, and warn where they need more."""
-    width = task.space.width.tolist()
-    for output in (one for one in model.outputs if one.gp.fitted_within is not None):
-        low, high = output.gp.fitted_within or ([], [])
-        share = min((b - a) / w for a, b, w in zip(low, high, width, strict=False))
-        if share < CLUSTERED:
-            warnings.warn(
-                f"the prior of {output.names[0]!r} was fitted to data that cover {share:.0%} of a "
-                f"parameter's range. Such a prior can be far too sure of the rest, and queries "
-                f"unsafe: use tm.GP.unknown().",
-                stacklevel=4,
-            )
+    for output in model.outputs:
+        if output.gp.fitted_within is not None:
+            _warn_of_clusters(output, output.gp.fitted_within, task.space.width.tolist())
     unknown = [one for one in model.outputs if one.gp.hyperprior is not None]
     if not unknown and model.sets != "mixture":
         raise ValueError(f"sets={model.sets!r} is about GP.unknown, and no prior is one: drop it.")
     for output in unknown:
-        name, known = output.names[0], output.gp.hyperprior
-        assert known is not None
-        limited = [model.constraints[n] for n in output.names if n in model.constraints]
-        refused = {
-            "contexts, whose range is not known: write the prior down": task.space.contexts,
-            "beta, whose bounds hold in all rounds at once: give confidence": not isinstance(
-                model.confidence, PerQuery | ForRun
-            ),
-            "a Lipschitz constant: write the prior down, or drop the constant": any(
-                one.slope is not None for one in limited
-            ),
-        }
-        for what, is_given in refused.items():
-            if is_given:
-                raise ValueError(f"{name!r} is GP.unknown, which does not go with {what}.")
-        if isinstance(known.lengthscale, tuple) and len(known.lengthscale) != len(
-            task.space.names
+        slopes = [model.constraints[n].slope for n in output.names if n in model.constraints]
+        holds_always = not isinstance(model.confidence, PerQuery | ForRun)
+        for is_given, what in (
+            (task.space.contexts, "contexts, whose range is not known: write the prior down"),
+            (holds_always, "beta, whose bounds hold in all rounds at once: give confidence"),
+            (any(slopes), "a Lipschitz constant: write the prior down, or drop the constant"),
         ):
-            raise ValueError(
-                f"GP.unknown(lengthscale) of {name!r} must be a number or one per parameter, "
-                f"{len(task.space.names)}; got {len(known.lengthscale)}."
-            )
-        seeds, has_all = len(task.seeds.points), None not in (known.lengthscale, known.scale)
-        if seeds < ENOUGH_SEEDS and not has_all:
-            warnings.warn(
-                f"{name!r} is GP.unknown, and {seeds} seeds say little about it: declare "
-                f"{ENOUGH_SEEDS} seeds, or state GP.unknown(lengthscale=..., scale=...), the "
-                f"shortest lengthscale and a scale that is right within a factor of two.",
-                stacklevel=4,
-            )
+            if is_given:
+                raise ValueError(
+                    f"{output.names[0]!r} is GP.unknown, which does not go with {what}."
+                )
+        _check_known(output, len(task.space.names), len(task.seeds.points))
+
+
+def _warn_of_clusters(
+    output: Output, extent: tuple[list[float], list[float]], width: Sequence[float]
+) -> None:
+    share = min((b - a) / w for a, b, w in zip(*extent, width, strict=False))
+    if share < CLUSTERED:
+        warnings.warn(
+            f"the prior of {output.names[0]!r} was fitted to data that cover {share:.0%} of a "
+            f"parameter's range. Such a prior can be far too sure of the rest, and queries "
+            f"unsafe: use tm.GP.unknown().",
+            stacklevel=5,
+        )
+
+
+def _check_known(output: Output, dimension: int, seeds: int) -> None:
+    """Refuse lengthscales that do not fit, and warn where too little is stated."""
+    name, known = output.names[0], output.gp.hyperprior
+    assert known is not None
+    if isinstance(known.lengthscale, tuple) and len(known.lengthscale) != dimension:
+        raise ValueError(
+            f"GP.unknown(lengthscale) of {name!r} must be a number or one per parameter, "
+            f"{dimension}; got {len(known.lengthscale)}."
+        )
+    if seeds < ENOUGH_SEEDS and None in (known.lengthscale, known.scale):
+        warnings.warn(
+            f"{name!r} is GP.unknown, and {seeds} seeds say little about it: declare "
+            f"{ENOUGH_SEEDS} seeds, or state GP.unknown(lengthscale=..., scale=...), the "
+            f"shortest lengthscale and a scale that is right within a factor of two.",
+            stacklevel=5,
+        )
 
 
 def place_prior(

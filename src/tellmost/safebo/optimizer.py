@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -22,12 +22,12 @@ from tellmost.safebo.journal import (
     Acknowledged,
     AskedQuery,
     Changed,
-    Confirmed,
-    Discarded,
     Entry,
+    Judged,
     Refit,
     Retracted,
     ToldTrial,
+    check_inside,
     read_journal,
     write_entry,
 )
@@ -39,8 +39,7 @@ from tellmost.safebo.run import SafeRun
 from tellmost.safebo.saving import (
     FORMAT,
     check_identity,
-    describe_model,
-    describe_task,
+    describe_settings,
     digest,
     read_state,
     refuse_closures,
@@ -57,10 +56,6 @@ from tellmost.safebo.trials import (
     Seeds,
     Trial,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 SUSPECT_Z = 4.0
 """A right model finds one value in 16,000 so far from what it expects."""
@@ -143,12 +138,8 @@ class SafeOptimizer(SafeKnowledge):
                 model expects. Infinity takes every value as it is.
             seed: decides drawn targets, lines, and the points of a box.
         """
-        space = check_space(domain, names, contexts)
+        space, word = check_space(domain, names, contexts), arguments.check_word
         declared, values = arguments.read_seeds(safe_seed, space)
-        words = arguments.check_word
-        checked = arguments.check_constraints(
-            objective, constraints, (*space.names, *space.contexts)
-        )
         self._task = SafeTask(
             space=space,
             search=arguments.check_search(search, space),
@@ -156,28 +147,23 @@ class SafeOptimizer(SafeKnowledge):
             seeds=Seeds(tuple(declared)),
             max_step=arguments.check_max_step(max_step, space),
             seed=check_seed(seed),
-            halts_on_violation=words(on_violation, "on_violation", ("halt", "continue")) == "halt",
-            halts_on_miscalibration=words(on_miscalibration, "on_miscalibration", ("halt", "log"))
-            == "halt",
+            halts_on_violation=word(on_violation, "on_violation", ("halt", "continue")),
+            halts_on_miscalibration=word(on_miscalibration, "on_miscalibration", ("halt", "log")),
         )
-        inside = space.sample()
-        outputs = gather_outputs(objective, checked, inside)
+        checked = arguments.check_constraints(objective, constraints, space)
+        outputs = gather_outputs(objective, checked, space.sample())
+        is_alone = targets is None and rule == "vtl"
         self._given = SafeModel(
-            domain=inside,
+            domain=space.sample(),
             outputs=outputs,
             constraints=checked,
             sides=gather_sides(outputs, checked),
             confidence=check_confidence(confidence, beta, horizon),
             rule=arguments.check_safe_rule(rule, self._task.seed),
             noise_std=arguments.check_output_noise(noise_std, outputs, space),
-            is_minimized=words(direction, "direction", ("maximize", "minimize")) == "minimize",
-            strategy=check_strategy(
-                strategy,
-                checked,
-                is_alone=targets is None and rule == "vtl",
-                has_horizon=horizon is not None,
-            ),
-            sets=words(sets, "sets", ("mixture", "hpd")),  # type: ignore[arg-type]
+            is_minimized=not word(direction, "direction", ("maximize", "minimize")),
+            strategy=check_strategy(strategy, checked, is_alone, horizon is not None),
+            sets="mixture" if word(sets, "sets", ("mixture", "hpd")) else "hpd",
             suspect_z=arguments.check_suspect_z(suspect_z),
         )
         check_priors(self._given, self._task)
@@ -187,7 +173,8 @@ class SafeOptimizer(SafeKnowledge):
         self._given.confidence.betas(unlearned, len(self._given.sides))  # it may fail
         self._run = SafeRun(self._task, self._given)
         for (_, point), told in zip(declared, values, strict=False):
-            self.tell(point, told.pop(OBJECTIVE, None), told)
+            x, own = point[: space.dimension], space.context_of(point)
+            self.tell(x, told.pop(OBJECTIVE, None), told, context=own)
 
     # ---- the loop
 
@@ -198,16 +185,11 @@ class SafeOptimizer(SafeKnowledge):
         ``pending`` are points that were asked for and not told yet. The next one is chosen as if
         they had been measured, but what is safe rests only on what was told.
         """
-        self._check_halted()
-        space = self._task.space
-        context = space.read_context(context)
-        waiting = space.read_pending(pending, context)
-        key = self._key_of(context, waiting)
+        at, waiting, key = self._prepare(context, pending)
         for known, query in self._rounds.asked.values():
             if known == key:
                 return query
-        now = self._rounds.at(context, [x for _, x in waiting])
-        self._allow(now, pending)
+        now = self._round(at, waiting, pending)
         now.state.check()
         query = self._named(now.choose(waiting), key)
         if isinstance(self._given.confidence, ForRun):
@@ -221,14 +203,9 @@ class SafeOptimizer(SafeKnowledge):
         Its ``purpose`` is "risk" if nothing proves it safe. Nothing is recorded: under a horizon,
         ``count`` the query if you set it.
         """
-        self._check_halted()
-        space = self._task.space
-        context = space.read_context(context)
-        waiting = space.read_pending(pending, context)
-        now = self._rounds.at(context, [x for _, x in waiting])
-        self._allow(now, pending)
-        query = now.judge(space.read_point(x, "x"))
-        return self._named(query, self._key_of(context, waiting))
+        at, waiting, key = self._prepare(context, pending)
+        now = self._round(at, waiting, pending)
+        return self._named(now.judge(self._task.space.read_point(x, "x")), key)
 
     def count(self, query: Query) -> None:
         """A query was given out elsewhere: under a horizon its risk counts, told or not."""
@@ -310,12 +287,12 @@ class SafeOptimizer(SafeKnowledge):
     @calculating()
     def confirm(self, id: int) -> None:
         """The suspect values of a trial are right, so the models learn from them."""
-        self._decide(Confirmed(id, self._suspect_names(id)))
+        self._decide(Judged(id, self._suspect_names(id), is_right=True))
 
     @calculating()
     def discard(self, id: int) -> None:
         """The suspect values of a trial are glitches, so nothing rests on them any more."""
-        self._decide(Discarded(id, self._suspect_names(id)))
+        self._decide(Judged(id, self._suspect_names(id), is_right=False))
 
     # ---- hyper-parameters, save and resume
 
@@ -352,8 +329,8 @@ class SafeOptimizer(SafeKnowledge):
         width = self._task.space.dimension + len(self._task.space.contexts)
         with refusing_damaged_state():
             journal = read_journal(state["journal"], self._given.outputs, width)
-            texts = {name: f"{old!r} -> {new!r}" for name, (old, new) in differing.items()}
-            journal += [Changed(texts)] if texts else []
+            journal += [Changed(differing)] if differing else []
+            check_inside(journal, self._task.space)
             run = SafeRun(self._task, self._given, journal)
             known_as = tuple(map(str, state["known_as"]))
         self._journal, self._run, self._known_as = journal, run, known_as
@@ -377,7 +354,7 @@ class SafeOptimizer(SafeKnowledge):
 
     def _identity(self) -> dict[str, Any]:
         """The arguments tell it from others, with the priors from before any refit."""
-        return {**describe_task(self._task), **describe_model(self._given)}
+        return describe_settings(self._task, self._given)
 
     def _record(self, entry: Entry) -> None:
         self._run.apply(entry)
@@ -397,19 +374,28 @@ class SafeOptimizer(SafeKnowledge):
     def _named(self, query: Query, key: str) -> Query:
         return replace(query, id=f"{self.fingerprint}-{digest([key, query.x.tolist()])}")
 
-    def _key_of(self, context: Tensor, waiting: Sequence[Located]) -> str:
-        """What the next query follows from, beside the settings."""
-        entries = [write_entry(one) for one in self._journal if not isinstance(one, AskedQuery)]
-        return digest([entries, context.tolist(), [x.tolist() for _, x in waiting]])
+    def _prepare(self, context: Any, pending: Any) -> tuple[Tensor, list[Located], str]:
+        """The context, what is waited for, and what the next query follows from beside the
+        settings. Nothing is asked after a halt."""
+        if self._run.halt:
+            raise Halted(self._run.halt)
+        found = self._run.warn()
+        if found is not None and self._task.halts_on_miscalibration:
+            raise MiscalibratedModel.by_verdict(*found)
+        now = self._task.space.read_context(context)
+        waiting = self._task.space.read_pending(pending, now)
+        told = [write_entry(one) for one in self._journal if not isinstance(one, AskedQuery)]
+        return now, waiting, digest([told, now.tolist(), [x.tolist() for _, x in waiting]])
 
-    def _allow(self, now: SafeRound, pending: Query | Sequence[Any]) -> None:
-        """Let the round risk what the queries so far have left, or refuse."""
-        waiting = pending if isinstance(pending, list | tuple) else [pending]
-        queries = [one for one in waiting if isinstance(one, Query)]
-        confidence = self._rounds.allow(queries)
+    def _round(self, context: Tensor, waiting: Sequence[Located], pending: Any) -> SafeRound:
+        """The round, which may risk what the queries so far have left. Refuse if that is 0."""
+        queries = pending if isinstance(pending, list | tuple) else [pending]
+        confidence = self._rounds.allow([one for one in queries if isinstance(one, Query)])
         if confidence is None:
             raise RiskSpent(repr(self._given.confidence), len(self._rounds.asked), self.risk_spent)
+        now = self._rounds.at(context, [x for _, x in waiting])
         now.state.rely_on(confidence)
+        return now
 
     def _suspect_names(self, id: int) -> tuple[str, ...]:
         found = [one.suspect for one in self._rounds.trials if one.id == id and one.suspect]
@@ -419,10 +405,3 @@ class SafeOptimizer(SafeKnowledge):
                 f"id must be that of a trial with suspect values, {some}; got {id!r}."
             )
         return found[0]
-
-    def _check_halted(self) -> None:
-        if self._run.halt:
-            raise Halted.by(self._run.halt)
-        found = self._find_overconfident()
-        if found is not None and self._task.halts_on_miscalibration:
-            raise MiscalibratedModel.by_verdict(*found)

@@ -415,14 +415,15 @@ class RoundState:
     def draw(
         self, count: int, generator: torch.Generator
     ) -> tuple[Float[Tensor, "count n"], Float[Tensor, "count n"] | None]:
-        """Draw objectives, in their unit, each with the smallest margin of its constraints."""
+        """Draw objectives at the candidates, in their unit, each with its smallest margin."""
         roots: dict[int, Tensor] = {}  # of the covariances; outputs that vary alike share one
         drawn = []
         for number, one in enumerate(self.posteriors):
             first = self.first_alike(number)
             if first not in roots:
                 roots[first] = one.belief.root_of_rows()
-            drawn.append(one.belief.sample_rows(count, generator, root=roots[first]))
+            values = one.belief.sample_rows(count, generator, root=roots[first])
+            drawn.append(values[:, self.is_candidate])
         margins = [side.margin(drawn[side.output]) for side in self.model.sides]
         smallest = torch.stack(margins).amin(dim=0) if margins else None
         return drawn[0] * self.scale(0), smallest

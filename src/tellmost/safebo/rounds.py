@@ -29,37 +29,37 @@ class SafeRounds:
         self.task = task
         self.mixtures = Mixtures(task.seeds.points, task.space.width)
         self._mixtures_of_all = Mixtures(task.seeds.points, task.space.width, takes_all=True)
-        self.model = self.mixtures.learn(model, [])
+        self.model = model
         self.trials: list[Trial] = []
         self.asked: dict[str, tuple[str, Query]] = {}  # under a horizon, by id
         self.recommended: dict[int, Tensor] = {}  # by the number of trials then: looked at later
-        self.moved_to: Tensor | None = None  # where the system was brought after the last trial
         self.is_kept = task.space.box is None and not task.space.contexts
-        self._kept = self._start(torch.empty(0), []) if self.is_kept else None
+        self._moved_to: Tensor | None = None  # where the system was brought after the last trial
         self._latest: tuple[tuple[Any, ...], RoundState] | None = None
+        self.start_again()
 
     def observe(self, trial: Trial) -> bool:
         """Take in a trial. Say whether all rounds so far have to be made anew."""
         self._recommend(trial)
-        model = self.mixtures.learn(self.model, [*self.trials, trial])
-        if self._kept is not None and model is self.model:
-            assert trial.index is not None
-            self._kept.observe(
-                trial.index, self._values_in(self.model, trial, trial.index, trial.trusted)
-            )
+        model, row = self.mixtures.learn(self.model, [*self.trials, trial]), trial.index
+        is_anew = model is not self.model or (self.is_kept and row is None)
+        if self.is_kept and not is_anew and self._latest is not None and row is not None:
+            values = self._values_in(self.model, trial, row, trial.trusted)
+            self._latest[1].observe(row, values)
         self.trials.append(trial)
-        self.moved_to = None
-        return model is not self.model
+        self._moved_to = None
+        return is_anew
 
     def catch_up(self) -> None:
         """Make bounds anew after a trial, where suspect values stand."""
-        if self._kept is not None and self.has_suspects:
-            self._kept.doubt(self._believe_all(self._kept.layout))
+        if self.is_kept and self._latest is not None and self.has_suspects:
+            self._latest[1].doubt(self._believe_all(self._latest[1].layout))
 
     def move_to(self, x: Float[Tensor, " d"]) -> None:
         """The system was brought to another point, so rounds start from there."""
-        self.moved_to = x
-        self._latest = None
+        self._moved_to = x
+        if not self.is_kept:
+            self._latest = None
 
     @property
     def has_suspects(self) -> bool:
@@ -70,7 +70,7 @@ class SafeRounds:
         self.model = self.mixtures.learn(self.model, self.trials)
         self._latest = None
         if self.is_kept:
-            self._kept = self._start(torch.empty(0), [])
+            self.latest()
 
     def allow(self, pending: Sequence[Query] = ()) -> Confidence | None:
         """The confidence of the next query; under a horizon None if no more may be asked."""
@@ -82,9 +82,8 @@ class SafeRounds:
     def rely(self) -> None:
         """Make bounds with what the next query may risk. They stay where it may risk nothing."""
         confidence = self.allow()
-        for state in (self._kept, self._latest and self._latest[1]):
-            if state is not None and confidence is not None:
-                state.rely_on(confidence)
+        if self._latest is not None and confidence is not None:
+            self._latest[1].rely_on(confidence)
 
     def _recommend(self, trial: Trial) -> None:
         """Remember what was best before the trial, where the next round may not look at it."""
@@ -93,36 +92,29 @@ class SafeRounds:
             return
         before = self.at(torch.from_numpy(trial.x[space.dimension :]), [])
         if bool(before.state.safe_rows.any()):
-            best = torch.from_numpy(before.recommend().x)
-            self.recommended[len(self.trials)] = best
-
-    def describe_mixtures(self) -> list[tuple[str, str]]:
-        """The likeliest hyper-parameters of each output that has a mixture, by its first name."""
-        return [(self.model.outputs[i].names[0], now) for i, now in self.mixtures.describe()]
+            self.recommended[len(self.trials)] = torch.from_numpy(before.recommend().x)
 
     def present(self) -> SafeRound:
-        """The latest round if nothing was told since, else a new one."""
-        space = self.task.space
-        if self._latest is not None and self._latest[0][0] == len(self.trials):
-            return self._round(self._latest[1])
-        context = torch.zeros(len(space.contexts), dtype=torch.float64)
-        if self.trials and space.contexts:
-            context = torch.from_numpy(self.trials[-1].x[space.dimension :])
-        return self.at(context, [])
+        """The round of the last query if nothing was told since, else the latest."""
+        if self._latest is None or (not self.is_kept and self._latest[0][0] != len(self.trials)):
+            return self.latest()
+        return self._round(self._latest[1])
 
     def latest(self) -> SafeRound:
         """The round under the context of the last trial, whatever was asked since."""
-        if self.task.space.contexts:
-            self._latest = None
-        return self.present()
+        context = torch.zeros(len(self.task.space.contexts), dtype=torch.float64)
+        if self.trials:
+            context = torch.from_numpy(self.trials[-1].x[self.task.space.dimension :])
+        return self.at(context, [])
 
     def at(self, context: Float[Tensor, " c"], pending: Sequence[Tensor]) -> SafeRound:
         """The round under a context, with points that are still waited for."""
-        if self._kept is not None:
-            return self._round(self._kept)
-        key = len(self.trials), tuple(context.tolist()), tuple(tuple(x.tolist()) for x in pending)
+        key: tuple[Any, ...] = ()
+        if not self.is_kept:
+            waiting = tuple(tuple(x.tolist()) for x in pending)
+            key = len(self.trials), tuple(context.tolist()), waiting
         if self._latest is None or self._latest[0] != key:
-            self._latest = key, self._start(context, pending)
+            self._latest = key, self._start(context, [] if self.is_kept else pending)
         return self._round(self._latest[1])
 
     def _round(self, state: RoundState) -> SafeRound:
@@ -131,11 +123,12 @@ class SafeRounds:
     @property
     def _last_point(self) -> Float[Tensor, " d"] | None:
         """The point where the system stands: what was set last, or a seed."""
-        if self.moved_to is not None:
-            return self.moved_to
+        if self._moved_to is not None:
+            return self._moved_to
+        d, seeds = self.task.space.dimension, self.task.seeds.points
         if self.trials:
-            return torch.from_numpy(self.trials[-1].x[: self.task.space.dimension])
-        return self.task.seeds.points[0] if self.task.seeds.points else None
+            return torch.from_numpy(self.trials[-1].x[:d])
+        return seeds[0][:d] if seeds else None
 
     # ---- the points of a round
 
@@ -144,29 +137,35 @@ class SafeRounds:
 
         A kept domain has its seeds and trials among its rows. Elsewhere trials come with the
         context that they had, and what they set may be asked for under the present context too.
+        Trials outside a domain that was changed are known, and never asked for.
         """
         space, seeds, trials = self.task.space, self.task.seeds, self.trials
         d, width = space.dimension, space.dimension + len(space.contexts)
         parts: list[Points] = []
         is_candidate: list[Tensor] = []
 
-        def add(points: Points, may_be_asked: bool) -> tuple[int, ...]:
+        def add(points: Points, may_be_asked: bool | Tensor) -> tuple[int, ...]:
             """Put points under the others, and return their row numbers."""
             first = sum(map(len, parts))
             parts.append(points)
-            is_candidate.append(torch.full((len(points),), may_be_asked))
+            is_candidate.append(torch.as_tensor(may_be_asked).expand(len(points)))
             return tuple(range(first, first + len(points)))
 
         add(with_context(self._searched(), context), True)
         of_seeds = tuple(row for row, _ in seeds.declared if row is not None)
-        of_trials = tuple(trial.index for trial in trials if trial.index is not None)
         if space.box is not None:
-            of_seeds = add(with_context(_stack(seeds.points, d), context), True)
-        if not self.is_kept:
-            known = _stack([torch.from_numpy(trial.x) for trial in trials], width)
-            of_trials = add(known, not len(context))
+            settings = [point[:d] for point in seeds.points]
+            of_seeds = add(with_context(_stack(settings, d), context), True)
+        known = _stack([torch.from_numpy(trial.x) for trial in trials], width)
+        if self.is_kept:
+            outside = iter(add(known[[trial.index is None for trial in trials]], False))
+            rows = (trial.index for trial in trials)
+            of_trials = tuple(next(outside) if row is None else row for row in rows)
+        else:
+            inside = True if space.box is None else space.box.contains(known[:, :d])
+            of_trials = add(known, False if len(context) else inside)
             if len(context) and space.box is not None:
-                add(with_context(known[:, :d], context), True)
+                add(with_context(known[:, :d], context), inside)
         extra = [x for time, x in self.recommended.items() if time < len(trials)]
         add(with_context(_stack(extra, d), context), True)
         datas = [output.gp.data for output in self.model.outputs]
@@ -174,8 +173,8 @@ class SafeRounds:
             () if one is None else add(one.points.to("cpu", torch.float64), False) for one in datas
         )
         of_pending = add(_stack(pending, width), False)
-        rows = torch.cat(parts), torch.cat(is_candidate)
-        return Layout(*rows, of_seeds, of_trials, of_data, of_pending, self.is_kept, len(context))
+        both = torch.cat(parts), torch.cat(is_candidate)
+        return Layout(*both, of_seeds, of_trials, of_data, of_pending, self.is_kept, len(context))
 
     def _searched(self) -> Points:
         """The points that the search names in this round, or all of a finite domain."""
@@ -184,7 +183,7 @@ class SafeRounds:
             assert self.task.space.rows is not None
             return self.task.space.rows
         through = self._last_point
-        through = box.corners().mean(dim=0) if through is None else through
+        through = box.corners().mean(dim=0) if through is None else box.clip(through[None])[0]
         generator = np.random.default_rng([self.task.seed, len(self.trials)])
         return self.task.search.points(box, through, self.task.seed, generator)
 
@@ -197,18 +196,12 @@ class SafeRounds:
         state = self._believe(self.model, layout, told, self.mixtures)
         if self.has_suspects:
             state.doubt(self._believe_all(layout))
-        if (confidence := self.allow()) is not None:
-            state.rely_on(confidence)
         return state
 
     def _believe_all(self, layout: Layout) -> RoundState:
         """What is believed if suspect values are right."""
         mixtures, told = self._mixtures_of_all, [trial.values for trial in self.trials]
-        model = mixtures.learn(self.model, self.trials)
-        state = self._believe(model, layout, told, mixtures)
-        if (confidence := self.allow()) is not None:
-            state.rely_on(confidence)
-        return state
+        return self._believe(mixtures.learn(self.model, self.trials), layout, told, mixtures)
 
     def _believe(
         self,
@@ -226,7 +219,10 @@ class SafeRounds:
         for row, trial, given in zip(layout.trials, self.trials, told, strict=True):
             for number, one in self._values_in(model, trial, row, given).items():
                 values[number].append(one)
-        return model.start(layout, values, mixtures.over(layout.points))
+        state = model.start(layout, values, mixtures.over(layout.points))
+        if (confidence := self.allow()) is not None:
+            state.rely_on(confidence)
+        return state
 
     def _values_in(
         self, model: SafeModel, trial: Trial, row: int, given: Mapping[str, float]

@@ -3,23 +3,20 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import hypot, inf
-from typing import Any
 
 import numpy as np
 import torch
 
 from tellmost.posterior.gp import GP
 from tellmost.safebo.arguments import about_breach, judge
-from tellmost.safebo.calibration import describe_refit, glance, weigh
+from tellmost.safebo.calibration import glance, is_decided, weigh
 from tellmost.safebo.choice import SafeTask
 from tellmost.safebo.journal import (
     Acknowledged,
     AskedQuery,
     Changed,
-    Confirmed,
-    Decisions,
-    Discarded,
     Entry,
+    Judged,
     Refit,
     Retracted,
     ToldTrial,
@@ -34,23 +31,28 @@ STUCK = 0.01
 """Two readings nearer than this share of their noise agree too well: by chance one pair in a
 hundred does, and a stuck sensor always."""
 
+Key = tuple[int, int]
+"""The id of a trial, and the number of an output."""
+
 
 class SafeRun:
     """What follows from the entries of a journal, one after the other."""
 
     def __init__(self, task: SafeTask, model: SafeModel, journal: Sequence[Entry] = ()) -> None:
         """Take in a journal. What it decides in the end counts from the start."""
-        self.rounds = SafeRounds(task, model)
         self.task = task
-        self.decisions = Decisions.of(journal)
-        self.suspects: dict[tuple[int, int], Suspect] = {}  # by trial and output
+        self.rounds = SafeRounds(task, model)
+        self.suspects: dict[Key, Suspect] = {}
         self.witnesses = [Witness(output) for output in self.model.outputs]
         self.log: list[Event] = []
         self.halt = ""  # why asking has to wait
-        self.accepted = [0.0] * len(self.model.outputs)  # the evidence with which asking went on
+        self._accepted = [0.0] * len(self.model.outputs)  # the evidence with which asking went on
         self._told: list[ToldTrial] = []
         self._withdrawn: set[int] = set()
         self._is_warned = False
+        self._retracted = {one.id for one in journal if isinstance(one, Retracted)}
+        decided = [one for one in journal if isinstance(one, Judged)]
+        self._judged = {(one.id, name): one.is_right for one in decided for name in one.names}
         for entry in journal:
             self.apply(entry)
 
@@ -66,12 +68,12 @@ class SafeRun:
 
     def apply(self, entry: Entry) -> None:
         """Take in an entry of the journal."""
-        if isinstance(entry, ToldTrial) and entry.id not in self.decisions.retracted:
+        if isinstance(entry, ToldTrial) and entry.id not in self._retracted:
             self._add(entry)
         elif isinstance(entry, Retracted):
             self.note("retracted", f"trial {entry.id} was told wrongly")
-        elif isinstance(entry, Confirmed | Discarded):
-            kind: Any = type(entry).__name__.lower()
+        elif isinstance(entry, Judged):
+            kind = "confirmed" if entry.is_right else "discarded"
             self.note(kind, f"{', '.join(entry.names)} of trial {entry.id}")
         elif isinstance(entry, Changed):
             for name, text in entry.texts.items():
@@ -85,18 +87,12 @@ class SafeRun:
             self.rounds.asked[query.id] = entry.key, query
             self.rounds.rely()
 
-    def note(self, kind: Any, text: str) -> None:
+    def note(self, kind: str, text: str) -> None:
         self.log.append(Event(len(self.trials), kind, text))
-
-    def warn(self, text: str) -> None:
-        """Log that a prior is found wrong, once until asking goes on."""
-        if not self._is_warned:
-            self._is_warned = True
-            self.note("miscalibrated", text)
 
     def _go_on(self, entry: Acknowledged) -> None:
         if entry.at is not None:
-            self.rounds.move_to(self.task.space.find(np.array(entry.at))[1])
+            self.rounds.move_to(torch.tensor(entry.at, dtype=torch.float64))
         if self.halt:
             self.note("acknowledged", "asking goes on after a violation")
         elif self.find_overconfident() is not None:
@@ -106,20 +102,28 @@ class SafeRun:
 
     def _accept(self) -> None:
         """What the evidence says now does not stop asking any more; only more of it does."""
-        self.accepted = [weigh(one.ratios())[0] for one in self.witnesses]
+        self._accepted = [weigh(one.ratios())[0] for one in self.witnesses]
         self._is_warned = False
         for one in self.witnesses:
             one.fresh_surprises = 0.0
 
     def find_overconfident(self) -> tuple[str, str] | None:
         """The output whose prior the evidence found too narrow since asking went on, and why."""
-        for output, witness, accepted in zip(
-            self.model.outputs, self.witnesses, self.accepted, strict=True
-        ):
+        parts = zip(self.model.outputs, self.witnesses, self._accepted, strict=True)
+        for output, witness, accepted in parts:
             one = glance(output, witness)
-            if one.is_overconfident and one.is_news_after(accepted, witness.fresh_surprises):
+            news = one.evidence - max(accepted, 0.0)
+            if one.is_overconfident and is_decided(news, witness.fresh_surprises):
                 return one.name, one.verdict
         return None
+
+    def warn(self) -> tuple[str, str] | None:
+        """Log that a prior is found too narrow, once until asking goes on."""
+        found = self.find_overconfident()
+        if found is not None and not self._is_warned:
+            self._is_warned = True
+            self.note("miscalibrated", f"the model of {found[0]!r} is {found[1]}")
+        return found
 
     def _change_priors(self, priors: Mapping[str, GP]) -> None:
         """Take other priors. The bounds of earlier rounds do not count any more.
@@ -128,18 +132,21 @@ class SafeRun:
         is carried on: it was collected under the old priors.
         """
         for output in self.model.outputs:
-            name = output.names[0]
-            self.note("refit", describe_refit(output.gp, priors[name], name))
+            old, new = output.gp, priors[output.names[0]]
+            kept = " (noise kept: the fit found less)" if new.noise_std == old.noise_std else ""
+            self.note("refit", f"{output.names[0]}: {old} -> {new}{kept}")
         self.rounds.model = self.model.with_priors(priors)
         for number, told in enumerate(self._told):
-            self.trials[number] = replace(self.trials[number], noise_std=self._noise_of(told))
+            noise = self._noise_of(told, self.trials[number].index)
+            self.trials[number] = replace(self.trials[number], noise_std=noise)
         self.rounds.start_again()
         before = self.witnesses
         self.witnesses = [self._call_witness(i, one) for i, one in enumerate(before)]
         for key, one in list(self.suspects.items()):
-            if self._foresees(key):
-                self._clear(key)
-                self.note("confirmed", f"{one.name} of trial {one.id}, by the new prior")
+            trial = self.trials[self._place_of(key)]
+            mean, std = self._predict(key[1], trial.x, trial.noise_std[one.name])
+            if abs(one.value - mean) <= self.model.suspect_z * std:
+                self._clear(key, "the new prior")
         self.rounds.start_again()
         self._accept()
 
@@ -149,43 +156,39 @@ class SafeRun:
         witness = Witness(output, before)
         seen = [one for one in self.trials if output.value_in(one.trusted) is not None]
         if seen:
-            X = torch.from_numpy(np.stack([one.x for one in seen]))
             y = [float(output.value_in(one.trusted)) for one in seen]
             noise = [one.noise_std[output.names[0]] for one in seen]
             numbers = torch.tensor([y, noise], dtype=torch.float64)
+            X = torch.from_numpy(np.stack([one.x for one in seen]))
             witness.begin_with(X, numbers[0], numbers[1])
         return witness
 
-    def _foresees(self, key: tuple[int, int]) -> bool:
-        """Whether the present prior finds a suspect value plausible."""
-        trial, suspect = self.trials[self._place_of(key)], self.suspects[key]
-        mean, deviation = self._predict(key[1], trial.x, trial.noise_std[suspect.name])
-        return abs(suspect.value - mean) <= self.model.suspect_z * deviation
-
-    def _place_of(self, key: tuple[int, int]) -> int:
+    def _place_of(self, key: Key) -> int:
         return next(i for i, one in enumerate(self.trials) if one.id == key[0])
 
-    def _clear(self, key: tuple[int, int]) -> None:
+    def _clear(self, key: Key, by: str) -> None:
         """A value is suspect no more. It has counted in the evidence already."""
         suspect, at = self.suspects.pop(key), self._place_of(key)
         before, names = self.trials[at], self.model.outputs[key[1]].names
         left = tuple(name for name in before.suspect if name not in names)
         self.trials[at] = replace(before, suspect=left)
         self._testify(key[1], before, suspect.value, 0.0)
+        self.note("confirmed", f"{suspect.name} of trial {suspect.id}, by {by}")
 
     # ---- a trial
 
     def _add(self, told: ToldTrial) -> None:
-        row, _ = self.task.space.find(told.x[: self.task.space.dimension])
-        noise, values = self._noise_of(told), self._counted(told)
-        implausible, confirmed = self._doubt(told, values, noise)
-        agreed = {number for _, number in confirmed}
-        found = {
-            number: one
+        row = self.task.space.find(told.x[: self.task.space.dimension])
+        values = {n: y for n, y in told.values.items() if self._judged.get((told.id, n), True)}
+        noise = self._noise_of(told, row)
+        implausible, repeated = self._doubt(told, values, noise)
+        agreed = {number for _, number in repeated}
+        found = [
+            number
             for number, one in implausible.items()
-            if number not in agreed and (told.id, one.name) not in self.decisions.confirmed
-        }
-        suspect = tuple(name for number in found for name in self.model.outputs[number].names)
+            if number not in agreed and not self._judged.get((told.id, one.name), False)
+        ]
+        names = {name for number in found for name in self.model.outputs[number].names}
         status, broken = judge(self.model.outputs, values, noise, self.model.constraints, found)
         trial = Trial(
             x=told.x.copy(),
@@ -196,28 +199,24 @@ class SafeRun:
             broken=broken,
             id=told.id,
             query=told.query,
-            suspect=tuple(name for name in suspect if name in values),
+            suspect=tuple(name for name in values if name in names),
         )
         is_anew = self.rounds.observe(trial)
         self._told.append(told)
         self._note_breach(trial)
-        self._settle(trial, implausible, confirmed)
-        if confirmed or is_anew:
+        for key in repeated:
+            self._clear(key, f"trial {trial.id}")
+        for number, y in by_number(self.model.outputs, values).items():
+            self._weigh(number, trial, y, implausible.get(number))
+        if repeated or is_anew:
             self.rounds.start_again()
         else:
             self.rounds.catch_up()
         self._note_withdrawn()
 
-    def _counted(self, told: ToldTrial) -> dict[str, float]:
-        """The values that were not discarded."""
-        return {
-            n: y for n, y in told.values.items() if (told.id, n) not in self.decisions.discarded
-        }
-
-    def _noise_of(self, told: ToldTrial) -> dict[str, float]:
+    def _noise_of(self, told: ToldTrial, row: int | None) -> dict[str, float]:
         """The noise of each output that was told, by its first name."""
         own, where = by_number(self.model.outputs, told.noise_std), torch.from_numpy(told.x)[None]
-        row, _ = self.task.space.find(told.x[: self.task.space.dimension])
         return {
             self.model.outputs[number].names[0]: own.get(number)
             or self.model.noise_std_at(number, row, where)
@@ -226,9 +225,9 @@ class SafeRun:
 
     def _doubt(
         self, told: ToldTrial, values: Mapping[str, float], noise: Mapping[str, float]
-    ) -> tuple[dict[int, Suspect], list[tuple[int, int]]]:
-        """The implausible values by output, and the earlier suspects that they confirm."""
-        found, confirmed = {}, []
+    ) -> tuple[dict[int, Suspect], list[Key]]:
+        """The implausible values by output, and the earlier suspects that they repeat."""
+        found, repeated = {}, []
         for number, y in by_number(self.model.outputs, values).items():
             name = self.model.outputs[number].names[0]
             mean, std = self._predict(number, told.x, noise[name])
@@ -236,46 +235,34 @@ class SafeRun:
             if z > self.model.suspect_z:
                 found[number] = Suspect(told.id, name, y, mean, z)
                 keys = [key for key in self.suspects if key[1] == number]
-                confirmed += [k for k in keys if self._agrees(k, told.x, y, noise[name])]
-        return found, confirmed
+                repeated += [key for key in keys if self._agrees(key, told.x, y, noise[name])]
+        return found, repeated
 
     def _predict(self, number: int, x: np.ndarray, noise_std: float) -> tuple[float, float]:
         """Mean and standard deviation of a value. A mixture has none before its seeds are told."""
         point = torch.from_numpy(x)[None]
         if self.model.outputs[number].gp.hyperprior is None:
             return self.witnesses[number].predict(point, noise_std)
-        if not self.trials or self.task.seeds.untold(self.trials):
+        if not self.trials or not all(self.task.seeds.outcomes(self.trials)):
             return 0.0, inf
         return self.rounds.mixtures.predict(number, point, noise_std)
 
-    def _agrees(self, key: tuple[int, int], x: np.ndarray, y: float, noise_std: float) -> bool:
+    def _agrees(self, key: Key, x: np.ndarray, y: float, noise_std: float) -> bool:
         """Whether a reading repeats a suspect one. A stuck sensor repeats it without any noise."""
-        other = self.trials[self._place_of(key)]
-        name = self.model.outputs[key[1]].names[0]
-        apart = abs(y - self.suspects[key].value) / hypot(noise_std, other.noise_std[name])
+        other, suspect = self.trials[self._place_of(key)], self.suspects[key]
+        apart = abs(y - suspect.value) / hypot(noise_std, other.noise_std[suspect.name])
         return bool((other.x == x).all()) and STUCK < apart <= self.model.suspect_z
 
-    def _settle(
-        self,
-        trial: Trial,
-        implausible: Mapping[int, Suspect],
-        confirmed: Sequence[tuple[int, int]],
-    ) -> None:
-        """Tell the witnesses, and change what is believed where the suspects changed."""
-        for key in confirmed:
-            one = self.suspects[key]
-            self._clear(key)
-            self.note("confirmed", f"{one.name} of trial {one.id}, by trial {trial.id}")
-        for number, y in by_number(self.model.outputs, trial.values).items():
-            self.witnesses[number].count(number in implausible)
-            if self.model.outputs[number].names[0] not in trial.suspect:
-                self._testify(number, trial, y, MOST_OF_ONE if number in implausible else inf)
-                continue
-            one = self.suspects[trial.id, number] = implausible[number]
-            self.witnesses[number].doubt(
-                torch.from_numpy(trial.x)[None], y, trial.noise_std[one.name]
-            )
-            self.note("suspect", str(one))
+    def _weigh(self, number: int, trial: Trial, y: float, implausible: Suspect | None) -> None:
+        """Tell the witness of an output its value, and keep what is suspect."""
+        witness, name = self.witnesses[number], self.model.outputs[number].names[0]
+        witness.count(implausible is not None)
+        if implausible is None or name not in trial.suspect:
+            self._testify(number, trial, y, inf if implausible is None else MOST_OF_ONE)
+            return
+        self.suspects[trial.id, number] = implausible
+        witness.doubt(torch.from_numpy(trial.x)[None], y, trial.noise_std[name])
+        self.note("suspect", str(implausible))
 
     def _testify(self, number: int, trial: Trial, y: float, most: float) -> None:
         std = trial.noise_std[self.model.outputs[number].names[0]]
@@ -284,9 +271,8 @@ class SafeRun:
     def _note_breach(self, trial: Trial) -> None:
         """Log what was not safe. A violation stops asking."""
         if trial.status != "safe":
-            kind = "violation" if trial.status == "violated" else trial.status
             text = about_breach(trial, self.model.constraints)
-            self.note(kind, text)
+            self.note("violation" if trial.status == "violated" else trial.status, text)
             if trial.status == "violated" and self.task.halts_on_violation:
                 self.halt = text
 

@@ -6,10 +6,11 @@ import json
 import os
 from collections.abc import Collection, Mapping
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from torch import Tensor
 
 import tellmost
 from tellmost.learner.arguments import Asked
@@ -18,8 +19,9 @@ from tellmost.posterior.gp import GP
 from tellmost.rows.pool import Pool
 from tellmost.running.reading import refusing_damage
 from tellmost.running.writing import HOST, locked, written_whole
-from tellmost.safebo.bounds import Confidence
+from tellmost.safebo.bounds import Width
 from tellmost.safebo.choice import SafeTask
+from tellmost.safebo.constraints import Constraint
 from tellmost.safebo.round_state import SafeModel
 
 KIND, FORMAT = "tellmost-safe-optimizer", 2
@@ -29,11 +31,11 @@ CLOSURE = "closure:"
 """A description that begins so is of a function that cannot be told from others by its source."""
 
 CHANGES = {
-    "beta": ("confidence",),
-    "confidence": ("confidence",),
-    "limits": ("limits",),
-    "seeds": ("safe_seed",),
-    "domain": ("domain",),
+    "beta": "confidence",
+    "confidence": "confidence",
+    "limits": "limits",
+    "seeds": "safe_seed",
+    "domain": "domain",
 }
 """What may be changed when a state is loaded, and what it changes about the identity."""
 
@@ -71,14 +73,13 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Any]:
         state = json.loads(Path(path).read_bytes(), parse_constant=_refuse_constant)
         if state["kind"] != KIND or not isinstance(state["format"], int):
             raise ValueError(f"it is {state['kind']!r} of format {state['format']!r}")
-        state = dict(state)
         made = state["written_by"]["version"]
     if state["format"] > FORMAT:
         raise ValueError(
             f"{os.fspath(path)!r} has format {state['format']}, written by Tellmost {made}; this "
             f"is Tellmost {tellmost.__version__}, which reads format {FORMAT}. Install a newer."
         )
-    return state
+    return dict(state)
 
 
 def _refuse_constant(word: str) -> float:
@@ -87,25 +88,19 @@ def _refuse_constant(word: str) -> float:
 
 def check_identity(
     state: Mapping[str, Any], mine: Mapping[str, Any], changed: Collection[str]
-) -> dict[str, tuple[Any, Any]]:
-    """What differs from the settings of a state, by name; refuse what was not said to change."""
+) -> dict[str, str]:
+    """What differs from the settings of a state, in words; refuse what was not said to change."""
     check_same(state, {}, "optimizer")  # it is a mapping
     unknown = sorted(set(changed) - CHANGES.keys())
     if unknown:
         raise ValueError(
             f"changed may name {', '.join(map(repr, CHANGES))}; got {', '.join(unknown)}."
         )
-    allowed = {name for one in changed for name in CHANGES[one]}
-    check_same(
-        {name: _typed(value) for name, value in state.items() if name in mine},
-        {name: _typed(value) for name, value in mine.items() if name not in allowed},
-        "optimizer",
-    )
-    return {
-        name: (state.get(name), mine[name])
-        for name in sorted(allowed)
-        if _typed(state.get(name)) != _typed(mine[name])
-    }
+    allowed = {CHANGES[one] for one in changed}
+    old = {name: _typed(state.get(name)) for name in mine}
+    new = {name: _typed(value) for name, value in mine.items()}
+    check_same(old, {n: text for n, text in new.items() if n not in allowed}, "optimizer")
+    return {n: f"{state.get(n)!r} -> {mine[n]!r}" for n in sorted(allowed) if old[n] != new[n]}
 
 
 def _typed(value: Any) -> str:
@@ -138,96 +133,79 @@ def digest(plain: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def describe_task(task: SafeTask) -> dict[str, Any]:
-    """The places where the optimizer looks, and its aim, in plain values."""
-    space, targets = task.space, task.targets
-    function = targets.function if isinstance(targets, Asked) else None
-    steps = None if task.max_step is None else [str(step) for step in task.max_step.tolist()]
-    return {
+def describe_settings(task: SafeTask, model: SafeModel) -> dict[str, Any]:
+    """All arguments in plain values: where the optimizer looks, what it believes, its aim."""
+    space = task.space
+    settings = {
         "kind": KIND,
-        "domain": Pool.of(space.rows).fingerprint()
-        if space.rows is not None and space.parameters is None
-        else repr(space.parameters or space.box),
-        "names": list(space.names),
-        "contexts": list(space.contexts),
+        "domain": space.box if space.rows is None else space.parameters or space.rows,
+        "names": space.names,
+        "contexts": space.contexts,
         "safe_seed": [point.tolist() for point in task.seeds.points],
-        "search": repr(task.search),
-        "targets": repr(targets) if function is None else describe_function(function),
-        "max_step": steps,
+        "search": task.search,
+        "targets": task.targets,
+        "max_step": None if task.max_step is None else task.max_step.tolist(),
         "seed": task.seed,
         "on_violation": "halt" if task.halts_on_violation else "continue",
         "on_miscalibration": "halt" if task.halts_on_miscalibration else "log",
-    }
-
-
-def describe_model(model: SafeModel) -> dict[str, Any]:
-    """Describe in plain values what it believes and how it chooses."""
-    return {
-        "objective": _describe_prior(model.outputs[0].gp),
-        "constraints": {
-            name: {**one.describe(), "prior": _describe_prior(one.gp)}
-            for name, one in model.constraints.items()
-        },
-        "limits": {name: one.limits for name, one in model.constraints.items()},
-        "outputs": [list(output.names) for output in model.outputs],
-        "noise_std": [_describe_noise(one) for one in model.noise_std],
-        "confidence": _describe_confidence(model.confidence),
-        "rule": repr(model.rule),
-        "strategy": None if model.strategy is None else _describe_object(model.strategy),
+        "objective": model.outputs[0].gp,
+        "constraints": model.constraints,
+        "limits": {n: [one.at_least, one.at_most] for n, one in model.constraints.items()},
+        "outputs": [output.names for output in model.outputs],
+        "noise_std": model.noise_std,
+        "confidence": model.confidence,
+        "rule": model.rule,
+        "strategy": model.strategy,
         "sets": model.sets,
         "suspect_z": model.suspect_z,
         "direction": "minimize" if model.is_minimized else "maximize",
     }
+    return {name: describe(value) for name, value in settings.items()}
 
 
-def describe_function(function: Any) -> str:
-    """A function by its name and its source, or an object by what it prints."""
-    if isinstance(function, partial):
-        inner = describe_function(function.func)
-        return f"{inner} with {function.args!r} {sorted(function.keywords.items())!r}"
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return _describe_object(function)
+def describe(value: Any) -> Any:
+    """A setting in plain values: arrays by what they hold, functions by name and source."""
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return value if isfinite(value) else repr(value)
+    if isinstance(value, Mapping):
+        return {name: describe(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [describe(one) for one in value]
+    if isinstance(value, Tensor):
+        return Pool.of(value if value.ndim == 2 else value[:, None]).fingerprint()
+    if isinstance(value, GP):
+        data = () if value.data is None else vars(value.data).values()
+        mean = describe(value.mean) if callable(value.mean) else ""
+        return [repr(value), mean, *map(describe, data)]
+    if isinstance(value, Constraint):
+        limits = {"at_least", "at_most"}  # they have an entry of their own
+        return {name: describe(one) for name, one in vars(value).items() if name not in limits}
+    if isinstance(value, Asked | Width):
+        inner = value.function if isinstance(value, Asked) else value.beta
+        return [type(value).__name__, describe(inner)]
+    if isinstance(value, partial):
+        return [describe(value.func), repr(value.args), repr(sorted(value.keywords.items()))]
+    return _describe_function(value) if hasattr(value, "__code__") else _describe_object(value)
+
+
+def _describe_function(function: Any) -> str:
     name = f"{function.__module__}.{function.__qualname__}"
-    if getattr(function, "__closure__", None) or getattr(function, "__self__", None) is not None:
+    if function.__closure__ or getattr(function, "__self__", None) is not None:
         name = f"{CLOSURE}{name}"
-    return f"{name} {digest([_source_of(function), repr(function.__defaults__)])}"
-
-
-def _source_of(function: Any) -> str:
-    """The source, or what it was compiled to where there is no source."""
     try:
-        return inspect.getsource(function)
-    except (OSError, TypeError):
+        source = inspect.getsource(function)
+    except (OSError, TypeError):  # what it was compiled to then
         code = function.__code__
-        return f"{code.co_code!r} {code.co_consts!r} {code.co_names!r}"
+        source = f"{code.co_code!r} {code.co_consts!r} {code.co_names!r}"
+    return f"{name} {digest([source, repr(function.__defaults__)])}"
 
 
 def _describe_object(thing: object) -> str:
-    """Give what it prints, or its class and source if that would only be an address."""
+    """Give what it prints, or its class if that would only be an address."""
     kind = type(thing)
     if kind.__repr__ is not object.__repr__:
         return repr(thing)
     mark = CLOSURE if getattr(thing, "__dict__", None) else ""
     return f"{mark}{kind.__module__}.{kind.__qualname__}"
-
-
-def _describe_confidence(confidence: Confidence) -> str:
-    beta = getattr(confidence, "beta", None)
-    return f"Width({describe_function(beta)})" if callable(beta) else repr(confidence)
-
-
-def _describe_noise(noise_std: Any) -> Any:
-    """The noise of one output, which is None, a number, one per row, or a function."""
-    if callable(noise_std):
-        return describe_function(noise_std)
-    return Pool.of(noise_std[:, None]).fingerprint() if np.ndim(noise_std) else noise_std
-
-
-def _describe_prior(gp: GP) -> str:
-    """All that is printed of it, its mean if that is a function, and its data."""
-    text = f"{gp!r} {describe_function(gp.mean)}" if callable(gp.mean) else repr(gp)
-    if gp.data is None:
-        return text
-    arrays = (gp.data.points, gp.data.y[:, None], gp.data.noise_variance[:, None])
-    return f"{text} {' '.join(Pool.of(array).fingerprint() for array in arrays)}"

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from tellmost.safebo.choice import SafeRound
 from tellmost.safebo.journal import ToldTrial
@@ -17,7 +16,7 @@ from tellmost.shapes import Bool, Float
 from tellmost.targets import NoTargetsLeft
 
 Kind = Literal["bands", "map", "history"]
-KINDS = {"bands": 1, "map": 2, "history": None}
+KINDS: dict[Kind, int | None] = {"bands": 1, "map": 2, "history": None}
 """A figure takes so many parameters; None stands for any number."""
 
 
@@ -58,7 +57,7 @@ class Snapshot:
 def choose_kind(kind: Any, dimension: int) -> Kind:
     """The kind that was asked for, or the one that suits the number of parameters."""
     if kind is None:
-        return {1: "bands", 2: "map"}.get(dimension, "history")  # type: ignore[return-value]
+        kind = next(one for one, count in KINDS.items() if count in (dimension, None))
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}; got {kind!r}.")
     if KINDS[kind] not in (None, dimension):
@@ -74,6 +73,10 @@ def take_snapshot(now: SafeRound, history: History, kind: Any) -> Snapshot:
     state, space = now.state, now.task.space
     shown = choose_kind(kind, space.dimension)
     rows = state.is_candidate
+    try:
+        is_target = now.targets().is_target
+    except NoTargetsLeft:
+        is_target = torch.zeros_like(rows)
     return Snapshot(
         kind=shown,
         points=state.points[rows, : space.dimension].numpy(),
@@ -82,7 +85,7 @@ def take_snapshot(now: SafeRound, history: History, kind: Any) -> Snapshot:
         curves=tuple(_curve(state, number) for number in range(len(state.model.outputs))),
         is_safe=state.sets.is_safe[rows].numpy(),
         may_be_safe=state.sets.may_be_safe[rows].numpy(),
-        is_target=_targets(now)[rows].numpy(),
+        is_target=is_target[rows].numpy(),
         history=history,
         best=now.recommend() if bool(state.safe_rows.any()) else None,
         is_minimized=state.model.is_minimized,
@@ -103,13 +106,6 @@ def _curve(state: RoundState, number: int) -> Curve:
         at_least=tuple(one.at_least for one in limits if one.at_least is not None),
         at_most=tuple(one.at_most for one in limits if one.at_most is not None),
     )
-
-
-def _targets(now: SafeRound) -> Bool[Tensor, " n"]:
-    try:
-        return now.targets().is_target
-    except NoTargetsLeft:
-        return torch.zeros_like(now.state.is_candidate)
 
 
 def _retrace(now: SafeRound) -> tuple[float, ...]:

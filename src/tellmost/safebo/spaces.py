@@ -74,7 +74,15 @@ class Space:
             if not bool(self.box.contains(point[None])):
                 raise ValueError(f"{name} must lie in {self.box!r}; got {point.tolist()}.")
             return None, point if self.box.parameters is None else self.box.clip(point[None])[0]
-        return self._find_row(point, name)
+        assert self.rows is not None
+        row = self.find(point.numpy())
+        if row is None:
+            row = int(self._distances(point).argmin())
+            raise ValueError(
+                f"{name} must be a point of the domain; got {point.tolist()}, and the nearest is "
+                f"row {row}, {self.rows[row].tolist()}."
+            )
+        return row, self.rows[row]
 
     def read_told(self, x: Any, row: int | None) -> Located:
         """The point at which something is told: a query, a point, or a row of the domain."""
@@ -93,27 +101,39 @@ class Space:
             return {}
         return {"setting": self.parameters.decode(x), "units": self.parameters.units}
 
-    def find(self, x: Float[np.ndarray, " d"]) -> Located:
-        """A point that was read before, and its row if the domain is finite."""
-        return self.read_point(x.tolist(), "x of a trial")
+    def find(self, x: Float[np.ndarray, " d"]) -> int | None:
+        """The row of a point that was read before, if it is one of the domain's."""
+        if self.rows is None:
+            return None
+        apart = self._distances(torch.from_numpy(x))
+        row = int(apart.argmin())
+        return row if float(apart[row]) <= SAME_ROW else None
+
+    def has(self, x: Float[np.ndarray, " d"]) -> bool:
+        """If false, the domain was changed since something was told there."""
+        return self.find(x) is not None if self.box is None else bool(self.box.contains(x[None]))
 
     def read_points(self, points: Any, name: str) -> list[Located]:
         """Several points: a list of whatever ``read_point`` takes, or an (n, d) array."""
         if isinstance(points, Query | Mapping):
-            return [self.read_point(points, name)]
+            points = [points]
         if not isinstance(points, list | tuple):
             points = np.atleast_1d(np.asarray(points)).tolist()
-        if self._is_one_point(points):
-            points = [points]
-        return [self.read_point(point, name) for point in points]
-
-    def _is_one_point(self, points: Sequence[Any]) -> bool:
-        """Say whether numbers are neither rows of the domain nor points of a single parameter."""
         are_numbers = all(isinstance(one, int | float | np.number) for one in points)
-        if not (are_numbers and len(points)):
-            return False
-        has_rows = self.rows is not None and not any(isinstance(x, float) for x in points)
-        return not has_rows and self.dimension > 1
+        has_rows = self.rows is not None and not any(isinstance(one, float) for one in points)
+        if points and are_numbers and not has_rows and self.dimension > 1:
+            points = [points]  # the numbers of a single point
+        return [self._read_seed(point, name) for point in points]
+
+    def _read_seed(self, x: Any, name: str) -> Located:
+        """A point, or one with a context behind it: then it is meant under that context alone."""
+        names = (*self.names, *self.contexts)
+        is_whole = set(x) == set(names) if isinstance(x, Mapping) else np.size(x) == len(names)
+        if not (self.contexts and is_whole):
+            return self.read_point(x, name)
+        both = self._read_numbers(x, name, names)
+        row, point = self.read_point(both[: self.dimension].tolist(), name)
+        return row, torch.cat([point, both[self.dimension :]])
 
     def check_plain(self, points: Any, name: str) -> None:
         """Whole numbers are rows. Refuse them where they might be meant as a point."""
@@ -124,12 +144,11 @@ class Space:
             return
         meant = [[x] for x in given] if self.dimension == 1 else [given]
         for point in (one for one in meant if len(one) == self.dimension):
-            apart = self._distances(torch.tensor(point, dtype=torch.float64))
-            rows = (apart <= SAME_ROW).nonzero()[:, 0].tolist()
-            if rows and (self.dimension > 1 or rows != point):
+            row = self.find(np.array(point, dtype=np.float64))
+            if row is not None and (self.dimension > 1 or [row] != point):
                 raise ValueError(
                     f"{name} {given} may be rows of the domain, or the point {point}, which is "
-                    f"row {rows[0]}. Pass domain[rows] for rows, [[...]] with decimal points for "
+                    f"row {row}. Pass domain[rows] for rows, [[...]] with decimal points for "
                     f"points."
                 )
 
@@ -150,15 +169,19 @@ class Space:
         return found
 
     def read_context(self, context: Any) -> Float[Tensor, " c"]:
-        if not self.contexts:
-            if context is not None:
-                raise ValueError("context was given, but the optimizer was made without contexts.")
+        if not self.contexts and context is None:
             return torch.empty(0, dtype=torch.float64)
+        if not self.contexts:
+            raise ValueError("context was given, but the optimizer was made without contexts.")
         if context is None:
             raise ValueError(
                 f"context must be given: the values of {', '.join(self.contexts)} now."
             )
         return self._read_numbers(context, "context", self.contexts)
+
+    def context_of(self, point: Float[Tensor, " _"]) -> Float[Tensor, " c"] | None:
+        """The context behind a declared point, if it has one."""
+        return point[self.dimension :] if len(point) > self.dimension else None
 
     def _read_numbers(self, x: Any, name: str, names: Sequence[str]) -> Float[Tensor, " d"]:
         if isinstance(x, Mapping):
@@ -198,49 +221,30 @@ class Space:
             )
         return row, self.rows[row]
 
-    def _find_row(self, point: Float[Tensor, " d"], name: str) -> Located:
-        assert self.rows is not None
-        apart = self._distances(point)
-        row = int(apart.argmin())
-        if float(apart[row]) > SAME_ROW:
-            raise ValueError(
-                f"{name} must be a point of the domain; got {point.tolist()}, and the nearest is "
-                f"row {row}, {self.rows[row].tolist()}."
-            )
-        return row, self.rows[row]
-
 
 def check_space(domain: Any, names: Sequence[str] | None, contexts: Any) -> Space:
     """The space of a box or of (n, d) points."""
-    if isinstance(domain, Box):
+    own, box = None, domain if isinstance(domain, Box) else None
+    if box is not None:
         if names is not None:
             raise ValueError("names belong to the Box that was given: Box(low, high, names=...).")
-        words = domain.names or _numbered(domain.dimension)
-        checked = _check_contexts(contexts, words)
-        if domain.parameters is None:
-            return Space(None, domain, words, checked)
-        rows = domain.grid(GRID_POINTS)
-        return Space(rows, domain if rows is None else None, words, checked, domain)
-    rows = read_array(domain, "domain")
-    rows = rows[:, None] if rows.ndim == 1 else rows
-    check_rows(rows, "domain")
-    d = rows.shape[1]
-    words = _numbered(d) if names is None else check_names(names, d, "names")
-    own = rows.to(torch.float64, copy=True)  # the caller may go on to change the array
-    return Space(own, None, words, _check_contexts(contexts, words))
-
-
-def _numbered(dimension: int) -> tuple[str, ...]:
-    return tuple(f"x{i}" for i in range(dimension))
-
-
-def _check_contexts(contexts: Any, names: tuple[str, ...]) -> tuple[str, ...]:
-    words = () if contexts is None else tuple(contexts)
-    if isinstance(contexts, str) or not all(isinstance(word, str) for word in words):
+        d, names = box.dimension, box.names
+        if box.parameters is not None:
+            own = box.grid(GRID_POINTS)
+    else:
+        rows = read_array(domain, "domain")
+        rows = rows[:, None] if rows.ndim == 1 else rows
+        check_rows(rows, "domain")
+        own = rows.to(torch.float64, copy=True)  # the caller may go on to change the array
+        d = own.shape[1]
+    words = tuple(f"x{i}" for i in range(d)) if names is None else check_names(names, d, "names")
+    others = () if contexts is None else tuple(contexts)
+    if isinstance(contexts, str) or not all(isinstance(word, str) for word in others):
         raise TypeError(f"contexts must be a list of names; got {contexts!r}.")
-    if len({*words, *names}) < len(words) + len(names):
-        raise ValueError(f"contexts must have names of their own; got {list(words)}.")
-    return words
+    if len({*others, *words}) < len(others) + len(words):
+        raise ValueError(f"contexts must have names of their own; got {list(others)}.")
+    parameters = None if box is None or box.parameters is None else box
+    return Space(own, box if own is None else None, words, others, parameters)
 
 
 def with_context(points: Points, context: Float[Tensor, " c"]) -> Points:

@@ -72,7 +72,7 @@ class QueryStrategy(Protocol):
 
 
 def check_strategy(
-    strategy: Any, constraints: Mapping[str, Constraint], *, is_alone: bool, has_horizon: bool
+    strategy: Any, constraints: Mapping[str, Constraint], is_alone: bool, has_horizon: bool
 ) -> QueryStrategy | None:
     """``is_alone``: neither a rule nor targets were given beside it."""
     if strategy is None:

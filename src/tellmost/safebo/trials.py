@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -59,20 +58,19 @@ class Query:
 
     def to_json(self) -> str:
         """The query as text, for a database or another process."""
-        arrays = {"x": self.x.tolist(), "context": self.context}
-        if self.context is not None:
-            arrays["context"] = self.context.tolist()
-        return json.dumps({**vars(self), **arrays, "lower": dict(self.lower)})
+        context = None if self.context is None else self.context.tolist()
+        plain = {"x": self.x.tolist(), "context": context, "lower": dict(self.lower)}
+        return json.dumps({**vars(self), **plain})
 
     @classmethod
     def from_json(cls, text: str) -> "Query":
         """The query that ``to_json`` wrote."""
         with refusing_damage("this is no query in writing", "Query.to_json writes one."):
             given = json.loads(text)
-            x = np.array(given.pop("x"), dtype=np.float64)
-            context, names = given.pop("context"), tuple(given.pop("names"))
-            where = None if context is None else np.array(context, dtype=np.float64)
-            return cls(x=x, context=where, names=names, **given)
+            for name in ("x", "context"):
+                if given[name] is not None:
+                    given[name] = np.array(given[name], dtype=np.float64)
+            return cls(**{**given, "names": tuple(given["names"])})
 
     def _repr_html_(self) -> str:
         """What to set, and how safe that is, as a table for a notebook."""
@@ -160,23 +158,14 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened beside the trials, and after how many of them."""
+    """Something that happened beside the trials, and after how many of them.
+
+    Its kind is "violation", "marginal", "failed", "acknowledged", "refit", "withdrawn", "suspect",
+    "confirmed", "discarded", "retracted", "miscalibrated" or "changed".
+    """
 
     trials: int
-    kind: Literal[
-        "violation",
-        "marginal",
-        "failed",
-        "acknowledged",
-        "refit",
-        "withdrawn",
-        "suspect",
-        "confirmed",
-        "discarded",
-        "retracted",
-        "miscalibrated",
-        "changed",
-    ]
+    kind: str
     text: str
 
 
@@ -229,48 +218,30 @@ Located = tuple[int | None, Tensor]
 
 @dataclass(frozen=True)
 class Seeds:
-    """Points that the user declared safe.
-
-    The methods return the numbers of seeds. A trial is of a seed if it set the same parameters,
-    under whatever context.
-    """
+    """Points that the user declared safe, under every context or with one behind them."""
 
     declared: tuple[Located, ...]
 
-    def violated(self, trials: Sequence[Trial]) -> list[int]:
-        """The seeds of which a violation was told."""
-        found = {self._place(trial) for trial in trials if trial.status == "violated"}
-        return [i for i, place in enumerate(self._places) if place in found]
+    @property
+    def points(self) -> list[Float[Tensor, " _"]]:
+        return [point for _, point in self.declared]
 
-    def untold(self, trials: Sequence[Trial]) -> list[int]:
-        """The seeds of which no trial was told, not even a failed one."""
-        tried = {self._place(trial) for trial in trials}
-        return [i for i, place in enumerate(self._places) if place not in tried]
-
-    def failed(self, trials: Sequence[Trial]) -> list[int]:
-        """The seeds whose last trial failed."""
-        last = {self._place(trial): trial.status for trial in trials}
-        return [i for i, place in enumerate(self._places) if last.get(place) == "failed"]
-
-    def times_told(self, trials: Sequence[Trial], x: Float[np.ndarray, " d"]) -> int:
-        """The number of trials at a point that brought values."""
-        place = tuple(x.tolist())
-        return sum(self._place(one) == place and one.status != "failed" for one in trials)
+    def outcomes(self, trials: Sequence[Trial]) -> list[list[Status]]:
+        """What came out at each seed, in order. Trials of its parameters count, and of its
+        context if it has one."""
+        found: dict[tuple[float, ...], list[Status]] = {
+            place: [] for place in (tuple(point.tolist()) for point in self.points)
+        }
+        lengths = {len(place) for place in found}
+        for trial in trials if found else ():
+            x = tuple(trial.x.tolist())
+            for length in lengths:
+                if x[:length] in found:
+                    found[x[:length]].append(trial.status)
+        return [found[tuple(point.tolist())] for point in self.points]
 
     def describe(self, number: int) -> str:
         return f"Seed ({', '.join(f'{x:.4g}' for x in self.points[number].tolist())})"
-
-    @property
-    def points(self) -> list[Float[Tensor, " d"]]:
-        return [point for _, point in self.declared]
-
-    @cached_property
-    def _places(self) -> list[tuple[float, ...]]:
-        return [tuple(point.tolist()) for point in self.points]
-
-    def _place(self, trial: Trial) -> tuple[float, ...]:
-        dimension = len(self.points[0]) if self.declared else 0
-        return tuple(trial.x[:dimension].tolist())
 
 
 class NoSafePoint(Exception):  # noqa: N818 - a state of affairs, not a mistake
@@ -280,9 +251,8 @@ class NoSafePoint(Exception):  # noqa: N818 - a state of affairs, not a mistake
 class Halted(Exception):  # noqa: N818
     """A violation was told, and has not been acknowledged yet."""
 
-    @classmethod
-    def by(cls, violation: str) -> "Halted":
-        return cls(
+    def __init__(self, violation: str) -> None:
+        super().__init__(
             f"a violation was told: {violation}. Bring the system back, for example to "
             f"restore_point, then acknowledge(), or make the optimizer with "
             f"on_violation='continue'."
