@@ -56,7 +56,7 @@ def check_constraints(objective: Any, constraints: Any, space: Space) -> dict[st
                 f"constraints[{name!r}] must be a tm.Constraint(gp, at_least=...); got "
                 f"{type(constraint).__name__}."
             )
-    return dict(given)
+    return {name: constraint.believing(objective) for name, constraint in given.items()}
 
 
 def check_safe_rule(rule: Any, seed: int) -> Rule:
@@ -143,6 +143,8 @@ def _check_noise(noise_std: Any, output: Output, space: Space | None = None) -> 
     if noise_std is None:
         return None
     name = output.names[0]
+    if output.is_bounded:
+        raise ValueError(f"noise_std of {name!r} must be left out: its noise_bound always holds.")
     if not output.gp.knows_noise:
         raise ValueError(
             f"noise_std of {name!r} was left open by its GP.unknown, so its values have no noise "

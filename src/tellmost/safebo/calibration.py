@@ -219,6 +219,8 @@ def calibrate(
     """All outputs, judged by the data of their priors, by what was told, and by the evidence."""
     found = {}
     for output, witness in zip(outputs, witnesses, strict=True):
+        if output.is_bounded:
+            continue
         points, y, noise = (torch.from_numpy(part) for part in observations_of(output, trials))
         seen = examine(output, points, y, noise)
         judged = replace(seen, surprises=witness.surprises)

@@ -193,7 +193,9 @@ class SafeRound:
         """What Lipschitz constants prove is as sure as the bounds are."""
         probability = float(beliefs.probability_safe())
         if self.state.model.slopes and bool(beliefs.sets.is_safe):
-            betas = [self.state.betas[side.output] for side in self.state.model.sides]
+            model = self.state.model
+            sides = [side for side in model.sides if not model.is_bounded(side)]
+            betas = [self.state.betas[side.output] for side in sides]
             probability = max(probability, 1 - sum(NormalDist().cdf(-beta) for beta in betas))
         parts = zip(self.task.seeds.points, self._outcomes, strict=True)
         told = [came for point, came in parts if point[: len(x)].tolist() == x.tolist()]

@@ -1,7 +1,7 @@
 """A safe point must satisfy limits of unknown functions, which may have Lipschitz constants."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from math import inf, isfinite
 from typing import Any
 
@@ -75,28 +75,42 @@ class Lipschitz:
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """A function that must stay above, below or between limits, and what is believed about it.
+    r"""A function that must stay above, below or between limits, and what is believed about it.
 
     ``gp`` may be the objective's own, or that of another constraint. Then one function serves as
     both, and its value is told once. A safe value can be measured as unsafe, so a told value
     violates the constraint only if it lies beyond the limit by more than ``violation_z`` standard
     deviations of its noise. With ``critical=True`` any value beyond the limit violates it.
+
+    With ``noise_bound`` E, which no value is wrong by more than, the Lipschitz constant L alone
+    proves points safe, and no prior (Fiedler et al., TMLR 2024). For a lower limit c these are
+
+    .. math:: S_n = \{x : \max_t y_t - E - L \|x - x_t\| \ge c\}.
+
+    Then ``gp`` only says what there is to learn. Without it the objective's kernel does.
     """
 
-    gp: GP
+    gp: GP | None = None
     _: KW_ONLY
     at_least: float | None = None
     at_most: float | None = None
     lipschitz: float | Lipschitz | None = None  # a number is a constant of the Euclidean norm
+    noise_bound: float | None = None
     violation_z: float = VIOLATION_Z
     critical: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.gp, GP):
+        if self.noise_bound is not None:
+            check_positive(self.noise_bound, "Constraint(noise_bound)")
+        is_alone = self.noise_bound is not None and self.gp is None
+        if not is_alone and not isinstance(self.gp, GP):
             raise TypeError(
-                f"Constraint(gp) must be a tm.GP, such as tm.GP(tm.kernels.Matern(2.5)); got "
+                f"Constraint(gp) must be a tm.GP, such as tm.GP(tm.kernels.Matern(2.5)), or be "
+                f"left out where lipschitz= and noise_bound= are known; got "
                 f"{type(self.gp).__name__}."
             )
+        if self.noise_bound is not None and self.lipschitz is None:
+            raise ValueError("Constraint(noise_bound) proves nothing alone: give lipschitz= too.")
         self._check_limits()
         if self.lipschitz is not None and not isinstance(self.lipschitz, Lipschitz):
             object.__setattr__(self, "lipschitz", Lipschitz(self.lipschitz))
@@ -109,6 +123,7 @@ class Constraint:
             limit = getattr(self, name)
             if limit is not None and (isinstance(limit, NOT_NUMBERS) or not isfinite(limit)):
                 raise ValueError(f"Constraint({name}) must be a finite number; got {limit!r}.")
+            object.__setattr__(self, name, None if limit is None else float(limit))
         low, high = self._limits
         if not low < high:
             raise ValueError(
@@ -121,13 +136,15 @@ class Constraint:
         low, high = self.at_least, self.at_most
         return -inf if low is None else low, inf if high is None else high
 
-    def describe(self) -> dict[str, Any]:
-        """What the constraint is made of beside its prior and its limits, in plain values."""
-        return {"lipschitz": repr(self.lipschitz), "z": self.violation_z, "is": self.critical}
-
-    @property
-    def limits(self) -> list[float | None]:
-        return [None if one is None else float(one) for one in (self.at_least, self.at_most)]
+    def believing(self, objective: GP) -> "Constraint":
+        """The same with a GP: its own, or one that varies as the objective does."""
+        if self.gp is not None:
+            return self
+        if (known := objective.hyperprior) is not None:
+            return replace(self, gp=GP.unknown(known.lengthscale, ard=known.ard))
+        limits = [one for one in (self.at_least, self.at_most) if one is not None]
+        noise = self.noise_bound or objective.noise_std
+        return replace(self, gp=replace(objective, mean=limits[0], noise_std=noise, data=None))
 
     @property
     def slope(self) -> Lipschitz | None:
@@ -141,7 +158,8 @@ class Constraint:
 
     def is_violated(self, value: float, noise_std: float) -> bool:
         """Say whether a told value lies beyond the limits by more than noise explains."""
-        return bool(self.excess(value) > (0.0 if self.critical else self.violation_z * noise_std))
+        bound = self.violation_z * noise_std if self.noise_bound is None else self.noise_bound
+        return bool(self.excess(value) > (0.0 if self.critical else bound))
 
 
 @dataclass(frozen=True)

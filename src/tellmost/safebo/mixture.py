@@ -355,7 +355,7 @@ def check_priors(model: "SafeModel", task: "SafeTask") -> None:
     unknown = [one for one in model.outputs if one.gp.hyperprior is not None]
     if not unknown and model.sets != "mixture":
         raise ValueError(f"sets={model.sets!r} is about GP.unknown, and no prior is one: drop it.")
-    for output in unknown:
+    for output in (one for one in unknown if not one.is_bounded):
         slopes = [model.constraints[n].slope for n in output.names if n in model.constraints]
         holds_always = not isinstance(model.confidence, PerQuery | ForRun)
         for is_given, what in (

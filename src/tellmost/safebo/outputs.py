@@ -54,9 +54,12 @@ class Output:
     gp: GP
     scale: float  # the prior standard deviation: the root of the mean variance over the domain
     kernel: Kernel  # of f / scale
+    is_bounded: bool = False  # Lipschitz constant and noise bound count, and the prior does not
 
     @classmethod
-    def of(cls, names: tuple[str, ...], gp: GP, points: Points) -> "Output":
+    def of(
+        cls, names: tuple[str, ...], gp: GP, points: Points, is_bounded: bool = False
+    ) -> "Output":
         check_fit(names[0], gp, points)
         variance = float(gp.kernel.diagonal(points).mean())
         if not variance > 0:
@@ -65,7 +68,7 @@ class Output:
                 f"can be learned about it: {gp}."
             )
         kernel = gp.kernel if variance == 1.0 else Scaled(gp.kernel, 1.0 / variance)
-        return cls(names, gp, variance**0.5, kernel)
+        return cls(names, gp, variance**0.5, kernel, is_bounded)
 
     def mean_of(self, points: Points) -> Float[Tensor, " n"]:
         """The prior mean of f / scale."""
@@ -121,8 +124,17 @@ def gather_outputs(
     """
     served: dict[int, tuple[GP, list[str]]] = {id(objective): (objective, [OBJECTIVE])}
     for name, constraint in constraints.items():
+        assert constraint.gp is not None
         served.setdefault(id(constraint.gp), (constraint.gp, []))[1].append(name)
-    outputs = [Output.of(tuple(names), gp, points) for gp, names in served.values()]
+    outputs = []
+    for gp, names in served.values():
+        bounds = {constraints[n].noise_bound for n in names if n in constraints}
+        if len(bounds) > 1 or (bounds != {None} and OBJECTIVE in names and len(names) > 1):
+            raise ValueError(
+                f"{' and '.join(map(repr, names))} share a GP, so they must have the same "
+                f"noise_bound, and the objective has none: give a constraint a GP of its own."
+            )
+        outputs.append(Output.of(tuple(names), gp, points, bool(bounds - {None})))
     kernels = [one.kernel for one in outputs]
     return tuple(
         replace(one, kernel=next(k for k in kernels if are_same(k, one.kernel))) for one in outputs
@@ -197,6 +209,7 @@ class OutputPosterior:
         self.noise_variance = noise_variance  # of an observation of each row
         self._rule = rule
         self._seen = [(one.row, one.noise_variance) for one in values]
+        self.values = [one.y for one in values]  # in the order of the rows that were seen
         self._log_noise = sum(log(noise) for _, noise in self._seen)
         alike = next((other for other in others if self._is_like(other)), None)
         self._tracker: FunctionTracker = self._track() if alike is None else alike._tracker
@@ -243,6 +256,7 @@ class OutputPosterior:
         point = self.points[row : row + 1]
         step = self.belief.observe(point, value.y, noise, row, step)
         self._seen.append((row, noise))
+        self.values.append(value.y)
         self._log_noise += log(noise)
         return step
 

@@ -162,6 +162,10 @@ class SafeModel:
                 found[side] = Lipschitz(one.constant / self.outputs[side.output].scale, one.norm)
         return found
 
+    def is_bounded(self, side: Side) -> bool:
+        """If true, its Lipschitz constant and noise bound prove points safe, and no prior."""
+        return self.outputs[side.output].is_bounded
+
     def noise_at(self, number: int, points: Points, box: Box | None = None) -> Float[Tensor, " n"]:
         """Variance of an observation of an output; at points of a box with its slope.
 
@@ -301,21 +305,41 @@ class RoundState:
             now = now.extended(model.slopes, points, points[is_safe], now.at(is_safe))
         self.bounds = now
         self._kept = self.bounds if self.confidence.is_intersected else None
-        self.sets = SafeSets.of(self.bounds, model.sides)
-        if any(side.output in self.mixtures for side in model.sides):
-            views = {number: rows.view() for number, rows in self.mixtures.items()}
-            self.risk, self.sets = self._weigh(self.mean, self.std, views)
+        views = {number: rows.view() for number, rows in self.mixtures.items()}
+        self.risk, self.sets = self._prove(now, self.mean, self.std, points, views)
         if tracking is not None:
             self.track = tracking.track(self, self.track)
             self.sets = self.track.sets
         self._join()
 
-    def _weigh(
-        self, mean: Float[Tensor, "o b"], std: Float[Tensor, "o b"], views: dict[int, MixtureView]
-    ) -> tuple[Float[Tensor, "s b"], SafeSets]:
-        model = self.model
-        beliefs = mean, std
-        return weigh_limits(model.sides, model.outputs, beliefs, views, self.betas, model.sets)
+    def _prove(
+        self,
+        bounds: ConfidenceBounds,
+        mean: Float[Tensor, "o b"],
+        std: Float[Tensor, "o b"],
+        points: Points,
+        views: Mapping[int, MixtureView],
+    ) -> tuple[Float[Tensor, "m b"] | None, SafeSets]:
+        """Safe sets by the bounds, by mixtures, and by what Lipschitz constants alone prove.
+
+        Mixtures give the risk of each limit that they are about too.
+        """
+        model, risk, sets = self.model, None, SafeSets.of(bounds, self.model.sides)
+        believed = [i for i, one in enumerate(model.sides) if not model.is_bounded(one)]
+        if any(model.sides[i].output in views for i in believed):
+            sides = [model.sides[i] for i in believed]
+            given = model.outputs, (mean, std), views, self.betas, model.sets
+            risk, weighed = weigh_limits(sides, *given)
+            sets.worst[believed], sets.best[believed] = weighed.worst, weighed.best
+        for i, side in enumerate(model.sides):
+            if model.is_bounded(side):
+                told, slope = self.posteriors[side.output], model.slopes[side]
+                where, nothing = self.points[told.seen_rows], torch.full_like(mean[0], -torch.inf)
+                y = side.margin(torch.tensor(told.values, dtype=torch.float64))
+                bound = (model.constraints[side.name].noise_bound or 0.0) / self.scale(side.output)
+                sets.worst[i] = slope.raise_lower(nothing, points, where, y - bound)
+                sets.best[i] = -slope.raise_lower(nothing, points, where, -y - bound)
+        return risk, sets
 
     @property
     def betas(self) -> list[float]:
@@ -333,6 +357,11 @@ class RoundState:
     def check(self) -> None:
         """Raise MiscalibratedModel where an interval is empty: it says that the model is wrong."""
         gap = self.bounds.lower - self.bounds.upper
+        for side, worst, best in zip(
+            self.model.sides, self.sets.worst, self.sets.best, strict=True
+        ):
+            if self.model.is_bounded(side):
+                gap[side.output] = worst - best
         if not bool((gap > EMPTY_INTERVAL).any()):
             return
         output, row = divmod(int(gap.argmax()), gap.shape[1])
@@ -369,13 +398,14 @@ class RoundState:
     ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
         """The bounds of an output in its unit, at the rows or at other points.
 
-        Those of a mixture meet a limit where S_n ends.
+        Those of a mixture, and of a Lipschitz constant alone, meet a limit where S_n ends.
         """
         scale, sets = self.scale(number), (self if at is None else at).sets
         bounds = self.bounds if at is None else at.bounds
         lower, upper = (b[number] * scale for b in (bounds.lower, bounds.upper))
         for side, worst, best in zip(self.model.sides, sets.worst, sets.best, strict=True):
-            if side.output == number and number in self.mixtures:
+            is_own = number in self.mixtures or self.model.is_bounded(side)
+            if side.output == number and is_own:
                 near, far = (worst, best) if side.is_lower else (-best, -worst)
                 lower, upper = scale * (side.limit + near), scale * (side.limit + far)
         return lower, upper
@@ -392,10 +422,8 @@ class RoundState:
         if model.slopes:
             is_safe = self.sets.is_safe
             now = now.extended(model.slopes, points, self.points[is_safe], self.bounds.at(is_safe))
-        risk, sets = None, SafeSets.of(now, model.sides)
-        if self.risk is not None:
-            views = {number: rows.mixture.at(points) for number, rows in self.mixtures.items()}
-            risk, sets = self._weigh(mean, std, views)
+        views = {number: rows.mixture.at(points) for number, rows in self.mixtures.items()}
+        risk, sets = self._prove(now, mean, std, points, views)
         doubted = None if self.doubted is None else self.doubted.beliefs_at(points)
         if doubted is not None:
             sets = self._joined(sets, doubted.sets)
@@ -447,11 +475,17 @@ class PointBeliefs:
     doubted: "PointBeliefs | None" = None  # if suspect values are right
 
     def probability_safe(self) -> Float[Tensor, " b"]:
-        """The probability under the model, with or without suspect values: the smaller."""
+        """The probability under the model, with or without suspect values: the smaller.
+
+        What a Lipschitz constant alone says is sure, and what it leaves open has probability 0.
+        """
+        bounded = [self.model.is_bounded(side) for side in self.model.sides]
         if self.risk is not None:
             found = (1 - self.risk.sum(dim=0)).clamp(min=0.0)
         else:
-            found = probability_safe(self.mean, self.std, self.model.sides)
+            sides = [side for side in self.model.sides if not self.model.is_bounded(side)]
+            found = probability_safe(self.mean, self.std, sides)
+        found = found * (self.sets.worst[bounded] >= 0).all(dim=0)
         if self.doubted is None:
             return found
         return torch.minimum(found, self.doubted.probability_safe())

@@ -241,6 +241,8 @@ class SafeRun:
     def _predict(self, number: int, x: np.ndarray, noise_std: float) -> tuple[float, float]:
         """Mean and standard deviation of a value. A mixture has none before its seeds are told."""
         point = torch.from_numpy(x)[None]
+        if self.model.outputs[number].is_bounded:
+            return 0.0, inf
         if self.model.outputs[number].gp.hyperprior is None:
             return self.witnesses[number].predict(point, noise_std)
         if not self.trials or not all(self.task.seeds.outcomes(self.trials)):

@@ -89,7 +89,7 @@ class Witness:
         """``before`` is the witness of another prior, whose evidence is carried on."""
         self._output = output
         self._given = Hypothesis(output, AS_GIVEN)
-        self._has_prior = output.gp.hyperprior is None
+        self._has_prior = output.gp.hyperprior is None and not output.is_bounded
         others = alternatives_to(output.kernel) if self._has_prior else ()
         self._others = {one.name: Hypothesis(output, one) for one in others}
         self._waiting: list[tuple[Points, Tensor, Tensor]] = []  # for the alternatives
