@@ -1,35 +1,21 @@
 r"""Which targets should the safe optimiser learn about? Potential maximizers, drawn maximizers, or
 all points by the probability with which each is the best safe one?
 
-The last is closed over outputs and points that are taken for independent of each other:
-
-.. math::
-    p(x) = p_s(x) \int \phi_x(t) \prod_{z \ne x} \big(1 - p_s(z) P(f_z > t)\big) \, dt,
-
-with p_s the probability that all limits are kept; a limit of the objective itself bounds t. It
-weighs the squared covariances of VTL. Regret is that of ``best``, in the unit of the objective.
+Regret is that of ``best``, in the unit of the objective.
 
 ``--out FOLDER`` keeps each run, so that what is done is not done again.
 """
 
 import argparse
 import os
-from dataclasses import dataclass
 from functools import cache
-from math import inf
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 import tellmost as tm
 from setting import save
 from tellmost.safebo.baselines import SafeUCB
-from tellmost.safebo.bounds import probability_safe
-from tellmost.safebo.round_state import RoundState
-from tellmost.safebo.strategies import Choice, RoundView
 from tellmost_reproduction.safebo.methods import Method
 from tellmost_reproduction.safebo.process import process, small_process
 from tellmost_reproduction.safebo.runs import Job, Run, path_of, run_all
@@ -38,60 +24,12 @@ from tellmost_reproduction.safebo.tasks import Task, barriers, bumps, island
 SEEDS, ROUNDS = 25, 100
 LONG = 500  # rounds of the task in one dimension, which is decided late
 LOOKED_AT = {ROUNDS: (30, 100), LONG: (200, 500)}
-LEVELS = 128  # at which the integral over t is taken
-LEAST = 1e-4  # share of the largest probability below which a point is no target
-
-
-@dataclass(frozen=True)
-class WeighedMaximizers:
-    """VTL about the points that may be the best safe one, each by the probability that it is."""
-
-    keeps_safe: ClassVar[bool] = True
-
-    def choose(self, view: RoundView) -> Choice:
-        state, rows = view.state, view.is_open.nonzero()[:, 0]
-        weights = probability_best(state)
-        targets = (weights > LEAST * weights.max()).nonzero()[:, 0]
-        weights = weights[targets] / weights[targets].sum()
-        gains = torch.full((len(view.is_open),), -inf, dtype=torch.float64)
-        gains[rows] = 0.0
-        for number, one in enumerate(state.posteriors):
-            squared = one.covariance(targets)[:, rows].square_()
-            noisy = state.std[number, rows].square() + one.noise_variance[rows]
-            gains[rows] += (weights @ squared) / noisy
-        return Choice(view.best(gains), "explore")
-
-
-def probability_best(state: RoundState) -> Tensor:
-    """The probability of each row that it is the best safe one, if all were independent."""
-    sign = -1.0 if state.model.is_minimized else 1.0
-    own = [side for side in state.model.sides if side.output == 0]
-    others = [side for side in state.model.sides if side.output > 0]
-    if any((side.is_lower and sign < 0) or (not side.is_lower and sign > 0) for side in own):
-        raise ValueError("only limits that bound what is sought from the bad side are meant here.")
-    is_open = state.is_candidate & state.sets.may_be_safe
-    mean, std = sign * state.mean[0], state.std[0].clamp(min=1e-12)
-    safe = torch.where(is_open, probability_safe(state.mean, state.std, others), 0.0)
-    lowest = max((sign * side.limit for side in own), default=-inf)
-    levels = levels_of(mean[is_open], std[is_open], lowest)
-    below = torch.special.ndtr((levels[:, None] - mean) / std)  # P(f <= t)
-    middle = torch.special.ndtr(((levels[1:] + levels[:-1])[:, None] / 2 - mean) / std)
-    log_worse = torch.log1p(-(safe * (1 - middle)).clamp(max=1 - 1e-15))
-    all_worse = log_worse.sum(dim=1, keepdim=True) - log_worse
-    return (safe * below.diff(dim=0) * all_worse.exp()).sum(dim=0)
-
-
-def levels_of(mean: Tensor, std: Tensor, lowest: float) -> Tensor:
-    """Values from which the best one may be, of which most lie where it is likely."""
-    low, high = float((mean - 6 * std).max()), float((mean + 6 * std).max())
-    low = max(min(low, float((mean - 2 * std).max())), lowest)
-    return torch.linspace(low, max(high, low + 1e-6), LEVELS, dtype=torch.float64)
 
 
 METHODS = (
     Method("vtl", "VTL, potential maximizers"),
     Method("thompson-200", "VTL, 200 drawn", targets=tm.targets.ThompsonMaximizers(200)),
-    Method("weighed", "VTL, weighed", strategy=WeighedMaximizers()),
+    Method("weighed", "VTL, weighed", targets=tm.targets.ProbableMaximizers()),
     Method("ucb", "Safe UCB", strategy=SafeUCB()),
 )
 

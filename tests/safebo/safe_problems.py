@@ -166,7 +166,7 @@ class Case:
             safe_seed=[SEED_ROW],
             direction="minimize" if o.is_minimized else "maximize",
             rule=rule,
-            targets=targets,
+            targets=targets or (None if strategy else tm.targets.PotentialMaximizers()),
             strategy=strategy,
             noise_std=None if noise is None else {"objective": noise},
             contexts=["weather"] if o.has_context else None,

@@ -39,14 +39,21 @@ def make_pair(rule, tolerance: float) -> tuple[OutputPosterior, OutputPosterior]
     return views[0], views[1]
 
 
+def alike(is_target: torch.Tensor) -> torch.Tensor:
+    """The weights of targets that weigh alike."""
+    return is_target.double() / is_target.sum()
+
+
 def changing_targets() -> list[torch.Tensor]:
-    """Sets of targets that gain and lose some points, and then change altogether."""
+    """Weights of targets that gain and lose some points, change altogether, and weigh unlike."""
     generator = torch.Generator().manual_seed(0)
     first = torch.rand(len(POINTS), generator=generator) < 0.5
     second, third = first.clone(), first.clone()
     second[first.nonzero()[:5, 0]] = False
     third[(~first).nonzero()[:7, 0]] = True
-    return [first, second, third, first, ~first]
+    weights = torch.rand(len(POINTS), generator=generator, dtype=torch.float64) * first
+    sets = [alike(one) for one in (first, second, third, first, ~first)]
+    return [*sets, weights / weights.sum()]
 
 
 @pytest.mark.parametrize("name", sorted(RULES))
@@ -54,10 +61,10 @@ def test_a_sketch_gives_the_gains_of_the_kernel_while_targets_and_data_change(na
     rule, tolerance = RULES[name]
     sketched, dense = make_pair(rule, tolerance)
     rows = torch.arange(0, len(POINTS), 3)
-    for step, is_target in enumerate(changing_targets()):
+    for step, weights in enumerate(changing_targets()):
         pending = [5, 60] if step % 2 else []
-        wanted = dense.gains(rows, is_target, pending)
-        found = sketched.gains(rows, is_target, pending)
+        wanted = dense.gains(rows, weights, pending)
+        found = sketched.gains(rows, weights, pending)
         # covariances err by some tolerances; logarithms divide that by the noise, 0.04
         torch.testing.assert_close(found, wanted, rtol=0, atol=max(30 * tolerance, 1e-7))
         assert wanted.abs().max() > 0.05
@@ -67,12 +74,12 @@ def test_a_sketch_gives_the_gains_of_the_kernel_while_targets_and_data_change(na
 
 def test_gains_with_pending_points_are_those_had_they_been_observed():
     for view in make_pair(*RULES["vtl"]):
-        is_target, rows = changing_targets()[0], torch.arange(20)
-        expected = view.gains(rows, is_target, [50, 51])
-        assert not torch.allclose(expected, view.gains(rows, is_target))
+        weights, rows = changing_targets()[0], torch.arange(20)
+        expected = view.gains(rows, weights, [50, 51])
+        assert not torch.allclose(expected, view.gains(rows, weights))
         for row in (50, 51):
             view.observe(OutputValue(row, 3.0, 0.04))
-        torch.testing.assert_close(view.gains(rows, is_target), expected, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(view.gains(rows, weights), expected, rtol=1e-9, atol=1e-12)
 
 
 def test_few_features_are_made_where_the_kernel_is_smooth_and_none_where_it_is_rough():
@@ -200,11 +207,11 @@ def test_gains_of_itl_lie_within_their_bounds(kernel):
     every = torch.ones(len(POINTS), dtype=torch.bool)
     view = OutputPosterior(output, POINTS, NOISE, seen, None, tm.rules.ITL(), every)
     rows = torch.arange(len(POINTS))
-    for is_target in changing_targets():
-        exact = view.gains(rows, is_target, [5])
-        lower, upper = view.gain_bounds(rows, is_target, [5])
+    for weights in changing_targets():
+        exact = view.gains(rows, weights, [5])
+        lower, upper = view.gain_bounds(rows, weights, [5])
         assert (lower <= exact + 1e-12).all() and (exact <= upper + 1e-12).all()
-        assert (upper - lower)[is_target].max() < 1e-6
+        assert (upper - lower)[weights > 0].max() < 1e-6
 
 
 def test_rows_are_confirmed_until_none_can_be_better():
@@ -288,7 +295,7 @@ def test_kernels_that_only_look_alike_share_nothing():
     )
     optimizer.tell(row=CENTRE + 3, objective=0.1, constraints={"g": 0.2})
     first, second = optimizer._rounds.present().state.posteriors
-    rows, every = torch.arange(len(GRID)), torch.ones(len(GRID), dtype=torch.bool)
+    rows, every = torch.arange(len(GRID)), alike(torch.ones(len(GRID)))
     assert not first.varies_as(second)
     assert not torch.allclose(first.gains(rows, every), second.gains(rows, every))
 

@@ -253,8 +253,7 @@ class SafeSampler(BaseSampler):
         differing = check_identity(stored, mine, self._changed)
         if differing:
             trials.write_settings(mine)
-            texts = {name: f"{old!r} -> {new!r}" for name, (old, new) in differing.items()}
-            trials.decide("changed", None, texts=texts)
+            trials.decide("changed", None, texts=differing)
 
     def _choose(
         self, study: Study, trials: Trials, trial: FrozenTrial

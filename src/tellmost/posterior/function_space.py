@@ -47,12 +47,12 @@ class GrowingMatrix:
     """A matrix that takes new rows at its end; its memory doubles whenever it is full."""
 
     def __init__(self, columns: int, device: torch.device, room: int = 0) -> None:
-        self._memory = torch.empty(room, columns, dtype=torch.float64, device=device)
+        self.memory = torch.empty(room, columns, dtype=torch.float64, device=device)
         self._count = 0
 
     @property
     def rows(self) -> Float[Tensor, "t c"]:
-        return self._memory[: self._count]
+        return self.memory[: self._count]
 
     def append(self, rows: Float[Tensor, "r c"]) -> None:
         self.extend(len(rows)).copy_(rows)
@@ -60,13 +60,13 @@ class GrowingMatrix:
     def extend(self, count: int) -> Float[Tensor, "r c"]:
         """Append so many rows and return them, to be filled."""
         needed = self._count + count
-        if needed > len(self._memory):
+        if needed > len(self.memory):
             size = max(needed, 2 * self._count, 16)
-            memory = self._memory.new_empty(size, self._memory.shape[1])
+            memory = self.memory.new_empty(size, self.memory.shape[1])
             memory[: self._count] = self.rows
-            self._memory = memory
+            self.memory = memory
         self._count = needed
-        return self._memory[needed - count : needed]
+        return self.memory[needed - count : needed]
 
 
 @dataclass(frozen=True)

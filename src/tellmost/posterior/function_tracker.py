@@ -7,6 +7,7 @@ covariances with the targets; memory is O(n t), and O(n m) where those are kept.
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -79,10 +80,16 @@ class FunctionTracker:
             given_observed(given_targets, problem)
         self._set_targets(given_targets)
 
-    def aim_at(self, targets: Points, needs: frozenset[str]) -> None:
-        """Be about other targets from now on; what is known of the rows stays."""
-        m = len(targets)
-        weights = torch.full((m,), 1.0 / m, dtype=torch.float64, device=self.device)
+    def aim_at(
+        self, targets: Points, needs: frozenset[str], weights: Float[Tensor, " m"] | None = None
+    ) -> None:
+        """Be about other targets from now on, of equal weight unless their weights are given.
+
+        What is known of the rows stays.
+        """
+        if weights is None:
+            m = len(targets)
+            weights = torch.full((m,), 1.0 / m, dtype=torch.float64, device=self.device)
         problem = replace(self.problem, targets=targets, target_weights=weights, needs=needs)
         given_targets = None
         if problem.sees_targets:
@@ -91,7 +98,9 @@ class FunctionTracker:
         self.problem = problem
         self._set_targets(given_targets)
 
-    def elsewhere(self, targets: Points, needs: frozenset[str]) -> "FunctionTracker":
+    def elsewhere(
+        self, targets: Points, needs: frozenset[str], weights: Float[Tensor, " m"]
+    ) -> "FunctionTracker":
         """A tracker with a single row, for states of points anywhere about these targets."""
         problem = replace(
             self.problem,
@@ -100,14 +109,21 @@ class FunctionTracker:
             prior_variance=self.problem.prior_variance[:1],
         )
         other = FunctionTracker(problem, self.posterior.copy())
-        other.aim_at(targets, needs)
+        other.aim_at(targets, needs, weights)
         return other
 
-    def fork(self) -> "FunctionTracker":
-        """An independent tracker, to try observations on."""
+    def fork(self, *, briefly: bool = False) -> "FunctionTracker":
+        """An independent tracker, to try observations on.
+
+        One that is needed ``briefly`` shares the memory of F, so it must not be used any more
+        once this tracker observes something.
+        """
         problem = self.problem
-        shared = (problem, self._rows, problem.kernel, problem.prior_variance)
-        return deepcopy(self, {id(part): part for part in shared})
+        shared: list[Any] = [problem, self._rows, problem.kernel, problem.prior_variance]
+        if briefly:
+            shared += [running.whitened.memory for running in self._running.values()]
+        copied = {id(part): part for part in shared}
+        return deepcopy(self, copied | {id(self.posterior): self.posterior.copy()})
 
     @property
     def device(self) -> torch.device:

@@ -405,15 +405,19 @@ class Interpolated:
         self._is_candidate = is_candidate
 
     def fields(self, asked: Question) -> Iterator[tuple[slice, dict[str, Tensor]]]:
-        """The sums of covariances that are needed. The targets weigh alike."""
+        """The sums of covariances that are needed."""
         place = self._is_candidate.cumsum(dim=0) - 1
         phi = self._features.rows[place[asked.rows]]
         chosen, fields = asked.is_target[self._is_candidate], dict[str, Tensor]()
         if "squared_covariance" in asked.needs:
-            moments = self._features.moments(chosen)
+            weights = asked.targets.weights
+            if bool((weights == weights[0]).all()):
+                moments = self._features.moments(chosen) * weights[0]
+            else:
+                some = self._features.rows[chosen]
+                moments = (some.T * weights) @ some
             between = self._covariance @ moments @ self._covariance
-            squares = (phi @ between).mul_(phi).sum(dim=1)
-            fields["squared_covariance"] = nonnegative(squares.div_(int(chosen.sum())))
+            fields["squared_covariance"] = nonnegative((phi @ between).mul_(phi).sum(dim=1))
         if "standardized_covariance" in asked.needs:
             weighted = self._features.rows[chosen].T @ standardizing_weights(asked.targets)
             fields["standardized_covariance"] = phi @ (self._covariance @ weighted)

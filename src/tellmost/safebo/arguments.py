@@ -11,14 +11,14 @@ from torch import Tensor
 from tellmost.learner.arguments import check_targets, seeded
 from tellmost.posterior.gp import GP
 from tellmost.rows.checks import check_positive, check_positives, converted
-from tellmost.rules import Rule
+from tellmost.rules import VTL, Rule
 from tellmost.safebo.constraints import Constraint
 from tellmost.safebo.outputs import OBJECTIVE, READABLE, Output, by_number
 from tellmost.safebo.spaces import Search, SobolSet, Space
 from tellmost.safebo.trials import STATUS, Located, Query, Status, Trial
 from tellmost.selecting.arguments import check_rule
 from tellmost.shapes import Float
-from tellmost.targets import PotentialMaximizers, Targets
+from tellmost.targets import PotentialMaximizers, ProbableMaximizers, Targets
 
 MOST_DEVIATIONS = 1e100
 """A larger value has a square, or a sum of squares, that float64 cannot hold."""
@@ -77,9 +77,14 @@ def check_suspect_z(suspect_z: Any) -> float:
     return inf if suspect_z == inf else check_positive(suspect_z, "suspect_z")
 
 
-def check_safe_targets(targets: Any) -> Targets:
+def check_safe_targets(targets: Any, rule: Any) -> Targets:
+    """The targets. By default VTL weighs potential maximizers, and other rules do not."""
     if targets is None:
-        return PotentialMaximizers()
+        return (
+            ProbableMaximizers()
+            if rule == "vtl" or isinstance(rule, VTL)
+            else PotentialMaximizers()
+        )
     checked = check_targets(targets)
     where = getattr(checked, "where", None)
     if checked is None or (where is not None and not callable(where) and np.ndim(where) == 0):

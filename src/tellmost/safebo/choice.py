@@ -347,6 +347,8 @@ class SafeRound:
             is_safe=state.sets.is_safe[rows].numpy(),
             may_be_safe=state.sets.may_be_safe[rows].numpy(),
             is_minimized=state.model.is_minimized,
+            chance=state.chance_of_others()[rows].numpy(),
+            within=state.model.limits_of_objective,
         )
 
     @property

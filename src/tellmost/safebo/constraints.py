@@ -136,6 +136,10 @@ class Constraint:
         low, high = self.at_least, self.at_most
         return -inf if low is None else low, inf if high is None else high
 
+    @property
+    def limits(self) -> list[float | None]:
+        return [self.at_least, self.at_most]
+
     def believing(self, objective: GP) -> "Constraint":
         """The same with a GP: its own, or one that varies as the objective does."""
         if self.gp is not None:

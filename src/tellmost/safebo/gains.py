@@ -16,7 +16,7 @@ from tellmost.safebo.outputs import OutputPosterior
 from tellmost.safebo.round_state import RoundState
 from tellmost.safebo.trials import Purpose
 from tellmost.shapes import Bool, Float, Int
-from tellmost.targets import Known, NoTargetsLeft, Targets
+from tellmost.targets import Known, NoTargetsLeft, ProbableMaximizers, Targets
 from tellmost.targets.box import Box
 
 CONFIRMED = 8
@@ -41,12 +41,16 @@ class RoundTargets:
     """A round is to learn about targets among its rows, for some of the outputs."""
 
     state: RoundState
-    is_target: Bool[Tensor, " n"]
+    weights: Float[Tensor, " n"]  # 0 where a row is no target
     outputs: tuple[int, ...]
 
     @classmethod
     def of(cls, targets: Targets, known: Known, state: RoundState) -> "RoundTargets":
-        mask = torch.as_tensor(np.asarray(targets.choose(known)))
+        if isinstance(targets, ProbableMaximizers):
+            given = torch.from_numpy(targets.weights(known))
+            mask = given > 0
+        else:
+            mask = given = torch.as_tensor(np.asarray(targets.choose(known)))
         if mask.dtype != torch.bool or mask.shape != (len(known.points),):
             raise ValueError(
                 f"targets of a SafeOptimizer must be a mask over the points of the round, "
@@ -59,9 +63,13 @@ class RoundTargets:
         outputs = list(range(len(state.posteriors)))
         if not getattr(targets, "about_objective", True):
             outputs = sorted({side.output for side in state.model.sides})
-        is_target = torch.zeros_like(state.is_candidate)
-        is_target[state.is_candidate] = mask
-        return cls(state, is_target, tuple(outputs))
+        weights = torch.zeros(len(state.points), dtype=torch.float64)
+        weights[state.is_candidate] = given.double() / given.sum()
+        return cls(state, weights, tuple(outputs))
+
+    @property
+    def is_target(self) -> Bool[Tensor, " n"]:
+        return self.weights > 0
 
     def gains(self, is_open: Bool[Tensor, " n"], pending: Sequence[int]) -> Float[Tensor, " n"]:
         """The gains of the open rows, summed over outputs; -inf where a row is not open."""
@@ -81,7 +89,7 @@ class RoundTargets:
     @property
     def _is_large(self) -> bool:
         """If true, the domain is finite, and too large to see its targets without need."""
-        return self.state.layout.is_kept and len(self.is_target) > SMALL
+        return self.state.layout.is_kept and len(self.weights) > SMALL
 
     def _gains_near_the_best(
         self, rows: Int[Tensor, " b"], pending: Sequence[int]
@@ -91,7 +99,7 @@ class RoundTargets:
         Where only targets can be the best, their own uncertainty mostly decides, and no other
         value has to be taken for seen.
         """
-        lower, upper = self._sum(lambda one: one.gain_bounds(rows, self.is_target, pending))
+        lower, upper = self._sum(lambda one: one.gain_bounds(rows, self.weights, pending))
         tie = TIE_TOLERANCE * float(upper.max())
         near = (upper >= float(lower.max()) - tie).nonzero()[:, 0]
         if len(near) > 1 and float((upper - lower)[near].max()) > tie:
@@ -101,7 +109,7 @@ class RoundTargets:
     def _sum_gains(
         self, rows: Int[Tensor, " b"], pending: Sequence[int], *, is_dense: bool = False
     ) -> Float[Tensor, " b"]:
-        return self._sum(lambda one: (one.gains(rows, self.is_target, pending, is_dense),))[0]
+        return self._sum(lambda one: (one.gains(rows, self.weights, pending, is_dense),))[0]
 
     def _sum(
         self, of: Callable[[OutputPosterior], tuple[Float[Tensor, " b"], ...]]
@@ -119,7 +127,8 @@ class RoundTargets:
         It expands if most of the variance that it removes is at points not known to be safe.
         """
         state = self.state
-        removed = torch.zeros(int(self.is_target.sum()), dtype=torch.float64)
+        is_target = self.is_target
+        removed = torch.zeros(int(is_target.sum()), dtype=torch.float64)
         for o in self.outputs:
             posterior = state.posteriors[o]
             if isinstance(where, int):
@@ -127,8 +136,8 @@ class RoundTargets:
             else:
                 point = where
                 noise = float(state.model.noise_at(o, point)) / state.scale(o) ** 2
-            removed += posterior.removed(point, noise, self.is_target)
-        safely = removed[state.sets.is_safe[self.is_target]].sum()
+            removed += posterior.removed(point, noise, is_target) * self.weights[is_target]
+        safely = removed[state.sets.is_safe[is_target]].sum()
         return "explore" if 2 * float(safely) >= float(removed.sum()) else "expand"
 
     # ---- between the rows
@@ -154,7 +163,7 @@ class RoundTargets:
         """The gain as a function of points of the box, differentiable."""
         state, rule = self.state, self.state.model.rule
         numbers = Counter(map(state.first_alike, self.outputs))
-        trackers = [state.posteriors[o].about(self.is_target, pending) for o in numbers]
+        trackers = [state.posteriors[o].about(self.weights, pending) for o in numbers]
 
         def gain(x: Points) -> Float[Tensor, " b"]:
             each = []

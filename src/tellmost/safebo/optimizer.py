@@ -115,9 +115,9 @@ class SafeOptimizer(SafeKnowledge):
                 of observations, or ``safebo.RKHSBound(norm, delta)``.
             rule: "vtl", "itl", "mm-itl", "ctl" or an object. Gains add over the outputs, each
                 in units of its prior standard deviation.
-            targets: ``PotentialMaximizers()`` (default), ``ThompsonMaximizers(K)``,
-                ``PotentialExpanders()``, ``LevelSet(tau)``, or a function of ``targets.Known``
-                that returns a mask over its points.
+            targets: ``ProbableMaximizers()`` (the default of VTL), ``PotentialMaximizers()`` (that
+                of other rules), ``ThompsonMaximizers(K)``, ``PotentialExpanders()``,
+                ``LevelSet(tau)``, or a function of ``targets.Known`` that returns a mask.
             strategy: a method of ``safebo.baselines`` that replaces rule and targets. One with
                 ``keeps_safe = False``, such as ``EIC()``, asks for points that may be unsafe.
             sets: how a ``GP.unknown`` proves points safe. "mixture": by the probability under all
@@ -143,7 +143,7 @@ class SafeOptimizer(SafeKnowledge):
         self._task = SafeTask(
             space=space,
             search=arguments.check_search(search, space),
-            targets=arguments.check_safe_targets(targets),
+            targets=arguments.check_safe_targets(targets, rule),
             seeds=Seeds(tuple(declared)),
             max_step=arguments.check_max_step(max_step, space),
             seed=check_seed(seed),

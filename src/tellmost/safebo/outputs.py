@@ -217,6 +217,7 @@ class OutputPosterior:
         self.belief = Belief(self._tracker, output.mean_of, y)
         self._features = features
         self._is_candidate = is_candidate
+        self._supposed: tuple[Any, FunctionTracker] | None = None  # with pending rows
 
     def _track(self) -> FunctionTracker:
         points, kernel = self.points, self.output.kernel
@@ -249,6 +250,7 @@ class OutputPosterior:
     def part(self) -> None:
         """Have a tracker of its own from now on."""
         self._tracker = self.belief.tracker = self._tracker.fork()
+        self._supposed = None
 
     def observe(self, value: OutputValue, step: Step | None = None) -> Step:
         """Take in a value; ``step`` is what the tracker said if it has done so already."""
@@ -287,17 +289,17 @@ class OutputPosterior:
     def gains(
         self,
         rows: Int[Tensor, " b"],
-        is_target: Bool[Tensor, " n"],
+        weights: Float[Tensor, " n"],
         pending: Sequence[int] = (),
         is_dense: bool = False,
     ) -> Float[Tensor, " b"]:
         """Compute what observing each of these rows would teach about the targets.
 
-        ``pending`` rows count as observed: variances do not depend on what comes out. ``is_dense``
-        makes covariances of the kernel itself.
+        The targets are the rows of positive weight. ``pending`` rows count as observed: variances
+        do not depend on what comes out. ``is_dense`` makes covariances of the kernel itself.
         """
-        tracker = self._after(pending)
-        targets = self._targets(tracker, is_target)
+        tracker, is_target = self._after(pending), weights > 0
+        targets = self._targets(tracker, weights)
         maker = Dense(tracker) if is_dense else self._maker(tracker, pending)
         gains = torch.empty(len(rows), dtype=torch.float64)
         noise_variance = tracker.problem.target_noise_variance
@@ -307,7 +309,7 @@ class OutputPosterior:
         return gains
 
     def gain_bounds(
-        self, rows: Int[Tensor, " b"], is_target: Bool[Tensor, " n"], pending: Sequence[int]
+        self, rows: Int[Tensor, " b"], weights: Float[Tensor, " n"], pending: Sequence[int]
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, " b"]]:
         """Lower and upper bounds of gains of ITL about f, for which no target has to be seen.
 
@@ -316,20 +318,20 @@ class OutputPosterior:
         eigenvalue, of which the trace is a bound.
         """
         tracker = self._after(pending)
-        targets, variance = self._targets(tracker, is_target), tracker.variance_of_rows[rows]
+        targets, variance = self._targets(tracker, weights), tracker.variance_of_rows[rows]
         knows = isinstance(self._features, IndependentRows) and self._features.are_proven
         left = 0.0 if knows else SEEN_UP_TO * float(targets.prior_variance.sum())
-        most = torch.where(is_target[rows], variance.clamp(max=left), variance)
+        most = torch.where(weights[rows] > 0, variance.clamp(max=left), variance)
         lower, upper = (
             self._rule.gain(self._state(tracker, rows, {"variance_given_targets": given}, targets))
             for given in (most, torch.zeros_like(most))
         )
         return lower, upper
 
-    def _targets(self, tracker: FunctionTracker, is_target: Bool[Tensor, " n"]) -> TargetState:
-        prior, m = tracker.problem.prior_variance, int(is_target.sum())
-        weights = torch.full((m,), 1.0 / m, dtype=torch.float64)
-        return TargetState(tracker.variance_of_rows[is_target], prior[is_target], weights)
+    def _targets(self, tracker: FunctionTracker, weights: Float[Tensor, " n"]) -> TargetState:
+        prior, is_target = tracker.problem.prior_variance, weights > 0
+        own = weights[is_target]
+        return TargetState(tracker.variance_of_rows[is_target], prior[is_target], own)
 
     def _state(
         self,
@@ -371,15 +373,21 @@ class OutputPosterior:
         covariance = covariance - (F @ tracker.whitened_rows)[is_target]
         return covariance.square_().div_(max(s, 0.0) + noise_variance)
 
-    def about(self, is_target: Bool[Tensor, " n"], pending: Sequence[int]) -> FunctionTracker:
+    def about(self, weights: Float[Tensor, " n"], pending: Sequence[int]) -> FunctionTracker:
         """A tracker of its own that knows the targets, for gains between the points."""
-        needs = self._rule.needs | {"variance"}
-        return self._after(pending).elsewhere(self.points[is_target], needs)
+        needs, is_target = self._rule.needs | {"variance"}, weights > 0
+        targets = self.points[is_target]
+        return self._after(pending).elsewhere(targets, needs, weights[is_target])
 
     def _after(self, pending: Sequence[int]) -> FunctionTracker:
-        """The tracker, or one of its own that takes the pending rows for observed."""
-        tracker = self._tracker.fork() if pending else self._tracker
-        for row in pending:
-            noise = float(self.noise_variance[row])
-            tracker.observe_point(self.points[row : row + 1], noise, row)
-        return tracker
+        """The tracker, or a brief copy that takes the pending rows for observed."""
+        if not pending:
+            return self._tracker
+        key = len(self._seen), tuple(pending)
+        if self._supposed is None or self._supposed[0] != key:
+            tracker = self._tracker.fork(briefly=True)
+            for row in pending:
+                noise = float(self.noise_variance[row])
+                tracker.observe_point(self.points[row : row + 1], noise, row)
+            self._supposed = key, tracker
+        return self._supposed[1]

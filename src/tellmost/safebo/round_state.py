@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -161,6 +162,15 @@ class SafeModel:
             if one is not None:
                 found[side] = Lipschitz(one.constant / self.outputs[side.output].scale, one.norm)
         return found
+
+    @property
+    def limits_of_objective(self) -> tuple[float, float]:
+        """Between these the objective has to stay, in its unit, if it is a constraint too."""
+        own = [side for side in self.sides if side.output == 0]
+        scale = self.outputs[0].scale
+        lowest = max((side.limit for side in own if side.is_lower), default=-inf)
+        highest = min((side.limit for side in own if not side.is_lower), default=inf)
+        return lowest * scale, highest * scale
 
     def is_bounded(self, side: Side) -> bool:
         """If true, its Lipschitz constant and noise bound prove points safe, and no prior."""
@@ -368,6 +378,14 @@ class RoundState:
         name, where = self.model.outputs[output].names[0], self.points[row].tolist()
         size, has_slopes = float(gap[output, row]), bool(self.model.slopes)
         raise MiscalibratedModel.by_interval(name, where, size, has_slopes=has_slopes)
+
+    def chance_of_others(self) -> Float[Tensor, " n"]:
+        """The probability of each row to keep all limits but those of the objective itself."""
+        sides = [one for one in self.model.sides if not self.model.is_bounded(one)]
+        others = [i for i, side in enumerate(sides) if side.output > 0]
+        if self.risk is not None:
+            return (1 - self.risk[others]).prod(dim=0)
+        return probability_safe(self.mean, self.std, [sides[i] for i in others])
 
     @property
     def safe_rows(self) -> Bool[Tensor, " n"]:

@@ -150,7 +150,7 @@ def describe_settings(task: SafeTask, model: SafeModel) -> dict[str, Any]:
         "on_miscalibration": "halt" if task.halts_on_miscalibration else "log",
         "objective": model.outputs[0].gp,
         "constraints": model.constraints,
-        "limits": {n: [one.at_least, one.at_most] for n, one in model.constraints.items()},
+        "limits": {n: one.limits for n, one in model.constraints.items()},
         "outputs": [output.names for output in model.outputs],
         "noise_std": model.noise_std,
         "confidence": model.confidence,

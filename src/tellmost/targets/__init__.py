@@ -8,4 +8,5 @@ from tellmost.targets.known import Targets as Targets
 from tellmost.targets.potential import LevelSet as LevelSet
 from tellmost.targets.potential import PotentialExpanders as PotentialExpanders
 from tellmost.targets.potential import PotentialMaximizers as PotentialMaximizers
+from tellmost.targets.potential import ProbableMaximizers as ProbableMaximizers
 from tellmost.targets.potential import ThompsonMaximizers as ThompsonMaximizers

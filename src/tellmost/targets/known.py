@@ -38,6 +38,8 @@ class Known:
     may_be_safe: Bool[np.ndarray, " n"]  # no constraint is surely violated
     limits: tuple[np.ndarray, np.ndarray] | None = None  # bounds of f, where they are kept
     is_minimized: bool = False  # whether small values of f are good
+    chance: Float[np.ndarray, " n"] | None = None  # that all constraints but those of f are kept
+    within: tuple[float, float] = (-np.inf, np.inf)  # limits of f itself
 
     @property
     def generator(self) -> "np.random.Generator":

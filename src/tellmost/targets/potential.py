@@ -4,12 +4,25 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 
 from tellmost.rows.checks import check_whole
-from tellmost.shapes import Bool
+from tellmost.shapes import Bool, Float
 from tellmost.targets.known import Known, check_beta
 
 SAMPLED_ROWS = 10_000  # at most so many have functions drawn jointly: 0.8 GB of covariances
+
+
+LEVELS, SURE, SAFE_ENOUGH = 64, 6.0, 0.99
+"""The integral is taken at so many levels. They begin so many standard deviations below the mean
+of some point that is safe with this probability, and end as many above the highest one."""
+
+LEAST_WEIGHT = 1e-4
+"""A point that is the best one with less than this share of the largest probability is none of
+the targets."""
+
+LEAST_SHARE = 1e-9
+"""A standard deviation below this share of the largest counts as this one."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +49,52 @@ class PotentialMaximizers:
         lower, upper = known.rising_bounds(self.beta)
         best = lower[known.is_safe].max(initial=-np.inf)
         return known.may_be_safe & (upper >= best)
+
+
+@dataclass(frozen=True)
+class ProbableMaximizers:
+    r"""Points by the probability that each is the best safe one, as if all were independent.
+
+    .. math::
+        p(x) = p_s(x) \int \phi_x(t) \prod_{z \ne x} \big(1 - p_s(z) P(f_z > t)\big) \, dt
+
+    with :math:`p_s` the probability that the constraints are kept. Hübotter et al. 2024, Sec. 5,
+    name such weights in a footnote; the closed form is that of Menet et al. 2025 (LITE) with
+    safety. A limit of f itself bounds t. Points below a share of ``LEAST_WEIGHT`` of the largest
+    are no targets. ``SafeOptimizer`` weighs targets; where weights have no place, all are alike.
+    """
+
+    is_fixed: ClassVar[bool] = False
+
+    def choose(self, known: Known) -> Bool[np.ndarray, " n"]:
+        return self.weights(known) > 0
+
+    def weights(self, known: Known) -> Float[np.ndarray, " n"]:
+        """The probabilities. They add up to 1 where some point may be safe."""
+        sign = -1.0 if known.is_minimized else 1.0
+        mean, std = torch.from_numpy(sign * known.mean), torch.from_numpy(known.std)
+        low, high = sorted(sign * limit for limit in known.within)
+        is_open = torch.from_numpy(known.may_be_safe)
+        found = torch.zeros_like(mean)
+        if not bool(is_open.any()):
+            return found.numpy()
+        std = std.clamp(min=LEAST_SHARE * (float(std[is_open].max()) or 1.0))
+        chance = torch.ones_like(mean) if known.chance is None else torch.from_numpy(known.chance)
+        near, is_sure = mean - SURE * std, is_open & (chance >= SAFE_ENOUGH)
+        least = near[is_sure].max() if bool(is_sure.any()) else near[is_open].min()
+        least = max(float(least), low)
+        rows = (is_open & (mean + SURE * std >= least)).nonzero()[:, 0]
+        mean, std, chance = mean[rows, None], std[rows, None], chance[rows, None]
+        most = max(min(float((mean + SURE * std).max()), high), least + 1e-9 * float(std.max()))
+        levels = torch.linspace(least, most, LEVELS, dtype=torch.float64)
+        below = torch.special.ndtr((levels - mean) / std)  # P(f <= t)
+        middle = torch.special.ndtr(((levels[1:] + levels[:-1]) / 2 - mean) / std)
+        above = torch.special.ndtr((high - mean) / std) - middle
+        log_worse = torch.log1p(-(chance * above).clamp(min=0.0, max=1 - 1e-15))
+        all_worse = (log_worse.sum(dim=0) - log_worse).exp_()
+        found[rows] = chance[:, 0] * (below.diff(dim=1) * all_worse).sum(dim=1)
+        found[found < LEAST_WEIGHT * found.max()] = 0.0
+        return (found / found.sum()).numpy() if float(found.max()) > 0 else found.numpy()
 
 
 @dataclass(frozen=True)

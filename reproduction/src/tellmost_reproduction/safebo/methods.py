@@ -18,7 +18,7 @@ from tellmost.safebo.baselines import (
 )
 from tellmost.safebo.round_state import RoundState, Track
 from tellmost.safebo.strategies import Choice, QueryStrategy, RoundView
-from tellmost.targets import PotentialExpanders, ThompsonMaximizers
+from tellmost.targets import PotentialExpanders, PotentialMaximizers, ThompsonMaximizers
 
 Constants = Literal["true", "oracle", "estimated"]
 """Which Lipschitz constants: correct ones, those that the paper calls oracle, or its estimates."""
@@ -41,6 +41,7 @@ class ExpandersAlone:
 
 
 THOMPSON = ThompsonMaximizers(K=10)
+POTENTIAL_MAXIMIZERS = PotentialMaximizers()
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Method:
     key: str
     label: str
     rule: str = "vtl"
-    targets: Any = None  # None: potential maximizers
+    targets: Any = POTENTIAL_MAXIMIZERS
     strategy: QueryStrategy | None = None
     lipschitz: Constants | None = None  # None: it needs none
     is_extra: bool = False  # the paper does not have it

@@ -135,7 +135,7 @@ class Task:
             beta=self.beta if self.is_intersected else None,
             confidence=None if self.is_intersected else confidence,
             rule=method.rule,
-            targets=method.targets,
+            targets=None if method.strategy else method.targets,
             strategy=method.strategy,
             on_violation="continue",
             on_miscalibration="log",

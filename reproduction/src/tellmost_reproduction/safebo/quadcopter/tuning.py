@@ -86,7 +86,7 @@ class Tuning:
             safe_seed=None if slope is None else np.array([SAFE_SEED]),
             beta=self.beta,
             rule=method.rule,
-            targets=method.targets,
+            targets=None if method.strategy else method.targets,
             strategy=method.strategy,
             search=CoordinateLines(LINE_POINTS),
             on_violation="continue",
