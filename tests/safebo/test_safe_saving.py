@@ -1,6 +1,9 @@
 """The same seed, the same sequence; a saved optimizer goes on as the one that was saved."""
 
 import json
+import os
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +11,8 @@ import torch
 
 import tellmost as tm
 from tellmost.posterior.gp import Data
+from tellmost.running import writing
+from tellmost.running.writing import locked
 from tellmost.safebo import CoordinateLines, Lipschitz, RandomLines, SobolSet
 
 GP = tm.GP(tm.kernels.Matern(2.5, 0.7), noise_std=0.1)
@@ -221,8 +226,6 @@ def test_what_another_process_wrote_is_never_overwritten(tmp_path):
 
 
 def test_a_file_that_is_being_written_names_the_process(tmp_path):
-    from tellmost.running.writing import locked
-
     path = tmp_path / "state.json"
     with (
         locked(path),
@@ -230,6 +233,30 @@ def test_a_file_that_is_being_written_names_the_process(tmp_path):
         locked(path, patience=0.0),
     ):
         pass
+
+
+def test_windows_locks_a_byte_that_nobody_reads(tmp_path, monkeypatch):
+    """Its module is put in place by one that locks with what this system has."""
+    fcntl, asked = pytest.importorskip("fcntl"), []
+
+    def locking(descriptor, mode, count):
+        asked.append((os.lseek(descriptor, 0, os.SEEK_CUR), mode, count))
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise PermissionError(13, "Permission denied") from error
+
+    windows = SimpleNamespace(locking=locking, LK_NBLCK=2)
+    monkeypatch.setitem(sys.modules, "msvcrt", windows)
+    monkeypatch.setattr(writing.sys, "platform", "win32")
+    path = tmp_path / "state.json"
+    with (
+        locked(path),
+        pytest.raises(BlockingIOError, match=f"is being written by process {os.getpid()}"),
+        locked(path, patience=0.0),
+    ):
+        pass
+    assert asked[0] == (writing.LOCKED_BYTE, 2, 1)
 
 
 def test_a_file_that_is_no_state_is_named(tmp_path):

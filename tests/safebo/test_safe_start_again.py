@@ -234,3 +234,32 @@ def test_a_box_does_not_claim_to_intersect():
 def test_what_makes_no_sense_says_so(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call()
+
+
+@pytest.mark.parametrize("kind", ["points", "box"])
+def test_trials_outside_a_domain_that_was_changed_stay_evidence_and_are_never_asked_for(kind):
+    wide, narrow = (
+        (X, X[: len(X) // 2]) if kind == "points" else (tm.Box(0.0, 1.0), tm.Box(0.0, 0.5))
+    )
+
+    def make_over(domain):
+        return make(domain, safe_seed=[[X[3]]])
+
+    first = make_over(wide)
+    for x in (X[3], X[-1], X[len(X) // 2 - 2]):
+        first.tell([x], float(np.sin(5 * x)), {"c": 1.5})
+    state = first.state_dict()
+    with pytest.raises(ValueError, match="its domain is"):
+        make_over(narrow).load_state_dict(state)
+    second = make_over(narrow)
+    second.load_state_dict(state, changed={"domain"})
+    assert len(second.history) == 3 and second.points.max() <= 0.5
+    assert second.predict([[X[-1]]])[1] < 0.2  # it is known what was told there
+    for _ in range(3):
+        query = second.ask()
+        assert query.x[0] <= 0.5
+        second.tell(query, 0.1, {"c": 1.5})
+    third = make_over(narrow)
+    third.load_state_dict(second.state_dict())
+    assert third.ask().x.tolist() == second.ask().x.tolist()
+    assert second.restore_point[0] <= 0.5

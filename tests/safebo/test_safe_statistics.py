@@ -45,7 +45,7 @@ def run_bounded(seed: int, beta, rounds: int, norm: float = 2.0, targets=None):
         safe_seed=DOMAIN[[int(f.argmax())]],
         on_violation="continue",
         **TAKEN_AS_TOLD,
-        targets=targets,
+        targets=targets or tm.targets.PotentialMaximizers(),
         **beta,
     )
     for _ in range(rounds):

@@ -112,3 +112,22 @@ def test_what_is_asked_for_is_a_standing_seed_or_has_the_stated_confidence(seed,
         assert query.index not in told or query.purpose != "seed"
         assert upper[query.index] >= -0.5 and lower[query.index] <= 1.5
         optimizer.tell(query, rng.normal(), {"c": rng.normal() * 1.2})
+
+
+def test_a_seed_with_a_context_is_declared_for_that_context_alone():
+    def make_under_contexts(seeds):
+        gp = tm.GP(tm.kernels.Gaussian([0.2, 1.0]), noise_std=0.1)
+        limits = {"c": tm.Constraint(gp, at_least=0.0)}
+        return make(objective=gp, constraints=limits, safe_seed=seeds, contexts=["load"])
+
+    optimizer = make_under_contexts([[0.5, 1.0], [0.8, 5.0]])
+    assert optimizer.ask(context=[1.0]).x.tolist() == [0.5]
+    assert optimizer.ask(context=[5.0]).x.tolist() == [0.8]
+    with pytest.raises(NoSafePoint, match="no declared seed is left"):
+        optimizer.ask(context=[3.0])
+    optimizer.tell([0.5], 1.0, {"c": 1.0}, context=[5.0])  # of no seed
+    assert optimizer.ask(context=[1.0]).times_told == 0
+    by_name = make_under_contexts([{"x0": 0.5, "load": 1.0}])
+    assert by_name.ask(context={"load": 1.0}).purpose == "seed"
+    everywhere = make_under_contexts([[0.5]])
+    assert all(everywhere.ask(context=[load]).purpose == "seed" for load in (0.0, 7.0))

@@ -39,6 +39,10 @@ UPDATED_ROWS = 4_096
 """At least so many rows take it in at a time: narrower strips of a large table are read at two
 thirds of the speed."""
 
+FEW_COLUMNS, MOST_LATE = 8, 64
+"""For so few points the factor is not built anew while so few rows followed it: copying it would
+take longer than to use it."""
+
 OBSERVED_TOGETHER = 256
 """Points of a block: enough for fast products, few beside the thousands where time matters."""
 
@@ -171,9 +175,30 @@ class FunctionPosterior:
         s = len(known)
         if s == self.rank:
             return known
-        covariance = self._covariance_with_seen(points, s) - self._factor[s:, :s] @ known
-        rest = torch.linalg.solve_triangular(self._factor[s:, s:], covariance, upper=False)
-        return torch.cat([known, rest])
+        covariance = self._covariance_with_seen(points, s)
+        built, late = self._parts
+        if len(points) <= FEW_COLUMNS and s <= len(built) and 0 < len(late) <= MOST_LATE:
+            return self._whiten_few(covariance, known)
+        factor = self._factor
+        if s:
+            covariance -= factor[s:, :s] @ known
+        rest = torch.linalg.solve_triangular(factor[s:, s:], covariance, upper=False)
+        return torch.cat([known, rest]) if s else rest
+
+    def _whiten_few(
+        self, covariance: Float[Tensor, "r b"], known: Float[Tensor, "s b"]
+    ) -> Float[Tensor, "t b"]:
+        """The same by the rows of the factor as they are, so that no factor has to be built."""
+        built, late = self._parts
+        s, F = len(known), torch.cat([known, covariance])
+        parts = [(built[s:, :s].T, built[s:, s:]), *late]
+        start = s
+        for cross, corner in parts:
+            stop = start + len(corner)
+            left = F[start:stop] - cross.T @ F[: len(cross)]
+            F[start:stop] = torch.linalg.solve_triangular(corner, left, upper=False)
+            start = stop
+        return F
 
     def observe(
         self, point: Points, noise_variance: float, known: Float[Tensor, "t 1"] | None = None

@@ -11,16 +11,21 @@ import os
 import re
 import secrets
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 HOST = re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname())[:64]
 LEFTOVER = re.compile(rf".+\.{re.escape(HOST)}-(\d{{1,9}})-[0-9a-f]{{8}}\.part", re.DOTALL)
 
 PATIENCE = 10.0  # seconds to wait for another process; writing takes a small part of this
 PAUSE = 0.02  # seconds between two tries
+
+LOCKED_BYTE = 2**30
+"""Windows lets nobody read what is locked, so this is far behind the end of the file."""
 
 
 @contextmanager
@@ -113,22 +118,17 @@ def locked(path: Path, patience: float = PATIENCE) -> Iterator[None]:
     """Only one process at a time is in here for a path.
 
     The lock is a file beside the path, which the system lets go when its process ends, however it
-    ends. Where the system has no such locks, such as on Windows, nothing is locked.
+    ends.
     """
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
     whole = Path(os.path.realpath(path))
     beside = whole.with_name(f".{whole.name}.lock")
     with beside.open("a+") as file:
         deadline = time.monotonic() + patience
         while True:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _take_lock(file)
                 break
-            except BlockingIOError:
+            except (BlockingIOError, PermissionError):
                 if time.monotonic() >= deadline:
                     who = beside.read_text() or "another process"
                     raise BlockingIOError(
@@ -140,6 +140,19 @@ def locked(path: Path, patience: float = PATIENCE) -> Iterator[None]:
         file.write(f"process {os.getpid()} on {HOST}")
         file.flush()
         yield
+
+
+def _take_lock(file: IO[str]) -> None:
+    """Lock an open file, or raise an error if another process has locked it."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        file.seek(LOCKED_BYTE)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def cache_folder() -> Path:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from statistics import NormalDist
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -28,6 +28,9 @@ from tellmost.rows.checks import NOT_NUMBERS
 from tellmost.safebo.constraints import Lipschitz, Side
 from tellmost.shapes import Bool, Float
 from tellmost.theory import confidence_width
+
+if TYPE_CHECKING:
+    from tellmost.safebo.round_state import SafeModel
 
 DEFAULT_CONFIDENCE = 0.99
 """Probability, under the model, that a query satisfies all constraints, unless the caller says."""
@@ -316,3 +319,40 @@ def probability_safe(
                 above = torch.minimum(above, share)
         safe = safe * (above - below).clamp(min=0.0)
     return safe
+
+
+@dataclass(frozen=True)
+class PointBeliefs:
+    """Means, standard deviations and margins at some points, with a row per output."""
+
+    model: "SafeModel"
+    mean: Float[Tensor, "o b"]
+    std: Float[Tensor, "o b"]
+    bounds: ConfidenceBounds
+    sets: SafeSets
+    risk: Float[Tensor, "s b"] | None = None  # of each limit, if there are mixtures
+    doubted: "PointBeliefs | None" = None  # if suspect values are right
+
+    def probability_safe(self) -> Float[Tensor, " b"]:
+        """The probability under the model, with or without suspect values: the smaller.
+
+        What a Lipschitz constant alone says is sure, and what it leaves open has probability 0.
+        """
+        bounded = [self.model.is_bounded(side) for side in self.model.sides]
+        if self.risk is not None:
+            found = (1 - self.risk.sum(dim=0)).clamp(min=0.0)
+        else:
+            sides = [side for side in self.model.sides if not self.model.is_bounded(side)]
+            found = probability_safe(self.mean, self.std, sides)
+        found = found * (self.sets.worst[bounded] >= 0).all(dim=0)
+        if self.doubted is None:
+            return found
+        return torch.minimum(found, self.doubted.probability_safe())
+
+    def lower_margins(self) -> dict[str, float]:
+        """The pessimistic margin of each constraint at a single point, in its own unit."""
+        margins: dict[str, float] = {}
+        for side, worst in zip(self.model.sides, self.sets.worst[:, 0].tolist(), strict=True):
+            margin = worst * self.model.outputs[side.output].scale
+            margins[side.name] = min(margin, margins.get(side.name, margin))
+        return margins

@@ -30,6 +30,7 @@ from tellmost.safebo.trials import (
 )
 from tellmost.shapes import Bool, Float
 from tellmost.targets import Known, Targets
+from tellmost.targets.known import Drawn
 
 STEP_ROUNDING = 1e-9
 """Share by which a step may exceed the longest allowed: ten steps of 0.1 are to cover a unit."""
@@ -342,7 +343,7 @@ class SafeRound:
             std=state.std[0, rows].numpy() * scale,
             seed=self.seed,
             beta=state.betas[0],
-            draw=state.draw,
+            draw=self._draw,
             limits=(lower.numpy(), upper.numpy()),
             is_safe=state.sets.is_safe[rows].numpy(),
             may_be_safe=state.sets.may_be_safe[rows].numpy(),
@@ -350,6 +351,11 @@ class SafeRound:
             chance=state.chance_of_others()[rows].numpy(),
             within=state.model.limits_of_objective,
         )
+
+    def _draw(self, count: int, generator: torch.Generator) -> Drawn:
+        rows = self.state.is_candidate
+        values, margins = self.state.draw(count, generator)
+        return values[:, rows], None if margins is None else margins[:, rows]
 
     @property
     def seed(self) -> int:

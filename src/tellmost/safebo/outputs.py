@@ -85,7 +85,7 @@ class Output:
     def value_in(self, given: Mapping[str, Any]) -> Any:
         """What was given of it, under any of its names; None if nothing was."""
         found = [given[name] for name in self.names if name in given]
-        if any(not np.array_equal(value, found[0]) for value in found):
+        if any(not np.array_equal(value, found[0]) for value in found[1:]):
             which = ", ".join(f"{name} {given[name]}" for name in self.names if name in given)
             raise ValueError(f"one function serves as {which}: tell it once, or the same value.")
         return found[0] if found else None

@@ -21,7 +21,13 @@ from tellmost.posterior.sketch import (
     SumMaker,
 )
 from tellmost.rules import Rule
-from tellmost.safebo.bounds import Confidence, ConfidenceBounds, SafeSets, probability_safe
+from tellmost.safebo.bounds import (
+    Confidence,
+    ConfidenceBounds,
+    PointBeliefs,
+    SafeSets,
+    probability_safe,
+)
 from tellmost.safebo.constraints import Constraint, Lipschitz, Side
 from tellmost.safebo.mixture import MixtureRows, MixtureView, SetRule, weigh_limits
 from tellmost.safebo.outputs import (
@@ -412,7 +418,7 @@ class RoundState:
         return (-upper, -lower) if self.model.is_minimized else (lower, upper)
 
     def shown_bounds(
-        self, number: int, at: "PointBeliefs | None" = None
+        self, number: int, at: PointBeliefs | None = None
     ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
         """The bounds of an output in its unit, at the rows or at other points.
 
@@ -432,7 +438,7 @@ class RoundState:
         """Prior standard deviation of an output, in its unit."""
         return self.model.outputs[number].scale
 
-    def beliefs_at(self, points: Points) -> "PointBeliefs":
+    def beliefs_at(self, points: Points) -> PointBeliefs:
         """Say what is believed at points that need not be rows, by the present bounds."""
         means, variances = zip(*(one.belief.at(points) for one in self.posteriors), strict=True)
         mean, std = torch.stack(means), torch.stack(variances).sqrt()
@@ -448,7 +454,7 @@ class RoundState:
             now = self._widened(now, doubted.bounds)
         return PointBeliefs(model, mean, std, now, sets, risk, doubted)
 
-    def beliefs_at_row(self, row: int) -> "PointBeliefs":
+    def beliefs_at_row(self, row: int) -> PointBeliefs:
         """The same at a row, by the bounds that are kept."""
         one = slice(row, row + 1)
         risk = None if self.risk is None else self.risk[:, one]
@@ -461,15 +467,14 @@ class RoundState:
     def draw(
         self, count: int, generator: torch.Generator
     ) -> tuple[Float[Tensor, "count n"], Float[Tensor, "count n"] | None]:
-        """Draw objectives at the candidates, in their unit, each with its smallest margin."""
+        """Draw objectives, in their unit, each with the smallest margin of its constraints."""
         roots: dict[int, Tensor] = {}  # of the covariances; outputs that vary alike share one
         drawn = []
         for number, one in enumerate(self.posteriors):
             first = self.first_alike(number)
             if first not in roots:
                 roots[first] = one.belief.root_of_rows()
-            values = one.belief.sample_rows(count, generator, root=roots[first])
-            drawn.append(values[:, self.is_candidate])
+            drawn.append(one.belief.sample_rows(count, generator, root=roots[first]))
         margins = [side.margin(drawn[side.output]) for side in self.model.sides]
         smallest = torch.stack(margins).amin(dim=0) if margins else None
         return drawn[0] * self.scale(0), smallest
@@ -478,43 +483,6 @@ class RoundState:
         """The first output whose variances are those of an output."""
         one = self.posteriors[number]
         return next((i for i in range(number) if one.varies_as(self.posteriors[i])), number)
-
-
-@dataclass(frozen=True)
-class PointBeliefs:
-    """Means, standard deviations and margins at some points, with a row per output."""
-
-    model: SafeModel
-    mean: Float[Tensor, "o b"]
-    std: Float[Tensor, "o b"]
-    bounds: ConfidenceBounds
-    sets: SafeSets
-    risk: Float[Tensor, "s b"] | None = None  # of each limit, if there are mixtures
-    doubted: "PointBeliefs | None" = None  # if suspect values are right
-
-    def probability_safe(self) -> Float[Tensor, " b"]:
-        """The probability under the model, with or without suspect values: the smaller.
-
-        What a Lipschitz constant alone says is sure, and what it leaves open has probability 0.
-        """
-        bounded = [self.model.is_bounded(side) for side in self.model.sides]
-        if self.risk is not None:
-            found = (1 - self.risk.sum(dim=0)).clamp(min=0.0)
-        else:
-            sides = [side for side in self.model.sides if not self.model.is_bounded(side)]
-            found = probability_safe(self.mean, self.std, sides)
-        found = found * (self.sets.worst[bounded] >= 0).all(dim=0)
-        if self.doubted is None:
-            return found
-        return torch.minimum(found, self.doubted.probability_safe())
-
-    def lower_margins(self) -> dict[str, float]:
-        """The pessimistic margin of each constraint at a single point, in its own unit."""
-        margins: dict[str, float] = {}
-        for side, worst in zip(self.model.sides, self.sets.worst[:, 0].tolist(), strict=True):
-            margin = worst * self.model.outputs[side.output].scale
-            margins[side.name] = min(margin, margins.get(side.name, margin))
-        return margins
 
 
 def describe_betas(state: RoundState) -> str:

@@ -43,9 +43,13 @@ class Hypothesis:
     def take(self, points: Points, y: Float[Tensor, " b"], noise: Float[Tensor, " b"]) -> None:
         """Condition on values of f / scale."""
         where, values, own = self._in_unit(points, y, noise)
-        self._posterior.observe_in_turn(where, own)
         self._values = torch.cat([self._values, values])
-        self._whitened = self._posterior.whiten_values(self._values)
+        if len(values) > 1:
+            self._posterior.observe_in_turn(where, own)
+            self._whitened = self._posterior.whiten_values(self._values)
+            return
+        F, s = self._posterior.observe(where, float(own))
+        self._whitened = torch.cat([self._whitened, (values - F @ self._whitened) / s**0.5])
 
     def predict(self, point: Points, noise: float) -> tuple[float, float]:
         """Mean and standard deviation of a value of f / scale at a point, a single row."""
