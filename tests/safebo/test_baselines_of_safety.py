@@ -291,7 +291,7 @@ def test_saved_and_loaded_it_asks_the_same(strategy):
     assert again.ask().index == optimizer.ask().index
     np.testing.assert_array_equal(again.safe_mask, optimizer.safe_mask)
     other = case.optimizer()
-    with pytest.raises(ValueError, match="strategy|targets"):
+    with pytest.raises(ValueError, match=r"strategy|targets"):
         other.load_state_dict(optimizer.state_dict())
 
 

@@ -13,9 +13,10 @@ from torch import Tensor
 from tellmost.kernels.kernel import Points
 from tellmost.learner.climbing import best_row
 from tellmost.rules import is_random
+from tellmost.safebo.bounds import PointBeliefs
 from tellmost.safebo.gains import RoundTargets
 from tellmost.safebo.reaching import find_reachable, nothing_safe, out_of_reach
-from tellmost.safebo.round_state import PointBeliefs, RoundState
+from tellmost.safebo.round_state import RoundState
 from tellmost.safebo.spaces import Search, Space, with_context
 from tellmost.safebo.strategies import QueryStrategy, RoundView, check_choice
 from tellmost.safebo.trials import (
