@@ -1,4 +1,4 @@
-"""The probability of each point to be the best safe one, beside a slow integral and the obvious."""
+"""The probability of each point to be the best safe one, beside a slow integral."""
 
 from math import erf, exp, inf, pi, sqrt
 

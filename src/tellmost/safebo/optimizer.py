@@ -173,7 +173,7 @@ class SafeOptimizer(SafeKnowledge):
         self._given.confidence.betas(unlearned, len(self._given.sides))  # it may fail
         self._run = SafeRun(self._task, self._given)
         for (_, point), told in zip(declared, values, strict=False):
-            x, own = point[: space.dimension], space.context_of(point)
+            x, own = point[: space.dimension].numpy(), space.context_of(point)
             self.tell(x, told.pop(OBJECTIVE, None), told, context=own)
 
     # ---- the loop
