@@ -12,6 +12,7 @@ import oracle_mixture as oracle
 import tellmost as tm
 from tellmost.safebo import NoSafePoint
 from tellmost.safebo.snapshots import take_snapshot
+from tellmost.safebo.trials import RiskSpent
 from tellmost.targets import NoTargetsLeft
 
 GRID = np.linspace(0, 2, 30)[:, None]
@@ -319,3 +320,50 @@ def test_a_lengthscale_beyond_the_data_is_warned_of():
     X = np.linspace(0, 1, 30)[:, None]
     with pytest.warns(UserWarning, match="times the range of X"):
         tm.GP.fit(X, 3 * X[:, 0], noise_std=0.1)
+
+
+def start_at_seeds(**more):
+    """An optimizer that was told its seeds, with noise of two sizes."""
+    opt, rng = make(**more), np.random.default_rng(4)
+    for row in SEEDS:
+        opt.tell(row=row, objective=float(height(GRID[row])[0]) + 0.03 * rng.standard_normal())
+    return opt
+
+
+@pytest.mark.parametrize("glitch", [9.0, -9.0], ids=["high", "low"])
+def test_a_suspect_value_never_enlarges_the_safe_set_of_a_mixture(glitch):
+    opt, without = start_at_seeds(), start_at_seeds()
+    before = opt.safe_mask
+    opt.tell(row=14, objective=glitch)
+    (suspect,) = opt.suspects
+    assert suspect.id == len(SEEDS) and suspect.z > 4
+    assert not (opt.safe_mask & ~before).any()  # also under the thetas that the value favours
+    opt.discard(suspect.id)
+    np.testing.assert_array_equal(opt.safe_mask, without.safe_mask)
+    assert opt.ask().x.tolist() == without.ask().x.tolist()
+
+
+def test_a_confirmed_value_is_learned_from_by_a_mixture_and_a_repeat_confirms_it():
+    opt, other = start_at_seeds(), start_at_seeds(suspect_z=np.inf)
+    for one in (opt, other):
+        one.tell(row=14, objective=9.0)
+    query = opt.ask()
+    assert query.purpose != "repeat" or opt.safe_mask[query.index]
+    opt.tell(row=14, objective=9.02)
+    assert not opt.suspects  # both readings agree, within the noise and not to the digit
+    assert [event.kind for event in opt.log][-1] == "confirmed"
+    other.tell(row=14, objective=9.02)
+    np.testing.assert_allclose(opt.predict()[0], other.predict()[0], atol=1e-9)
+
+
+def test_queries_of_a_mixture_risk_what_is_left_of_a_run_and_then_asking_ends():
+    opt, spent = start_at_seeds(confidence=0.9, horizon=5), 0.0
+    for asked in range(5):
+        query = opt.ask()
+        assert query.risk <= (0.1 - spent) / (5 - asked) + 1e-9
+        assert query.purpose == "seed" or query.probability_safe >= 0.9
+        spent += query.risk
+        opt.tell(query, float(height(query.x)[0]))
+    assert opt.risk_spent == pytest.approx(spent) and spent <= 0.1
+    with pytest.raises(RiskSpent, match="5 queries were asked for"):
+        opt.ask()

@@ -17,30 +17,12 @@ from tellmost.posterior.problem import nonnegative
 from tellmost.rows.checks import check_positive, check_whole
 from tellmost.rows.sources import spans
 from tellmost.safebo.bounds import SafeSets, probability_safe
-from tellmost.safebo.constraints import (
-    Side,
-    estimate_lipschitz,
-    find_reached,
-    find_reaching,
-    steepest_slope,
-)
+from tellmost.safebo.constraints import Side, find_reached, find_reaching
+from tellmost.safebo.constraints import estimate_lipschitz as estimate_lipschitz
+from tellmost.safebo.constraints import steepest_slope as steepest_slope
 from tellmost.safebo.round_state import RoundState, Track
 from tellmost.safebo.strategies import Choice, RoundView
 from tellmost.shapes import Bool, Float, Int
-
-__all__ = [
-    "EIC",
-    "ISE",
-    "ISEBO",
-    "GoOSE",
-    "HeuristicSafeOpt",
-    "SafeOpt",
-    "SafeRandom",
-    "SafeUCB",
-    "SafeUncertainty",
-    "estimate_lipschitz",
-    "steepest_slope",
-]
 
 GOOSE_EPSILON = 1e-3
 """GoOSE takes an interval narrower than this, in prior standard deviations, for a point: the

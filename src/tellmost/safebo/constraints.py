@@ -90,7 +90,7 @@ class Constraint:
     Then ``gp`` only says what there is to learn. Without it the objective's kernel does.
     """
 
-    gp: GP | None = None
+    gp: Any = None  # a GP, or None beside a noise bound
     _: KW_ONLY
     at_least: float | None = None
     at_most: float | None = None

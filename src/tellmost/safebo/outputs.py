@@ -124,7 +124,6 @@ def gather_outputs(
     """
     served: dict[int, tuple[GP, list[str]]] = {id(objective): (objective, [OBJECTIVE])}
     for name, constraint in constraints.items():
-        assert constraint.gp is not None
         served.setdefault(id(constraint.gp), (constraint.gp, []))[1].append(name)
     outputs = []
     for gp, names in served.values():

@@ -184,7 +184,7 @@ def describe(value: Any) -> Any:
         return {name: describe(one) for name, one in vars(value).items() if name not in limits}
     if isinstance(value, Asked | Width):
         inner = value.function if isinstance(value, Asked) else value.beta
-        return [type(value).__name__, describe(inner)]
+        return f"{type(value).__name__}({describe(inner)})"
     if isinstance(value, partial):
         return [describe(value.func), repr(value.args), repr(sorted(value.keywords.items()))]
     return _describe_function(value) if hasattr(value, "__code__") else _describe_object(value)

@@ -81,8 +81,8 @@ class ProbableMaximizers:
         std = std.clamp(min=LEAST_SHARE * (float(std[is_open].max()) or 1.0))
         chance = torch.ones_like(mean) if known.chance is None else torch.from_numpy(known.chance)
         near, is_sure = mean - SURE * std, is_open & (chance >= SAFE_ENOUGH)
-        least = near[is_sure].max() if bool(is_sure.any()) else near[is_open].min()
-        least = max(float(least), low)
+        lowest = near[is_sure].max() if bool(is_sure.any()) else near[is_open].min()
+        least = max(float(lowest), low)
         rows = (is_open & (mean + SURE * std >= least)).nonzero()[:, 0]
         mean, std, chance = mean[rows, None], std[rows, None], chance[rows, None]
         most = max(min(float((mean + SURE * std).max()), high), least + 1e-9 * float(std.max()))
