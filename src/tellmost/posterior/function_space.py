@@ -39,7 +39,7 @@ UPDATED_ROWS = 4_096
 """At least so many rows take it in at a time: narrower strips of a large table are read at two
 thirds of the speed."""
 
-FEW_COLUMNS, MOST_LATE = 8, 64
+FEW_COLUMNS, MOST_LATE = 8, 16
 """For so few points the factor is not built anew while so few rows followed it: copying it would
 take longer than to use it."""
 
