@@ -2,7 +2,6 @@
 
 from tellmost.theory.boundaries import IrreducibleVariance as IrreducibleVariance
 from tellmost.theory.boundaries import MarkovBoundary as MarkovBoundary
-from tellmost.theory.boundaries import RoundsToOptimum as RoundsToOptimum
 from tellmost.theory.boundaries import irreducible_variance as irreducible_variance
 from tellmost.theory.boundaries import markov_boundary as markov_boundary
 from tellmost.theory.boundaries import markov_boundary_size as markov_boundary_size

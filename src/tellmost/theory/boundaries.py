@@ -23,7 +23,7 @@ from tellmost.rows.pool import Pool
 from tellmost.shapes import Float, Int
 from tellmost.theory.capacity import capacity_bound
 from tellmost.theory.gains import choose
-from tellmost.theory.setting import Setting, check_picks, check_setting
+from tellmost.theory.setting import Setting, check_picks, check_rule_name, check_setting
 
 BOUNDARY_PICKS = 1_000  # a Markov boundary has so many at most, unless the caller says
 FIRST_PICKS = 16  # so many are tried first, then twice as many, and so on
@@ -171,15 +171,6 @@ def observations_until(setting: Setting, level: float) -> float:
     return float(high)
 
 
-@dataclass(frozen=True)
-class RoundsToOptimum:
-    """The rounds after which safe optimization must have expanded, and must have ended."""
-
-    expansion: float  # n'
-    optimum: float  # n*
-    boundary_size: float  # b, of an approximate Markov boundary
-
-
 def rounds_to_safe_optimum(
     safe: Any,
     targets: Any,
@@ -189,34 +180,37 @@ def rounds_to_safe_optimum(
     kernel: Any = None,
     noise_std: Any,
     ratio: float = 1.0,
-) -> RoundsToOptimum:
-    r"""How many rounds the theorem on the safe optimum asks for, by ITL or VTL.
+) -> tuple[float, float]:
+    r"""n' and n*: rounds until the safe set has grown once, and until the safe optimum is known.
 
     .. math:: n' = \min \{ n : \nu_{n,\tilde\epsilon^2} \le \tilde\epsilon \}, \quad
         \tilde\epsilon = \tfrac{\epsilon}{2}, \qquad n^* = (|S^*| + 1)\, n', \qquad
         \nu^2_{n,\tilde\epsilon^2} = \frac{2 \sigma^2 b}{\bar\kappa} \frac{\gamma_{n+1}}{n+1}
 
-    Hübotter et al. 2024, App. "Convergence to Safe Optimum". ``safe`` is the true safe set
-    :math:`S^*`, and ``targets`` are A_0. The paper does not define :math:`\nu_{n,\epsilon^2}`;
-    here it is the gain's part in the proof of "Convergence rates", with b the size of a
-    :math:`\tilde\epsilon^2`-approximate Markov boundary, so that :math:`\sigma_{n'}(x) \le
-    \eta_S(x) + \epsilon`. For VTL it is times the number of targets. :math:`\gamma_n` is
-    replaced by ``capacity_bound``, which holds for all :math:`S_n \subseteq S^*`, so the rounds
-    are never understated; they are often astronomic. ``ratio`` is a lower bound on information
-    ratios; the paper assumes 1. One output is learned; of several, each asks for its own number.
+    Hübotter et al. 2024, App. "Convergence to Safe Optimum"; ``safe`` is the true safe set
+    :math:`S^*`, ``targets`` are A_0. The paper does not define :math:`\nu_{n,\epsilon^2}`. Here
+    it is the gain's part in the proof of "Convergence rates", times the number of targets but for ITL,
+    and b the size of a :math:`\tilde\epsilon^2`-approximate Markov boundary, so that
+    :math:`\sigma_{n'}(x) \le \eta_S(x) + \epsilon`. ``capacity_bound`` stands for
+    :math:`\gamma_n`, so that no number is understated; they are often astronomic. ``ratio`` is a
+    lower bound on information ratios; the paper assumes 1. Each output asks for its own number.
     """
     setting = check_setting(safe, targets, kernel, noise_std)
     slack, weakness = check_positive(epsilon, "epsilon") / 2.0, check_positive(ratio, "ratio")
-    if rule not in ("itl", "vtl"):
-        raise ValueError(f'rule must be "itl" or "vtl", as in the theorem; got {rule!r}.')
     size = _size_bound(setting, slack**2)
     if size in (0.0, inf):
-        return RoundsToOptimum(size, size, size)
+        return size, size
     sigma, _ = largest_variances(setting)
-    per_nat = 2.0 * sigma * size / weakness * (1 if rule == "itl" else len(setting.targets))
+    per_nat = (
+        2.0
+        * sigma
+        * size
+        / weakness
+        * (len(setting.targets) if check_rule_name(rule) != "itl" else 1)
+    )
     omega = setting.within(spanning_rows(setting))
     rounds = observations_until(omega, slack**2 / per_nat) - 1.0
-    return RoundsToOptimum(rounds, (len(setting.pool) + 1.0) * rounds, size)
+    return rounds, (len(setting.pool) + 1.0) * rounds
 
 
 def _observe_until(

@@ -5,8 +5,6 @@ Hübotter et al. 2024, App. "Measures of Synergies & Approximate Submodularity".
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, combinations_with_replacement
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from tellmost.theory.setting import (
     ENUMERATED,
     Joint,
     Setting,
+    all_multisets,
     check_picks,
     check_rule_name,
     check_setting,
@@ -230,30 +229,25 @@ def submodularity_ratio(
     setting = check_setting(pool, targets, kernel, noise_std)
     rule, size = check_rule_name(rule), check_whole(n, "n")
     picks = [int(row) for row in choose(setting, size, rule).indices]
-    parts = sorted(_parts(picks if repeats else list(dict.fromkeys(picks))))
-    n_rows, sizes = len(setting.pool), range(2, size + 1)
-    ways = count_multisets if repeats else comb
-    most = {part: n_rows if repeats else n_rows - len(part) for part in parts}
-    count = sum(ways(most[part], s) for part in parts for s in sizes)
+    picks = picks if repeats else list(dict.fromkeys(picks))
+    sizes, parts, n_rows = range(2, size + 1), _parts(picks), len(setting.pool)
+    count = len(parts) * sum(count_multisets(n_rows, s) for s in sizes)
     is_exact = tries_all(method, "sampled", count, "pair of sets")
-    every = combinations_with_replacement if repeats else combinations
     cases: Cases
     if is_exact:
-        cases = (
-            (part, torch.tensor(list(every(rows_beside(part, n_rows, repeats), s))))
-            for part in parts
-            for s in sizes
-            if ways(most[part], s)
-        )
+        cases = ((part, all_multisets(n_rows, s)) for part in sorted(parts) for s in sizes)
     else:
-        cases = _drawn_cases(n_rows, picks, check_whole(draws, "draws"), seed, repeats)
+        cases = _drawn_cases(setting, picks, check_whole(draws, "draws"), seed)
+    if not repeats:
+        cases = ((part, some) for part, x in cases if len(some := _sets_beside(part, x)))
     value, subset, given = _least(setting, cases, rule)
     return SubmodularityRatio(value, subset, given, is_exact, rule, size, repeats)
 
 
-def rows_beside(part: Sequence[int], n: int, repeats: bool) -> list[int]:
-    """The rows that X may have: all, or those that are not in D."""
-    return [row for row in range(n) if repeats or row not in part]
+def _sets_beside(part: tuple[int, ...], subsets: Int[Tensor, "c s"]) -> Int[Tensor, "k s"]:
+    """The multisets that repeat no row and have none of ``part``."""
+    has_part = torch.isin(subsets, torch.tensor(part, dtype=torch.int64)).any(dim=1)
+    return subsets[~has_part & (subsets.sort(dim=1).values.diff(dim=1) > 0).all(dim=1)]
 
 
 Cases = Iterator[tuple[tuple[int, ...], Int[Tensor, "c s"]]]
@@ -288,13 +282,9 @@ def _parts(picks: list[int]) -> set[tuple[int, ...]]:
     return parts
 
 
-def _drawn_cases(n: int, picks: list[int], draws: int, seed: int, repeats: bool) -> Cases:
+def _drawn_cases(setting: Setting, picks: list[int], draws: int, seed: int) -> Cases:
     rng = np.random.default_rng(seed)
     for _ in range(draws if len(picks) > 1 else 0):
         observed = tuple(pick for pick in picks if rng.random() < 0.5)
-        observed = observed if repeats else tuple(dict.fromkeys(observed))
-        rows = rows_beside(observed, n, repeats)
         size = int(rng.integers(2, len(picks) + 1))
-        drawn = rng.choice(rows, size if repeats else min(size, len(rows)), replace=repeats)
-        if len(drawn):
-            yield observed, torch.from_numpy(drawn[None])
+        yield observed, torch.from_numpy(rng.integers(len(setting.pool), size=(1, size)))
