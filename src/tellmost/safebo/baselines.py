@@ -180,9 +180,8 @@ class ISEBO:
     .. math:: \arg\max_{x \in S_n} \max\{\alpha^{ISE}(x), \alpha^{MES}(x)\}
 
     Bottero et al. 2024; Hübotter et al. 2024, App. "Detailed Comparison with Prior Works". MES is
-    about the largest objective :math:`f^*`, of which ``draws`` values are drawn. ``fstar`` says
-    where it is sought: "safe set" takes the largest value of each draw in S_n. "safe draws" takes
-    the largest at all points that the drawn constraints allow, as the paper's published code does.
+    about the largest objective :math:`f^*`, of which ``draws`` values are drawn: in S_n, or with
+    "safe draws" wherever the drawn constraints allow, as the paper's published code does.
     """
 
     draws: int = 10
@@ -194,9 +193,7 @@ class ISEBO:
     def __post_init__(self) -> None:
         check_whole(self.draws, "ISEBO(draws)")
         if self.fstar not in ("safe set", "safe draws"):
-            raise ValueError(
-                f'ISEBO(fstar) must be "safe set" or "safe draws"; got {self.fstar!r}.'
-            )
+            raise ValueError(f'fstar must be "safe set" or "safe draws"; got {self.fstar!r}.')
 
     def choose(self, view: RoundView) -> Choice:
         best = self.draw_best(view)
@@ -206,11 +203,10 @@ class ISEBO:
 
     def draw_best(self, view: RoundView) -> Float[Tensor, " k"]:
         """Draw values of f*. A draw that is safe nowhere has none."""
-        state, is_safe = view.state, view.is_safe
-        sign = -1.0 if state.model.is_minimized else 1.0
+        state, sign = view.state, -1.0 if view.state.model.is_minimized else 1.0
         if self.fstar == "safe set":
             belief = state.posteriors[0].belief
-            drawn = belief.sample_rows(self.draws, view.generator, is_safe)
+            drawn = belief.sample_rows(self.draws, view.generator, view.is_safe)
             return (sign * drawn).amax(dim=1)
         values, margins = state.draw(self.draws, view.generator)
         among = state.is_candidate if margins is None else state.is_candidate & (margins >= 0)

@@ -189,25 +189,19 @@ def rounds_to_safe_optimum(
 
     Hübotter et al. 2024, App. "Convergence to Safe Optimum"; ``safe`` is the true safe set
     :math:`S^*`, ``targets`` are A_0. The paper does not define :math:`\nu_{n,\epsilon^2}`. Here
-    it is the gain's part in the proof of "Convergence rates", times the number of targets but for ITL,
-    and b the size of a :math:`\tilde\epsilon^2`-approximate Markov boundary, so that
+    it is the gain's part in the proof of "Convergence rates", times the number of targets but for
+    ITL, and b the size of a :math:`\tilde\epsilon^2`-approximate Markov boundary, so that
     :math:`\sigma_{n'}(x) \le \eta_S(x) + \epsilon`. ``capacity_bound`` stands for
-    :math:`\gamma_n`, so that no number is understated; they are often astronomic. ``ratio`` is a
-    lower bound on information ratios; the paper assumes 1. Each output asks for its own number.
+    :math:`\gamma_n`: nothing is understated, and much is astronomic. ``ratio`` is a lower bound on
+    information ratios; the paper assumes 1. Each output asks for its own number.
     """
     setting = check_setting(safe, targets, kernel, noise_std)
     slack, weakness = check_positive(epsilon, "epsilon") / 2.0, check_positive(ratio, "ratio")
     size = _size_bound(setting, slack**2)
     if size in (0.0, inf):
         return size, size
-    sigma, _ = largest_variances(setting)
-    per_nat = (
-        2.0
-        * sigma
-        * size
-        / weakness
-        * (len(setting.targets) if check_rule_name(rule) != "itl" else 1)
-    )
+    learned = 1 if check_rule_name(rule) == "itl" else len(setting.targets)
+    per_nat = 2.0 * largest_variances(setting)[0] * size * learned / weakness
     omega = setting.within(spanning_rows(setting))
     rounds = observations_until(omega, slack**2 / per_nat) - 1.0
     return rounds, (len(setting.pool) + 1.0) * rounds
