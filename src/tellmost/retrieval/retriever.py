@@ -40,6 +40,7 @@ READABLE = STATE_FIELDS - {
 NAMES = (
     "scipy_openblas_{}_num_threads64_",
     "scipy_openblas_{}_num_threads",
+    "openblas_{}_num_threads64_",
     "openblas_{}_num_threads",
 )
 """How the setting is called in the libraries that come with numpy."""
