@@ -280,7 +280,7 @@ class WorkerGroup:
     def gather(self, size: int, *, may_shrink: bool) -> int:
         """Start so many workers, or as many as there is room for; return how many."""
         least = 1 if may_shrink else size
-        while not self._reserve(size):
+        while not self._reserve(size, may_shrink=may_shrink):
             room = self._room()
             if max(room, 1) < least or size == 1:
                 raise RuntimeError(
@@ -302,12 +302,18 @@ class WorkerGroup:
         self.homes = self._all([worker.home.remote() for worker in self._workers])
         return size
 
-    def _reserve(self, size: int) -> bool:
-        """Reserve room for so many workers, on as many machines as there are."""
+    def _reserve(self, size: int, *, may_shrink: bool) -> bool:
+        """Reserve room for so many workers, on as many machines as there are.
+
+        The first group waits for machines that a cluster may add; later ones take what is there.
+        """
         bundle = {"CPU": self._cluster.cpus_per_worker, "GPU": self._cluster.gpus_per_worker}
         needs = {name: amount for name, amount in bundle.items() if amount}
         self._place = self._ray.util.placement_group([needs] * size, "SPREAD")
-        if self._place.wait(min(self._cluster.timeout, 10.0 if size <= self._room() else 1.0)):
+        patience = 10.0 if size <= self._room() else 1.0
+        if self._place.wait(
+            min(self._cluster.timeout, patience) if may_shrink else self._cluster.timeout
+        ):
             return True
         self._ray.util.remove_placement_group(self._place)
         self._place = None
