@@ -279,14 +279,13 @@ class WorkerGroup:
 
     def gather(self, size: int, *, may_shrink: bool) -> int:
         """Start so many workers, or as many as there is room for; return how many."""
-        least = 1 if may_shrink else size
         while not self._reserve(size, may_shrink=may_shrink):
             room = self._room()
-            if max(room, 1) < least or size == 1:
+            if size == 1 or not may_shrink:
                 raise RuntimeError(
                     f"the cluster must have room for {size} workers of "
                     f"{self._cluster.cpus_per_worker} CPUs and {self._cluster.gpus_per_worker:g} "
-                    f"GPUs; it has room for {room}. Ask for fewer, or add machines."
+                    f"GPUs; it has room for {room}, when idle. Ask for fewer, or add machines."
                 )
             size = min(max(room, 1), size - 1)
         plan = self._ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy
@@ -310,10 +309,10 @@ class WorkerGroup:
         bundle = {"CPU": self._cluster.cpus_per_worker, "GPU": self._cluster.gpus_per_worker}
         needs = {name: amount for name, amount in bundle.items() if amount}
         self._place = self._ray.util.placement_group([needs] * size, "SPREAD")
-        patience = 10.0 if size <= self._room() else 1.0
-        if self._place.wait(
-            min(self._cluster.timeout, patience) if may_shrink else self._cluster.timeout
-        ):
+        patience = self._cluster.timeout
+        if may_shrink:
+            patience = min(patience, 10.0 if size <= self._room() else 1.0)
+        if self._place.wait(patience):
             return True
         self._ray.util.remove_placement_group(self._place)
         self._place = None
