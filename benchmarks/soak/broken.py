@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import ExitStack
 
 import exact  # noqa: F401 - it lets the tests be imported
 import numpy as np
 
+import study_workers
 import tellmost as tm
 from tellmost.cli import ending
 from test_damage import FILES, damaged
@@ -94,6 +96,19 @@ def kill_safe(rng, folder, note):
         assert len(known) >= acknowledged, f"{acknowledged} were told, {len(known)} are known"
         assert known == whole[: len(known)], f"the file has {known} of {whole}"
     assert go() == whole, f"after {kills} kills other points are asked for"
+    return Counter(kills=kills)
+
+
+def kill_study(rng, folder, note):
+    """Kill workers on a study: what was told is there once, and the next point is the same."""
+    has_server = (study_workers.PROGRAMS / "initdb").exists()
+    note["storage"] = str(rng.choice(["sqlite", "journal", *["postgres"] * has_server]))
+    with ExitStack() as until:
+        url = {"sqlite": f"sqlite:///{folder}/a.db", "journal": f"journal:{folder}/a.log"}
+        if note["storage"] == "postgres":
+            url["postgres"] = until.enter_context(study_workers.postgres()).new_url()
+        rounds = int(rng.integers(8, 25))
+        kills = study_workers.kill_and_check(url[note["storage"]], folder, MOST_KILLS, rounds, rng)
     return Counter(kills=kills)
 
 

@@ -26,6 +26,7 @@ KINDS = {
     "damage": broken.damage,
     "kill-select": broken.kill_select,
     "kill-safe": broken.kill_safe,
+    "kill-study": broken.kill_study,
     "signal": broken.stop_command,
 }
 TURNS = [

@@ -6,6 +6,7 @@ direction. What was observed and what was recommended is always looked at too.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -43,7 +44,7 @@ class Space:
     def dimension(self) -> int:
         return len(self.names)
 
-    @property
+    @cached_property
     def width(self) -> Float[Tensor, " d"]:
         """The extent along each parameter."""
         if self.box is not None:
@@ -105,6 +106,8 @@ class Space:
         """The row of a point that was read before, if it is one of the domain's."""
         if self.rows is None:
             return None
+        if (exact := self._first_rows.get(tuple(x.tolist()))) is not None:
+            return exact
         apart = self._distances(torch.from_numpy(x))
         row = int(apart.argmin())
         return row if float(apart[row]) <= SAME_ROW else None
@@ -151,6 +154,13 @@ class Space:
                     f"row {row}. Pass domain[rows] for rows, [[...]] with decimal points for "
                     f"points."
                 )
+
+    @cached_property
+    def _first_rows(self) -> dict[tuple[float, ...], int]:
+        """The first row of each point: what is replayed mostly has all its digits."""
+        assert self.rows is not None
+        points = self.rows.tolist()
+        return {tuple(points[row]): row for row in reversed(range(len(points)))}
 
     def _distances(self, point: Float[Tensor, " d"]) -> Float[Tensor, " n"]:
         """Measure how far the rows are from a point at most, in shares of the extents."""
