@@ -115,6 +115,7 @@ def test_a_column_of_vectors_is_a_pool_and_is_targets(column):
     source.close()
     assert tm.Retriever(given).search(TARGETS, 3)[1].shape == (4, 3)
     assert tm.near(given, ROWS[:2]).sum() == 2
+    assert tm.check(given, progress=False).to_dict()["health"]["rows"] == N
 
 
 def test_wide_sparse_rows_are_made_dense_block_by_block():

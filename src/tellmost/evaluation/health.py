@@ -164,7 +164,7 @@ class Health:
 
 def check_pool(pool: Any, targets: Any, meaning: Meaning, **options: Any) -> SelectionData:
     """The pool, not read yet, with all the errors that ``select`` would give."""
-    if getattr(pool, "ndim", 2) == 1:
+    if isinstance(pool, np.ndarray | Tensor) and pool.ndim == 1:
         raise ValueError(
             f"pool must have rows of features to be examined; got shape {tuple(pool.shape)}. Row "
             f"numbers of a Precomputed kernel have no features; a single feature is (n, 1)."
