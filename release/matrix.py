@@ -121,7 +121,8 @@ def page(rows: dict[str, Any], tests: str) -> str:
             f"| {row['python']} | {which} | {row['torch']} | {row['numpy']} "
             f"| {shown[row['doctor']]} | {shown[row['tests']]} | {counts} |"
         )
-        lines += [f"| | | | | | | `{test}` |" for test in row["failures"]]
+        remarks = [f"`{test}`" for test in row["failures"]] + row.get("notes", [])
+        lines += [f"| | | | | | | {remark} |" for remark in remarks]
     return HEAD + head + "\n".join(lines) + f"\n\nTests: {tests}.\n"
 
 
