@@ -55,7 +55,10 @@ nb_merge_streams = True
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True}
+autodoc_default_options = {
+    "members": True,
+    "exclude-members": "set_fit_request, set_score_request, set_transform_request",  # sklearn's
+}
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 88
 napoleon_numpy_docstring = False

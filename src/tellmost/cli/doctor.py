@@ -7,10 +7,8 @@ all. The picks must be those of a float64 selection that keeps the whole covaria
 import os
 import platform
 import re
-import time
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -33,18 +31,16 @@ Picks = Int[np.ndarray, " k"]
 def examine() -> tuple[str, bool]:
     """All that there is to say, and whether the self-check found nothing."""
     lines, is_well = [*versions(), "", *machine(), "", *extras(), ""], True
-    started = time.perf_counter()
     for said, is_right in self_check():
         lines.append(f"{'ok' if is_right else 'WRONG':6}{said}")
         is_well &= is_right
-    lines.append(f"self-check: {time.perf_counter() - started:.1f} s")
     return "\n".join(lines), is_well
 
 
 def versions() -> list[str]:
     return [
         f"tellmost {__version__}",
-        *(f"{name:9}{installed(name)}" for name in ("torch", "numpy")),
+        *(f"{name:9}{installed(name)}" for name in ("torch", "numpy", "triton")),
         f"python   {platform.python_version()} on {platform.platform()}",
     ]
 
@@ -61,8 +57,6 @@ def machine() -> list[str]:
         lines.append(f"{device}: {name}, {in_words(available(device))} of memory free")
     if len(lines) == 1:
         lines.append("no GPU that torch can use")
-    elif find_spec("triton") is None:
-        lines.append("triton is not installed: a GPU runs without the fused kernels")
     return lines
 
 
