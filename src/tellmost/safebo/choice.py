@@ -412,8 +412,9 @@ class SafeRound:
                 worst = there.sets.worst.amin(dim=0)
             if float(worst.max()) >= 0:
                 return self._setting(rows[int(worst.argmax())])
-        points, d = self.task.seeds.points, self.task.space.dimension
-        return points[self.standing[0]][:d].numpy().copy() if self.standing else None
+        if not self.standing:
+            return None
+        return self.task.seeds.points[self.standing[0]][: self.task.space.dimension].numpy().copy()
 
     def reachable(
         self, epsilon: Any, beta: Any, truth: Any, by: str, start: Any

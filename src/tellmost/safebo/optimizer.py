@@ -375,8 +375,10 @@ class SafeOptimizer(SafeKnowledge):
         return replace(query, id=f"{self.fingerprint}-{digest([key, query.x.tolist()])}")
 
     def _prepare(self, context: Any, pending: Any) -> tuple[Tensor, list[Located], str]:
-        """The context, what is waited for, and what the next query follows from beside the
-        settings. Nothing is asked after a halt."""
+        """The context, what is waited for, and a key of all else that a query follows from.
+
+        After a halt nothing is asked.
+        """
         if self._run.halt:
             raise Halted(self._run.halt)
         found = self._run.warn()

@@ -227,8 +227,7 @@ class Seeds:
         return [point for _, point in self.declared]
 
     def outcomes(self, trials: Sequence[Trial]) -> list[list[Status]]:
-        """What came out at each seed, in order. Trials of its parameters count, and of its
-        context if it has one."""
+        """What came out at each seed in order, at its parameters and its context if it has one."""
         found: dict[tuple[float, ...], list[Status]] = {
             place: [] for place in (tuple(point.tolist()) for point in self.points)
         }
