@@ -1,5 +1,6 @@
 """Parameter: what a machine lets you set, and how kernels see it."""
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from math import isfinite
 from typing import Any
@@ -29,7 +30,7 @@ class Parameter:
     step: float | None = None
     log: bool = False
     whole: bool = False
-    choices: tuple[Any, ...] = ()
+    choices: Sequence[Any] = ()  # kept as a tuple
     fixed: Any = None
     unit: str = ""
 
