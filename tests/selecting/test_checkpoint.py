@@ -33,7 +33,7 @@ class Interrupting:
 
     picks = 0
 
-    def __init__(self, progress):
+    def __init__(self, progress, **_):
         pass
 
     def __enter__(self):
