@@ -109,7 +109,11 @@ QUESTIONS = (
         ("itl", "vtl", "cosine"),
     ),
     ("Conditioning on what earlier rounds trained on", "across", ("itl", "vtl")),
-    ("The default noise of tm.select, noise ratio 1, instead of rho 1", "ratio-1", ("itl", "vtl")),
+    (
+        "The default noise of tm.select with kernel='linear', noise ratio 1, instead of rho 1",
+        "ratio-1",
+        ("itl", "vtl"),
+    ),
 )
 """What is asked beyond the paper, and the configurations that answer."""
 
