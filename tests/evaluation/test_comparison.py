@@ -7,7 +7,13 @@ from scipy import stats
 from tellmost.evaluation.comparison import Comparison, Measurement, advise
 from tellmost.evaluation.judging import LabelJudge
 
-SETTINGS = {"rule": "vtl", "noise_ratio": 1.0, "kernel": "Linear()", "targets_are": "all"}
+SETTINGS = {
+    "rule": "vtl",
+    "noise_ratio": 1.0,
+    "kernel": "Linear()",
+    "targets_are": "all",
+    "note_kinds": [],
+}
 
 
 def of_targets(scores):
@@ -92,6 +98,8 @@ def test_a_bad_verdict_names_what_to_try_and_a_good_one_nothing():
     made = made_of({"vtl": worse, "mmr": better})
     assert any("noise_ratio=0.1" in advice for advice in made.advice)
     assert any("targets_are='examples'" in advice for advice in made.advice)
+    notes = SETTINGS | {"note_kinds": ["targets are all"]}  # they do not predict one another
+    assert not any("targets_are" in advice for advice in advise(made.verdicts, made.others, notes))
     made = made_of({"vtl": better, "random": better})
     assert any("check(pool, targets, labels=labels)" in advice for advice in made.advice)
     made = made_of({"vtl": better, "random-in-region": better})

@@ -64,6 +64,7 @@ def test_targets_that_do_not_predict_one_another_are_all_there_is(one_each):
     targets = centres[:8] if one_each else centres[:1]
     chosen = tm.select(pool, targets, 5)
     assert chosen.settings["targets_are"] == "all" and "targets are all" in kinds(chosen)
+    assert "targets as all there is" in repr(chosen)
     assert_same(chosen, tm.select(pool, targets, 5, targets_are="all"))
     with pytest.warns(UserWarning, match="taken for all that is wanted"):
         tm.select(pool, targets, 5, targets_are="examples")

@@ -20,6 +20,7 @@ from tellmost.evaluation.statistics import (
     paragraph,
 )
 from tellmost.running.notebooks import html_table
+from tellmost.selecting.selection import TAKEN_AS_ALL
 from tellmost.shapes import Bool, Float
 
 if TYPE_CHECKING:
@@ -338,7 +339,8 @@ def advise(
         )
     if worse & NEAR_ONES and ratio is not None:
         yield f"noise_ratio={number(10 * ratio)}, which picks nearer to the targets."
-    if worse and settings["rule"] in ("vtl", "ctl", "mm-itl"):
+    is_open = TAKEN_AS_ALL not in settings["note_kinds"]  # else examples are no choice
+    if worse and is_open and settings["rule"] in ("vtl", "ctl", "mm-itl"):
         other = {"all": "examples", "examples": "all"}[settings["targets_are"]]
         yield f"targets_are={other!r} in place of {settings['targets_are']!r}."
     if worse - NEAR_ONES and ratio is not None:

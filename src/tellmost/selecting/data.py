@@ -21,6 +21,7 @@ from tellmost.rows.pool import Pool
 from tellmost.rules import Rule, noise_of_targets
 from tellmost.running.memory import Plan
 from tellmost.running.processes import Shard
+from tellmost.selecting.selection import TAKEN_AS_ALL
 from tellmost.shapes import Float, Int, Shaped
 from tellmost.targets.examples import LEAST_GAIN, Density, estimate_density
 
@@ -40,9 +41,6 @@ MEAN_DECIDES = 0.5
 FEW_FEATURES, FEW_DIRECTIONS, SMALL_NOISE = "few features", "few directions", "small noise"
 ABOUT_DIRECTIONS = (FEW_FEATURES, FEW_DIRECTIONS, SMALL_NOISE)
 """Kinds of notes: picks exceed the features or the effective rank, the last at small noise."""
-
-TAKEN_AS_ALL = "targets are all"
-"""The kind of the note that targets are no examples. It says what was done and needs no cure."""
 
 QUIET = (TAKEN_AS_ALL, FEW_DIRECTIONS)
 """Notes of these kinds are kept with the result, and nobody is warned of them."""
@@ -381,10 +379,10 @@ def _ratio(noise: float, prior: float) -> float:
     return noise / prior if prior > 0 else float("inf")
 
 
-def note_scales(problem: Problem, few: Points, times: float | None) -> dict[str, str]:
+def note_scales(problem: Problem, few: Points, data: SelectionData) -> dict[str, str]:
     """Note features, rows or targets whose scale makes inner products say little.
 
-    ``times`` says how much longer than rows targets are, before any scaling to unit length.
+    How much longer than rows targets are is measured before any scaling to unit length.
     """
     if not is_plain(problem.kernel) or not problem.needs:
         return {}
@@ -406,10 +404,12 @@ def note_scales(problem: Problem, few: Points, times: float | None) -> dict[str,
             f"the mean row has {100 * share:.0f}% of the rows' squared length, so that inner "
             f"products tell rows hardly apart. Pass normalize='center+unit', or leave out kernel."
         )
+    times, scaling = data.length_of_targets, data.normalize or ""
     if times is not None and not 1 / UNLIKE_LENGTHS < times < UNLIKE_LENGTHS:
+        way = "" if "unit" in scaling else ", or pass normalize='unit'"
         notes["unlike lengths"] = (
             f"the targets have {times:.2g} times the length of the pool's rows, as if they "
-            f"came from another space. Embed both alike, or pass normalize='unit'."
+            f"came from another space. Embed both alike{way}."
         )
     return notes
 
@@ -485,7 +485,9 @@ def note_targets(data: SelectionData) -> dict[str, str]:
     if data.targets_are == "all" or data.examples is not None:
         return {}
     why = "a single target says nothing about others of its kind"
-    if data.density is not None:
+    if data.density is not None and data.density.gain == -float("inf"):
+        why = "all of them are nearer to one another than to any row, as copies are"
+    elif data.density is not None:
         why = (
             f"they do not predict one another (gain {data.density.gain:.2g}, at most {LEAST_GAIN})"
         )

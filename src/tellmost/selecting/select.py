@@ -55,7 +55,7 @@ from tellmost.selecting.limits import (
     check_stop,
 )
 from tellmost.selecting.loop import Chooser, Eager, Progress, Trace, run
-from tellmost.selecting.selection import Selection
+from tellmost.selecting.selection import TAKEN_AS_ALL, Selection
 from tellmost.shapes import Float, Int, Shaped
 
 if TYPE_CHECKING:
@@ -277,7 +277,8 @@ def warning_of_notes(choose: Callable[P, Selection]) -> Callable[P, Selection]:
         if group is None or torch.distributed.get_rank(group) == 0:  # one process says it for all
             settings = chosen.settings
             for kind, note in zip(settings["note_kinds"], settings["notes"], strict=True):
-                if kind not in QUIET or options.get("targets_are") == "examples":
+                is_asked = kind == TAKEN_AS_ALL and options.get("targets_are") == "examples"
+                if kind not in QUIET or is_asked:
                     warnings.warn(note, UserWarning, stacklevel=2)
         return chosen
 
@@ -332,7 +333,7 @@ def note_beforehand(task: Task, problem: Problem, tracker: Tracker) -> dict[str,
     """The notes that need no pick, by their kinds."""
     data = task.data
     few = FewRows.read(problem, evenly_spaced(problem.row_count)).points
-    notes = note_scales(problem, few, data.length_of_targets)
+    notes = note_scales(problem, few, data)
     notes |= note_directions(problem, few, task.stop.picks, task.noise, data.usual_ratio)
     return notes | note_determined_targets(tracker, task.rule, data.shard) | note_targets(data)
 

@@ -23,6 +23,9 @@ SHOWN = 10
 """A notebook shows so many picks."""
 
 
+TAKEN_AS_ALL = "targets are all"
+"""The kind of the note that targets are no examples. It says what was done and needs no cure."""
+
 NORMALIZED = {
     "unit": "rows scaled to unit length",
     "center": "rows centred",
@@ -38,6 +41,8 @@ def describe_meaning(settings: Mapping[str, Any]) -> list[str]:
             f"targets as examples: {found['rows']:,} rows stand for {settings['targets']:,} "
             f"targets (gain {found['gain']:.2g})"
         )
+    elif TAKEN_AS_ALL in settings["note_kinds"]:
+        said.append("targets as all there is")
     return said
 
 
