@@ -15,7 +15,11 @@ ROUNDS, SEEDS = 20, 4
 RULES = ("itl", "vtl", "ctl")
 
 
-def judged(experiment, part, levels, *, spread=0.001, share=(), stuck=()):
+def judged(*given, **options):
+    return verdict_on(*given, **options).holds
+
+
+def verdict_on(experiment, part, levels, *, spread=0.001, share=(), stuck=()):
     """The verdict on the claim with these words, from flat curves at these levels.
 
     A level may be one for the first half of the rounds and one for the second. Names are without
@@ -34,7 +38,7 @@ def judged(experiment, part, levels, *, spread=0.001, share=(), stuck=()):
             run = Run(one.name, seed, 10, shifted.tolist(), in_task, [0] * 10 * ROUNDS, {}, "CPU")
             runs[one.name, seed] = run
     claim = next(claim for claim in CLAIMS[experiment] if part in claim.text)
-    return claim.judge(Curves.of(EXPERIMENTS[experiment], runs)).holds
+    return claim.judge(Curves.of(EXPERIMENTS[experiment], runs))
 
 
 CASES = [
@@ -171,3 +175,14 @@ def test_rounds_without_an_image_of_the_task_are_counted():
     }
     curves = Curves.of(EXPERIMENTS["nn-mnist"], runs)
     assert curves.idle(one.name) == 0.25 and not curves.is_stuck(one.name)
+
+
+def test_figure_4_tells_the_end_too_but_not_of_curves_that_are_stuck():
+    levels = {"itl": (0.9, 0.6), "cosine": (0.5, 0.7)}
+    stuck = ("information-density",)
+    judged_over_all, at_the_end = verdict_on(
+        "nn-mnist", "beat Random", levels, stuck=stuck
+    ).finding.split("at the end, not judged: ")
+    assert "ITL 75.0 against CosineSimilarity 60.0" in judged_over_all
+    assert "ITL 60.0 against CosineSimilarity 70.0" in at_the_end
+    assert "InformationDensity" not in at_the_end

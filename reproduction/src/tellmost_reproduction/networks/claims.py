@@ -54,6 +54,7 @@ def about_figure_4(dataset: str) -> tuple[Claim, ...]:
             f"{TITLES[dataset]}: ITL, VTL and CTL beat Random and every baseline",
             pairs(dataset, DIRECTED, rivals),
             where_run=pairs(dataset, DIRECTED, again),
+            with_ends=True,
         ),
         twice_as_often(dataset),
     )

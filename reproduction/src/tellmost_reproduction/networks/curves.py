@@ -140,6 +140,7 @@ def way_of(experiment: Experiment, dataset: str, runs: Mapping[RunId, Run]) -> s
 
 
 ALL_ROUNDS = slice(None)
+AT_THE_END = slice(-1, None)
 
 
 def compare(
@@ -173,7 +174,7 @@ def compare_ends(
     curves: Curves, one: str, other: str, measure: str = "accuracy"
 ) -> PairedComparison:
     """Compare after the last round of each, however many labels that is."""
-    return compare(curves, one, other, measure, rounds=slice(-1, None))
+    return compare(curves, one, other, measure, rounds=AT_THE_END)
 
 
 def tenths(curves: Curves, name: str) -> tuple[slice, slice]:

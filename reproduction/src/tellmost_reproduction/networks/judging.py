@@ -10,10 +10,10 @@ from tellmost_reproduction.frame.comparing import PairedComparison
 from tellmost_reproduction.frame.verdicts import Fact, Verdict, conclude
 from tellmost_reproduction.networks.curves import (
     ALL_ROUNDS,
+    AT_THE_END,
     Curves,
     Pair,
     compare,
-    compare_ends,
     is_same_rule,
     repeats,
 )
@@ -93,7 +93,7 @@ def winning(
         parts += [f"won: {listed(won)}"] if won else []
         parts += others
         if with_ends:
-            ends = [compare_ends(curves, *pair) for pair in names]
+            ends, _ = comparable(curves, [*names, *there], AT_THE_END)
             parts.append(f"at the end, not judged: {listed(ends)}")
         return [better(one) for one in made], "; ".join(parts)
 
