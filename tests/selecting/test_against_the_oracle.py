@@ -243,6 +243,7 @@ def measured_case(seed, kernel, d, is_weighted, observed) -> Case:
 
 
 @pytest.mark.parametrize("rule", ["vtl", "ctl", "mm-itl"])
+@settings(max_examples=40, deadline=None)
 @given(
     seed=seeds,
     kernel=st.sampled_from(KERNELS),

@@ -6,7 +6,7 @@ All share domain, models, bounds, seeds and history with the optimizer, and diff
 
 from dataclasses import KW_ONLY, dataclass, replace
 from math import log, pi
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -186,7 +186,7 @@ class ISEBO:
 
     draws: int = 10
     _: KW_ONLY
-    fstar: Literal["safe set", "safe draws"] = "safe set"
+    fstar: str = "safe set"
 
     keeps_safe: ClassVar[bool] = True
 
