@@ -2,7 +2,7 @@
 
     python release/matrix.py                        # every row whose Python is on the PATH
     python release/matrix.py --pythons 3.12 --tests tests
-    python release/matrix.py --pythons /opt/python3.10/bin/python
+    python release/matrix.py --pythons PYTHON          # by its path
 
 Each row gets an environment of its own, which is removed afterwards. It needs up to 6 GB. The
 wheel is installed with the versions of the row, without the project's own list of versions. Then

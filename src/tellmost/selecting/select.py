@@ -68,6 +68,13 @@ DETERMINED = 1e-9
 """The targets determine f at a row where they leave less than this share of its variance."""
 
 
+AGREED = (
+    *("noise_ratio", "noise_std", "id_column", "cost", "budget", "groups", "max_per_group"),
+    *("dedupe", "replace", "conditional", "floor"),
+)
+"""Arguments that all processes of a group must give alike."""
+
+
 @torch.inference_mode()
 @workers.team()
 def select_quietly(
@@ -172,8 +179,9 @@ def select_quietly(
             available.
         progress: a line on stderr. None shows it after a second, in logs every half minute.
     """
+    called = dict(locals())
     if cluster is not None:
-        return cluster.select(pool, targets, options_of(locals()))
+        return cluster.select(pool, targets, options_of(called))
     exchange = None if group is None else check_group(group)
     with nullcontext() if exchange is None else exchange.together():
         rule = check_rule(rule)
@@ -184,14 +192,9 @@ def select_quietly(
         meaning = check_meaning(
             kernel, normalize, targets_are, rule, has_targets=targets is not None
         )
-    table, names = pool, (column, id_column, text, embed)
-    if names != (None, None, None, None):
-        from tellmost.rows.text_embeddings import name_rows
-
-        pool = name_rows(pool, "pool", *names, progress=progress)
-        if targets is not None:
-            names = (column, None, text, embed)
-            targets = name_rows(targets, "targets", *names, progress=progress)
+    table = pool
+    if (column, id_column, text, embed) != (None, None, None, None):
+        pool, targets = name_both(pool, targets, column, id_column, text, embed, progress)
     data = check_data(
         pool,
         targets,
@@ -207,21 +210,10 @@ def select_quietly(
         group=exchange,
     )
     if exchange is not None:
-        given = {
-            "noise_ratio": noise_ratio,
-            "noise_std": noise_std,
+        given = {name: called[name] for name in AGREED} | {
             "normalize": meaning.normalize,
             "targets_are": meaning.targets_are,
             "kernel to be fitted": meaning.is_table,
-            "id_column": id_column,
-            "cost": cost,
-            "budget": budget,
-            "groups": groups,
-            "max_per_group": max_per_group,
-            "dedupe": dedupe,
-            "replace": replace,
-            "conditional": conditional,
-            "floor": floor,
             "columns_ahead": ahead,
             "checkpoint": None if log_path is None else str(log_path),
         }
@@ -257,6 +249,24 @@ def select_quietly(
     if exchange is not None or isinstance(table, np.ndarray | Tensor):
         return chosen
     return chosen.with_records(table)
+
+
+def name_both(
+    pool: Any,
+    targets: Any,
+    column: Any,
+    id_column: str | None,
+    text: str | None,
+    embed: str | None,
+    progress: bool | None,
+) -> tuple[Any, Any]:
+    """Pool and targets with the columns that are meant, or the embeddings of their texts."""
+    from tellmost.rows.text_embeddings import name_rows
+
+    pool = name_rows(pool, "pool", column, id_column, text, embed, progress=progress)
+    if targets is not None:
+        targets = name_rows(targets, "targets", column, None, text, embed, progress=progress)
+    return pool, targets
 
 
 def options_of(given: dict[str, Any]) -> dict[str, Any]:
