@@ -35,8 +35,11 @@ def make_sampler(patience=PATIENCE, confidence=0.999):
     )
 
 
-def open_study(url, patience=PATIENCE):
-    storage = optuna.storages.InMemoryStorage() if url is None else field.open_storage(url)
+def open_study(url, patience=PATIENCE, **options):
+    in_memory = url is None
+    storage = (
+        optuna.storages.InMemoryStorage() if in_memory else field.open_storage(url, **options)
+    )
     return optuna.create_study(
         storage=storage,
         study_name="laser",

@@ -148,6 +148,33 @@ def fill(path):
             file.write(bytes(512))
 
 
+def test_trials_of_workers_that_died_are_failed_and_those_of_operators_wait(folder):
+    url = f"sqlite:///{folder}/laser.db"
+    (asked,) = field.ask(open_study(url))
+
+    def die(trial):
+        time.sleep(0.5)  # after the first beat
+        os._exit(0)
+
+    def work():
+        open_study(url, heartbeat=1).optimize(die, n_trials=1)
+
+    os.waitpid(fork(work), 0)
+    study = open_study(url, heartbeat=1)
+    assert [one["trial"] for one in field.status(study)["pending"]] == [asked.number, 1]
+    time.sleep(3.2)  # two beats, in whole seconds of the database
+
+    def objective(trial):
+        value, limits = measure({name: trial.params[name] for name in ("power", "gas")})
+        trial.set_user_attr("heat", limits["heat"])
+        return value
+
+    study.optimize(objective, n_trials=1)
+    states = [one.state for one in study.get_trials(deepcopy=False)]
+    assert states == [TrialState.RUNNING, TrialState.FAIL, TrialState.COMPLETE]
+    assert [one["trial"] for one in field.status(study)["pending"]] == [asked.number]
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "journal"])
 def test_a_full_disk_loses_nothing(kind, small_disk, request):
     url = url_of(kind, small_disk, request)

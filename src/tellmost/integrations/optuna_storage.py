@@ -25,25 +25,33 @@ SQLITE_WAIT = 60.0
 RETRY = 30.0
 """Seconds for which a database that went away is waited for."""
 
+HEARTBEAT = 60
+"""Workers of ``study.optimize`` say so often, in seconds, that they live."""
+
 LASTING = ("readonly", "read-only", "disk is full", "no space", "permission denied")
 """Words of errors that do not pass by waiting."""
 
 Result = TypeVar("Result")
 
 
-def open_storage(url: str) -> BaseStorage:
+def open_storage(url: str, *, heartbeat: int = HEARTBEAT) -> BaseStorage:
     """The storage of a URL such as sqlite:///laser.db, postgresql://host/db or journal:laser.log.
 
     A path alone is an SQLite file. Its transactions begin by taking the file, so two writers wait
-    for each other and never fail halfway.
+    for each other and never fail halfway. Workers of ``study.optimize`` say every ``heartbeat``
+    seconds that they live, and Optuna fails the trials of those that missed two. Trials of
+    ``ask`` wait for as long as it takes, and so do those in a journal, which has no heartbeat.
     """
     if url.startswith(JOURNAL):
         return JournalStorage(WholeLines(url.removeprefix(JOURNAL)))
     url = url if "://" in url else f"sqlite:///{url}"
     url = url.replace("postgresql://", "postgresql+psycopg://", 1)
-    if not url.startswith("sqlite"):
-        return RDBStorage(url, engine_kwargs={"pool_pre_ping": True})
-    storage = RDBStorage(url, engine_kwargs={"connect_args": {"timeout": SQLITE_WAIT}})
+    is_sqlite = url.startswith("sqlite")
+    waiting = {"connect_args": {"timeout": SQLITE_WAIT}} if is_sqlite else {"pool_pre_ping": True}
+    storage = RDBStorage(url, engine_kwargs=waiting)
+    storage.heartbeat_interval = heartbeat  # as an argument it warns that it is experimental
+    if not is_sqlite:
+        return storage
 
     @sqlalchemy.event.listens_for(storage.engine, "connect")
     def leave_transactions_alone(connection: Any, record: Any) -> None:
