@@ -34,6 +34,7 @@ include_patterns = [
     "benchmarks/README.md",
     "benchmarks/*/README.md",
     "release/matrix.md",
+    "release/mutants.md",
     "*.md",
 ]
 exclude_patterns = ["README.md", "**/.*", "src", "tests", "reproduction", "build", "dist", "demo"]

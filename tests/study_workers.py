@@ -1,6 +1,7 @@
 """Workers on a study that are killed at random moments, and a PostgreSQL of one's own."""
 
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -151,7 +152,8 @@ class Postgres:
     def __init__(self, folder):
         self.folder = Path(folder)
         self.data, self.socket = self.folder / "data", self.folder
-        self.as_user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
+        runuser = shutil.which("runuser", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+        self.as_user = [runuser, "-u", "postgres", "--"] if os.getuid() == 0 else []
         if self.as_user:
             self.folder.chmod(0o777)
         self._call("initdb", "-D", self.data, "-A", "trust", "-U", "postgres", "-N")

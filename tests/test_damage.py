@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tellmost as tm
-from tellmost.cli.reading import Wanted, read_records
+from tellmost.rows.record_files import Wanted, read_records
 from tellmost.rows.sources import open_source
 from tellmost.rows.text_embeddings import load_kept
 
@@ -173,7 +173,7 @@ def test_links_in_a_circle_are_no_file(tmp_path):
 
 def test_a_line_without_end_is_read_no_further_than_a_line_can_be_long(tmp_path, monkeypatch):
     for module in ("text_tables", "text_formats"):
-        monkeypatch.setattr(f"tellmost.cli.{module}.LONGEST_LINE", 2**16)
+        monkeypatch.setattr(f"tellmost.rows.{module}.LONGEST_LINE", 2**16)
     for name, content in (("a.jsonl", in_jsonl()), ("a.csv", in_csv())):
         path = tmp_path / f"{name}.gz"
         path.write_bytes(gzip.compress(content + b"1" * 2**20))
@@ -202,7 +202,7 @@ def test_an_array_that_memory_has_no_room_for_is_not_unpacked(tmp_path, monkeypa
 
 def test_rows_of_text_that_memory_has_no_room_for_are_refused(tmp_path, monkeypatch):
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"0,1\n" * 1000))
-    monkeypatch.setattr("tellmost.cli.text_tables.available", lambda device: 16 * 100)
+    monkeypatch.setattr("tellmost.rows.text_tables.available", lambda device: 16 * 100)
     with pytest.raises(ValueError, match=r"a\.csv\.gz: the numbers up to line 53 take half"):
         read_table(tmp_path / "a.csv.gz")
     with pytest.raises(ValueError, match=r"the numbers up to line 103 take half of the memory"):

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tellmost.cli.reading import Wanted, read_records
+from tellmost.rows.record_files import Wanted, read_records
 from test_architecture import files_entered
 
 ROOT = Path(__file__).parents[1]

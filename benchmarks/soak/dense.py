@@ -11,8 +11,8 @@ import torch
 from exact import Real, covariance, has_clear_rank, normalized, open_rows, oracle
 
 import tellmost as tm
-from tellmost.cli.reading import read_records
 from tellmost.numerics import TIE_FLOOR, TIE_TOLERANCE
+from tellmost.rows.record_files import read_records
 from tellmost.rules import targets_in_pool
 from tellmost.selecting.checkpoint import ROUNDING
 

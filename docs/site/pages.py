@@ -13,7 +13,7 @@ HEAD = """# Tellmost
 > exact and fast, as a Python library and a command line.
 
 Start with `chosen = tm.select(pool, targets, k=50)` after `import tellmost as tm`. The picks are
-`chosen.indices`. Each page below is also there as the Markdown that it was made from.
+`chosen.indices`.
 """
 
 

@@ -44,9 +44,9 @@ def assert_one_line(done, *words):
         ([*BASIC, "--fast"], "--fast"),
         ([*BASIC, "--normalize", "zscore"], "center+unit"),
         ([*BASIC, "--noise-ratio", 1, "--noise-std", 1], "not both"),
-        ([*BASIC, "--noise-ratio", "nan"], "--noise-ratio must be a positive number"),
-        ([*BASIC, "--noise-std", "0"], "--noise-std must be a positive number"),
-        ([*BASIC, "--noise-ratio", "0"], "--noise-ratio must be a positive number"),
+        ([*BASIC, "--noise-ratio", "nan"], "--noise-ratio must be a positive finite number"),
+        ([*BASIC, "--noise-std", "0"], "--noise-std, where it is no file, must be a positive"),
+        ([*BASIC, "--noise-ratio", "0"], "--noise-ratio must be a positive finite number"),
         (["report", "pool.npy", "--pool", "pool.npy", "-o", "r.pdf"], ".html"),
         ([*BASIC, "--budget", 5], "--cost-column"),
         ([*BASIC, "--memory", "much"], "much"),
@@ -210,7 +210,9 @@ def test_links_in_a_circle_name_no_file(more, files, run):
 def test_a_wrong_ending_is_told_before_anything_is_read(files, run):
     (files / "pool.npy").write_text("no array")  # reading it would fail first
     more = ["--export", "label-studio", "-o", "tasks.csv"]
-    assert_one_line(run(*BASIC, "--text-field", "t", *more, code=2), "--output: Label Studio")
+    assert_one_line(
+        run(*BASIC, "--text-field", "t", *more, code=2), "--output: tools for labelling"
+    )
     assert_one_line(run(*BASIC, "-o", "picks.npy", code=2), "cannot write picks.npy")
 
 

@@ -1,6 +1,7 @@
 """Commands read every format and write every format."""
 
 import csv
+import gzip
 import json
 
 import numpy as np
@@ -206,14 +207,19 @@ def test_json_arrays_and_semicolons_are_read(files, run, records, target_records
         assert said in run("select", "pool.json", "-t", "val.npy", "-k", 2, code=1).stderr
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "json", "csv"])
+@pytest.mark.parametrize(
+    "kind", ["jsonl", "json", "csv", "npy", "npz", "parquet", "csv.gz", "json.gz"]
+)
 def test_rows_come_from_stdin(kind, files, run, records, expected, monkeypatch):
+    is_gzipped, kind = kind.endswith(".gz"), kind.removesuffix(".gz")
     path = files / f"pool.{kind}"
     if kind == "json":
         path.write_text(json.dumps(records))
     else:
         FORMATS[kind][0](path, records)
-    options = ["--ignore-column", "n_tokens"] if kind == "csv" else []
+    options = ["--ignore-column", "n_tokens"] if kind == "csv" else FORMATS.get(kind, (0, []))[1]
+    if is_gzipped:
+        path.write_bytes(gzip.compress(path.read_bytes()))
     with path.open() as stream:
         monkeypatch.setattr("sys.stdin", stream)
         done = run("select", "-", "-t", "val.npy", "-k", 7, "--json", *options).json()
@@ -254,29 +260,33 @@ def test_pick_label_import_pick_again(files, run, records, target_records):
     write_jsonl(files / "targets.jsonl", target_records)
     basic = ["select", "pool.jsonl", "-t", "targets.jsonl", "--text-field", "text", "-k", 6]
     run(*basic, "--export", "label-studio", "-o", "tasks.json")
+    run(*basic, "--export", "argilla", "-o", "records.json")
     tasks = json.loads((files / "tasks.json").read_text())
-    exported, flat, argilla = [], [], []
     for number, task in enumerate(tasks, start=500):  # the tool's own numbers
         result = [{"value": {"choices": ["spam"]}, "type": "choices", "from_name": "label"}]
         skipped = {"result": [], "was_cancelled": True}
         answers = [[skipped], [], [skipped, {"result": result}]][min(number - 500, 2)]
-        exported.append({"id": number, "annotations": answers, **task})
-        flat.append({**task["data"], "id": number, "sentiment": "spam", "annotator": 1})
-        given = {"label": [{"value": "spam", "status": "submitted"}]} if number > 501 else {}
-        fields = {"text": task["data"]["text"]}
-        argilla.append({"id": task["data"]["pool_id"], "fields": fields, "responses": given})
+        task.update(id=number, annotations=answers)
+    (files / "studio.json").write_text(json.dumps(tasks))
+    argilla = json.loads((files / "records.json").read_text())
+    assert [record["fields"] for record in argilla] == [
+        {"text": task["data"]["text"]} for task in tasks
+    ]
+    for number, record in enumerate(argilla):  # as Argilla writes them
+        given = {"label": [{"value": "spam", "user_id": "7"}]} if number > 1 else {}
+        record.update(metadata={}, suggestions={}, responses=given, vectors={}, _server_id="x")
+    (files / "argilla.json").write_text(json.dumps(argilla))
     ids = [task["data"]["pool_id"] for task in tasks]
     (files / "ids.txt").write_text("\n".join(ids[2:]))
     (files / "all.txt").write_text("\n".join(ids))
     expected = picks_of(run(*basic, "--observed", "ids.txt", "--json"))
-    for records in (exported, argilla):
-        name = f"{'argilla' if records is argilla else 'studio'}.json"
-        (files / name).write_text(json.dumps(records))
+    for name in ("studio.json", "argilla.json"):
         done = run(*basic, "--observed", name, "--json")
         assert picks_of(done) == expected
         assert f"2 of the 6 records of {name} are not labelled" in done.stderr
+    flat = [{**task["data"], "id": task["id"], "sentiment": "spam"} for task in tasks]
     (files / "flat.json").write_text(json.dumps(flat))
-    for name in ("flat.json", "tasks.json"):
+    for name in ("flat.json", "tasks.json", "records.json"):
         done = run(*basic, "--observed", name, "--json")
         assert picks_of(done) == picks_of(run(*basic, "--observed", "all.txt", "--json"))
 

@@ -1,6 +1,7 @@
 """Files that name pool rows, and labels that belong to them."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import tellmost as tm
 from files_of_points import IDS, ROWS, N, write_csv, write_jsonl, write_npy, write_parquet
 from tellmost.cli.labels import match_ids, read_labels, read_observed
-from tellmost.cli.reading import Wanted, read_records
+from tellmost.rows.record_files import Wanted, read_records
 
 WANTED = [7, 0, 3]
 NAMES = [IDS[row] for row in WANTED]
@@ -46,6 +47,54 @@ def test_the_pools_own_id_column_comes_first(tmp_path):
     )
     path = write(tmp_path, "ids.csv", "id,key\ndoc-1,k5\ndoc-2,k6\n")
     assert match_ids(path, pool, "observed").tolist() == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("columns", "cells", "wanted"),
+    [
+        ("rank,label", ["1,", "2,yes", "3,"], [0]),
+        ("rank,label", ["1,", "2,", "3,"], WANTED),  # as select wrote it
+        ("rank,gain", ["1,", "2,1.0", "3,"], WANTED),
+        ("status,label.responses", ["pending,", "completed,['yes']", "pending,[]"], [0]),
+        ("status,label.responses", ["pending,", "pending,", "pending,"], []),
+        ("status,text", ["discarded,a", "submitted,b", "draft,c"], [0]),
+        ("status,text", ["draft,a", "printed,b", "draft,c"], WANTED),  # the pool's own word
+        (
+            "label.responses,label.responses.status",
+            ["['a'],['draft']", "['a'],['submitted']", ","],
+            [0],
+        ),
+    ],
+)
+def test_rows_of_a_table_that_nobody_has_labelled_are_not_observed(
+    pool, tmp_path, columns, cells, wanted
+):
+    lines = [f"{name},{cell}" for name, cell in zip(NAMES, cells, strict=True)]
+    path = write(tmp_path, "round1.csv", "\n".join([f"id,{columns}", *lines]))
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        assert read_observed(path, pool).tolist() == wanted
+    told = [f"{3 - len(wanted)} of the 3 records of round1.csv are not labelled and do not count."]
+    assert [str(note.message) for note in notes] == told * (len(wanted) < 3)
+    assert match_ids(path, pool, "exclude").tolist() == WANTED
+
+
+def test_responses_of_argilla_may_be_a_list_of_people(pool, tmp_path):
+    answers = [
+        [{"values": {"label": {"value": "yes"}}, "status": "submitted"}],
+        [{"values": {"label": {"value": "no"}}, "status": "draft"}],
+        [],
+    ]
+    records = [
+        {"id": name, "fields": {"text": "t"}, "metadata": None, "responses": answer}
+        for name, answer in zip(NAMES, answers, strict=True)
+    ]
+    path = write(tmp_path, "export.json", json.dumps(records))
+    with pytest.warns(UserWarning, match="2 of the 3 records of export.json are not labelled"):
+        assert read_observed(path, pool).tolist() == WANTED[:1]
+    path = write(tmp_path, "words.json", json.dumps([records[0] | {"responses": ["yes"]}]))
+    with pytest.raises(ValueError, match=r"must be objects with values; got \['yes'\]"):
+        read_observed(path, pool)
 
 
 def test_numbers_and_their_texts_are_the_same_id(tmp_path):

@@ -19,7 +19,7 @@ from files_of_points import (
 )
 from tellmost.cli.labels import match_ids
 from tellmost.cli.pick_files import check_picks_path, pick_rows, write_picks
-from tellmost.cli.reading import Wanted, read_records
+from tellmost.rows.record_files import Wanted, read_records
 
 TARGETS = np.random.default_rng(1).normal(size=(3, D))
 TARGET_IDS = ["one", "two", "three"]

@@ -226,7 +226,7 @@ def test_what_is_named_like_a_label_is_no_feature_unless_one_says_so(labelled, r
     ):
         said = run(*command, "--exclude-columns", "cost", code=1).stderr
         assert "column 'y' is named like one" in said
-        assert "--exclude-columns y, or" in said and "--features a:y." in said
+        assert "Leave it out, --features a:h, or" in said and "--features a:y." in said
     check = ["check", "pool.csv"]
     assert "the 8 columns a:h\n" in run(*check, "--exclude-columns", "y,cost").stdout
     assert "the 9 columns a:y\n" in run(*check, "--features", "a:h,y").stdout
@@ -326,10 +326,62 @@ def test_targets_may_be_shards(shards, files, run, expected):
     assert [int(pick["index"]) for pick in picks] == expected.indices.tolist()
 
 
-def test_other_columns_of_shards_are_refused(shards, run):
-    naming = ("--vector-column", "emb", "--group-column", "source", "--max-per-group", 2)
-    done = run("select", "shards", "--targets", "val.npy", "-k", 12, *naming, code=2)
-    assert "only the columns of vectors and of ids are read" in done.stderr
+@pytest.mark.parametrize(
+    ("place", "suffix"),
+    [
+        ("parts", "parquet"),
+        ("parts", "jsonl"),
+        ("parts/part-*", "csv"),
+        ("memory://parts", "jsonl"),
+        ("memory://parts/part-*", "parquet"),
+    ],
+)
+def test_texts_and_columns_of_several_files_are_as_in_one(place, suffix, files, records, run):
+    """A folder, a pattern and a URL give the very picks, ids and records that one file gives."""
+    (files / "words.py").write_text(WORDS)
+    kept = [{name: record[name] for name in KEPT} for record in records]
+    write_table(files / f"pool.{suffix}", kept)
+    write_table(files / f"targets.{suffix}", [{"text": f"text {7 * i}"} for i in range(4)])
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    (files / "parts").mkdir()
+    for part in range(3):
+        path = files / "parts" / f"part-{part}.{suffix}"
+        write_table(path, kept[40 * part : 40 * part + 40])
+        store.put(str(path), f"/parts/{path.name}")
+    naming = ["--targets", f"targets.{suffix}", "-k", 4, "--text-field", "text"]
+    naming += ["--embed", "words:embed", "--group-column", "source", "--max-per-group", 2]
+    run("select", f"pool.{suffix}", *naming, "-o", "one.csv", "--report", "one.html")
+    run("select", place, *naming, "-o", "all.csv", "--report", "all.html")
+    store.rm("/parts", recursive=True)
+    assert (files / "all.csv").read_text() == (files / "one.csv").read_text()
+    assert len({pick["text"] for pick in read_csv(files / "all.csv")}) == 4
+    page = (files / "all.html").read_text()
+    assert all(pick["text"] in page for pick in read_csv(files / "all.csv"))
+    again = run("select", "parts", *naming, "--observed", "all.csv", "--json").json()
+    ids = [pick["id"] for pick in [*again["picks"], *read_csv(files / "all.csv")]]
+    assert len(set(ids)) == 8
+
+
+KEPT = ("id", "text", "source")
+WORDS = """
+import numpy as np
+
+
+def embed(texts):
+    seeds = [int(text.split()[1]) for text in texts]
+    return np.stack([np.random.default_rng(seed).standard_normal(6) for seed in seeds])
+"""
+
+
+def write_table(path, rows):
+    if path.suffix == ".parquet":
+        arrow = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(arrow.Table.from_pylist(rows), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    else:
+        lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
+        path.write_text("\n".join(lines) + "\n")
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,9 @@ def test_the_picks_are_those_of_a_file_without_the_bad_rows(write, files, run, d
 def test_several_files_are_skipped_in_alike(files, run, damaged, expected):
     np.save(files / "a.npy", damaged[:50])
     np.save(files / "b.npy", damaged[50:])
+    assert (
+        "leave them out: --on-bad-row skip" in run("select", "b.npy", *BASIC[:-2], code=1).stderr
+    )
     done = run("select", "a.npy", "b.npy", *BASIC, "--normalize", "center", "--json").json()
     assert [p["index"] for p in done["picks"]] == GOOD[expected.indices].tolist()
 

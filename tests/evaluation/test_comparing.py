@@ -357,7 +357,7 @@ def test_pure_noise_is_hardly_ever_taken_for_a_difference():
         ({"kind": "words"}, ValueError, "kind must be"),
         ({"k": 121}, ValueError, "at most half of the pool, here 120 of 240"),
         ({"seeds": 1}, ValueError, "at least 2"),
-        ({"budgets": [99]}, ValueError, "at most k = 4"),
+        ({"budgets": [99]}, ValueError, "each of budgets, up to k, must be .* at most 4"),
         ({"methods": ["vtl"]}, ValueError, "other than 'vtl'"),
         ({"methods": ["top-k", "top-k"]}, ValueError, "more than once"),
         ({"methods": "top-k"}, TypeError, "list of names"),

@@ -208,8 +208,8 @@ def test_the_example_runs():
     [
         ({"labels": np.ones(400, int)}, ValueError, "all equal"),
         ({"labels": np.ones(3)}, ValueError, "one entry per pool row"),
-        ({"folds": 1}, ValueError, "folds must be at least 2"),
-        ({"folds": 401}, ValueError, "at most the number of rows"),
+        ({"folds": 1}, ValueError, "folds, .* must be a whole number of at least 2"),
+        ({"folds": 401}, ValueError, "each with a row or more, .* at most 400; got 401"),
         ({"noise_ratio": -1}, ValueError, "noise_ratio must be"),
         ({"kind": "numbers", "labels": ["a", "b"] * 200}, TypeError, "must be numbers"),
         ({"normalize": "l2"}, ValueError, "normalize must be"),

@@ -230,7 +230,7 @@ def test_what_cannot_be_embedded_is_explained(model, embedding, message):
     ("changed", "message"),
     [
         ({"dtype": torch.int32}, "dtype must be float16, float32 or float64"),
-        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"batch_size": 0}, "batch_size must be a whole number of at least 1"),
         ({"out": "points.bin"}, "out must be the path of an .npy file"),
         ({"data": ROWS[:0]}, "data must have at least one input"),
         ({"data": (ROWS, torch.zeros(9))}, r"data .* tuple .*TensorDataset"),

@@ -93,7 +93,7 @@ def test_a_copy_whose_training_diverged_is_an_error_that_names_the_query():
         (None, {}, TypeError, "queries must be inputs"),
         ((QUERIES, ANSWERS), {}, TypeError, "queries must be one tensor"),
         (QUERIES.double(), {}, TypeError, "and queries of torch.float64"),
-        (QUERIES, {"k": 61}, ValueError, "k must be at most the number of candidates, 60; got 61"),
+        (QUERIES, {"k": 61}, ValueError, "k, of the candidates, must .* at most 60; got 61"),
         (QUERIES, {"labels": None}, ValueError, "yields no labels"),
         (QUERIES, {"train": None}, TypeError, "train must be a function|parameter 'train'"),
         (QUERIES, {"pool": POOL[:0], "labels": []}, ValueError, "pool must have .* it is empty"),

@@ -222,13 +222,13 @@ def test_selection_takes_a_laplace_covariance():
     ("changed", "message"),
     [
         ({"structure": "block"}, "structure must be 'kronecker', 'diagonal' or 'full'"),
-        ({"prior_precision": 0.0}, "prior_precision must be a positive number"),
+        ({"prior_precision": 0.0}, "prior_precision must be a positive finite number"),
         ({"labels": LABELS + 1}, "class numbers from 0 to 2"),
-        ({"labels": LABELS[:5]}, "one per input; got 5 for 12"),
-        ({"labels": LABELS / 2}, r"integers; got float64.*noise_std="),
+        ({"labels": LABELS[:5]}, r"a whole number per row, \(12,\)"),
+        ({"labels": LABELS / 2}, r"without noise_std.*class numbers.*got float64"),
         ({"labels": None}, "yields no labels"),
         ({"labels": np.zeros((12, 2)), "noise_std": 1.0}, r"\(n, 3\) values"),
-        ({"noise_std": -1.0}, "noise_std must be a positive number"),
+        ({"noise_std": -1.0}, "noise_std must be a positive finite number"),
     ],
 )
 def test_what_cannot_be_fitted_is_explained(changed, message):

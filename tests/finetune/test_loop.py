@@ -22,7 +22,6 @@ from tellmost.finetune import (
     Uniform,
     Weighted,
     WholePool,
-    training,
 )
 
 POOL, LABELS = clusters()
@@ -402,18 +401,6 @@ def test_the_history_has_metrics_and_seconds_of_each_round():
     assert len(lines) == 4 and len({len(line) for line in lines}) == 1
     with pytest.raises(KeyError, match="no column 'precision'"):
         history.column("precision")
-
-
-def test_an_activity_within_another_counts_for_itself_alone(monkeypatch):
-    seconds = iter([0.0, 1.0, 3.0, 4.0, 4.5, 10.0])
-    monkeypatch.setattr(training.time, "perf_counter", lambda: next(seconds))
-    watch = training.Stopwatch()
-    with watch.measure("selecting"):
-        with watch.measure("embedding"):
-            pass
-        with watch.measure("embedding"):
-            pass
-    assert watch.seconds == {"embedding": 2.5, "selecting": 7.5}
 
 
 def test_progress_is_shown_when_asked_for(capsys):

@@ -118,7 +118,7 @@ WRONG = [
     ({"labels": LABELS * np.inf}, ValueError, "labels must be class numbers"),
     ({"pool": iter([])}, TypeError, "pool must be a tensor"),
     ({"pool": [POOL[0]] * 60, "labels": None}, ValueError, "must yield labels here"),
-    ({"targets_per_round": 4}, ValueError, "at most the number of targets, 3; got 4"),
+    ({"targets_per_round": 4}, ValueError, "targets_per_round of 3 targets .* at most 3; got 4"),
     ({"batch": 0}, ValueError, "batch must be a whole number"),
     ({"candidates": 0}, ValueError, "candidates must be a whole number"),
     ({"candidates": 4}, ValueError, r"at least the 5 rows .* drew 4 of 60"),
@@ -128,7 +128,7 @@ WRONG = [
     ({"task": 3}, TypeError, r"several class numbers, such as \[3, 6\]; got 3"),
     ({"task": [-1]}, ValueError, "task must be class numbers from 0"),
     ({"task": "36"}, ValueError, "task must be class numbers"),
-    ({"train_on": "some"}, ValueError, "train_on must be one of all, chosen, new"),
+    ({"train_on": "some"}, ValueError, "train_on must be 'all', 'chosen' or 'new'"),
     ({"observed": [3, 3]}, ValueError, "observed has row 3 more than once"),
     ({"seed": -1}, ValueError, "seed must be"),
     ({"train": lambda *_: 3}, TypeError, "train must return metrics"),
@@ -203,7 +203,9 @@ def test_a_wrong_sampler_is_named():
 def test_bad_arguments_of_targeted_are_errors_at_once():
     with pytest.raises(ValueError, match="rule"):
         Targeted("itl-x")
-    with pytest.raises(TypeError, match=r"must be an object such as LastLayer\(\)"):
+    with pytest.raises(
+        TypeError, match=r"must be an object such as tellmost.finetune.LastLayer\(\)"
+    ):
         Targeted(embedding=Outputs)
     with pytest.raises(ValueError, match="would be counted twice"):
         Targeted(covariance=LaplaceCovariance(), observed=True)

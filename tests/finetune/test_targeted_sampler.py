@@ -116,7 +116,7 @@ def test_strategies_see_labels_where_they_are_given():
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"batches": 9}, "at most those of the pool, 8 of 8 rows; got 9"),
+        ({"batches": 9}, "batches of an epoch, .* at most 8; got 9"),
         ({"refresh": 0}, "refresh must be a whole number"),
         ({"pool": POOL[:0]}, "pool must have at least one input .* it is empty"),
         ({"labels": LABELS - 1}, "labels must be class numbers from 0"),

@@ -292,7 +292,7 @@ def test_later_changes_of_the_model_do_not_reach_an_acquisition():
         (lambda: qITL(MODEL, TARGETS)(POOL[:, None, :1]), r"2; got X of shape \(40, 1, 1\)"),
         (lambda: qVTL(MODEL, TARGETS[:0]), "targets must not be empty"),
         (lambda: qITL(MODEL, TARGETS / 0), "targets must be finite"),
-        (lambda: qITL(MODEL, TARGETS, about="x"), 'must be "f" or "y"'),
+        (lambda: qITL(MODEL, TARGETS, about="x"), "must be 'f' or 'y'"),
         (lambda: qITL(MODEL, TARGETS, target_noise_std=0.1), 'only with about="y"'),
         (lambda: qVTL(MODEL, TARGETS, target_weights=[1.0]), "one entry per target"),
         (lambda: qVTL(MODEL, TARGETS, noise_std=0.0), "noise_std must be a positive"),

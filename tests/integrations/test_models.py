@@ -407,7 +407,9 @@ def test_a_model_that_is_no_prior_and_data_is_refused(name):
 
 @pytest.mark.parametrize("name", ["default", "periodic", "own"])
 def test_a_pool_of_other_features_than_the_model_is_refused(name):
-    with pytest.raises(ValueError, match=r"got pool \(40, 2\) and data \(15, 3\)"):
+    with pytest.raises(
+        ValueError, match=r"got pool \(40, 2\) and the data of the prior \(15, 3\)"
+    ):
         tm.ActiveLearner(MODELS[name][1](), pool=POOL[:, :2], targets=POOL[:3, :2])
 
 

@@ -30,7 +30,7 @@ def make(**changed):
         ({"rule": "vlt"}, "unknown rule 'vlt'"),
         ({"rule": "cosine"}, "replace=True has no meaning"),
         ({"kernel": "rbf"}, "kernel"),
-        ({"mean": "zero"}, "mean must be a number"),
+        ({"mean": "zero"}, "mean, .* must be a number"),
         ({"mean": lambda x: x}, "mean must return a value per point"),
         ({"seed": -1}, "seed must be a whole number"),
         ({"seed": 0.5}, "seed must be a whole number"),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import tellmost as tm
 from problems import clustered, seeds, targets_for
 from tellmost import rules
+from tellmost.selecting.loop import Eager
 
 RULES = ["vtl", "itl", "itl-y", "mm-itl", "ctl", "undirected-itl", "uncertainty"]
 RULES += ["undirected-vtl", "mmr", "k-center", "k-means++", "truvar", "local-uncertainty"]
@@ -72,6 +73,25 @@ def test_random_problems_are_picked_from_alike(seed, width, rule, ratio, replace
         options |= {"k": 12}
     plain = tm.select(pool, targets, columns_ahead=1, **options)
     assert_same(tm.select(pool, targets, columns_ahead=width, **options), plain)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("rule", RULES[:-1])  # local uncertainty leaves ties
+def test_a_forecast_that_sees_all_rows_is_right(rule, kernel, monkeypatch):
+    pool, targets = clustered(40, 24, 9)
+    targets, forecasts, expected = targets_for(rule, pool, targets), [], Eager.expected
+
+    def noted(*arguments) -> list[int]:
+        forecasts.append(expected(*arguments))
+        return forecasts[-1]
+
+    monkeypatch.setattr(Eager, "expected", noted)
+    options = {"kernel": KERNELS[kernel], "noise_ratio": 0.1, "columns_ahead": 10}
+    picks = tm.select(pool, targets, 30, rule=rule, **options).indices.tolist()
+    assert len(forecasts) <= 5 or (rule, kernel) == ("undirected-vtl", "gaussian")  # all pairs
+    for rows in forecasts:
+        start = picks.index(rows[0])
+        assert rows == picks[start : start + len(rows)]
 
 
 @pytest.mark.parametrize("rule", ["vtl", "itl", "mm-itl", "mmr", "k-center"])

@@ -10,7 +10,8 @@ import torch
 import tellmost as tm
 from problems import tensor
 from tellmost.kernels import Gaussian, Laplace, Linear, Matern, Product, Scaled, Sum
-from tellmost.posterior.gp import as_gp
+from tellmost.posterior.function_space import pivoted_cholesky
+from tellmost.posterior.gp import as_gp, root_of_covariance
 
 ANNOTATIONS_FIRST = pytest.mark.skipif(
     "config.getoption('--shapes', False)",
@@ -120,11 +121,11 @@ def test_a_gpytorch_kernel_is_printed_with_its_hyper_parameters():
         ({"kernel": None}, TypeError, "must be a kernel, such as"),
         ({"kernel": Gaussian}, TypeError, "an instance, such as Gaussian"),
         ({"kernel": "rbf"}, TypeError, "must come from tm.kernels.*got 'rbf'"),
-        ({"mean": "zero"}, TypeError, "mean must be a number, or a function.*got str"),
-        ({"mean": True}, TypeError, "mean must be a number.*got True"),
-        ({"mean": np.zeros(3)}, TypeError, "mean must be a number.*got ndarray"),
+        ({"mean": "zero"}, TypeError, "mean, where it is no function.*got 'zero'"),
+        ({"mean": True}, TypeError, "mean, .* must be a number.*got True"),
+        ({"mean": np.zeros(3)}, TypeError, "mean, .* must be a number.*got ndarray"),
         ({"mean": torch.zeros(3)}, TypeError, r"got float32 of shape \(3,\)"),
-        ({"mean": float("nan")}, ValueError, "mean must be finite; got nan"),
+        ({"mean": float("nan")}, ValueError, "mean, .* must be a finite number; got nan"),
         ({"mean": Gaussian}, TypeError, "got the class Gaussian"),
         ({"noise_std": 0.0}, ValueError, "noise_std must be a positive finite number; got 0"),
         ({"noise_std": -1}, ValueError, "got -1"),
@@ -179,3 +180,21 @@ def test_without_the_extra_the_error_names_it(name, missing, monkeypatch):
     call = {"fit": lambda: tm.GP.fit(POINTS, POINTS[:, 0]), "of": lambda: tm.GP.of(None)}[name]
     with pytest.raises(ImportError, match=rf"GP.{name} needs .*pip install 'tellmost\[bo\]'"):
         call()
+
+
+# ---- roots of covariances
+
+
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
+def test_smooth_functions_are_drawn_with_their_covariance_in_any_unit(unit):
+    line = torch.linspace(0, 4, 60, dtype=torch.float64)[:, None]
+    covariance = unit * Gaussian(1.0).block(line, line)
+    root = root_of_covariance(covariance, covariance.diagonal())
+    assert root.shape[1] < 40  # the factor with pivots
+    torch.testing.assert_close(root @ root.T, covariance, rtol=0, atol=1e-10 * unit)
+
+
+def test_where_nothing_is_uncertain_a_factor_has_no_rows():
+    nothing = torch.zeros(3, dtype=torch.float64)
+    factor, is_complete = pivoted_cholesky(nothing, lambda pivot: nothing, nothing, 3)
+    assert factor.shape == (0, 3) and is_complete

@@ -9,6 +9,7 @@ from problems import tensor
 from tellmost.kernels import Gaussian, Linear, Matern
 from tellmost.numerics import RANK_TOLERANCE
 from tellmost.posterior.function_space import FunctionPosterior
+from tellmost.posterior.weight_space import seen_directions
 
 CPU = torch.device("cpu")
 LINE = np.linspace(0, 3, 90)[:, None]
@@ -48,6 +49,8 @@ def test_a_direction_below_the_rank_tolerance_is_never_taken_for_seen(share):
     """Two features, of which the targets show the second by less than the tolerance."""
     little = np.sqrt(share * RANK_TOLERANCE)
     targets = np.array([[1.0, 0.0], [0.0, little]])
+    seen = seen_directions(tensor(targets), 0.0)
+    np.testing.assert_allclose(seen.T @ seen, np.diag([1.0, 0.0]), atol=1e-12)
     posterior = FunctionPosterior(Linear(), CPU)
     assert not posterior.see_targets(tensor(targets), 0.0)
     variance = posterior.variance(tensor(np.array([[0.0, 1.0], [1.0, 0.0]])))

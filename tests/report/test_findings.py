@@ -7,13 +7,14 @@ import pytest
 
 import tellmost as tm
 from tellmost.evaluation import check
+from tellmost.evaluation.runs import nearest_similarity
 from tellmost.report import curves as curves_of_report
 from tellmost.report.curves import follow, follow_curves
 from tellmost.report.levels import with_levels
 from tellmost.report.markup import write_payload
 from tellmost.report.page import measure_overlap
 from tellmost.report.page_items import PageItems
-from tellmost.report.panels import describe_targets, draw_map, find_closeness, find_served
+from tellmost.report.panels import describe_targets, draw_map, find_served
 from tellmost.selecting.replay import recall
 
 generator = np.random.default_rng(3)
@@ -99,7 +100,7 @@ def test_a_target_is_as_close_as_its_nearest_row():
     aims /= np.linalg.norm(aims, axis=1)[:, None]
     recalled = recall(chosen, POOL, TARGETS)
     np.testing.assert_allclose(
-        find_closeness(recalled.pool, recalled.targets), (aims @ rows.T).max(axis=1)
+        nearest_similarity(recalled.pool, recalled.targets), (aims @ rows.T).max(axis=1)
     )
     bars, _ = describe_targets(recalled, PageItems())
     assert np.all(np.diff(bars.after) <= 0)

@@ -107,12 +107,13 @@ def test_the_header_says_what_the_page_is_for_and_about_which_files(problem, tmp
     np.save(tmp_path / "val.npy", problem[1])
     files = str(tmp_path / "pool.npy"), tmp_path / "val.npy"
     chosen = tm.select(*files, 6, kernel="linear")
-    chosen.report(tmp_path / "page.html", *files, title="What <b>to</b> label")
+    words = {"title": "What <b>to</b> label", "purpose": "For <i>us</i> in May."}
+    chosen.report(tmp_path / "page.html", *files, **words)
     page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
     assert "".join(page.texts("h1")) == "What <b>to</b> label"
     today = date.today()
     expected = f"6 picks by vtl · pool.npy · val.npy · {today.day} {today:%B %Y}"
-    assert expected in page.texts("p")
+    assert expected in page.texts("p") and words["purpose"] in page.texts("p")
 
 
 def test_picks_stand_below_the_target_that_they_are_nearest_to(problem, tmp_path):
@@ -156,7 +157,15 @@ def test_images_stand_in_the_page_as_small_copies(problem, tmp_path):
     assert target.stat().st_size - bare.stat().st_size < 200_000
     (tmp_path / "broken.png").write_bytes(b"no image")
     images[chosen.indices[0]] = tmp_path / "broken.png"
-    with pytest.raises(ValueError, match=r"that of row \d+, broken.png, cannot be read"):
+    images[chosen.indices[3]] = tmp_path / "gone.png"
+    said = "2 images could not be read; the first is broken.png: cannot identify"
+    with pytest.warns(UserWarning, match=said):
+        chosen.report(target, *problem, images=images)
+    page = Page(target.read_text(encoding="utf-8"))
+    assert [bool(some) for some in page.column("image")] == [False, False, True, False, True]
+    assert any(said in some for some in page.texts("p"))
+    images[chosen.indices[0]] = noise[:5, :6] / 2
+    with pytest.raises(ValueError, match=r"that of row \d+, ndarray, cannot be read"):
         chosen.report(target, *problem, images=images)
     with pytest.raises(ValueError, match="images must have one entry per pool row, 40; got 2"):
         chosen.report(target, *problem, images=images[:2])
@@ -189,7 +198,7 @@ def test_the_summary_says_what_was_done_how_and_what_is_left(problem, tmp_path):
     assert f"What this pool can still tell about the targets is another fall of {left}." in text
     assert "stop" not in text
     assert "= 2 × the candidates' mean prior variance; kernel Linear()" in text
-    assert "Rows were scaled to length 1." in text
+    assert "Rows were scaled to unit length." in text
     assert "by construction" in text and "tellmost compare" in text
 
 

@@ -282,6 +282,30 @@ def test_a_pool_on_disk_is_searched_as_it_is(tmp_path):
         np.testing.assert_array_equal(found[1], expected[1])
 
 
+def test_a_column_of_a_table_is_what_is_searched(tmp_path):
+    """Pool, queries and added rows are tables with another column of vectors beside it."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(3)
+    rows, asked, more = (rng.standard_normal((count, 4)) for count in (50, 3, 5))
+
+    def table(vectors):
+        return pandas.DataFrame({"other": list(vectors[:, ::-1]), "emb": list(vectors)})
+
+    found = tm.Retriever(table(rows), column="emb")
+    plain = tm.Retriever(rows)
+    np.testing.assert_array_equal(found.search(table(asked), 4)[1], plain.search(asked, 4)[1])
+    found.add(table(more))
+    plain.add(more)
+    expected = plain.search(asked, 4)[1]
+    np.testing.assert_array_equal(found.search(asked, 4)[1], expected)
+    found.save(tmp_path / "r")
+    both = pandas.concat([table(rows), table(more)])
+    again = tm.Retriever.load(tmp_path / "r", both, column="emb")
+    np.testing.assert_array_equal(again.search(table(asked), 4)[1], expected)
+    with pytest.raises(ValueError, match="column and id_column name columns of a table"):
+        tm.Retriever(rows, column="emb")
+
+
 def test_rows_can_be_added_and_all_be_saved(tmp_path):
     pool, queries = make_pool(11, 300, 10, np.float32), make_queries(11, 7, 1, 10)
     r = tm.Retriever(pool[:200], rule="itl", noise_ratio=0.3)
@@ -398,7 +422,7 @@ def test_rows_that_are_all_equal_or_zero_are_no_trouble():
     [
         ({"rule": "k-center"}, {}, "rule must be one that compares rows with a query"),
         ({"rule": "truvar"}, {}, "rule must be one that compares"),
-        ({"normalize": "whiten"}, {}, "normalize must be 'auto', None or one of"),
+        ({"normalize": "whiten"}, {}, "normalize must be 'auto', None, 'unit'"),
         ({"index": SimpleNamespace()}, {}, "normalize must be given with an index"),
         ({"candidates": None, "refresh": True}, {}, "refresh=True has no meaning"),
         ({"candidates": 0}, {}, "candidates must be a whole number"),

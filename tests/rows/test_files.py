@@ -352,7 +352,7 @@ def test_an_empty_folder_is_no_pool(tmp_path):
         read_array(tmp_path / "pool.npy", "pool")
 
 
-@pytest.mark.parametrize("file", ["pool.csv", "pool.pt", "pool.npz", "pool", "pool.npy.gz"])
+@pytest.mark.parametrize("file", ["pool.pt", "pool", "pool.npy.gz"])
 def test_another_format_is_refused_with_those_that_are_known(file, tmp_path):
     (tmp_path / file).write_bytes(b"1,2,3")
     message = refusal(tmp_path / file)

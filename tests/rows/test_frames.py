@@ -162,8 +162,10 @@ def test_arrays_tensors_and_lists_are_taken_as_they_are():
         EXPECTED.take(torch.from_numpy(ROWS)), torch.from_numpy(EXPECTED.take(ROWS))
     )
     assert EXPECTED.take(TEXTS) == [TEXTS[row] for row in EXPECTED.indices]
-    sparse = EXPECTED.take(scipy.sparse.csr_array(ROWS))
-    np.testing.assert_array_equal(sparse.toarray(), ROWS[EXPECTED.indices])
+    for kind in ("csr", "coo", "dia"):
+        sparse = EXPECTED.take(scipy.sparse.csr_array(ROWS).asformat(kind))
+        assert sparse.format == kind
+        np.testing.assert_array_equal(sparse.toarray(), ROWS[EXPECTED.indices])
 
 
 def test_texts_are_embedded_in_pool_and_targets(tmp_path, monkeypatch):
@@ -181,6 +183,16 @@ def test_texts_are_embedded_in_pool_and_targets(tmp_path, monkeypatch):
     assert chosen.ids.tolist() == chosen.to_frame()["key"].tolist()
     plain_lists = tm.select(TEXTS, TEXTS[:2], 3, embed=embed)
     np.testing.assert_array_equal(plain_lists.indices, expected.indices)
+    of_texts = tm.select(frame, TEXTS[:2], 3, text="text", embed=embed)
+    np.testing.assert_array_equal(of_texts.indices, expected.indices)
+    np.testing.assert_array_equal(tm.embed(TEXTS[0], embed), vectors[:1])
+    one = tm.select(TEXTS, TEXTS[1], 3, embed=embed)
+    of_one = tm.select(frame, TEXTS[1], 3, text="text", embed=embed)
+    of_list = tm.select(TEXTS, TEXTS[1:2], 3, embed=embed)
+    np.testing.assert_array_equal(one.indices, of_list.indices)
+    np.testing.assert_array_equal(of_one.indices, of_list.indices)
+    with pytest.raises(FileNotFoundError, match=r"gone\.csv"):
+        tm.select(frame, "gone.csv", 3, text="text", embed=embed)
     for options, said in (
         ({"text": "text"}, "say by which model: embed="),
         ({"embed": embed}, "embed needs text, the column of texts in pool"),
@@ -223,5 +235,15 @@ def test_what_is_no_column_of_vectors_is_refused_with_the_way_out(given, said):
 def test_frames_that_cannot_be_read_anywhere_and_ids_that_are_none_are_refused():
     with pytest.raises(TypeError, match="a LazyFrame cannot be read at any place"):
         tm.select(polars.DataFrame({"v": ROWS}).lazy(), TARGETS, 3)
+    splits = datasets.DatasetDict({"train": datasets.Dataset.from_pandas(FRAME)})
+    with pytest.raises(TypeError, match=r"rows in splits, .*such as ds\['train'\]; it has train"):
+        tm.select(splits, TARGETS, 3)
+    with pytest.raises(TypeError, match="a DatasetDict has rows in splits"):
+        EXPECTED.take(splits)
+    with pytest.raises(TypeError, match=r"a LazyFrame cannot be read at any place.*Collect"):
+        EXPECTED.take(polars.DataFrame({"v": ROWS}).lazy())
     with pytest.raises(ValueError, match="id_column must hold a whole number or a text"):
         tm.select(FRAME.assign(n=0.5), TARGETS, 3, column="emb", id_column="n")
+    twice = FRAME.assign(key=[*IDS[:-1], IDS[0]])
+    with pytest.raises(ValueError, match=f"pool: ids must differ; row 0 and row {N - 1} both"):
+        tm.select(twice, TARGETS, 3, column="emb", id_column="key")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tellmost as tm
-from tellmost.cli.reading import Wanted, read_records
+from tellmost.rows.record_files import Wanted, read_records
 
 TEXTS = ["a", "bb", "a", "ccc", "bb"]
 MODULE = """

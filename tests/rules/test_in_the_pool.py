@@ -122,5 +122,5 @@ BAD |= {"slack": (-0.1, float("nan"))}
 
 @pytest.mark.parametrize(("name", "value"), [(name, v) for name in BAD for v in BAD[name]])
 def test_truvar_checks_its_parameters(name, value):
-    with pytest.raises(ValueError, match=rf"TruVar\({name}\) must be a finite number"):
+    with pytest.raises((TypeError, ValueError), match=rf"TruVar\({name}\) must be a"):
         tm.rules.TruVar(**{name: value})

@@ -10,7 +10,7 @@ import oracle_safe_views
 import tellmost as tm
 from tellmost.numerics import CALIBRATION_ERROR
 from tellmost.posterior.gp import Data
-from tellmost.safebo.calibration import TOO_FEW, examine
+from tellmost.safebo.calibration import TOO_FEW, examine, weigh
 from tellmost.safebo.outputs import Output
 
 PRIOR = tm.GP(tm.kernels.Gaussian(1.0), noise_std=0.1)
@@ -154,3 +154,7 @@ def test_the_table_names_every_output_once_and_says_what_to_do():
     assert [line.split()[0] for line in lines] == ["output", "objective", "objective:", "A"]
     assert lines[1].endswith("overconfident")
     assert "refit()" in lines[2]
+
+
+def test_without_alternatives_nothing_speaks_against_a_prior():
+    assert weigh({}) == (0.0, None)

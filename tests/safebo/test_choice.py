@@ -63,6 +63,10 @@ def test_a_strategy_that_does_not_keep_safe_chooses_among_all_near_rows():
     assert UNSAFE.seen == list(range(21))
     near = tell(make(UNSAFE, max_step=0.1), r10=2.0, r4=2.0).ask()
     assert (near.index, near.purpose) == (6, "explore") and UNSAFE.seen == [2, 3, 4, 5, 6]
+    moved = tell(make(UNSAFE, max_step=0.1), r10=2.0, r4=2.0)
+    moved.acknowledge(at=[0.8])
+    moved.ask()
+    assert UNSAFE.seen == [14, 15, 16, 17, 18]
 
 
 def test_what_it_chooses_may_be_a_seed_that_nothing_proves():

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tellmost as tm
-from tellmost.safebo import Lipschitz, MiscalibratedModel
+from tellmost.safebo import Lipschitz, MiscalibratedModel, baselines
 
 AXIS = np.linspace(0.0, 2.0, 9)
 GRID = np.stack(np.meshgrid(AXIS, AXIS, indexing="ij"), axis=-1).reshape(-1, 2)
@@ -125,3 +125,16 @@ def test_a_value_has_no_noise_of_its_own_and_the_objective_has_no_bound():
         make().tell([1.0, 1.0], constraints={"g": 1.0}, noise_std={"g": 0.3})
     with pytest.raises(ValueError, match="give a constraint a GP of its own"):
         make(gp=GP)
+
+
+def test_in_a_box_safeopt_grows_from_what_was_measured_and_not_from_what_the_prior_proves():
+    gp = tm.GP(tm.kernels.Gaussian(0.2), mean=5.0, noise_std=0.1)
+    constraints = {"g": tm.Constraint(gp, at_least=0.0, lipschitz=100.0)}
+    opt = tm.SafeOptimizer(
+        tm.Box(0.0, 1.0), objective=GP, constraints=constraints, safe_seed=[[0.5]]
+    )
+    opt.tell([0.5], 0.0, {"g": 5.0})
+    state = opt._rounds.present().state
+    grown = baselines.grow(state, None).sets.is_safe
+    assert 0 < int(grown.sum()) < int(state.sets.is_safe.sum())
+    assert float((state.points[grown] - 0.5).abs().max()) < 0.05

@@ -238,6 +238,22 @@ def test_what_is_drawn_ends_at_the_limit_where_the_safe_set_ends():
     assert (shown.curves[0].lower <= shown.curves[0].upper).all()
 
 
+def test_an_upper_limit_is_drawn_as_a_lower_one_turned_over():
+    drawn = []
+    for sign, limit in ((1.0, {"at_least": 1.0}), (-1.0, {"at_most": -1.0})):
+        gp = tm.GP.unknown(noise_std=0.05)
+        known = tm.GP(tm.kernels.Matern(2.5, 0.3), mean=1.0, noise_std=0.05)
+        constraints = {"height": tm.Constraint(gp, **limit)}
+        opt = tm.SafeOptimizer(
+            GRID, objective=known, constraints=constraints, safe_seed=GRID[SEEDS]
+        )
+        for row in SEEDS:
+            opt.tell(GRID[row], 1.0, {"height": sign * float(height(GRID[row])[0])})
+        curve = take_snapshot(opt._rounds.present(), opt.history, None).curves[1]
+        drawn.append([curve.lower, curve.upper])
+    np.testing.assert_allclose(drawn[1], [-drawn[0][1], -drawn[0][0]], rtol=1e-6)
+
+
 def test_an_objective_may_be_unknown_beside_a_lipschitz_constant():
     known = tm.GP(tm.kernels.Matern(2.5, 0.3), mean=1.0, noise_std=0.05)
     gp, sizes = tm.GP.unknown(noise_std=0.05), {}

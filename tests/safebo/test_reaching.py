@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import oracle_safe_views
 import tellmost as tm
-from tellmost.safebo import baselines
+from tellmost.safebo import baselines, constraints
 
 KERNELS = [tm.kernels.Matern(1.5, 0.6), tm.kernels.Laplace(1.0)]
 
@@ -153,6 +153,8 @@ def test_a_smooth_model_reaches_what_a_seed_determines():
         ({"truth": {"a": np.zeros(18)}}, "every constraint by name"),
         ({"truth": {"a": np.zeros(18), "b": np.zeros(3)}}, r"truth\['b'\]"),
         ({"start": [18]}, "row numbers below 18"),
+        ({"start": [-1, 3]}, "row numbers below 18"),
+        ({"start": [3, 18]}, "row numbers below 18"),
         ({"start": [0.5]}, "start must be"),
     ],
     ids=str,
@@ -181,6 +183,20 @@ def test_the_steepest_slope_is_the_least_constant_that_holds():
         slow = max(abs(f[i] - f[j]) / np.linalg.norm(X[i] - X[j], norm) for i, j in pairs)
         found = baselines.steepest_slope(X, f, norm=norm)
         assert (found.constant, found.norm) == (pytest.approx(slow), norm)
+
+
+def test_points_reach_and_slopes_are_measured_alike_in_small_pieces(monkeypatch):
+    X = torch.from_numpy(np.random.default_rng(0).uniform(size=(20, 2)))
+    margins = torch.linspace(0.0, 0.5, 20, dtype=torch.float64)[None]
+
+    def measured():
+        reaching = constraints.find_reaching([tm.safebo.Lipschitz(1.0)], X, margins, X[:7] + 0.2)
+        return [*reaching.tolist(), baselines.steepest_slope(X, X[:, 0] ** 2).constant]
+
+    whole = measured()
+    assert 0 < sum(whole[:20]) < 20
+    monkeypatch.setattr(constraints, "CHUNK_BYTES", 200)
+    assert measured() == whole
 
 
 def test_an_estimated_constant_is_that_of_drawn_functions():

@@ -144,3 +144,18 @@ def test_drawn_targets_are_points_of_the_domain_although_the_prior_has_data_else
     )
     assert optimizer.target_mask.shape == (6,) and optimizer.target_mask.any()
     assert 0 <= optimizer.ask().index < 6
+
+
+def test_the_chance_to_keep_other_limits_leaves_out_those_of_the_objective():
+    scaled = tm.kernels.Scaled(tm.kernels.Gaussian(1.0), 4.0)
+    objective = tm.GP(scaled, mean=5.0, noise_std=0.3)
+    other = tm.GP(tm.kernels.Matern(0.5, 0.3), mean=2.0, noise_std=0.3)
+    limits = {"f": tm.Constraint(objective, at_least=4.0), "g": tm.Constraint(other, at_least=0.5)}
+    optimizer = tm.SafeOptimizer(
+        X, objective=objective, constraints=limits, safe_seed=[3], beta=2.0
+    )
+    optimizer.tell(row=3, objective=6.0, constraints={"g": 2.5})
+    mean, covariance = posterior_of(*CONSTRAINT)
+    expected = torch.special.ndtr(torch.from_numpy((mean - 0.5) / np.sqrt(np.diag(covariance))))
+    torch.testing.assert_close(state_of(optimizer).chance_of_others(), expected)
+    assert state_of(optimizer).model.limits_of_objective == (4.0, np.inf)

@@ -47,10 +47,10 @@ ARGUMENTS = [
     ({"confidence": 0.9, "beta": 2.0}, ValueError, "give confidence or beta, not both"),
     ({"confidence": 1.0}, ValueError, "above 0.5 and below 1; got 1.0"),
     ({"confidence": 99}, ValueError, "above 0.5 and below 1; got 99"),
-    ({"confidence": True}, ValueError, "above 0.5 and below 1"),
+    ({"confidence": True}, TypeError, "must be a number; got True"),
     ({"beta": 0.0}, ValueError, "beta must be a positive finite number; got 0.0"),
     ({"beta": float("nan")}, ValueError, "beta must be a positive finite number; got nan"),
-    ({"beta": "2"}, ValueError, "beta must be a positive"),
+    ({"beta": "2"}, TypeError, "beta must be a number"),
     ({"beta": lambda n: -1.0}, ValueError, r"beta\(0\) must be a positive"),
     ({"beta": tm.safebo.RKHSBound}, TypeError, "beta must be an instance"),
     (
@@ -116,7 +116,7 @@ CONSTRAINTS = [
     ({"at_least": 1.0, "at_most": 1.0}, ValueError, "which nothing satisfies"),
     ({"at_least": 2.0, "at_most": 1.0}, ValueError, "at_least=2 and at_most=1"),
     ({"at_least": float("nan")}, ValueError, "at_least.* must be a finite number"),
-    ({"at_most": "5"}, ValueError, "at_most.* must be a finite number"),
+    ({"at_most": "5"}, TypeError, "at_most.* must be a number"),
     ({"at_least": 0.0, "lipschitz": -1.0}, ValueError, "Lipschitz"),
     ({"at_least": 0.0, "violation_z": -1.0}, ValueError, "violation_z"),
 ]
@@ -126,6 +126,11 @@ CONSTRAINTS = [
 def test_a_constraint_must_have_limits_that_leave_room(given, kind, message):
     with pytest.raises(kind, match=message):
         tm.Constraint(GP, **given)
+
+
+def test_a_value_at_its_limit_violates_nothing_even_where_no_noise_is_excused():
+    critical = tm.Constraint(GP, at_least=0.5, critical=True)
+    assert not critical.is_violated(0.5, 0.1) and critical.is_violated(0.49, 0.1)
 
 
 def test_constraints_of_one_function_must_not_contradict_each_other():
@@ -139,7 +144,7 @@ def test_other_values_are_refused():
         tm.Constraint(tm.kernels.Gaussian(), at_least=0.0)
     with pytest.raises(ValueError, match="must be 1 or 2"):
         Lipschitz(1.0, 3)
-    with pytest.raises(ValueError, match=r"norm.*must be positive"):
+    with pytest.raises(ValueError, match=r"norm.*must be a positive"):
         tm.safebo.RKHSBound(-1.0)
     with pytest.raises(ValueError, match=r"delta.*above 0 and below 1"):
         tm.safebo.RKHSBound(1.0, 0.0)

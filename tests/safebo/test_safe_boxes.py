@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import tellmost as tm
+from problems import tensor
 from tellmost.numerics import TIE_TOLERANCE
 from tellmost.safebo import CoordinateLines, RandomLines, SobolSet
 
@@ -135,6 +136,10 @@ def test_a_point_between_two_ends_never_leaves_the_box():
         reached = last_allowed(starts, ends, box, lambda x: x[:, 0] < 0.69)
         assert bool(box.contains(reached).all())
         assert bool((reached[starts[:, 0] < 0.69] < 0.69).all())
+    ends = tensor([[0.3], [0.7]])
+    reached = last_allowed(tensor([[0.2], [0.2]]), ends, box, lambda x: x[:, 0] < 0.6)
+    np.testing.assert_allclose(reached, [[0.3], [0.6]], atol=1e-3)
+    ends = torch.full_like(starts, 0.7)
     everything = last_allowed(starts, ends, box, lambda x: x[:, 0] > 0)
     assert bool((everything == 0.7).all())
 

@@ -131,3 +131,31 @@ def test_a_seed_with_a_context_is_declared_for_that_context_alone():
     assert by_name.ask(context={"load": 1.0}).purpose == "seed"
     everywhere = make_under_contexts([[0.5]])
     assert all(everywhere.ask(context=[load]).purpose == "seed" for load in (0.0, 7.0))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    told=st.lists(
+        st.tuples(st.integers(0, 20), st.floats(-1.0, 1.0), st.integers(0, 1)),
+        min_size=1,
+        max_size=8,
+    ),
+    is_box=st.booleans(),
+)
+def test_the_log_names_exactly_the_seeds_that_a_round_finds_withdrawn(told, is_box):
+    kernel = tm.kernels.Gaussian([0.2, 0.5])
+    optimizer = make(
+        tm.Box(0.0, 1.0, names=["v"]) if is_box else DOMAIN,
+        objective=tm.GP(kernel, noise_std=0.1),
+        constraint=tm.Constraint(tm.GP(kernel, noise_std=0.1), at_least=0.0),
+        safe_seed=[[0.3], [0.5]],
+        contexts=["load"],
+        on_violation="continue",
+        on_miscalibration="log",
+    )
+    found, before = 0, set()
+    for place, value, load in told:
+        optimizer.tell([place / 20], 0.0, {"c": value}, context=[float(load)])
+        now = set(optimizer._rounds.latest().withdrawn())
+        found, before = found + len(now - before), now
+        assert len(withdrawn(optimizer)) == found

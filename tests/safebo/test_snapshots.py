@@ -166,7 +166,7 @@ def test_more_parameters_have_a_history():
     reason="with shapes checked, annotations refuse bad input before the library does",
 )
 def test_an_unknown_kind_of_figure_is_refused():
-    with pytest.raises(ValueError, match="kind must be one of"):
+    with pytest.raises(ValueError, match="kind must be 'bands'"):
         on_a_line().plot("pie")
 
 

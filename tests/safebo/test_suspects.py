@@ -87,6 +87,25 @@ def test_a_repeat_that_disagrees_leaves_the_suspect_and_is_not_asked_for_again()
     assert len(optimizer.suspects) == 1 and optimizer.ask().purpose != "repeat"
 
 
+def test_a_reading_at_another_point_confirms_nothing():
+    square = np.stack([a.ravel() for a in np.meshgrid([0.0, 0.5, 1.0], [0.0, 0.5, 1.0])], axis=1)
+    optimizer = make(square, safe_seed=[[0.5, 0.5]])
+    for x, c in (([0.5, 0.5], 1.5), ([0.5, 0.5], 5.0), ([0.5, 1.0], 5.1)):
+        optimizer.tell(x, 0.0, {"c": c})
+    assert [one.id for one in optimizer.suspects] == [1, 2]
+
+
+def test_a_value_is_as_implausible_as_the_prediction_says_in_any_unit():
+    gp = tm.GP(tm.kernels.Scaled(tm.kernels.Gaussian(0.2), 16.0), noise_std=0.5)
+    optimizer = tm.SafeOptimizer(DOMAIN, objective=gp, suspect_z=4.0)
+    optimizer.tell([0.5], 1.0)
+    optimizer.tell([0.5], 30.0)
+    (suspect,) = optimizer.suspects
+    assert suspect.expected == pytest.approx(16 / 16.25)
+    variance = 16 - 16**2 / 16.25 + 0.25
+    assert suspect.z == pytest.approx((30 - 16 / 16.25) / np.sqrt(variance))
+
+
 def test_a_stuck_sensor_confirms_nothing():
     optimizer = told(make(), (0.5, 1.5), (0.5, 5.0), (0.5, 5.0))
     assert [one.id for one in optimizer.suspects] == [1, 2]

@@ -640,7 +640,7 @@ def test_a_latent_covariance_must_match_the_features():
 
 
 CONSTRUCTORS = {
-    "ITL about z": (lambda: rules.ITL(about="z"), ["ITL(about)", '"f" or "y"', "'z'"]),
+    "ITL about z": (lambda: rules.ITL(about="z"), ["ITL(about)", "'f' or 'y'", "'z'"]),
     "ITL noise about f": (lambda: rules.ITL(target_noise_std=1.0), ["target_noise_std", '"y"']),
     "ITL noise negative": (
         lambda: rules.ITL(about="y", target_noise_std=-1.0),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from problems import seeds
 from tellmost.running.processes import Group, Shard
+from tellmost.selecting.limits import Stop
 from tellmost.selecting.loop import Leaders, find_leaders, tie_width
 
 
@@ -87,3 +88,17 @@ def test_nan_on_one_shard_is_an_error_on_all():
 def test_no_open_row_means_no_leaders():
     scores = torch.full((4,), -torch.inf, dtype=torch.float64)
     assert find_leaders(scores, None, lambda rows: (scores[rows],) * 3, None).rows == []
+
+
+def test_an_infinite_gain_is_an_error():
+    with pytest.raises(ValueError, match="the rule gave NaN"):
+        Leaders([0, 1], [1.0, torch.inf], [1.0, torch.inf], [1.0, torch.inf]).best(None)
+
+
+def test_drift_is_the_largest_relative_to_the_largest_gain():
+    assert Leaders([0, 1, 2], [1.0, 2.0, 4.5], [1.0, 3.0, 5.0], [1.0, 3.0, 5.0]).drift == 0.2
+
+
+@pytest.mark.parametrize(("first", "said"), [(1.0, "reaches 0.5 of the first"), (0.1, "0.2")])
+def test_of_two_least_gains_the_larger_is_named(first, said):
+    assert said in Stop(None, min_gain=0.2, min_gain_share=0.5).reason(first)

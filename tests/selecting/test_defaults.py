@@ -160,7 +160,7 @@ def test_copies_among_the_picks_are_noted():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"dedupe": 1.5}, "dedupe is a cosine, at most 1"),
+        ({"dedupe": 1.5}, "dedupe, a cosine such as 0.98, must be .* at most 1"),
         ({"dedupe": 0.9, "replace": True}, "dedupe has no meaning with replace=True"),
         ({"dedupe": 0.9, "conditional": False}, "dedupe has no meaning with conditional=False"),
         ({"targets_are": "both"}, "targets_are must be None, 'examples' or 'all'"),

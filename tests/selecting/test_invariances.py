@@ -107,6 +107,7 @@ def test_block_size_and_threads_never_change_the_picks(rule, kernel, monkeypatch
     for bytes_, largest, count in ((2**23, 300, 2), (2**13, 32, 1), (3 * 2**13, 128, 2)):
         monkeypatch.setattr(numerics, "BLOCK_BYTES", bytes_)
         monkeypatch.setattr(numerics, "CHUNK_BYTES", bytes_)
+        monkeypatch.setattr("tellmost.posterior.function_space.CHUNK_BYTES", bytes_ // 64)
         torch.set_num_threads(count)
         chosen = tm.select(pool, targets, 8, rule=rule, kernel=KERNELS[kernel], noise_ratio=0.1)
         picks.append(chosen.indices.tolist())

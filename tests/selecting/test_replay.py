@@ -144,3 +144,11 @@ def test_a_rule_of_the_callers_own_is_kept_in_memory_and_not_in_a_file(tmp_path)
     assert isinstance(chosen.rule, Mine)
     chosen.save(tmp_path / "picks.tellmost")
     assert tm.Selection.load(tmp_path / "picks.tellmost").rule is None
+
+
+def test_only_the_rule_that_was_used_picks_rows_repeatedly():
+    chosen = tm.select(POOL, TARGETS, 8, candidates=[4, 7], noise_std=9.0, replace=True)
+    again = recall(chosen, POOL, TARGETS)
+    assert again.select("vtl", 8).indices.tolist() == chosen.indices.tolist()
+    with pytest.raises(ValueError, match="larger than the 2 candidates"):
+        again.select("itl", 8)

@@ -74,13 +74,20 @@ CLAIMS = {
         {"observed_indices": np.array([70])},
         "observed_indices must name rows",
     ),
-    "observed in a table": ({"observed_indices": np.zeros((1, 2), I64)}, "must have 1 dimensions"),
+    "observed in a table": (
+        {"observed_indices": np.zeros((1, 2), I64)},
+        r"must have shape \(1,\)",
+    ),
     "observed points of NaN": ({"observed_points": np.full((1, 6), np.nan)}, "must be finite"),
     "observed points of other features": (
         {"observed_points": np.ones((1, 7))},
-        "observed_points must have 6 features",
+        r"observed_points must have shape \(1, 6\)",
     ),
     "no candidate": (put("candidate_indices", CHOSEN.indices[0] - 2, 1), "must ascend"),
+    "a pick that is no candidate": (
+        {"candidate_indices": np.setdiff1d(np.arange(60), [0, CHOSEN.indices[0]])},
+        "indices must be candidates",
+    ),
     "no candidates": ({"candidate_indices": None}, "candidates must be among the 60 rows; got 58"),
     "no indices": ({"indices": None}, "it has no 'indices'"),
     "objects": ({"gains": np.array([None] * 5)}, "gains must be floats; got object"),

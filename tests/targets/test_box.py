@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tellmost.rows.checks import LARGEST_SEED
 from tellmost.targets.box import Box
 
 limits = st.floats(-1e6, 1e6)
@@ -54,7 +55,7 @@ def test_a_box_prints_as_it_is_written(text):
     assert repr(eval(text)) == text
 
 
-@given(corners=corners, count=st.integers(1, 70), seed=st.integers(0, 2**62))
+@given(corners=corners, count=st.integers(1, 70), seed=st.integers(0, LARGEST_SEED))
 @settings(max_examples=30, deadline=None)
 def test_sobol_points_lie_in_the_box(corners, count, seed):
     box = Box(*corners)
@@ -146,7 +147,7 @@ def test_a_box_that_is_none_is_refused(arguments, error, message):
 @pytest.mark.parametrize(
     ("count", "seed", "message"),
     [
-        (0, 0, r"sobol\(count\) must be a whole number from 1 to 1073741824; got 0"),
+        (0, 0, r"sobol\(count\) must be .* at least 1 and at most 1073741824; got 0"),
         (2.5, 0, r"sobol\(count\) .* got 2.5"),
         (True, 0, r"sobol\(count\) .* got True"),
         (4, -1, r"sobol\(seed\) .* got -1"),
@@ -154,5 +155,5 @@ def test_a_box_that_is_none_is_refused(arguments, error, message):
     ],
 )
 def test_a_sequence_that_is_none_is_refused(count, seed, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         Box(0, 1).sobol(count, seed)

@@ -4,7 +4,7 @@ from math import erf, exp, inf, pi, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tellmost.targets import Known, ProbableMaximizers
@@ -47,6 +47,7 @@ points = st.lists(
 
 
 @given(points, st.sampled_from([(-inf, inf), (-0.5, inf), (-inf, 0.7)]), st.booleans())
+@example([(0, 1, 1), (0, 1, 0.5), (2, 0.375, 1)], (-inf, 0.7), False)  # likely above the limit
 def test_weights_are_those_of_a_slow_integral(three, within, is_minimized):
     mean, std, chance = (list(part) for part in zip(*three, strict=True))
     now = known(mean, std, chance, within, is_minimized=is_minimized)

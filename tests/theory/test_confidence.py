@@ -135,10 +135,10 @@ def test_as_the_lemma_is_printed_they_would_fail_at_small_noise():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"delta": 0}, "delta must be a positive"),
-        ({"delta": 1.0}, "delta is a probability of failure, between 0 and 1; got 1.0"),
-        ({"norm": -1}, "norm must be a finite number, 0 or more; got -1"),
-        ({"information": -0.1}, "information must be a finite number, 0 or more"),
+        ({"delta": 0}, "delta, a probability of failure, must be .* above 0"),
+        ({"delta": 1.0}, "delta, a probability of failure, must be .* below 1; got 1.0"),
+        ({"norm": -1}, "norm must be a finite number, at least 0; got -1"),
+        ({"information": -0.1}, "information must be a finite number, at least 0"),
         ({"information": float("nan")}, "information must be a finite number"),
         ({"noise_factor": 0}, "noise_factor must be a positive"),
     ],

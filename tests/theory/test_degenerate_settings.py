@@ -126,7 +126,11 @@ def test_tiny_noise_has_no_nan():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: theory.marginal_gains(x, a, 2, rule="ctl", **ASK), ValueError, "one of 'itl'"),
+        (
+            lambda: theory.marginal_gains(x, a, 2, rule="ctl", **ASK),
+            ValueError,
+            "rule must be",
+        ),
         (lambda: theory.marginal_gains(x, a, 0, **ASK), ValueError, "n must be a whole number"),
         (lambda: theory.marginal_gains(x, a, 2, noise_std="much"), TypeError, "noise_std"),
         (lambda: theory.marginal_gains(x, a, 2, noise_std=[1.0]), ValueError, "per pool row"),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.cli.reading import Wanted, read_records
+from tellmost.rows.record_files import Wanted, read_records
 from tellmost.shapes import Bool, Float, Int
 from tellmost_reproduction.scores import Scores, summarize_scores, tabulate
 

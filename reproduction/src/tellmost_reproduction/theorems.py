@@ -12,7 +12,7 @@ import numpy as np
 
 from tellmost.kernels import FeatureKernel, Gaussian, Kernel, Laplace, Matern, Scaled
 from tellmost.kernels.linear import check_kernel
-from tellmost.rows.checks import check_nonnegative, check_positive, check_whole
+from tellmost.rows.checks import check_number, check_positive, check_whole
 from tellmost.shapes import Float
 from tellmost.theory.boundaries import (
     conditioning,
@@ -86,7 +86,7 @@ def variance_bound_within(
     rule = check_rule_name(rule)
     prior = check_positive(prior_variance, "prior_variance")
     noise = check_positive(noise_variance, "noise_variance")
-    gain = check_nonnegative(gain, "gain")
+    gain = check_number(gain, "gain", least=0)
     if rule == "vtl":
         return 0.5 * (gain + sqrt(gain**2 + 4.0 * noise * gain))
     return 2.0 * (prior + noise) * gain

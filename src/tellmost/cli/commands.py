@@ -30,9 +30,9 @@ from tellmost.cli.options import (
         "Write what the pool's own record of each pick says, but for its vector."
     ),
     Option("export", str, OUTPUT, "TOOL").says(
-        "Write the picks as tasks for a labelling tool: label-studio."
+        "Write the picks for a labelling tool: label-studio or argilla."
     ),
-    *("title", "image_column"),
+    *("title", "purpose", "image_column"),
     *("json", "rule", "budget", "max_per_group", "dedupe", "min_gain", "min_gain_share"),
     *("replace", "conditional", "kernel", "noise_ratio", "noise_std", "normalize", "floor"),
     *("targets_are", "observed", "exclude", "candidates", "avoid", "avoid_cosine", *COLUMNS),
@@ -174,7 +174,7 @@ def compare(given: OptionValues) -> int:
     Option("output", Path, ESSENTIALS, default=REQUIRED, flags=("--output", "-o")).says(
         "The page to write."
     ),
-    *("targets", *COLUMNS, "title", "image_column", "device", "progress"),
+    *("targets", *COLUMNS, "title", "purpose", "image_column", "device", "progress"),
 )
 def report(given: OptionValues) -> int:
     """Write a page about a saved selection: one .html file that needs no network.

@@ -20,6 +20,7 @@ import numpy as np
 
 from tellmost.evaluation.statistics import Mean
 from tellmost.rules import Random
+from tellmost.running.extras import import_extra
 from tellmost.selecting.select import select
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Bool, Float, Int
@@ -87,11 +88,8 @@ def split_digits(seed: int) -> Digits:
 
     All other images are the pool.
     """
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise ImportError("the demo needs scikit-learn; pip install 'tellmost[demo]'.") from error
-    pixels, labels = load_digits(return_X_y=True)
+    datasets = import_extra("sklearn.datasets", "demo", "the demo needs scikit-learn")
+    pixels, labels = datasets.load_digits(return_X_y=True)
     images = pixels / 16.0
     generator = np.random.default_rng(seed)
     targets: list[int] = []

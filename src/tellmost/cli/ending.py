@@ -25,7 +25,11 @@ ARGUMENTS = re.compile(
 """Arguments of the library that are options here and that are no English words."""
 
 
-VALUES = re.compile(r"\b(embed|features|exclude_columns|on_bad_row)='([^']*)'")
+VALUES = re.compile(r"\b(embed|column|text)='([^']*)'")
+LIST = re.compile(r"\bcolumn=\['([^\]]*)'\]")
+BAD_ROWS = re.compile(r"(Drop or repair|Repair or drop) such rows( first)?\.")
+SEVERAL = "', '"  # it stands between the entries of a list that is printed
+OPTION_OF = {"column": "vector-column", "text": "text-field"}
 
 
 class UsageError(Exception):
@@ -110,7 +114,11 @@ def describe_error(error: BaseException) -> str:
 def in_terms_of_options(message: str) -> str:
     """Name options in a message of the library where it names Python's arguments."""
     message = VALUES.sub(
-        lambda found: f"--{found[1].replace('_', '-')} {quote(found[2])}", message
+        lambda found: f"--{OPTION_OF.get(found[1], found[1])} {quote(found[2])}", message
+    )
+    message = BAD_ROWS.sub(r"\1 such rows, or leave them out: --on-bad-row skip.", message)
+    message = LIST.sub(
+        lambda found: f"--features {quote(found[1].replace(SEVERAL, ','))}", message
     )
     message = re.sub(r"\b(replace|floor)=True\b", r"--\1", message)
     message = message.replace("conditional=False", "--no-conditional")

@@ -5,28 +5,27 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from inspect import signature
-from math import inf
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
 from tellmost import rules
-from tellmost.cli.array_tables import open_arrays
 from tellmost.cli.ending import UsageError
 from tellmost.cli.labels import match_ids, read_labels, read_observed
 from tellmost.cli.options import OptionValues
 from tellmost.cli.paths import noise_file
-from tellmost.cli.reading import Wanted, column_names, read_records
-from tellmost.cli.records import Records, find_columns, listed, match_features
-from tellmost.cli.skipping import skip_bad_rows
-from tellmost.cli.text_formats import CELLS
-from tellmost.cli.text_tables import suffix_of
 from tellmost.kernels import Kernel
 from tellmost.kernels.written import read_kernel
-from tellmost.rows.checks import check_positives
+from tellmost.rows.array_tables import NoColumns
+from tellmost.rows.checks import check_positive, check_positives, check_word
+from tellmost.rows.files import File
 from tellmost.rows.nearby import near
+from tellmost.rows.record_files import Wanted, read_records
+from tellmost.rows.records import Records, find_columns, listed, match_features
 from tellmost.rows.sources import NamedArray
+from tellmost.rows.text_formats import CELLS
+from tellmost.rows.text_tables import suffix_of
 from tellmost.running.memory import check_memory
 from tellmost.running.progress import working
 from tellmost.selecting.arguments import (
@@ -85,19 +84,14 @@ def check_cluster(given: OptionValues) -> None:
 
 def check_model(given: OptionValues) -> None:
     """Check normalisation, noise, device and memory."""
-    if given.normalize not in (None, "auto", *NORMALIZATIONS):
-        known = ", ".join(("auto", *NORMALIZATIONS))
-        raise UsageError(f"--normalize must be {known}; got {given.normalize!r}.")
     if given.noise_ratio is not None and given.noise_std is not None:
         raise UsageError("give --noise-ratio or --noise-std, not both.")
-    if given.noise_ratio is not None and not 0 < given.noise_ratio < inf:
-        raise UsageError(f"--noise-ratio must be a positive number; got {given.noise_ratio}.")
-    is_number = given.noise_std is not None and noise_file(given) is None
-    if is_number and not 0 < float(given.noise_std) < inf:
-        raise UsageError(
-            f"--noise-std must be a positive number, or a file; got {given.noise_std}."
-        )
     with about_usage():
+        check_word(given.normalize, "--normalize", ("auto", *NORMALIZATIONS))
+        if given.noise_ratio is not None:
+            check_positive(given.noise_ratio, "--noise-ratio")
+        if given.noise_std is not None and noise_file(given) is None:
+            check_positive(float(given.noise_std), "--noise-std, where it is no file,")
         check_memory(given.memory)
         if given.device is not None:
             check_device(given.device)
@@ -168,7 +162,7 @@ def _check_excluded(given: OptionValues, files: Sequence[Records]) -> None:
 def check_features(given: OptionValues) -> None:
     """Check that the option --features can mean something."""
     paths = map(Path, [*given.pool, *([] if given.targets is None else [given.targets])])
-    is_vain = not any(suffix_of(path) in CELLS for path in paths)
+    is_vain = not any(suffix_of(path) in (*CELLS, "") for path in paths)
     if given.features and (is_vain or given.embed is not None or given.vector_column is not None):
         raise UsageError(
             "--features names columns of .csv and .tsv files, each of one number; name a column "
@@ -177,70 +171,45 @@ def check_features(given: OptionValues) -> None:
 
 
 def read_pool(given: OptionValues) -> Records:
-    columns = [name for name in (given.cost_column, given.group_column) if name is not None]
-    wanted = Wanted(given.vector_column, given.text_field, given.id_column, tuple(columns))
-    named = NamedArray(given.pool, given.vector_column, given.id_column)
     if given.cluster is not None:  # nobody reads all ids
+        named = NamedArray(given.pool, given.vector_column, given.id_column)
+        file = File(Path(str(given.pool[0])), "pool", size=0, changed=0)
         none = np.empty(0, dtype=np.int64)
-        return Records(named, none, open_arrays(named, "pool"), named.id_column)
-    if len(given.pool) == 1 and is_file(given.pool[0]):
-        return read_file(given.pool[0], "pool", given, wanted)
-    if columns or given.text_field is not None or given.embed is not None:
-        raise UsageError(
-            "of several pool files, a folder, a pattern or a URL only the columns of vectors and "
-            "of ids are read; drop the options that name other columns or embed texts."
-        )
-    return read_shards(named, "pool", given)
-
-
-def is_file(place: str | Path) -> TypeGuard[Path]:
-    return isinstance(place, Path) and not place.is_dir()
-
-
-def read_shards(named: NamedArray, argument: str, given: OptionValues) -> Records:
-    """The rows of files that are streamed one after the other, with their ids."""
-    table = open_arrays(named, argument)
-    records = Records(table.vectors, table.read_ids(), table, named.id_column)
-    return skip_bad_rows(records) if given.on_bad_row == "skip" else records
+        return Records(named, none, NoColumns(file), named.id_column)
+    columns = [name for name in (given.cost_column, given.group_column) if name is not None]
+    return read_files(given.pool, "pool", given, Wanted(columns=columns))
 
 
 def read_targets(
     given: OptionValues, pool: Records, place: str | Path, argument: str = "targets"
 ) -> Records:
     """Rows like the pool's, with those of its columns that make their vectors and labels."""
-    if not is_file(place):
-        named = NamedArray([place], given.vector_column, required=False)
-        return read_shards(named, argument, given)
-    there = column_names(place, argument)
-    is_archive = place.suffix in (".npz", ".safetensors")
-    text_field = given.text_field
-    wanted = Wanted(
-        vector_column=given.vector_column if given.vector_column in there or is_archive else None,
-        text_field=text_field if text_field in there or given.embed is not None else None,
-        id_column=given.id_column if given.id_column in there else None,
-        lone_vector=True,
-    )
-    return match_features(read_file(place, argument, given, wanted), pool)
+    wanted = Wanted(required=False, lone_vector=True)
+    return match_features(read_files([place], argument, given, wanted), pool)
 
 
-def read_file(path: Path, argument: str, given: OptionValues, wanted: Wanted) -> Records:
-    """The rows of one file. The column of labels and those to exclude are no features."""
+def read_files(
+    places: Sequence[str | Path], argument: str, given: OptionValues, wanted: Wanted
+) -> Records:
+    """The rows of files. The column of labels and those to exclude are no features."""
     label = [] if given.label_column is None else [given.label_column]
-    known = column_names(path, argument)
-    others, _ = find_columns([*(given.exclude_columns or ()), *label], known)
     wanted = replace(
         wanted,
-        columns=[*wanted.columns, *others],
-        features=(given.features or None) if suffix_of(path) in CELLS else None,
+        vector_column=given.vector_column,
+        text_field=given.text_field,
+        id_column=given.id_column,
+        excluded=[*(given.exclude_columns or ()), *label],
+        features=given.features or None,
         embed=given.embed,
         skip_bad=given.on_bad_row == "skip",
         device=given.device,
         memory=check_memory(given.memory),
     )
     is_counted = given.embed is not None
-    waiting = nullcontext() if is_counted else working(given.progress, f"reading {path.name}")
+    what = ", ".join(Path(str(place).split("?")[0]).name for place in places)
+    waiting = nullcontext() if is_counted else working(given.progress, f"reading {what}")
     with waiting:
-        return read_records(path, argument, wanted, given.progress)
+        return read_records(places, argument, wanted, given.progress)
 
 
 def vectors_of(records: Records | None) -> Any:
@@ -386,5 +355,6 @@ def find_observed(paths: Sequence[Path] | None, pool: Records) -> Any:
 def find_rows(paths: Sequence[Path], option: str, pool: Records) -> np.ndarray:
     """The numbers of the rows that files name by id, each once."""
     found = [np.empty(0, dtype=np.int64)]
-    found += [match_ids(path, pool, option) for path in paths]
+    is_observed = option == "--observed"
+    found += [match_ids(path, pool, option, only_labelled=is_observed) for path in paths]
     return np.unique(np.concatenate(found))

@@ -14,9 +14,13 @@ import numpy as np
 import torch
 
 from tellmost import numerics
-from tellmost.cli.array_tables import ParquetTable
-from tellmost.cli.reading import OWN_ID
-from tellmost.cli.records import (
+from tellmost.integrations.labelling import POOL_ID, find_answered, read_answers
+from tellmost.rows.checks import check_indices
+from tellmost.rows.files import File, check_there, open_filled
+from tellmost.rows.parquet import ParquetTable
+from tellmost.rows.pool import Pool
+from tellmost.rows.record_files import OWN_ID
+from tellmost.rows.records import (
     SHOWN_IDS,
     Records,
     as_array,
@@ -25,13 +29,9 @@ from tellmost.cli.records import (
     key_of,
     listed,
 )
-from tellmost.cli.text_formats import Delimited, JsonLines, TextTable
-from tellmost.cli.text_tables import read_lines, suffix_of
-from tellmost.integrations.labelling import POOL_ID, read_answers
-from tellmost.rows.checks import check_indices
-from tellmost.rows.files import File, check_there, open_filled
-from tellmost.rows.pool import Pool
 from tellmost.rows.sources import open_source, read_array
+from tellmost.rows.text_formats import Delimited, JsonLines, TextTable
+from tellmost.rows.text_tables import read_lines, suffix_of
 from tellmost.running.reading import refusing_damage
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Int, Shaped
@@ -47,6 +47,7 @@ class SmallFile:
     names: Sequence[str]
     read: Callable[[str], list[Any]]
     only: list[Any] | None = None
+    is_flat: bool = True  # False for tasks and records of a tool, of which the labelled are here
 
     def column(self, name: str) -> list[Any]:
         return self.read(check_named(name, self.names, self.file))
@@ -97,16 +98,24 @@ def open_small(
 
 def _open_json(file: File) -> SmallFile:
     """Records of any kind, or what a tool for labelling exports, of which the labelled count."""
-    source = JsonLines(file)
-    records, open_count = read_answers([row for _, row in source.rows()])
-    if open_count:
+    rows = [row for _, row in JsonLines(file).rows()]
+    records, open_count = read_answers(rows)
+    _note_open(open_count, len(rows), file)
+    names = list(dict.fromkeys(name for record in records for name in record))
+
+    def read(name: str) -> list[Any]:
+        return [record.get(name) for record in records]
+
+    return SmallFile(file, names, read, is_flat=records == rows)
+
+
+def _note_open(count: int, total: int, file: File) -> None:
+    if count:
         warnings.warn(
-            f"{open_count:,} of the {len(records) + open_count:,} records of {file.path.name} are "
-            f"not labelled and do not count.",
+            f"{count:,} of the {total:,} records of {file.path.name} are not labelled and do not "
+            f"count.",
             stacklevel=2,
         )
-    names = list(dict.fromkeys(name for record in records for name in record))
-    return SmallFile(file, names, lambda name: [record.get(name) for record in records])
 
 
 def _open_delimited(file: File, headers: Collection[str | None] | None) -> SmallFile:
@@ -219,8 +228,12 @@ def _check_all(
 SAVED = ".tellmost"
 
 
-def match_ids(path: Path, records: Records, argument: str) -> Int[np.ndarray, " k"]:
+def match_ids(
+    path: Path, records: Records, argument: str, *, only_labelled: bool = False
+) -> Int[np.ndarray, " k"]:
     """The numbers of the pool rows that a file names, in its order.
+
+    With only_labelled, rows of a table with labels that have none are left out, with a note.
 
     The file has a column of ids, called as the pool's or "id" (.csv, .tsv, .jsonl, .json,
     .parquet), or ids alone (.txt, or one column), or row numbers (.npy), or it is a saved
@@ -236,6 +249,9 @@ def match_ids(path: Path, records: Records, argument: str) -> Int[np.ndarray, " 
     rows = find_rows(ids, records.ids.tolist(), small.file.label, records.path.name)
     if {"rank", "index"} <= set(small.names):
         _check_same_rows(rows, small, records)
+    if only_labelled and small.is_flat and (answered := find_answered(small.names, small.column)):
+        _note_open(answered.count(False), len(answered), small.file)
+        return rows[np.array(answered)]
     return rows
 
 
@@ -258,7 +274,7 @@ def read_observed(
         return Selection.load(path)  # `select` checks that it belongs to the pool
     if path.suffix == ".npy":
         return read_array(path, argument)
-    return match_ids(path, records, argument)
+    return match_ids(path, records, argument, only_labelled=True)
 
 
 def _rows_of(chosen: Selection, records: Records, argument: str) -> Int[np.ndarray, " k"]:

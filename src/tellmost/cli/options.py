@@ -54,9 +54,9 @@ class Option:
 
 OPTIONS = (
     Option("pool", list[str], None, metavar="POOL", default=REQUIRED).says(
-        "What you may choose from, a row each: .npy, .npz, .safetensors, .parquet, .csv or "
-        ".jsonl. Several array or .parquet files are taken as one pool; so are a folder of them, "
-        "a pattern, and a URL such as 's3://bucket/part-*.parquet'."
+        "What you may choose from, a row each: .npy, .npz, .safetensors, .parquet, .csv, .tsv, "
+        ".jsonl or .json, or - for what stdin brings. Several files are taken as one pool; so are "
+        "a folder, a pattern, and a URL such as 's3://bucket/part-*.parquet'."
     ),
     Option("targets", str, ESSENTIALS, "FILE", flags=("--targets", "-t")).says(
         "What you want to predict well, in any of the formats. No labels needed. Left out only "
@@ -69,8 +69,8 @@ OPTIONS = (
     ),
     Option("embed", str, ESSENTIALS, "MODEL").says(
         "Embed the texts: a sentence-transformers model by its id on the Hugging Face Hub "
-        "(all-minilm for short) or its folder, or package.module:function. Kept beside the input "
-        "and reused."
+        "(all-minilm for short) or its folder, or package.module:function. Kept beside the file, "
+        "or for several in the cache folder, and reused."
     ),
     Option("observed", list[Path], FILES).says(
         "What is known already, by id: picks of an earlier round (.csv, .jsonl, .parquet, "
@@ -178,7 +178,10 @@ OPTIONS = (
         "Also compute the uncertainty that would be left if every candidate were observed."
     ),
     Option("kind", str, MODEL, "KIND").says("classes or numbers, where the labels do not tell."),
-    Option("title", str, OUTPUT, "TEXT").says("What the page is for, as its title."),
+    Option("title", str, OUTPUT, "TEXT").says("The title of the page."),
+    Option("purpose", str, OUTPUT, "TEXT").says(
+        "What the selection is for, and for whom: a sentence below the title of the page."
+    ),
     Option("image_column", str, OUTPUT, "NAME").says(
         "The column with the path of an image for each row, to show on the page."
     ),

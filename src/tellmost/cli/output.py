@@ -25,19 +25,18 @@ from tellmost.cli.labels import SAVED
 from tellmost.cli.options import OptionValues
 from tellmost.cli.paths import check_files
 from tellmost.cli.pick_files import COLUMNS, check_picks_path, pick_rows, write_picks
-from tellmost.cli.records import Records, as_array, as_ranges, listed
 from tellmost.evaluation.statistics import count_of
-from tellmost.integrations.labelling import check_tasks_path, write_label_studio
+from tellmost.integrations.labelling import TOOLS, check_tasks_path, write_tasks
 from tellmost.report.levels import weigh
 from tellmost.report.page import write_page
 from tellmost.report.page_items import PageItems
 from tellmost.report.summary import About
+from tellmost.rows.records import Records, as_array, as_ranges, listed
 from tellmost.running.progress import working
 from tellmost.running.writing import check_writable
 from tellmost.selecting.selection import Selection
 
 SHOWN = 5  # picks below the summary
-TOOLS = ("label-studio",)
 AS_ASKED = ("k reached", "budget spent")  # a selection that ends otherwise ends early
 
 
@@ -97,7 +96,7 @@ class Outlet:
         in_file = replace(chosen, indices=pool.in_file(chosen.indices))
         rows = pick_rows(in_file, pool, target_ids)
         if self.given.export is not None:
-            write_label_studio(self.output, in_file, pool)
+            write_tasks(self.output, self.given.export, in_file, pool)
         elif self.output is not None:
             plain = [dict(row) for row in rows]
             write_picks(self.output, in_file, pool, plain, with_records=self.given.records)
@@ -126,7 +125,7 @@ def write_page_of(
         for some, what in ((pool, "row"), (targets, "target"))
         if some is not None
     ]
-    about = About(given.title, files, date.today())
+    about = About(given.title, given.purpose, files, date.today())
     shown = show(pool, given.image_column), show(targets, given.image_column)
     with working(given.progress, "writing the page"):
         write_page(chosen, path, pool.vectors, vectors_of(targets), *shown, about)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import zlib
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -10,19 +11,26 @@ from tempfile import TemporaryDirectory
 
 from tellmost.cli.ending import UsageError
 from tellmost.cli.options import OptionValues
-from tellmost.cli.records import is_number
-from tellmost.cli.text_tables import MARK
+from tellmost.rows.records import is_number
+from tellmost.rows.text_tables import MARK
 from tellmost.running.writing import leads_in_a_circle
 
 SNIFFED = 4096
-FIRST = {b"{": ".jsonl", b"[": ".json"}
+FIRST = {
+    b"{": ".jsonl",
+    b"[": ".json",
+    b"\x93NUMPY": ".npy",
+    b"PAR1": ".parquet",
+    b"PK\3\4": ".npz",
+}
+GZIPPED = b"\x1f\x8b"
 WRITTEN = ("--output", "--report", "--checkpoint")
 
 
 def take_stdin(given: OptionValues) -> None:
     """Put what stdin brings into a file, since rows are read several times. It is named ``-``.
 
-    The first character tells the format: .jsonl, .json, or else .csv.
+    Its first bytes tell the format: that of one of FIRST, or else .csv, gzipped or not.
     """
     names = ("pool", "targets", "queries")
     named = [name for name in names if getattr(given, name) in (Path("-"), [Path("-")])]
@@ -31,13 +39,27 @@ def take_stdin(given: OptionValues) -> None:
     if len(named) > 1:
         raise UsageError(f"only one file can come from stdin; got - for {' and '.join(named)}.")
     start = sys.stdin.buffer.read(SNIFFED)
-    suffix = FIRST.get(start.removeprefix(MARK).lstrip()[:1], ".csv")
+    suffix = _suffix_of(start)
     given.stdin = TemporaryDirectory()  # it is removed with the options
     path = Path(given.stdin.name) / f"stdin{suffix}"
     with path.open("wb") as file:
         file.write(start)
         copyfileobj(sys.stdin.buffer, file)
     setattr(given, named[0], [path] if named[0] == "pool" else path)
+
+
+def _suffix_of(start: bytes) -> str:
+    if start.startswith(GZIPPED):
+        return f"{_suffix_of(_unzipped(start))}.gz"
+    text = start.removeprefix(MARK).lstrip()
+    return next((suffix for first, suffix in FIRST.items() if text.startswith(first)), ".csv")
+
+
+def _unzipped(start: bytes) -> bytes:
+    try:
+        return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(start, SNIFFED)
+    except zlib.error as error:
+        raise UsageError(f"stdin is not a complete .gz file: {error}. Send it again.") from error
 
 
 def named_files(given: OptionValues) -> Iterator[tuple[str, Path]]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tellmost.cli.records import Records
 from tellmost.rows.frames import plain_values
 from tellmost.rows.parquet import import_pyarrow
+from tellmost.rows.records import Records
 from tellmost.running.writing import check_writable, written_whole
 from tellmost.selecting.selection import Selection
 

@@ -22,6 +22,7 @@ from tellmost.cluster.picks import PickLog
 from tellmost.cluster.worker import Beat, Home, Meeting, Share, Worker, count_rows
 from tellmost.rows.sources import NamedArray
 from tellmost.running.progress import ProgressLine
+from tellmost.running.reading import reason_of
 from tellmost.selecting.selection import Selection
 
 if TYPE_CHECKING:
@@ -335,7 +336,7 @@ class WorkerGroup:
         try:
             return self._ray.get(asked, timeout=START_SECONDS)
         except (self._ray.exceptions.GetTimeoutError, self._ray.exceptions.RayError) as error:
-            raise LostError(f"a worker did not start: {first_line(error)}") from error
+            raise LostError(f"a worker did not start: {reason_of(error)}") from error
 
     def start(self, shares: list[tuple[Any, Share]]) -> None:
         """Let all workers select."""
@@ -361,7 +362,12 @@ class WorkerGroup:
             try:
                 answer = self._ray.get(one)
             except Exception as error:
-                self._raise(error, rank)
+                cause = getattr(error, "cause", None) or error
+                if isinstance(cause, ValueError | TypeError | ImportError | MemoryError):
+                    raise cause from error  # it is the caller's
+                raise LostError(
+                    f"{self._name(rank)}: {type(cause).__name__}: {reason_of(cause)}"
+                ) from cause
             self.chosen = answer if rank == 0 else self.chosen
         if self.running:
             self._check_alive()
@@ -388,13 +394,6 @@ class WorkerGroup:
         """What all workers say once all is done."""
         return self._all([worker.beat.remote(self._known) for worker in self._workers])
 
-    def _raise(self, error: Exception, rank: int) -> None:
-        """Raise what a worker failed with: an error of the caller's, or a LostError."""
-        cause = getattr(error, "cause", None) or error
-        if isinstance(cause, ValueError | TypeError | ImportError | MemoryError):
-            raise cause from error
-        raise LostError(f"{self._name(rank)}: {first_line(cause)}") from cause
-
     def _check_alive(self) -> None:
         now, patience = time.monotonic(), self._cluster.timeout
         for rank, pulse in enumerate(self._pulses):
@@ -414,8 +413,3 @@ class WorkerGroup:
         if self._place is not None:
             with suppress(Exception):
                 self._ray.util.remove_placement_group(self._place)
-
-
-def first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0].rstrip('.') if lines else ''}"

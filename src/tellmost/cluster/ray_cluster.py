@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from tellmost.rows.checks import check_nonnegative, check_positive, check_whole
+from tellmost.rows.checks import check_number, check_positive, check_whole
+from tellmost.running.extras import import_extra
 from tellmost.selecting.selection import Selection
 
 PROBE_SECONDS = 5.0
@@ -45,10 +46,9 @@ class Ray:
     def __post_init__(self) -> None:
         for name in ("workers", "cpus_per_worker"):
             check_whole(getattr(self, name), name)
-        check_nonnegative(self.gpus_per_worker, "gpus_per_worker")
+        check_number(self.gpus_per_worker, "gpus_per_worker", least=0)
         check_positive(self.timeout, "timeout")
-        if check_nonnegative(self.retries, "retries") != int(self.retries):
-            raise ValueError(f"retries must be a whole number; got {self.retries}.")
+        check_whole(self.retries, "retries", 0)
         if self.address not in (None, "auto") and _port_of(str(self.address)) is None:
             raise ValueError(
                 f"address must be None, 'auto', 'ray://host:10001' or 'host:6379'; got "
@@ -73,7 +73,9 @@ class Ray:
             )
         if self.address is None and "ray" not in sys.modules:  # it looks when it is loaded
             os.environ.setdefault("RAY_AUTH_MODE", "token")
-        ray = import_ray()
+        need = "cluster=Ray(...) needs ray"
+        import_extra("ray.util.scheduling_strategies", "ray", need)
+        ray = import_extra("ray", "ray", need)
         is_ours = not ray.is_initialized()
         if is_ours:
             self._connect(ray)
@@ -104,15 +106,6 @@ class Ray:
                 "Ray started without token authentication, since it was loaded before; set "
                 "RAY_AUTH_MODE=token in the environment of this program."
             )
-
-
-def import_ray() -> Any:
-    try:
-        import ray
-        import ray.util.scheduling_strategies
-    except ImportError as error:
-        raise ImportError("cluster=Ray(...) needs ray; pip install 'tellmost[ray]'.") from error
-    return ray
 
 
 def _port_of(address: str) -> tuple[str, int] | None:

@@ -99,9 +99,8 @@ def compare(
     both = check_both(labels, target_labels, data, kind)
     assert data.targets is not None
     given = data.targets
-    noise, seeds = check_noise(noise_ratio, noise_std, data), check_whole(seeds, "seeds")
-    if seeds < 2:
-        raise ValueError(f"seeds must be at least 2, for standard errors; got {seeds}.")
+    noise = check_noise(noise_ratio, noise_std, data)
+    seeds = check_whole(seeds, "seeds", 2)  # one has no standard error
     with closing(data.pool.source), torch.inference_mode(), team():
         held = data.pool.source.held
         data = data.read()
@@ -203,9 +202,7 @@ def check_budgets(budgets: Sequence[int] | None, k: int) -> tuple[int, ...]:
     """The budgets in ascending order, with k as the last."""
     if budgets is None:
         return tuple(sorted({max(k // part, 1) for part in (8, 4, 2, 1)}))
-    wanted = {check_whole(budget, "budgets") for budget in budgets}
-    if wanted and max(wanted) > k:
-        raise ValueError(f"budgets must be at most k = {k}; got {max(wanted)}.")
+    wanted = {check_whole(budget, "each of budgets, up to k,", most=k) for budget in budgets}
     return tuple(sorted(wanted | {k}))
 
 

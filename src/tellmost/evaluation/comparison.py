@@ -15,10 +15,10 @@ from tellmost.evaluation.statistics import (
     bullet,
     count_together,
     joined_by_and,
-    make_frame,
     number,
     paragraph,
 )
+from tellmost.running.extras import make_frame
 from tellmost.running.notebooks import html_table
 from tellmost.selecting.selection import TAKEN_AS_ALL
 from tellmost.shapes import Bool, Float

@@ -3,7 +3,6 @@
 A short selection from the first rows of the pool is timed part by part.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -21,6 +20,7 @@ from tellmost.rows.pool import Pool
 from tellmost.rows.sources import HeldRows, Source
 from tellmost.rules import Rule
 from tellmost.running.memory import Sizes, in_words
+from tellmost.running.stopwatch import Stopwatch
 from tellmost.running.workers import team, thread_count
 from tellmost.selecting.arguments import (
     check_combination,
@@ -30,7 +30,6 @@ from tellmost.selecting.arguments import (
     check_rule,
     sizes_of,
 )
-from tellmost.selecting.choosers import Once
 from tellmost.selecting.data import Observed, SelectionData, resolve_noise
 from tellmost.selecting.limits import (
     Eligibility,
@@ -41,7 +40,7 @@ from tellmost.selecting.limits import (
     check_limits,
     check_stop,
 )
-from tellmost.selecting.loop import run
+from tellmost.selecting.loop import Once, run
 from tellmost.selecting.select import choose_chooser, find_rounds
 
 TRIAL_BYTES = 64 * 2**20
@@ -142,54 +141,39 @@ class TimedTrial:
     way: str  # how picks are found: "all rows", "once", "in rounds"
 
 
-class Watch:
-    """The seconds since the last lap. A GPU finishes its work first."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device, self._last = device, 0.0
-        self.lap()
-
-    def lap(self) -> float:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
-        now = time.perf_counter()
-        passed, self._last = now - self._last, now
-        return passed
-
-
-def try_out(take: Callable[[int], Task], count: int, watch: Watch) -> TimedTrial:
+def try_out(take: Callable[[int], Task], count: int, device: torch.device) -> TimedTrial:
     """Select a few of the first ``count`` rows of the pool, and take the time."""
-    watch.lap()
-    task = take(count)
-    first_look = watch.lap()
+    watch = Stopwatch(device)
+    with watch.measure("first look"):
+        task = take(count)
     few = min(task.stop.picks or 1, numerics.MOST_COLUMNS_AHEAD)
     problem = task.data.problem(task.rule, task.noise, few, task.columns_ahead)
-    watch.lap()
-    tracker = track(problem)
-    set_up = watch.lap()
+    with watch.measure("set up"):
+        tracker = track(problem)
     picks = min(task.stop.picks or 1, max(2 * tracker.width, 8))
     eligibility = Eligibility(task.limits)
     rounds = find_rounds(replace(task, stop=Stop(picks)), tracker, eligibility)
     chooser = choose_chooser(task.rule, tracker, eligibility, conditional=True)
-    watch.lap()
     if isinstance(chooser, Once):
-        chooser.best(task.stop.least)  # scores all rows, and never again
-    set_up, at_start = set_up + watch.lap(), tracker.passes
-    run(chooser, tracker, eligibility, Stop(picks), rounds=rounds)
-    running, passes = watch.lap(), tracker.passes - at_start
-    each_pass = 0.0
+        with watch.measure("set up"):
+            chooser.best(task.stop.least)  # scores all rows, and never again
+    at_start = tracker.passes
+    with watch.measure("picks"):
+        run(chooser, tracker, eligibility, Stop(picks), rounds=rounds)
+    passes = tracker.passes - at_start
     if not isinstance(chooser, Once):  # which never makes a pass again
-        tracker.look_ahead(list(range(tracker.width)))
-        each_pass = watch.lap()
+        with watch.measure("a pass"):
+            tracker.look_ahead(list(range(tracker.width)))
+    each_pass = watch.seconds.get("a pass", 0.0)
     way = "once" if isinstance(chooser, Once) else "all rows"
     if rounds is not None:
         way = "in rounds"
     return TimedTrial(
         rows=count,
-        first_look=first_look,
-        set_up=set_up,
+        first_look=watch.seconds["first look"],
+        set_up=watch.seconds["set up"],
         each_pass=each_pass,
-        each_pick=max(running - passes * each_pass, 0.0) / picks,
+        each_pick=max(watch.seconds["picks"] - passes * each_pass, 0.0) / picks,
         per_entry=time_per_entry(tracker, problem, watch),
         form=tracker.form,
         width=tracker.width,
@@ -201,7 +185,7 @@ def try_out(take: Callable[[int], Task], count: int, watch: Watch) -> TimedTrial
     )
 
 
-def time_per_entry(tracker: Tracker, problem: Problem, watch: Watch) -> float:
+def time_per_entry(tracker: Tracker, problem: Problem, watch: Stopwatch) -> float:
     """The time per entry: in function space a pick reads the columns of all earlier picks."""
     if tracker.form != "function space":
         return 0.0
@@ -209,10 +193,10 @@ def time_per_entry(tracker: Tracker, problem: Problem, watch: Watch) -> float:
         numerics.LEAST_BLOCK_ROWS, len(problem.rows), dtype=torch.float64, device=problem.device
     )
     weights = columns.new_ones(len(columns))
-    watch.lap()
-    weights @ columns
+    with watch.measure("entries"):
+        weights @ columns
     posteriors = 2 if problem.sees_targets else 1
-    return posteriors * watch.lap() / columns.numel()
+    return posteriors * watch.seconds["entries"] / columns.numel()
 
 
 class Front:
@@ -317,13 +301,12 @@ def measure(pool: Pool, take: Callable[[int], Task]) -> list[TimedTrial]:
     # fewer rows than features would be treated in function space
     count = min(n, max(TRIAL_BYTES // width, 2 * pool.dimension))
     quarter = max(count // 4, min(n, 2 * pool.dimension))
-    watch = Watch(pool.device)
     # libraries take their time at the first call
-    try_out(take, min(n, max(quarter // 4, 1)), watch)
-    trials = [try_out(take, quarter, watch)]
+    try_out(take, min(n, max(quarter // 4, 1)), pool.device)
+    trials = [try_out(take, quarter, pool.device)]
     seconds = trials[0].first_look + trials[0].set_up + trials[0].each_pass
     if count > quarter and seconds <= TRIAL_SECONDS / 4:
-        trials.append(try_out(take, count, watch))
+        trials.append(try_out(take, count, pool.device))
     return trials
 
 

@@ -15,6 +15,7 @@ from tellmost.evaluation.probes import (
     predict_numbers,
 )
 from tellmost.evaluation.statistics import Mean, rank_correlation
+from tellmost.rows.checks import check_word
 from tellmost.shapes import Float, Int
 
 LEARNED_SHARE = 4
@@ -54,8 +55,7 @@ def take_labels(
     values = _as_vector(labels, name)
     if values.shape != (count,):
         raise ValueError(f"{name} must have one entry per {per}, ({count},); got {values.shape}.")
-    if kind not in (None, "classes", "numbers"):
-        raise ValueError(f"kind must be None, 'classes' or 'numbers'; got {kind!r}.")
+    check_word(kind, "kind", (None, "classes", "numbers"))
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ValueError(

@@ -184,13 +184,15 @@ def look(data: SelectionData, rng: np.random.Generator) -> Health:
     counted = draw_rows(rng, n, max(int(work / (2 * d**2)), 4 * d))
     lengths, bits, cosines, moments = measure(pool, compared, counted)
     directions, explained = moments.principal()
+    of_rows = bits.cpu().numpy()
+    ordered = of_rows[np.lexsort(of_rows.T)]  # 128 equal bits are as good as certain
     return Health(
         rows=n,
         features=d,
         dtype=str(pool.source.dtype).removeprefix("torch."),
         normalize=data.normalize,
         norms=Norms.of(lengths.cpu().numpy()),
-        duplicates=count_duplicates(bits.cpu().numpy()),
+        duplicates=int((ordered[1:] == ordered[:-1]).all(axis=1).sum()),
         near_duplicates=float((cosines >= NEAR_DUPLICATE).double().mean()),
         near_duplicates_from=len(compared),
         effective_rank=moments.effective_rank(),
@@ -291,12 +293,6 @@ def row_bits(rows: Float[Tensor, "b d"]) -> Int[Tensor, "b 2"]:
     first = (bits ^ shifted(bits, 32)).mul_(factors).sum(dim=1)
     second = bits ^ shifted(bits, 29) ^ shifted(bits, 52)
     return torch.stack([first, second.mul_(factors.flip(0)).sum(dim=1)], dim=1)
-
-
-def count_duplicates(bits: Int[np.ndarray, "n 2"]) -> int:
-    """Count the rows that equal an earlier one. 128 equal bits are as good as certain."""
-    ordered = bits[np.lexsort(bits.T)]
-    return int((ordered[1:] == ordered[:-1]).all(axis=1).sum())
 
 
 def largest_cosines(

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tellmost import numerics
 from tellmost.evaluation.health import as_given
 from tellmost.kernels import Kernel, Linear
 from tellmost.kernels.kernel import Points
@@ -77,6 +78,20 @@ def similarities(
     kernel = kernel or Linear()
     lengths = (kernel.diagonal(points).sqrt() for points in (pool, targets))
     return (kernel.block(pool, targets) / torch.outer(*lengths)).nan_to_num_(nan=0.0)
+
+
+def nearest_similarity(
+    pool: Pool, targets: Points, kernel: Kernel | None = None
+) -> Float[Tensor, " m"]:
+    """The similarity of each target to the row nearest to it, in one pass."""
+    nearest = torch.full((len(targets),), -torch.inf, dtype=torch.float64, device=targets.device)
+    most = max(numerics.CHUNK_BYTES // (8 * len(targets)), numerics.LEAST_BLOCK_ROWS)
+
+    def similar(start: int, stop: int, block: Tensor) -> Tensor:
+        return similarities(block, targets, kernel).amax(dim=0)
+
+    pool.each(similar, lambda found: torch.maximum(nearest, found, out=nearest), most)
+    return nearest
 
 
 @dataclass(frozen=True)

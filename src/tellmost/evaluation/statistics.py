@@ -3,14 +3,10 @@
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tellmost.shapes import Float
-
-if TYPE_CHECKING:
-    import pandas
 
 LEVEL = 0.05  # a difference counts if chance makes one as large in fewer cases than this share
 
@@ -158,11 +154,3 @@ def entry(name: str, text: str, width: int) -> str:
 
 def bullet(text: str) -> str:
     return paragraph(text, "- ", 2)
-
-
-def make_frame(records: list[dict[str, Any]]) -> "pandas.DataFrame":
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("to_frame() needs pandas; pip install 'tellmost[frame]'.") from error
-    return pandas.DataFrame(records)

@@ -12,11 +12,12 @@ from tellmost import numerics
 from tellmost.evaluation.evidence import Evidence, KnownLabels, hold_out, take_labels
 from tellmost.evaluation.health import Health, check_pool, draw_rows, look
 from tellmost.evaluation.probes import kernel_features, name_probe
-from tellmost.evaluation.runs import similarities
-from tellmost.evaluation.statistics import bullet, entry, make_frame, number, percent
+from tellmost.evaluation.runs import nearest_similarity
+from tellmost.evaluation.statistics import bullet, entry, number, percent
 from tellmost.kernels import Linear
 from tellmost.rows.checks import check_positive, check_whole
 from tellmost.rules import VTL
+from tellmost.running.extras import make_frame
 from tellmost.running.notebooks import html_table
 from tellmost.running.progress import working
 from tellmost.running.workers import team
@@ -252,12 +253,7 @@ def look_at_targets(data: SelectionData) -> Aim:
     density = estimate_density(
         data.pool, targets, data.target_weights, kernel, memory=data.plan.kept
     )
-    nearest = torch.full((len(targets),), -torch.inf, dtype=torch.float64, device=targets.device)
-
-    def similar(start: int, stop: int, block: torch.Tensor) -> torch.Tensor:
-        return similarities(block, targets, kernel).amax(dim=0)
-
-    data.pool.each(similar, lambda found: torch.maximum(nearest, found, out=nearest))
+    nearest = nearest_similarity(data.pool, targets, kernel)
     return Aim(
         targets=len(targets),
         gain=density.gain,
@@ -268,11 +264,7 @@ def look_at_targets(data: SelectionData) -> Aim:
 
 
 def check_folds(folds: Any, labels: KnownLabels) -> int:
-    folds = check_whole(folds, "folds")
-    if not 2 <= folds <= len(labels):
-        raise ValueError(
-            f"folds must be at least 2 and at most the number of rows, {len(labels)}; got {folds}."
-        )
+    folds = check_whole(folds, "folds, each with a row or more,", 2, len(labels))
     if len(np.unique(labels.values)) == 1:
         raise ValueError("labels must not be all equal: nothing could be learned from them.")
     return folds

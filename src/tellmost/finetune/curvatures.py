@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 
 from tellmost.finetune.embedding import rows_in_words
-from tellmost.finetune.inputs import Inputs
+from tellmost.finetune.inputs import Inputs, class_numbers
 from tellmost.posterior.problem import nonnegative
+from tellmost.rows.checks import check_positive
 from tellmost.shapes import Float, Int
 
 FULL_LAPLACE = 5_000  # up to so many weights have a full covariance: 0.2 GB, half a minute
@@ -181,18 +182,13 @@ Likelihood = SoftmaxLikelihood | GaussianLikelihood
 
 def likelihood_of(labels: Any, inputs: Inputs, noise_std: float | None) -> Likelihood:
     """The likelihood of labels: values if there is a noise, else classes."""
+    if noise_std is None:
+        name = "labels without noise_std, which is for values,"
+        return SoftmaxLikelihood(class_numbers(labels, len(inputs), name))
+    check_positive(noise_std, "noise_std")
     y = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     if len(y) != len(inputs):
         raise ValueError(f"labels must be one per input; got {len(y)} for {len(inputs)} inputs.")
-    if noise_std is None:
-        if y.ndim != 1 or y.dtype.kind not in "iu":
-            raise ValueError(
-                f"labels must be (n,) class numbers, integers; got {y.dtype} of shape {y.shape}. "
-                f"For values give noise_std=."
-            )
-        return SoftmaxLikelihood(y.astype(np.int64))
-    if not 0 < noise_std < np.inf:
-        raise ValueError(f"noise_std must be a positive number; got {noise_std}.")
     values = y.astype(np.float64).reshape(len(y), -1)
     is_wrong = torch.from_numpy(~np.isfinite(values).all(axis=1))
     if bool(is_wrong.any()):

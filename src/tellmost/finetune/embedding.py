@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from tellmost.finetune.inputs import Inputs, check_model, device_of, in_words
 from tellmost.kernels import Kernel
+from tellmost.rows.checks import check_object, check_whole
 from tellmost.running.progress import ProgressLine
 from tellmost.running.writing import check_writable, written_whole
 from tellmost.shapes import Bool, Float
@@ -143,15 +144,15 @@ def check_request(
 ) -> None:
     if len(inputs) == 0:
         raise ValueError(f"{inputs.name} must have at least one input; got none.")
-    if isinstance(embedding, type) or not isinstance(embedding, Embedding):
-        raise TypeError(
-            f"embedding must be an object such as tellmost.finetune.LastLayer(), which has "
-            f"on(model); got {embedding!r}."
-        )
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1; got {batch_size}.")
+    check_embedding(embedding)
+    check_whole(batch_size, "batch_size")
     if dtype not in (torch.float16, torch.float32, torch.float64):
         raise ValueError(f"dtype must be float16, float32 or float64 of torch; got {dtype}.")
+
+
+def check_embedding(embedding: Any, name: str = "embedding") -> None:
+    example = "an object such as tellmost.finetune.LastLayer(), which has on(model)"
+    check_object(embedding, name, Embedding, example)
 
 
 NAMED_ROWS = 5  # how many an error lists

@@ -95,11 +95,7 @@ def few_shot(
     assert aims is not None  # they are the queries
     label_of, trainer = check_labels(labels, plan.pool), check_trainer(train)
     candidate_rows = plan.draw(0, np.arange(len(plan.pool)), at_least=1)
-    count = check_whole(k, "k")
-    if count > len(candidate_rows):
-        raise ValueError(
-            f"k must be at most the number of candidates, {len(candidate_rows)}; got {count}."
-        )
+    count = check_whole(k, "k, of the candidates,", most=len(candidate_rows))
     inputs = plan.inputs_of(check_model(model), 0, candidate_rows, NO_ROWS, NO_ROWS)
     outputs: list[Tensor] = []
     chosen: list[np.ndarray] = []

@@ -127,11 +127,11 @@ class Jacobians:
         inputs = min(b, at_once)
         for row in range(0, b, inputs):
             some = cut(batch, slice(row, row + inputs))
-            yield self._pieces_of(some, count, max(1, min(count, at_once // inputs)))
-
-    def _pieces_of(self, batch: Any, count: int, step: int) -> Pieces:
-        for start in range(0, count, step):
-            yield start * self.size, self._derivatives(batch, start, min(start + step, count))
+            step = max(1, min(count, at_once // inputs))
+            yield (
+                (first * self.size, self._derivatives(some, first, min(first + step, count)))
+                for first in range(0, count, step)
+            )
 
     def _derivatives(self, batch: Any, start: int, stop: int) -> Tensor:
         """The derivatives of outputs from start to stop, (b, (stop - start) P)."""
@@ -189,8 +189,7 @@ class OutputGradients:
             object.__setattr__(self, "parameters", tuple(given))  # which can be hashed
         elif given not in ("last", "all"):
             raise ValueError(
-                f"parameters must be 'last', 'all' or a tuple of names of parameters; got "
-                f"{given!r}."
+                f"parameters must be 'last', 'all' or a tuple of names; got {given!r}."
             )
 
     @contextmanager

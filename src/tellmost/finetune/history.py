@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tellmost.learner.record import refusing_damaged_state
+from tellmost.running.extras import make_frame
 from tellmost.shapes import Bool, Float, Int
 
 if TYPE_CHECKING:
@@ -91,11 +92,7 @@ class FineTuningHistory:
 
     def to_frame(self) -> "pandas.DataFrame":
         """The table with a row per round. It needs pandas."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("to_frame() needs pandas; pip install pandas.") from error
-        return pandas.DataFrame(self.columns())
+        return make_frame(self.columns())
 
     def __str__(self) -> str:
         columns = []

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
 from tellmost import numerics
+from tellmost.rows.checks import check_object
 from tellmost.rows.pool import Fingerprint
 from tellmost.rows.sources import as_tensor, spans
 from tellmost.shapes import Bool, Int
@@ -193,10 +194,7 @@ def call(model: Callable[..., Any], batch: Any) -> Tensor:
 
 
 def check_model(model: Any) -> nn.Module:
-    if not isinstance(model, nn.Module):
-        came = f"the class {model.__name__}" if isinstance(model, type) else repr(type(model))
-        raise TypeError(f"model must be an instance of torch.nn.Module; got {came}.")
-    return model
+    return check_object(model, "model", nn.Module, "an instance of torch.nn.Module")
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -22,7 +22,7 @@ and it is largest where :math:`\tau \|W^*\|^2 = \sum_i \lambda_i / (\lambda_i + 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from math import exp, inf, log
+from math import exp, log
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -51,6 +51,7 @@ from tellmost.finetune.gradients import LossGradients, OutputGradients
 from tellmost.finetune.inputs import Inputs, check_model, device_of
 from tellmost.finetune.layers import Head, LastLayer, at_the_head
 from tellmost.kernels import Kernel, Kronecker, Linear, Scaled
+from tellmost.rows.checks import check_positive, check_word
 from tellmost.shapes import Float
 
 LEAST_PRECISION = 1e-12
@@ -205,12 +206,9 @@ def check_weighable(embedding: Embedding, *, is_factored: bool) -> None:
 
 
 def check_structure(structure: str, prior_precision: float | None) -> None:
-    if structure not in STRUCTURES:
-        raise ValueError(
-            f"structure must be 'kronecker', 'diagonal' or 'full'; got {structure!r}."
-        )
-    if prior_precision is not None and not 0 < prior_precision < inf:
-        raise ValueError(f"prior_precision must be a positive number; got {prior_precision}.")
+    check_word(structure, "structure", STRUCTURES)
+    if prior_precision is not None:
+        check_positive(prior_precision, "prior_precision")
 
 
 def best_precision(values: Float[Tensor, "c d"], squared_length: float) -> float:

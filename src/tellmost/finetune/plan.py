@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from tellmost.finetune.inputs import Collate, Inputs, device_of, name_of
 from tellmost.finetune.strategies import RoundInputs, check_choice, check_strategy, describe
-from tellmost.finetune.training import Stopwatch
-from tellmost.learner.arguments import check_seed
-from tellmost.rows.checks import check_indices, check_whole
+from tellmost.rows.checks import check_indices, check_seed, check_whole
+from tellmost.running.stopwatch import Stopwatch
 from tellmost.shapes import Int
 
 
@@ -215,11 +214,6 @@ def are_row_numbers(values: Any) -> bool:
 def check_targets_per_round(count: Any, targets: Inputs | None) -> int | None:
     if count is None:
         return None
-    wanted = check_whole(count, "targets_per_round")
-    if targets is None or wanted > len(targets):
-        there = 0 if targets is None else len(targets)
-        raise ValueError(
-            f"targets_per_round must be at most the number of targets, {there}; got {wanted}. "
-            f"None takes all of them every round."
-        )
-    return wanted
+    there = 0 if targets is None else len(targets)
+    name = f"targets_per_round of {there} targets (None takes all)"
+    return check_whole(count, name, most=there)

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from tellmost.finetune.embedding import evaluating
 from tellmost.finetune.inputs import call
 from tellmost.finetune.projections import seeded_bits
+from tellmost.rows.checks import check_whole
 from tellmost.rows.pool import shifted
 
 UNITS = nn.Dropout
@@ -100,8 +101,7 @@ class Predictive:
         if not isinstance(self.members, int):
             object.__setattr__(self, "members", tuple(self.members))  # which can be hashed
         count = self.members if isinstance(self.members, int) else len(self.members)
-        if count < 2:
-            raise ValueError(f"members must be at least 2, to differ; got {count}.")
+        check_whole(count, "members, which are to differ,", 2)
 
     @contextmanager
     def on(self, model: nn.Module) -> Iterator[Callable[[Any], Tensor]]:

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from tellmost.finetune.embedding import Embedding, check_inner_products, kernel_of
 from tellmost.finetune.gradients import OutputGradients, Pieces
+from tellmost.rows.checks import check_whole, check_word
 from tellmost.rows.pool import GOLDEN, MIX, mixed, shifted
 from tellmost.shapes import Float, Int
 
@@ -46,10 +47,8 @@ class Projected:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.dimension < 1:
-            raise ValueError(f"dimension must be at least 1; got {self.dimension}.")
-        if self.kind not in ("dense", "countsketch"):
-            raise ValueError(f"kind must be 'dense' or 'countsketch'; got {self.kind!r}.")
+        check_whole(self.dimension, "dimension")
+        check_word(self.kind, "kind", ("dense", "countsketch"))
 
     @contextmanager
     def on(self, model: nn.Module) -> Iterator[Callable[[Any], Tensor]]:

@@ -74,12 +74,8 @@ class TargetedSampler(Sampler[list[int]]):
         self._batch = check_whole(batch, "batch")
         self._refresh = check_whole(refresh, "refresh")
         most = -(-len(self._plan.pool) // self._batch)
-        self._batches = most if batches is None else check_whole(batches, "batches")
-        if self._batches > most:
-            raise ValueError(
-                f"batches must be at most those of the pool, {most} of {self._batch} rows; got "
-                f"{self._batches}. An epoch has every row at most once."
-            )
+        name = "batches of an epoch, which has every row at most once,"
+        self._batches = most if batches is None else check_whole(batches, name, most=most)
         self._epoch = 0
         self._given: list[list[int]] = []  # batches of this epoch
         self._ahead: list[list[int]] = []  # chosen, and not yet given

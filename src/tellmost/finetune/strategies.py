@@ -8,14 +8,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tellmost.finetune.embedding import Embedded, Embedding, check_inner_products, embed
+from tellmost.finetune.embedding import (
+    Embedded,
+    Embedding,
+    check_embedding,
+    check_inner_products,
+    embed,
+)
 from tellmost.finetune.inputs import Inputs
 from tellmost.finetune.laplace import LaplaceCovariance, LatentCovariance, Weigh
 from tellmost.finetune.layers import LastLayer
-from tellmost.finetune.training import Stopwatch
 from tellmost.kernels import Linear
 from tellmost.learner.arguments import seeded
+from tellmost.rows.checks import check_object, check_whole
 from tellmost.rules import Rule
+from tellmost.running.stopwatch import Stopwatch
 from tellmost.selecting.arguments import check_rule
 from tellmost.selecting.checkpoint import digest
 from tellmost.selecting.data import ABOUT_DIRECTIONS
@@ -70,22 +77,13 @@ class Strategy(Protocol):
 
 
 def check_strategy(strategy: Any) -> Strategy:
-    if isinstance(strategy, type) or not isinstance(strategy, Strategy):
-        raise TypeError(
-            f"strategy must be an object such as Targeted('vtl'), or have a name and "
-            f"choose(inputs, k); got {strategy!r}."
-        )
-    return strategy
+    example = "an object such as Targeted('vtl'), or have a name and choose(inputs, k)"
+    return check_object(strategy, "strategy", Strategy, example)
 
 
 def check_count(inputs: RoundInputs, k: int) -> None:
     """k is a number of candidates that can be chosen."""
-    n = len(inputs.candidates)
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= n:
-        raise ValueError(
-            f"k must be a whole number from 1 to {n}, the number of candidates; got {k!r}. Draw "
-            f"more candidates, or choose fewer."
-        )
+    check_whole(k, "k, of the candidates that were drawn,", most=len(inputs.candidates))
 
 
 def check_choice(chosen: Any, n: int, k: int, strategy: Strategy) -> Int[np.ndarray, " k"]:
@@ -146,11 +144,7 @@ class Targeted:
 
     def __post_init__(self) -> None:
         check_rule(self.rule)
-        if not isinstance(self.embedding, Embedding) or isinstance(self.embedding, type):
-            raise TypeError(
-                f"Targeted(embedding) must be an object such as LastLayer(); got "
-                f"{self.embedding!r}."
-            )
+        check_embedding(self.embedding, "Targeted(embedding)")
         if self.covariance is not None:
             self._check_covariance()
 

@@ -29,7 +29,6 @@ from tellmost.finetune.plan import RoundPlan
 from tellmost.finetune.strategies import BY_VTL, Strategy
 from tellmost.finetune.training import (
     Evaluation,
-    Stopwatch,
     Trainer,
     check_devices,
     check_metrics,
@@ -40,8 +39,9 @@ from tellmost.finetune.training import (
     run_trainer,
 )
 from tellmost.learner.record import check_same
-from tellmost.rows.checks import check_distinct, check_indices, check_whole
+from tellmost.rows.checks import check_distinct, check_indices, check_whole, check_word
 from tellmost.running.progress import ProgressLine
+from tellmost.running.stopwatch import Stopwatch
 from tellmost.shapes import Int
 
 TRAIN_ON = ("all", "chosen", "new")
@@ -136,8 +136,7 @@ class ActiveFineTuner:
         self._labels = check_labels(labels, self._plan.pool)
         self._batch = check_whole(batch, "batch")
         self._task = check_task(task)
-        if train_on not in TRAIN_ON:
-            raise ValueError(f"train_on must be one of {', '.join(TRAIN_ON)}; got {train_on!r}.")
+        check_word(train_on, "train_on", TRAIN_ON)
         self._train_on = train_on
         self._observed = NO_ROWS
         if observed is not None:

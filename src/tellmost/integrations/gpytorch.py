@@ -20,13 +20,13 @@ from torch import Tensor
 
 from tellmost.kernels import Gaussian, Kernel, Laplace, Linear, Matern, Product, Scaled, Sum
 from tellmost.kernels.kernel import Points
-from tellmost.kernels.stationary import Lengthscale, column_of_block
+from tellmost.kernels.stationary import Lengthscale
 from tellmost.shapes import Float
 
 _EVALUATING = RLock()  # a kernel of gpytorch may be made of kernels that are such adapters
 
 
-class GPyTorchKernel:
+class GPyTorchKernel(Kernel):
     """A gpytorch kernel with the methods of a Tellmost kernel.
 
     It works on a float64 copy, so the caller's kernel is not changed. Gradients flow to the points
@@ -45,8 +45,6 @@ class GPyTorchKernel:
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         with _EVALUATING:
             return self._kernel.to(x.device)(x, z).to_dense()
-
-    column = column_of_block
 
     def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
         with _EVALUATING:

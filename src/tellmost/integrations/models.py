@@ -23,7 +23,6 @@ from torch import Tensor
 from tellmost.integrations.gpytorch import from_gpytorch, hyperparameters_of
 from tellmost.kernels import Kernel, Scaled
 from tellmost.kernels.kernel import Points
-from tellmost.kernels.stationary import column_of_block
 from tellmost.numerics import PROBES
 from tellmost.posterior.gp import GP, Data, Mean
 from tellmost.shapes import Float
@@ -34,7 +33,7 @@ variance: gpytorch takes distances from inner products, which leaves seven digit
 
 
 @dataclass(frozen=True, eq=False)
-class ModelKernel:
+class ModelKernel(Kernel):
     """The kernel of a model, with its mean and data, in the unit of the raw x and y."""
 
     model: ExactGP  # a float64 copy, in evaluation mode
@@ -66,8 +65,6 @@ class ModelKernel:
         n = len(x)
         covariance = self._prior(torch.cat([x, z])).lazy_covariance_matrix
         return covariance[:n, n:].to_dense() * self.scale**2  # only this block is evaluated
-
-    column = column_of_block
 
     def joint(self, x: Float[Tensor, "*b q d"]) -> Float[Tensor, "*b q q"]:
         """The covariances among the points of each batch."""

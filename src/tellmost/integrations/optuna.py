@@ -12,8 +12,9 @@ for: several points at once, abandoned trials, halts that somebody acknowledges.
 """
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ from tellmost.integrations.optuna_trials import (
     read_value,
 )
 from tellmost.posterior.gp import GP
+from tellmost.rows.checks import check_word
 from tellmost.rules import Rule
 from tellmost.safebo import Constraint, Query, SafeOptimizer
 from tellmost.safebo.arguments import check_values
@@ -106,12 +108,8 @@ class SafeSampler(BaseSampler):
             objective: its prior, a ``tm.GP`` over the columns of the box.
             constraints: by name; their values are attributes of the trials.
             safe_seed: a list of settings, each by name, that you declare safe.
-            confidence: as in ``tm.SafeOptimizer``.
-            horizon: as in ``tm.SafeOptimizer``. Every point that was given out counts.
-            rule: as in ``tm.SafeOptimizer``.
-            targets: as in ``tm.SafeOptimizer``.
-            max_step: as in ``tm.SafeOptimizer``.
-            seed: as in ``tm.SafeOptimizer``.
+            confidence, rule, targets, max_step, seed: as in ``tm.SafeOptimizer``.
+            horizon: likewise. Every point that was given out counts.
             changed: settings that may differ from those in the study, such as {"limits"}.
             deadline: a trial that was not told so many seconds after it was asked for is
                 abandoned. None: it stays pending until somebody tells or abandons it.
@@ -132,24 +130,20 @@ class SafeSampler(BaseSampler):
         self._lock = threading.RLock()
         self._known: Replay | None = None
         self._left: list[FrozenTrial] = []
-
-        def make(direction: str) -> SafeOptimizer:
-            return SafeOptimizer(
-                self.box,
-                objective=objective,
-                constraints=self.constraints,
-                safe_seed=safe_seed,
-                direction=direction,  # type: ignore[arg-type]
-                confidence=confidence,
-                horizon=horizon,
-                rule=rule,
-                targets=targets,
-                max_step=max_step,
-                seed=seed,
-            )
-
-        self._make = make
-        make("maximize")  # so that wrong arguments are refused here
+        self._make = partial(
+            SafeOptimizer,
+            self.box,
+            objective=objective,
+            constraints=self.constraints,
+            safe_seed=safe_seed,
+            confidence=confidence,
+            horizon=horizon,
+            rule=rule,
+            targets=targets,
+            max_step=max_step,
+            seed=seed,
+        )
+        self._make()  # so that wrong arguments are refused here
 
     # ---- what Optuna calls
 
@@ -168,8 +162,13 @@ class SafeSampler(BaseSampler):
                 trials.undo(trial, f"refused: {error}"[:LONGEST_TEXT])
                 self._left.remove(trial)
             raise
+
+        def refuse(reason: str) -> None:  # what was not declared; ``optimize`` does so by itself
+            if not study._thread_local.in_optimize_loop:
+                trials.undo(trial, f"refused: {reason}"[:LONGEST_TEXT])
+
         declared = Declared(self.space)
-        declared.refuse = _refusing(study, trials, trial)
+        declared.refuse = refuse
         trial.distributions = declared
         trial.params = dict(query.parameters)
         trial.set_user_attr(SAFETY, statement)
@@ -225,7 +224,7 @@ class SafeSampler(BaseSampler):
 
     def _fresh(self, study: Study) -> SafeOptimizer:
         is_minimized = study.direction == StudyDirection.MINIMIZE
-        return self._make("minimize" if is_minimized else "maximize")
+        return self._make(direction="minimize" if is_minimized else "maximize")
 
     def _replay(self, study: Study, trials: Trials) -> Replay:
         if len(study.directions) != 1:
@@ -235,17 +234,13 @@ class SafeSampler(BaseSampler):
         events = trials.events()
         known = self._known
         if known is None or known.study is not study or not known.begins(events):
-            fresh = self._fresh(study)
-            self._check_settings(trials, fresh)
-            known = Replay(study, fresh)
+            known = Replay(study, self._fresh(study))
+            self._check_settings(trials, known.settings)
         known.go_on(events)
         self._known = None if self._has_horizon else known  # its asks are events, too
         return known
 
-    def _check_settings(self, trials: Trials, fresh: SafeOptimizer) -> None:
-        mine = fresh.state_dict()
-        for name in ("journal", "known_as"):
-            mine.pop(name)
+    def _check_settings(self, trials: Trials, mine: Mapping[str, Any]) -> None:
         stored = trials.settings()
         if stored is None:
             trials.write_settings(mine)
@@ -295,16 +290,6 @@ class SafeSampler(BaseSampler):
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("a SafeSampler cannot be pickled: make one in each process.")
-
-
-def _refusing(study: Study, trials: Trials, trial: FrozenTrial) -> Callable[[str], None]:
-    """Fail a trial that was asked for what was not declared. ``optimize`` does so by itself."""
-
-    def refuse(reason: str) -> None:
-        if not study._thread_local.in_optimize_loop:
-            trials.undo(trial, f"refused: {reason}"[:LONGEST_TEXT])
-
-    return refuse
 
 
 # ---- what people and scripts call
@@ -434,8 +419,7 @@ def acknowledge(study: Study, at: Mapping[str, Any] | None = None, by: str = "")
 def decide(study: Study, trial: int, kind: str) -> None:
     """Say that suspect values of a trial are "confirmed" or "discarded", or it is "retracted"."""
     sampler = sampler_of(study)
-    if kind not in DECISIONS:
-        raise ValueError(f"kind must be one of {', '.join(map(repr, DECISIONS))}; got {kind!r}.")
+    check_word(kind, "kind", DECISIONS)
     known = sampler.replay(study)
     if trial not in known.numbers:
         raise ValueError(f"trial must be one that was told; got {trial!r}.")

@@ -107,10 +107,9 @@ class Trials:
 
     def events(self) -> list[StudyEvent]:
         """All that an optimizer has to be told, in order."""
-        events = []
+        events = list[StudyEvent]()
         decisions = self.decisions()
-        before = [one for one in decisions if one["after"] is None]
-        events += [_decision(one) for one in before]
+        events += [_decision(one) for one in decisions if one["after"] is None]
         for trial in self.told():
             events.append(self._event(trial))
             events += [_decision(one) for one in decisions if one["after"] == trial.number]
@@ -127,13 +126,10 @@ class Trials:
             values.append((OBJECTIVE, trial.value))
         return StudyEvent(trial.number, query, setting, tuple(values))
 
-    def pending(self, but: int = -1) -> list[FrozenTrial]:
+    def pending(self) -> list[FrozenTrial]:
         """The trials that were given out and are neither told nor abandoned."""
-        return [
-            one
-            for one in self.all
-            if one.state == TrialState.RUNNING and QUERY in one.system_attrs and one.number != but
-        ]
+        running = [one for one in self.all if one.state == TrialState.RUNNING]
+        return [one for one in running if QUERY in one.system_attrs]
 
     # ---- decisions of people
 

@@ -25,7 +25,11 @@ class Kernel(Protocol):
         """k(x_i, z_j) for all pairs."""
 
     def column(self, x: Points, z: Points) -> Float[Tensor, " _n"]:
-        """k(x_i, z) for one point z, given as a single row."""
+        """k(x_i, z) for one point z, given as a single row.
+
+        A kernel that is a subclass and has no faster way to it takes it from ``block``.
+        """
+        return self.block(x, z.reshape(1, -1))[:, 0]
 
     def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
         """k(x_i, x_i): the prior variances."""
@@ -43,6 +47,7 @@ class FeatureKernel(Kernel, Protocol):
 
     def weight_covariance(self, dimension: int) -> Float[Tensor, "d d"] | None:
         """C, the prior covariance of the weights; None for the identity."""
+        return None
 
 
 def are_same(first: Any, second: Any) -> bool:

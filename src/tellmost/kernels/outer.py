@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from tellmost.kernels.kernel import Points
-from tellmost.kernels.stationary import column_of_block
+from tellmost.kernels.kernel import Kernel, Points
 from tellmost.shapes import Float
 
 OUTER_ROUNDING = 1e-16
@@ -30,7 +29,7 @@ span twelve powers of ten, they are taken as they are."""
 
 
 @dataclass(frozen=True, eq=False)
-class Outer:
+class Outer(Kernel):
     """The outer product of the first ``split`` entries of a point and its other entries."""
 
     split: int
@@ -42,8 +41,6 @@ class Outer:
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         (r, h), (s, g) = halves(x, self.split), halves(z, self.split)
         return (r @ s.T).mul_(h @ g.T)
-
-    column = column_of_block
 
     def diagonal(self, x: Points) -> Float[Tensor, " _n"]:
         r, h = halves(x, self.split)

@@ -25,18 +25,13 @@ from tellmost.shapes import Float
 Lengthscale = float | Sequence[float] | np.ndarray | Tensor
 
 
-def column_of_block(kernel: Kernel, x: Points, z: Points) -> Float[Tensor, " _n"]:
-    """The column of a kernel that has no faster way to it."""
-    return kernel.block(x, z.reshape(1, -1))[:, 0]
-
-
 def ones(kernel: Kernel, x: Points) -> Float[Tensor, " _n"]:
     """The diagonal of a kernel of variance 1."""
     return torch.ones(len(x), dtype=x.dtype, device=x.device)
 
 
 @dataclass(frozen=True, eq=False)
-class Gaussian:
+class Gaussian(Kernel):
     """The squared-exponential kernel: very smooth functions."""
 
     lengthscale: Lengthscale = 1.0
@@ -46,8 +41,6 @@ class Gaussian:
 
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         return distance(x, z, self.lengthscale, p=2).square_().mul_(-0.5).exp_()
-
-    column = column_of_block
 
     diagonal = ones
 
@@ -60,7 +53,7 @@ def gaussian_for(rows: Float[Tensor, "s d"], scales: Float[Tensor, " d"]) -> Gau
 
 
 @dataclass(frozen=True, eq=False)
-class Laplace:
+class Laplace(Kernel):
     """The exponential of the L1 distance: rough functions."""
 
     lengthscale: Lengthscale = 1.0
@@ -71,13 +64,11 @@ class Laplace:
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         return distance(x, z, self.lengthscale, p=1).neg_().exp_()
 
-    column = column_of_block
-
     diagonal = ones
 
 
 @dataclass(frozen=True, eq=False)
-class Matern:
+class Matern(Kernel):
     """Functions that are p times differentiable, for nu = p + 1/2."""
 
     nu: float
@@ -102,19 +93,15 @@ class Matern:
         scale = factorial(p) / factorial(2 * p)
         return polynomial.mul_(scale).mul_(scaled.neg_().exp_())
 
-    column = column_of_block
-
     diagonal = ones
 
 
 @dataclass(frozen=True, eq=False)
-class Constant:
+class Constant(Kernel):
     """Functions that are the same everywhere, k = 1: in a sum, a constant that is not known."""
 
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         return torch.ones(len(x), len(z), dtype=x.dtype, device=x.device)
-
-    column = column_of_block
 
     diagonal = ones
 

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +16,9 @@ from tellmost.learner.record import OUTSIDE, Noise, Told
 from tellmost.numerics import SOBOL_POINTS
 from tellmost.posterior.gp import GP
 from tellmost.rows.checks import (
+    check_features,
     check_indices,
+    check_mask,
     check_matrix_rows,
     check_positives,
     check_rows,
@@ -59,11 +61,8 @@ def check_pool(pool: Any, gp: GP, seed: int, *, replace: bool, noise_std: Any) -
         )
     else:
         points = pool.sobol(SOBOL_POINTS, seed)
-    if gp.data is not None and gp.data.points.shape[1:] != points.shape[1:]:
-        raise ValueError(
-            f"pool and the data of the prior must share their feature dimension; got pool "
-            f"{tuple(points.shape)} and data {tuple(gp.data.points.shape)}."
-        )
+    if gp.data is not None:
+        check_features(gp.data.points.shape, "the data of the prior", points.shape)
     return points
 
 
@@ -91,12 +90,6 @@ def check_asked(count: int, told: int, rows: int, columns: int) -> None:
             f"covariances with all others for each point; {in_words(left)} may be taken. Ask for "
             f"at most {most:,} at once."
         )
-
-
-def check_seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**62:
-        raise ValueError(f"seed must be a whole number from 0 to 2^62; got {seed!r}.")
-    return int(seed)
 
 
 def check_told(
@@ -154,12 +147,10 @@ def _numbers(values: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Asked(Targets):
     """Targets that a function of the posterior chooses anew each round."""
 
     function: Callable[[Known], Any]
-
-    is_fixed: ClassVar[bool] = False
 
     def choose(self, known: Known) -> Any:
         return self.function(known)
@@ -186,11 +177,7 @@ def points_of(answer: Any, pool: Points, kernel: Kernel) -> Points:
     if values.dtype != torch.bool:
         checked = check_points(values, "targets", tuple(pool.shape), kernel)
         return checked.to(pool.device, copy=True)
-    if values.shape != (len(pool),):
-        raise ValueError(
-            f"targets, as a mask, must have an entry per pool row, ({len(pool)},); got "
-            f"{tuple(values.shape)}."
-        )
+    check_mask(values, "targets", len(pool))
     if not bool(values.any()):
         raise NoTargetsLeft(
             "no point of the pool belongs to the targets: nothing is left to learn about (or a "

@@ -19,7 +19,6 @@ from tellmost.learner.record import Noise
 from tellmost.numerics import REFINED_STARTS, TIE_TOLERANCE
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.rules import Rule, is_random
-from tellmost.selecting.loop import score_all
 from tellmost.shapes import Bool, Float, Int
 from tellmost.targets.box import Box
 
@@ -229,7 +228,7 @@ def best_in_box(
     Climbs start from the best of the points that stand for the box and of the targets in it. If
     some candidates are closed, or if the rule is random, only the open points can be chosen.
     """
-    gains = score_all(tracker, rule)
+    gains = tracker.score(rule.gain)
     if is_random(rule) or not bool(is_open.all()):
         return tracker.points[[best_row(torch.where(is_open, gains, -torch.inf))]]
     targets = tracker.problem.targets

@@ -14,7 +14,6 @@ from tellmost.kernels.written import write
 from tellmost.learner.arguments import (
     check_asked,
     check_pool,
-    check_seed,
     check_targets,
     check_told,
     open_rows,
@@ -39,7 +38,7 @@ from tellmost.posterior.floor import compute_floor
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.gp import GP, Belief, as_gp
 from tellmost.posterior.problem import TARGET_FIELDS, Observation, Problem
-from tellmost.rows.checks import check_positive, check_whole
+from tellmost.rows.checks import check_positive, check_seed, check_whole
 from tellmost.rows.pool import Pool
 from tellmost.rules import Rule, noise_of_targets, targets_in_pool
 from tellmost.running.workers import calculating
@@ -49,8 +48,8 @@ from tellmost.selecting.arguments import (
     check_points,
     check_rule,
 )
-from tellmost.selecting.limits import Eligibility, Limits
-from tellmost.selecting.loop import NO_NUMBERS, Eager, score_all
+from tellmost.selecting.limits import NO_NUMBERS, Eligibility, Limits
+from tellmost.selecting.loop import Eager
 from tellmost.shapes import Bool, Float
 from tellmost.targets import Known, Sampled
 from tellmost.targets.box import Box
@@ -194,7 +193,7 @@ class ActiveLearner:
     def gains(self) -> Float[np.ndarray, " n"]:
         """The gain of a measurement of each pool row now, in the unit of the rule."""
         self._aim()
-        return score_all(self._tracker, self._rule).cpu().numpy().copy()
+        return self._tracker.score(self._rule.gain).cpu().numpy().copy()
 
     @calculating()
     def uncertainty(self) -> float:
@@ -334,7 +333,7 @@ class ActiveLearner:
             self._aimed = self._tracker.problem.targets
             check_placement(self._rule, self._tracker.problem)
         self._aimed_at = len(self._told)
-        self._first = float(score_all(self._tracker, self._rule).max())
+        self._first = float(self._tracker.score(self._rule.gain).max())
 
     def _known(self) -> Known:
         mean, variance = self._belief.of_rows()

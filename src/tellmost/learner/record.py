@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import UNINFORMATIVE
-from tellmost.rows.checks import check_all_positive, check_positive, check_range, check_vector
+from tellmost.rows.checks import check_all_positive, check_positives, check_range, check_vector
 from tellmost.running.reading import open_archive, refusing_damage
 from tellmost.running.writing import written_whole
 from tellmost.shapes import Float
@@ -140,13 +140,8 @@ class Noise:
         """Checks standard deviations, and makes variances of them."""
         if callable(noise_std):
             return cls(_asked(noise_std, pool), None, noise_std)
-        if np.ndim(noise_std) == 0:
-            variance = check_positive(noise_std, "noise_std") ** 2
-            value = torch.tensor(variance, dtype=torch.float64, device=pool.device)
-            return cls(value.expand(len(pool)), variance)
-        std = check_vector(noise_std, "noise_std", len(pool), "pool row").to(pool.device)
-        check_all_positive(std, "noise_std")
-        return cls(std.square(), None)
+        std = check_positives(noise_std, "noise_std", len(pool), "pool row").to(pool.device)
+        return cls(std.square(), float(std[0]) ** 2 if np.ndim(noise_std) == 0 else None)
 
     def at(self, points: Points) -> Float[Tensor, " b"]:
         """The variance at points that are no rows of the pool."""

@@ -73,16 +73,16 @@ class ColumnsAhead:
     def room(
         self, values: int, rows: Sequence[int], effects: Sequence[Effect]
     ) -> Float[Tensor, "_qT _n"]:
-        """Memory for so many columns of each of these rows; forgets all others.
+        """Memory for so many columns of each of these rows, two at least; forgets all others.
 
         The columns of all rows for the first running value come first, then for the second.
         """
         needed, count = values * len(rows), self._memory.shape[1]
-        if len(self._memory) < needed:
+        if len(self._memory) < max(needed, 2):
             self._memory = self._memory.new_empty(max(needed, 2), count)
         self._columns = self._memory[:needed].view(values, len(rows), count)
         self._rows, self._effects = list(reversed(rows)), list(reversed(effects))
-        return self._memory[:needed]
+        return self._memory[: max(needed, 2)]
 
     def forget(self) -> None:
         self._rows.clear()
@@ -90,6 +90,10 @@ class ColumnsAhead:
     def has(self, row: int) -> bool:
         """Say whether this row is the one that was expected to be next."""
         return bool(self._rows) and self._rows[-1] == row
+
+    def effect_of(self, rows: Int[Tensor, " b"]) -> Effect | None:
+        """What observing the next row does, if that is the only one of these rows."""
+        return self._effects[-1] if len(rows) == 1 and self.has(int(rows[0])) else None
 
     def take(self) -> tuple[Effect, Float[Tensor, "q n"]]:
         """The next row's effect and columns, good until ``room`` is asked for again."""
@@ -184,8 +188,7 @@ class WeightDraft:
     def observe(self, place: int) -> None:
         phi, noise = self.few.points[place], float(self.few.noise_variance[place])
         effect = self.known.observe(phi, noise, self.running)
-        vectors = torch.stack([effect.vectors[name] for name in self.running])
-        columns = dict(zip(self.running, vectors @ self.few.points.T, strict=True))
+        columns = {name: self.few.points @ vector for name, vector in effect.vectors.items()}
         update_rows_by(self.running, self.covariance, columns, effect)
         self.observed.append(int(self.rows[place]))
         self.effects.append(effect)

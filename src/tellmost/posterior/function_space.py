@@ -26,6 +26,7 @@ from tellmost.posterior.problem import Problem, nonnegative
 from tellmost.rows.sources import spans
 from tellmost.running import workers
 from tellmost.running.memory import in_words
+from tellmost.running.workers import cut
 from tellmost.shapes import Float, Int
 
 PROVEN = 2.0
@@ -53,6 +54,13 @@ class GrowingMatrix:
     def __init__(self, columns: int, device: torch.device, room: int = 0) -> None:
         self.memory = torch.empty(room, columns, dtype=torch.float64, device=device)
         self._count = 0
+
+    @classmethod
+    def over(cls, memory: Float[Tensor, "r c"], count: int) -> "GrowingMatrix":
+        """The first rows of a memory that has them already."""
+        matrix = cls(memory.shape[1], memory.device)
+        matrix.memory, matrix._count = memory, count
+        return matrix
 
     @property
     def rows(self) -> Float[Tensor, "t c"]:
@@ -83,10 +91,11 @@ class Sight:
     def __len__(self) -> int:
         return len(self.points if self.combinations is None else self.combinations)
 
-    def covariance(self, kernel: Kernel, z: Points) -> Float[Tensor, "r c"]:
-        """The prior covariance of these values with f at some points."""
-        block = kernel.block(self.points, z)
-        return block if self.combinations is None else self.combinations @ block
+    def covariance(self, kernel: Kernel, z: Points, first: int = 0) -> Float[Tensor, "r c"]:
+        """The prior covariance of these values with f at some points, from the first one on."""
+        if self.combinations is None:
+            return kernel.block(self.points[first:], z)
+        return self.combinations[first:] @ kernel.block(self.points, z)
 
 
 class FunctionPosterior:
@@ -175,15 +184,19 @@ class FunctionPosterior:
         s = len(known)
         if s == self.rank:
             return known
-        covariance = self._covariance_with_seen(points, s)
         built, late = self._parts
         if len(points) <= FEW_COLUMNS and s <= len(built) and 0 < len(late) <= MOST_LATE:
-            return self._whiten_few(covariance, known)
-        factor = self._factor
+            return self._whiten_few(self._covariance_with_seen(points, s), known)
+        rest = self.whiten_further(points, known)
+        return torch.cat([known, rest]) if s else rest
+
+    def whiten_further(self, points: Points, known: Float[Tensor, "s b"]) -> Float[Tensor, "r b"]:
+        """The entries of F after those that are known."""
+        s, factor = len(known), self._factor
+        covariance = self._covariance_with_seen(points, s)
         if s:
             covariance -= factor[s:, :s] @ known
-        rest = torch.linalg.solve_triangular(factor[s:, s:], covariance, upper=False)
-        return torch.cat([known, rest]) if s else rest
+        return torch.linalg.solve_triangular(factor[s:, s:], covariance, upper=False)
 
     def _whiten_few(
         self, covariance: Float[Tensor, "r b"], known: Float[Tensor, "s b"]
@@ -208,11 +221,11 @@ class FunctionPosterior:
         Returns F at the point before the observation, and the observation's variance.
         """
         F = self.whiten(point, known)
-        prior = float(self._kernel.diagonal(point))
-        s = max(prior - float(F[:, 0] @ F[:, 0]), 0.0) + noise_variance
+        own, prior = F[:, 0], float(self._kernel.diagonal(point))
+        s = max(prior - float(own @ own), 0.0) + noise_variance
         self._grow(F, F.new_full((1, 1), s**0.5))
         self._points.append(point)
-        return F[:, 0], s
+        return own, s
 
     def observe_all(self, points: Points, noise_variance: Float[Tensor, " b"]) -> None:
         """Condition on observations at several points in one factorisation."""
@@ -292,7 +305,7 @@ class FunctionPosterior:
         rows = []
         for sight in seen:
             if first < len(sight):
-                rows.append(sight.covariance(self._kernel, points)[max(first, 0) :])
+                rows.append(sight.covariance(self._kernel, points, max(first, 0)))
             first -= len(sight)
         return torch.cat(rows)
 
@@ -351,39 +364,45 @@ class RunningRows:
     """The variances and whitened vectors of all rows under one posterior."""
 
     def __init__(
-        self,
+        self, variance: Float[Tensor, " n"], whitened: GrowingMatrix, threads: int | None = 1
+    ) -> None:
+        self.variance, self.whitened, self._threads = variance, whitened, threads
+
+    @classmethod
+    def of(
+        cls,
         problem: Problem,
         posterior: FunctionPosterior,
         known: Float[Tensor, "s n"] | None = None,  # the first entries of the whitened vectors
-    ) -> None:
-        n, device, self._threads = len(problem.rows), problem.device, problem.rows.threads
-        self.variance = problem.prior_variance.clone()
-        self.whitened = GrowingMatrix(n, device, posterior.rank + (problem.picks or 0))
-        if posterior.rank == 0:
-            return
-        whitened = self.whitened.extend(posterior.rank)
-        size = max(CHUNK_BYTES // (8 * posterior.rank), 1)
+    ) -> "RunningRows":
+        n, variance = len(problem.rows), problem.prior_variance.clone()
+        matrix = GrowingMatrix(n, problem.device, posterior.rank + (problem.picks or 0))
+        if posterior.rank:
+            whitened = matrix.extend(posterior.rank)
+            size = max(CHUNK_BYTES // (8 * posterior.rank), 1)
 
-        def fill(first: int, stop: int, block: Points) -> None:
-            for start, end in spans(len(block), size):
-                some = slice(first + start, first + end)
-                at_hand = None if known is None else known[:, some]
-                F = whitened[:, some] = posterior.whiten(block[start:end], at_hand)
-                nonnegative(self.variance[some].sub_(F.square().sum(dim=0)))
+            def fill(first: int, stop: int, block: Points) -> None:
+                for start, end in spans(len(block), size):
+                    some = slice(first + start, first + end)
+                    at_hand = None if known is None else known[:, some]
+                    F = whitened[:, some] = posterior.whiten(block[start:end], at_hand)
+                    nonnegative(variance[some].sub_(F.square().sum(dim=0)))
 
-        problem.rows.each(fill)
+            problem.rows.each(fill)
+        return cls(variance, matrix, problem.rows.threads)
 
     def update(
         self, prior_column: Float[Tensor, " n"], F: Float[Tensor, " t"], s: float
     ) -> Float[Tensor, " n"]:
         """Take in an observation and return its posterior column."""
-        known, new = self.whitened.rows, self.whitened.extend(1)[0]
+        known, new = self.whitened.rows.T, self.whitened.extend(1)[0]
         column = torch.empty_like(prior_column)
 
         def update(piece: slice) -> None:
-            own = torch.sub(prior_column[piece], F @ known[:, piece], out=column[piece])
-            torch.div(own, s**0.5, out=new[piece])
-            nonnegative(self.variance[piece].addcmul_(own, own, value=-1.0 / s))
+            explained = cut(known, piece) @ F
+            own = torch.sub(cut(prior_column, piece), explained, out=cut(column, piece))
+            torch.div(own, s**0.5, out=cut(new, piece))
+            nonnegative(cut(self.variance, piece).addcmul_(own, own, value=-1.0 / s))
 
         size = max(UPDATED // (len(F) + 4), UPDATED_ROWS)
         workers.each_slice(len(column), size, update, threads=self._threads)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tellmost.kernels import Kernel
 from tellmost.kernels.kernel import Points
+from tellmost.kernels.linear import Linear
 from tellmost.posterior.columns_ahead import (
     Draft,
     JointDraft,
@@ -43,7 +44,12 @@ from tellmost.posterior.problem import (
     prior_correlation,
 )
 from tellmost.rows.pool import Pool
+from tellmost.running.workers import cut
 from tellmost.shapes import Float, Int
+
+SMALL = 2**18
+"""Rows of so few values have products with a whole shortlist in the time of a few steps of a
+draft. In function space such rows are few, as they have more features than there are rows."""
 
 WIDE = FROM_COVARIANCE | {"correlation"}
 """Fields that are made of rows x targets values."""
@@ -58,8 +64,13 @@ class FunctionTracker:
     form = "function space"
     is_exact = True  # they are sums of squares; covariances are kept, not their squares
 
-    def __init__(self, problem: Problem, posterior: FunctionPosterior | None = None) -> None:
-        """A ``posterior`` that is given has all that the problem observed."""
+    def __init__(
+        self,
+        problem: Problem,
+        posterior: FunctionPosterior | None = None,
+        rows: RunningRows | None = None,
+    ) -> None:
+        """A ``posterior`` that is given contains what the problem observed, as do ``rows``."""
         self.passes = 0
         self.problem = problem
         if posterior is None:
@@ -69,7 +80,7 @@ class FunctionTracker:
         self._step = 0
         self._is_current = True  # the running values contain all observations
         self._prior_columns: dict[int, Tensor] = {}  # of rows that may be observed soon
-        self._running: dict[str, RunningRows] = {}
+        self._running: dict[str, RunningRows] = {} if rows is None else {"variance": rows}
         self._chosen = [observation.point for observation in problem.observed]
         self._near = self._set_up_nearness()
         self._among = self._keep_all_pairs()
@@ -89,7 +100,7 @@ class FunctionTracker:
         """
         if weights is None:
             m = len(targets)
-            weights = torch.full((m,), 1.0 / m, dtype=torch.float64, device=self.device)
+            weights = torch.full((m,), 1.0 / m, dtype=torch.float64, device=self.problem.device)
         problem = replace(self.problem, targets=targets, target_weights=weights, needs=needs)
         given_targets = None
         if problem.sees_targets:
@@ -126,10 +137,6 @@ class FunctionTracker:
         return deepcopy(self, copied | {id(self.posterior): self.posterior.copy()})
 
     @property
-    def device(self) -> torch.device:
-        return self.problem.device
-
-    @property
     def kernel(self) -> Kernel:
         return self.problem.kernel
 
@@ -151,7 +158,7 @@ class FunctionTracker:
 
     def score(self, gain: Callable[[State], Tensor]) -> Float[Tensor, " n"]:
         self.passes += self.problem.reads_rows(WIDE, self._kept)
-        gains = torch.empty(len(self._rows), dtype=torch.float64, device=self.device)
+        gains = torch.empty(len(self._rows), dtype=torch.float64, device=self.problem.device)
 
         def score(piece: slice, points: Points | None) -> None:
             gains[piece] = gain(self._running_state(piece, points))
@@ -174,7 +181,7 @@ class FunctionTracker:
         prior = self.kernel.diagonal(points)
         fields = self._fresh_fields(points) | fixed_fields(self.problem, points, prior)
         fields |= self._correlations(points, prior)
-        nobody = torch.full((len(points),), -1, device=self.device)
+        nobody = torch.full((len(points),), -1, device=self.problem.device)
         return State(nobody, self._step, noise_variance, fields, self.targets.state)
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
@@ -213,7 +220,7 @@ class FunctionTracker:
         self._prior_columns.clear()
         points = self._at_hand.keep(rows).points
         size = len(rows), len(self._rows)
-        columns = torch.empty(size, dtype=torch.float64, device=self.device)
+        columns = torch.empty(size, dtype=torch.float64, device=self.problem.device)
 
         def fill(start: int, stop: int, block: Points) -> None:
             columns[:, start:stop] = self.kernel.block(block, points).T
@@ -221,17 +228,13 @@ class FunctionTracker:
         self._rows.each(fill)
         self._prior_columns = dict(zip(rows, columns, strict=True))
 
-    def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
-        self._rows.remember(rows)
-        return rows[self._rows.at_hand(rows)]
-
     def draft(self, rows: Int[Tensor, " b"]) -> Draft:
         few = self._at_hand.keep(rows.tolist())
         prior = self.kernel.block(few.points, few.points)
         *whitened, covariance = self.problem.collect(rows, self._running_values)
         joint = {name: prior - F @ F.T for name, F in zip(self._running, whitened, strict=True)}
         fields = fixed_fields(self.problem, few.points, few.prior_variance)
-        fields |= {name: near.fresh(few.points) for name, near in self._near.items()}
+        fields |= {name: near.of(few.points) for name, near in self._near.items()}
         fields |= self._correlations(few.points, few.prior_variance)
         return JointDraft(
             state=State(rows, self._step, few.noise_variance, fields, self.targets.state),
@@ -254,7 +257,7 @@ class FunctionTracker:
         problem, targets = self.problem, self.problem.targets
         self._given_targets = given_targets
         variance = None
-        self._whitened_targets = GrowingMatrix(problem.target_count, self.device)
+        self._whitened_targets = GrowingMatrix(problem.target_count, problem.device)
         if targets is not None:
             F = self.posterior.whiten(targets)
             variance = nonnegative(self.kernel.diagonal(targets) - F.square().sum(dim=0))
@@ -271,6 +274,11 @@ class FunctionTracker:
         if self._among is None:
             self.width = columns_ahead(problem, 1, self._covariance)
         self.shortlist = shortlist_length(problem, self.width, is_joint=True)
+        is_small = (
+            isinstance(problem.kernel, Linear)
+            and problem.rows.shape[0] * problem.rows.dimension <= SMALL
+        )
+        self.has_drafts = not is_small or problem.columns_ahead is not None
 
     def _set_up_running(self) -> dict[str, RunningRows]:
         """Variances of all rows; that without the targets is kept where it is there already."""
@@ -279,9 +287,9 @@ class FunctionTracker:
         same = self._running.get("variance")
         self.passes += self.posterior.rank > 0 or self._given_targets is not None
         known = None if same is None else same.whitened.rows
-        running = {"variance": same or RunningRows(self.problem, self.posterior)}
+        running = {"variance": same or RunningRows.of(self.problem, self.posterior)}
         if self._given_targets is not None:
-            given = RunningRows(self.problem, self._given_targets, known)
+            given = RunningRows.of(self.problem, self._given_targets, known)
             running["variance_given_targets"] = given
         return running
 
@@ -296,7 +304,7 @@ class FunctionTracker:
 
             def fill(start: int, stop: int, block: Points) -> None:
                 for run in near.values():
-                    run.values[start:stop] = run.fresh(block)
+                    run.values[start:stop] = run.of(block)
 
             self._rows.each(fill)
         return near
@@ -305,7 +313,7 @@ class FunctionTracker:
         if not self._reads_covariance or not self.problem.keeps_covariance:
             return None
         size = len(self._rows), self.problem.target_count
-        covariance = torch.empty(size, dtype=torch.float64, device=self.device)
+        covariance = torch.empty(size, dtype=torch.float64, device=self.problem.device)
 
         def fill(start: int, stop: int, block: Points) -> None:
             covariance[start:stop] = self._covariance_of(slice(start, stop), block)
@@ -389,12 +397,14 @@ class FunctionTracker:
             kept, column = self._covariance, columns["variance"]
             self.problem.each_slice(
                 self.problem.rows_per_chunk(WIDE),
-                lambda piece: kept[piece].addr_(column[piece], covariance, alpha=-1.0 / s),
+                lambda piece: cut(kept, piece).addr_(
+                    cut(column, piece), covariance, alpha=-1.0 / s
+                ),
             )
 
     def _prior_column(self, point: Points) -> Float[Tensor, " n"]:
         self.passes += 1
-        column = torch.empty(len(self._rows), dtype=torch.float64, device=self.device)
+        column = torch.empty(len(self._rows), dtype=torch.float64, device=self.problem.device)
 
         def fill(start: int, stop: int, block: Points) -> None:
             column[start:stop] = self.kernel.column(block, point)
@@ -406,8 +416,8 @@ class FunctionTracker:
 
     def _running_state(self, rows: Int[Tensor, " b"] | slice, points: Points | None) -> State:
         """The state by the running values; ``points`` are the rows, where fields read them."""
-        fields = {name: running.variance[rows] for name, running in self._running.items()}
-        fields |= {name: near.values[rows] for name, near in self._near.items()}
+        fields = {name: cut(running.variance, rows) for name, running in self._running.items()}
+        fields |= {name: cut(near.values, rows) for name, near in self._near.items()}
         if self._among is not None:
             fields[AMONG_CANDIDATES] = self._among.mean_square(rows)
         if self._reads_covariance:
@@ -430,13 +440,16 @@ class FunctionTracker:
             fields |= self._summaries(prior - F.T @ self._whitened_targets.rows)
         if self._among is not None:
             fields[AMONG_CANDIDATES] = self._among.fresh_mean_square(points)
-        return fields | {name: near.fresh(points) for name, near in self._near.items()}
+        return fields | {name: near.of(points) for name, near in self._near.items()}
 
     def _running_values(self, rows: Int[Tensor, " b"]) -> tuple[Tensor, ...]:
         """Whitened vectors of some rows here, and covariances with the targets if needed."""
         whitened = [running.whitened.rows[:, rows].T for running in self._running.values()]
         if not self._reads_covariance:
-            return (*whitened, torch.empty(len(rows), 0, dtype=torch.float64, device=self.device))
+            return (
+                *whitened,
+                torch.empty(len(rows), 0, dtype=torch.float64, device=self.problem.device),
+            )
         points = None if self._covariance is not None else self._rows.rows(rows)
         return (*whitened, self._covariance_of(rows, points))
 
@@ -444,7 +457,7 @@ class FunctionTracker:
         self, rows: Int[Tensor, " b"] | slice, points: Points | None
     ) -> Float[Tensor, "b m"]:
         if self._covariance is not None:
-            return self._covariance[rows]
+            return cut(self._covariance, rows)
         assert points is not None
         prior = self.kernel.block(points, self.problem.known_targets)
         return prior - self.whitened_rows[:, rows].T @ self._whitened_targets.rows

@@ -11,7 +11,6 @@ so an observation adds an entry to r and to every F, and nothing is factorised a
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from tellmost.kernels.written import describe, write
 from tellmost.posterior.function_space import pivoted_cholesky
 from tellmost.posterior.function_tracker import FunctionTracker
 from tellmost.posterior.problem import nonnegative
-from tellmost.rows.checks import NOT_NUMBERS, check_positive, check_vector, kind_of
+from tellmost.rows.checks import check_number, check_positive, check_squares, check_vector
 from tellmost.shapes import Bool, Float, Int
 
 SAMPLED_VARIANCE = 1e-12
@@ -266,18 +265,7 @@ def check_mean(mean: Any) -> Mean:
         raise TypeError(f"mean must be a number or a function; got the class {mean.__name__}.")
     if callable(mean) and not isinstance(mean, Tensor | np.ndarray):
         return mean
-    try:
-        number = float(mean)
-    except (TypeError, ValueError, RuntimeError) as error:
-        came = kind_of(mean) if isinstance(mean, Tensor) else type(mean).__name__
-        raise TypeError(
-            f"mean must be a number, or a function from (n, d) points to (n,) values; got {came}."
-        ) from error
-    if isinstance(mean, NOT_NUMBERS):
-        raise TypeError(f"mean must be a number or a function; got {mean!r}.")
-    if not isfinite(number):
-        raise ValueError(f"mean must be finite; got {mean}.")
-    return number
+    return check_number(mean, "mean, where it is no function from (n, d) points to (n,) values,")
 
 
 def check_noise_std(noise_std: Any) -> float:
@@ -288,11 +276,7 @@ def check_noise_std(noise_std: Any) -> float:
             f"Noise that differs between observations is given where they are told."
         )
     number = check_positive(noise_std, "noise_std")
-    if not 0 < number * number < float("inf"):
-        raise ValueError(
-            f"noise_std must have a variance that float64 can hold; got {number:g}, whose square "
-            f"is 0 or infinite. Measure y in another unit."
-        )
+    check_squares(torch.tensor([number], dtype=torch.float64))
     return number
 
 

@@ -19,7 +19,14 @@ from torch import Tensor
 from tellmost import numerics
 from tellmost.kernels.kernel import Points
 from tellmost.posterior.problem import NEAR_TARGETS, Problem, prior_correlation
-from tellmost.posterior.weight_space import Beliefs, Effect, Start, Step, WeightPosterior
+from tellmost.posterior.weight_space import (
+    Beliefs,
+    Effect,
+    Projection,
+    Start,
+    Step,
+    WeightPosterior,
+)
 from tellmost.shapes import Bool, Float
 
 NONE_CHOSEN = {"similarity_to_chosen": -torch.inf, "squared_distance_to_chosen": torch.inf}
@@ -164,7 +171,11 @@ class RunningNearness:
         new = nearness(self.name, column[:, None], self._prior_variance, of_point)[:, 0]
         self.values.copy_(nearer(self.name, self.values, new))
 
-    def fresh(self, block: Points, known: Beliefs | None = None) -> Float[Tensor, " b"]:
+    def fresh(self, U: Projection) -> Float[Tensor, " b"]:
+        return self.of(U.block)
+
+    def of(self, block: Points) -> Float[Tensor, " b"]:
+        """The value of any points."""
         variance = self._kernel.diagonal(block)
         if not len(self._chosen):
             return torch.full_like(variance, NONE_CHOSEN[self.name])

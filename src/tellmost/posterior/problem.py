@@ -194,7 +194,10 @@ class Problem:
         targets: "TargetState | None",
     ) -> "State":
         """The state of some rows of this process, with these fields."""
-        return State(self.row_numbers[rows], step, self.noise_variance[rows], fields, targets)
+        cut = workers.cut
+        return State(
+            cut(self.row_numbers, rows), step, cut(self.noise_variance, rows), fields, targets
+        )
 
     def reads_rows(self, wide: Set[str], kept: Set[str]) -> bool:
         """Say whether some of these wide fields are to be made of the rows themselves."""

@@ -10,6 +10,7 @@ is their covariance after observing row j. A posterior column over the pool is o
 """
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
@@ -134,7 +135,8 @@ class WeightPosterior:
         the singular values of the targets' features, so that a view without noise leaves an exact
         projection.
         """
-        root = None if self._is_identity else symmetric_root(self.covariance)
+        is_identity = self.prior is None and self.base is None and not self.factors
+        root = None if is_identity else symmetric_root(self.covariance)
         F = seen_directions(targets if root is None else targets @ root, noise_variance)
         r, d = F.shape
         if root is None and noise_variance == 0.0 and 2 * r > d:
@@ -145,13 +147,9 @@ class WeightPosterior:
         F = F.T if root is None else root @ F.T
         return WeightPosterior(self.covariance - F @ F.T, self.prior, factors=[*self.factors, F])
 
-    @property
-    def _is_identity(self) -> bool:
-        return self.prior is None and self.base is None and not self.factors
-
     def step(self, phi: Float[Tensor, " d"], noise_variance: float) -> Step:
         """Compute what an observation at phi would do. Nothing changes yet."""
-        u = self.covariance @ phi
+        u = (phi[None] @ self.covariance)[0]  # to the bit what a Projection of this row has
         return Step(phi, u, max(float(phi @ u), 0.0) + noise_variance)
 
     def observe(self, step: Step) -> None:
@@ -261,7 +259,7 @@ class Beliefs:
         effect = self.effect_of(phi, noise_variance)
         self.take(effect)
         vectors = {name: run.vector(effect.steps, self) for name, run in running.items()}
-        return replace(effect, vectors=vectors)
+        return Effect(effect.steps, vectors, effect.of_targets)
 
     def effect_of(self, phi: Float[Tensor, " d"], noise_variance: float) -> Effect:
         """Compute what an observation at phi would do, beside the rows. Nothing changes yet."""
@@ -285,6 +283,18 @@ class Beliefs:
         return Beliefs(posteriors, self.features, self.targets.fork())
 
 
+@dataclass
+class Projection(dict[str, Tensor]):
+    """Sigma phi of some rows, by the names of the variances, made when it is asked for."""
+
+    block: Float[Tensor, "b d"]
+    known: Beliefs
+
+    def __missing__(self, name: str) -> Float[Tensor, "b d"]:
+        self[name] = self.block @ self.known.posteriors[name].covariance
+        return self[name]
+
+
 @runtime_checkable
 class Running(Protocol):
     """A value of every row that follows each observation with products over the rows."""
@@ -294,9 +304,13 @@ class Running(Protocol):
 
     def about(self, values: Tensor, prior_variance: Tensor) -> "Running":
         """The same value of other rows."""
+        other = copy(self)
+        other.values = values
+        return other
 
     def start(self, known: Beliefs) -> Start | None:
         """Say how to make all values before the loop. It is None if ``fresh`` costs less."""
+        return None
 
     def vector(self, steps: Mapping[str, Step], known: Beliefs) -> Float[Tensor, " d"]:
         """The vector whose products with the rows are this value's column.
@@ -307,12 +321,12 @@ class Running(Protocol):
     def update(self, columns: Mapping[str, Float[Tensor, " n"]], effect: Effect) -> None:
         """Take an observation in, by the columns of all running values."""
 
-    def fresh(self, block: Float[Tensor, "b d"], known: Beliefs) -> Float[Tensor, " b"]:
-        """The values of some rows, from the posterior itself."""
+    def fresh(self, U: Projection) -> Float[Tensor, " b"]:
+        """The values of some rows, from the posteriors themselves."""
 
 
 @dataclass
-class RunningVariance:
+class RunningVariance(Running):
     r"""The variance given D: :math:`v \leftarrow v - c^2 / s`, with the column :math:`c = \Phi u`.
 
     The variance given D and the targets is the same in a posterior that saw the targets first.
@@ -321,9 +335,6 @@ class RunningVariance:
 
     name: str
     values: Tensor
-
-    def about(self, values: Tensor, prior_variance: Tensor) -> "RunningVariance":
-        return replace(self, values=values)
 
     def start(self, known: Beliefs) -> Start | None:
         return known.posteriors[self.name].start()
@@ -335,12 +346,12 @@ class RunningVariance:
         own, s = columns[self.name], effect.steps[self.name].s
         nonnegative(self.values.addcmul_(own, own, value=-1.0 / s))
 
-    def fresh(self, block: Float[Tensor, "b d"], known: Beliefs) -> Tensor:
-        return nonnegative(known.posteriors[self.name].variance(block))
+    def fresh(self, U: Projection) -> Float[Tensor, " b"]:
+        return nonnegative((U[self.name] * U.block).sum(dim=1))
 
 
 @dataclass
-class RunningSquaredCovariance:
+class RunningSquaredCovariance(Running):
     r""":math:`q = \sum_a w_a k_t(x, a)^2 = \phi^\top \Sigma_t M \Sigma_t \phi`, with
     :math:`M = \sum_a w_a \phi_a\phi_a^\top = R R^\top`:
 
@@ -355,9 +366,6 @@ class RunningSquaredCovariance:
     values: Tensor
     root: Float[Tensor, "d r"]
 
-    def about(self, values: Tensor, prior_variance: Tensor) -> "RunningSquaredCovariance":
-        return replace(self, values=values)
-
     def start(self, known: Beliefs) -> Start:
         return Start(0.0, plus=self.root.T @ known.posterior.covariance)
 
@@ -370,12 +378,12 @@ class RunningSquaredCovariance:
     def update(self, columns: Mapping[str, Float[Tensor, " n"]], effect: Effect) -> None:
         nonnegative(self.values.addcmul_(columns["variance"], columns[self.name], value=-1.0))
 
-    def fresh(self, block: Float[Tensor, "b d"], known: Beliefs) -> Tensor:
-        return (block @ known.posterior.covariance @ self.root).square_().sum(dim=1)
+    def fresh(self, U: Projection) -> Float[Tensor, " b"]:
+        return (U["variance"] @ self.root).square_().sum(dim=1)
 
 
 @dataclass
-class RunningStandardizedCovariance:
+class RunningStandardizedCovariance(Running):
     r""":math:`\sum_a w_a k_t(x, a)/\mathrm{sd}_t(a) = \phi^\top g`, with
     :math:`g = \Sigma_t \sum_a w_a \phi_a / \mathrm{sd}_t(a)`: no recursion, one product.
 
@@ -386,20 +394,14 @@ class RunningStandardizedCovariance:
     name: str
     values: Tensor
 
-    def about(self, values: Tensor, prior_variance: Tensor) -> "RunningStandardizedCovariance":
-        return replace(self, values=values)
-
-    def start(self, known: Beliefs) -> None:
-        """There is none: the value is a product, not a square."""
-
     def vector(self, steps: Mapping[str, Step], known: Beliefs) -> Float[Tensor, " d"]:
         return self._vector(known)
 
     def update(self, columns: Mapping[str, Float[Tensor, " n"]], effect: Effect) -> None:
         self.values.copy_(columns[self.name])
 
-    def fresh(self, block: Float[Tensor, "b d"], known: Beliefs) -> Tensor:
-        return block @ self._vector(known)
+    def fresh(self, U: Projection) -> Float[Tensor, " b"]:
+        return U.block @ self._vector(U.known)
 
     def _vector(self, known: Beliefs) -> Float[Tensor, " d"]:
         assert known.features is not None  # the rule reads targets

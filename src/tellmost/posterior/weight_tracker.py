@@ -38,6 +38,7 @@ from tellmost.posterior.problem import (
 from tellmost.posterior.weight_space import (
     Beliefs,
     Effect,
+    Projection,
     Running,
     RunningSquaredCovariance,
     RunningStandardizedCovariance,
@@ -49,6 +50,7 @@ from tellmost.posterior.weight_space import (
     root_of_targets,
     weight_form,
 )
+from tellmost.running.workers import ALL, cut
 from tellmost.shapes import Float, Int
 
 Gain = Callable[[State], Float[Tensor, " _n"]]
@@ -72,16 +74,15 @@ class Tracker(Protocol):
     """
 
     form: str
+    problem: Problem
     passes: int  # over the rows, so far
     width: int  # how many rows ``look_ahead`` prepares at most
     shortlist: int  # how many rows a draft looks at, to find them
+    has_drafts: bool  # false: to prepare the whole shortlist costs less than to draft on it
     is_exact: bool  # running values lose no digits, so that nothing has to be computed afresh
 
     @property
     def targets(self) -> TargetSummary: ...
-
-    @property
-    def device(self) -> torch.device: ...
 
     def score(self, gain: Gain) -> Float[Tensor, " n"]:
         """The gain of every row, from the running values. Several threads may call ``gain``."""
@@ -104,9 +105,6 @@ class Tracker(Protocol):
 
     def look_ahead(self, rows: list[int]) -> None:
         """Prepare the observation of these rows, in this order, in one pass."""
-
-    def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
-        """The rows that a draft can use without a pass. The next pass keeps all of them."""
 
     def draft(self, rows: Int[Tensor, " b"]) -> Draft:
         """A small copy of what is known about some rows, to try observations on."""
@@ -135,6 +133,7 @@ class WeightTracker:
 
     form = "weight space"
     is_exact = False
+    has_drafts = True
 
     def __init__(self, problem: Problem, prior: Float[Tensor, "d d"] | None) -> None:
         self.passes = 0
@@ -160,10 +159,6 @@ class WeightTracker:
 
     # ---- what the loop asks
 
-    @property
-    def device(self) -> torch.device:
-        return self.problem.device
-
     def score(self, gain: Gain) -> Float[Tensor, " n"]:
         kept = {name: run.values for name, run in self.running.items()} | self._fixed
         if self._covariance is not None:
@@ -172,7 +167,7 @@ class WeightTracker:
         gains = self._empty()
 
         def score(piece: slice, block: Points | None) -> None:
-            fields = {name: values[piece] for name, values in kept.items()}
+            fields = {name: cut(values, piece) for name, values in kept.items()}
             if block is not None:
                 fields = self._wide_fields(block) | fields
             gains[piece] = gain(self._state(piece, fields))
@@ -181,11 +176,16 @@ class WeightTracker:
         return gains
 
     def state(self, rows: Int[Tensor, " b"]) -> State:
-        """Computed afresh from the posterior."""
-        block = self._rows.rows(rows)
-        fields = {name: run.fresh(block, self.known) for name, run in self.running.items()}
-        fields |= self._fixed_fields(block, self.problem.prior_variance[rows])
-        return self._state(rows, fields | self._wide_fields(block))
+        """Computed afresh from the posterior, or from what was foreseen of the next row."""
+        effect = self._ahead.effect_of(rows) if self.problem.shard is None else None
+        if effect is None:
+            U = Projection(self._rows.rows(rows), self.known)
+        else:
+            U = Projection(effect.steps["variance"].phi[None], self.known)
+            U.update({name: step.u[None] for name, step in effect.steps.items()})
+        fields = {name: run.fresh(U) for name, run in self.running.items()}
+        fields |= self._fixed_fields(U.block, self.problem.prior_variance[rows])
+        return self._state(rows, fields | self._wide_fields(U.block))
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
         if update_rows and self.running and not self._ahead.has(row):
@@ -196,6 +196,7 @@ class WeightTracker:
             few = self._at_hand.get([row])
             effect = self.known.effect_of(few.points[0], float(few.noise_variance[0]))
             columns = few.points.new_empty(0, len(self._rows))
+            self._ahead.forget()
         self.known.take(effect)
         if self.problem.needs & CHOSEN_FIELDS:
             self._chosen.append(effect.steps["variance"].phi[None])
@@ -206,14 +207,18 @@ class WeightTracker:
     def _update_rows(self, columns: Float[Tensor, "q n"], effect: Effect) -> None:
         prior, covariance = self.problem.prior_variance, self._covariance
 
+        own = dict(zip(self.running, columns, strict=True))
+
         def update(piece: slice) -> None:
-            pairs = zip(self.running.items(), columns, strict=True)
-            running, own = {}, {}
-            for (name, run), column in pairs:
-                running[name] = run.about(run.values[piece], prior[piece])
-                own[name] = column[piece]
+            if piece is ALL:
+                return update_rows_by(self.running, covariance, own, effect)
+            running = {
+                name: run.about(run.values[piece], prior[piece])
+                for name, run in self.running.items()
+            }
+            some = {name: column[piece] for name, column in own.items()}
             kept = None if covariance is None else covariance[piece]
-            update_rows_by(running, kept, own, effect)
+            update_rows_by(running, kept, some, effect)
 
         wide = WIDE if covariance is not None else frozenset[str]()
         self.problem.each_slice(self.problem.rows_per_chunk(wide), update)
@@ -235,7 +240,13 @@ class WeightTracker:
             return
         effects = self._foresee(rows)
         vectors = [effect.vectors[name] for name in self.running for effect in effects]
-        self._multiply(torch.stack(vectors), self._ahead.room(len(self.running), rows, effects))
+        if (
+            len(vectors) == 1
+        ):  # a product of a single row takes a path that is several times slower
+            vectors *= 2
+        self.passes += 1
+        out = self._ahead.room(len(self.running), rows, effects)
+        self._rows.products(torch.stack(vectors), out)
 
     def _foresee(self, rows: list[int]) -> list[Effect]:
         """The effects of observing these rows in this order; what a draft has tried is kept."""
@@ -249,13 +260,10 @@ class WeightTracker:
             effects.append(known.observe(few.points[place], noise, self.running))
         return effects
 
-    def shortlisted(self, rows: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
-        self._rows.remember(rows)
-        return rows[self._rows.at_hand(rows)]
-
     def draft(self, rows: Int[Tensor, " b"]) -> Draft:
         few = self._at_hand.keep(rows.tolist())
-        values = self.problem.collect(rows, self._running_values)
+        running = self.running.values()
+        values = self.problem.collect(rows, lambda own: tuple(run.values[own] for run in running))
         pairs = zip(self.running.items(), values, strict=True)
         fields = self._wide_fields(few.points)
         self._draft = WeightDraft(
@@ -268,9 +276,6 @@ class WeightTracker:
             fixed=fields | self._fixed_fields(few.points, few.prior_variance),
         )
         return self._draft
-
-    def _running_values(self, rows: Int[Tensor, " b"]) -> tuple[Float[Tensor, " b"], ...]:
-        return tuple(run.values[rows] for run in self.running.values())
 
     def refresh(self) -> bool:
         self._fill(self._all_squares)
@@ -385,27 +390,14 @@ class WeightTracker:
 
         def fill(start: int, stop: int, block: Tensor) -> None:
             prior = self.problem.prior_variance[start:stop]
+            U = Projection(block, self.known)
             for run, of_run in starts:
-                values = (
-                    run.fresh(block, self.known) if of_run is None else of_run.of(block, prior)
-                )
+                values = run.fresh(U) if of_run is None else of_run.of(block, prior)
                 run.values[start:stop] = values
             if covariance is not None and against is not None:
                 torch.mm(block, against, out=covariance[start:stop])
 
         self._rows.each(fill)
-
-    # ---- one observation
-
-    def _multiply(self, vectors: Float[Tensor, "r d"], out: Float[Tensor, "r n"]) -> None:
-        """Inner products with all rows, in one pass."""
-        self.passes += 1
-        if len(vectors) > 1:
-            self._rows.products(vectors, out)
-        else:  # a product of a single row takes a path that is several times slower
-            pair = out.new_empty(2, len(self._rows))
-            self._rows.products(vectors.expand(2, -1), pair)
-            out.copy_(pair[:1])
 
     # ---- fields of a state
 

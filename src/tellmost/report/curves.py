@@ -99,10 +99,7 @@ def follow_curves(recalled: Recalled) -> Curves:
     try:
         own = follow(recalled, chosen.indices[:RETRACED])
         random = [follow(recalled, draw.choice(rows, k, replace=False)) for draw in draws]
-        others = {
-            name: follow(recalled, recalled.select(name, k, progress=False).indices)
-            for name in rivals
-        }
+        others = {name: follow(recalled, recalled.select(name, k).indices) for name in rivals}
     except LinAlgError:
         reason = "at this noise the covariance of the picks is singular up to rounding"
         return Curves(chosen.uncertainty, obstacle=reason)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tellmost.report.levels import find_levels, name_uncertainty
+from tellmost.running.extras import import_extra
 from tellmost.selecting.selection import Selection
 
 if TYPE_CHECKING:
@@ -38,11 +39,8 @@ def plot_selection(chosen: Selection) -> "Figure":
 
 def new_figure(size: tuple[float, float] | None = None) -> "Figure":
     """A figure of its own, which neither needs nor changes pyplot's current figure."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plot() needs matplotlib; pip install 'tellmost[plot]'.") from error
-    return Figure(figsize=size, layout="constrained")
+    drawing = import_extra("matplotlib.figure", "plot", "plot() needs matplotlib")
+    return drawing.Figure(figsize=size, layout="constrained")
 
 
 def tidy(axes: "Axes") -> None:

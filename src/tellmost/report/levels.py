@@ -74,7 +74,7 @@ def with_levels(recalled: Recalled) -> Selection:
     is_cheap = is_small or feature_form(recalled.kernel) is not None
     if not is_cheap or len(find_eligible(recalled)) == 0:
         return chosen
-    least = recalled.select(Random(), 1, floor=True, progress=False)
+    least = recalled.select(Random(), 1, floor=True)
     names = ("floor", "floor_is_exact")
     settings = chosen.settings | {name: least.settings[name] for name in names}
     return replace(chosen, floor=least.floor, whole_pool=least.whole_pool, settings=settings)

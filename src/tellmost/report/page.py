@@ -1,5 +1,6 @@
 """A page about one selection: a single HTML file that needs no network and no server."""
 
+import warnings
 from contextlib import closing
 from dataclasses import replace
 from html import escape
@@ -21,7 +22,7 @@ from tellmost.report.markup import (
     write_section,
     write_small,
 )
-from tellmost.report.page_items import PageItems
+from tellmost.report.page_items import PageItems, note_unreadable
 from tellmost.report.panels import (
     describe_picks,
     describe_targets,
@@ -32,6 +33,7 @@ from tellmost.report.panels import (
     write_targets,
 )
 from tellmost.report.summary import About, title_of, write_settings, write_summary
+from tellmost.running.extras import import_extra
 from tellmost.running.workers import team
 from tellmost.running.writing import check_writable, written_whole
 from tellmost.selecting.replay import Recalled, recall
@@ -63,10 +65,7 @@ def write_page(
     about: About,
 ) -> None:
     """Write the page, whole or not at all. ``pool`` and ``targets`` are those of the selection."""
-    try:  # before any long work, since it may be missing
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise ImportError("report() needs plotly; pip install 'tellmost[report]'.") from error
+    plotly = import_plotly()  # before any long work, since it may be missing
     check_writable(path, "path")
     recalled = recall(chosen, pool, targets)
     recalled = replace(recalled, pool_rows=of_pool.numbers, target_rows=of_targets.numbers)
@@ -74,9 +73,15 @@ def write_page(
         of_pool.check(len(recalled.pool), ("items", "images"), "pool row")
         names = ("target_items", "target_images")
         of_targets.check(chosen.settings["targets"], names, "target")
-        text = compose(recalled, of_pool, of_targets, about, get_plotlyjs())
+        text = compose(recalled, of_pool, of_targets, about, plotly.get_plotlyjs())
     with written_whole(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", errors="replace")
+    if note := note_unreadable(of_pool, of_targets):
+        warnings.warn(note, UserWarning, stacklevel=4)
+
+
+def import_plotly() -> Any:
+    return import_extra("plotly.offline", "report", "a page needs plotly")
 
 
 def compose(
@@ -95,10 +100,12 @@ def compose(
     picks = describe_picks(recalled, *shown, with_served=curves.obstacle is None)
     map = None if health is None else draw_map(recalled, health, *shown)
     targets = describe_targets(recalled, of_targets)
+    groups = write_groups(recalled, *shown)
+    groups += write_small(note_unreadable(*shown))
     body = (
         write_summary(chosen, about)
         + write_curves(chosen, curves)
-        + write_picks(chosen, picks, write_groups(recalled, *shown))
+        + write_picks(chosen, picks, groups)
         + write_map(map)
         + write_targets(chosen, targets)
         + write_health(health, recalled)
@@ -149,9 +156,9 @@ def measure_overlap(recalled: Recalled) -> tuple[dict[float, float], str | None]
     assert rule is not None  # else there is an obstacle
     own, shares = chosen.indices[:k], {}
     if chosen.settings["limits"]:
-        own = recalled.select(rule, k, progress=False).indices
+        own = recalled.select(rule, k).indices
     for factor in NOISE_FACTORS:
-        others = recalled.select(rule, k, noise_factor=factor, progress=False).indices
+        others = recalled.select(rule, k, noise_factor=factor).indices
         shares[factor] = len(np.intersect1d(own, others)) / len(np.unique(own))
     return shares, None
 

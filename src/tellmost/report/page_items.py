@@ -1,13 +1,15 @@
 """What a page shows of rows and targets beside their numbers: texts, and small images."""
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tellmost.evaluation.statistics import count_of
+from tellmost.running.extras import import_extra
 from tellmost.shapes import Int
 
 SIDE = 96  # pixels of a thumbnail
@@ -21,6 +23,7 @@ class PageItems:
     texts: Any = None
     images: Any = None
     numbers: Int[np.ndarray, " n"] | None = None  # to show; None counts from 0
+    unreadable: dict[int, str] = field(default_factory=dict)  # files of images, with the reason
 
     def check(self, count: int, names: tuple[str, str], of: str) -> None:
         """Check that there is one entry per row or target, or none at all."""
@@ -48,18 +51,35 @@ class PageItems:
         made: dict[int, str] = {}
         for number in numbers.tolist():
             if number not in made and len(made) < MOST_IMAGES:
-                made[number] = draw_thumbnail(by_place[number], number)
+                made[number] = self._draw(by_place[number], number)
         return [made.get(number, "") for number in numbers.tolist()]
+
+    def _draw(self, image: Any, number: int) -> str:
+        """A small copy. Nothing for a file that cannot be read, which is noted."""
+        try:
+            return draw_thumbnail(image, number)
+        except ValueError as error:
+            if not isinstance(image, str | Path):
+                raise
+            reason = getattr(error.__cause__, "strerror", None) or str(error.__cause__)
+            self.unreadable[number] = f"{Path(image).name}: {reason.splitlines()[0]}"
+            return ""
+
+
+def note_unreadable(*shown: PageItems) -> str:
+    """Say how many images the page lacks since their files could not be read."""
+    reasons = [reason for items in shown for reason in items.unreadable.values()]
+    if not reasons:
+        return ""
+    count = count_of(len(reasons), "image", "images")
+    return f"{count} could not be read; the first is {reasons[0].rstrip('.')}."
 
 
 def draw_thumbnail(image: Any, number: int) -> str:
     """An image as the text of a small JPEG. Nothing for None."""
     if image is None or (isinstance(image, str) and not image):
         return ""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError("images need Pillow; pip install 'tellmost[report]'.") from error
+    Image = import_extra("PIL.Image", "report", "images need Pillow")
     try:
         opened = Image.fromarray(image) if isinstance(image, np.ndarray) else Image.open(image)
         opened.thumbnail((SIDE, SIDE))

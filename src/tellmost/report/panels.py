@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tellmost import numerics
-from tellmost.evaluation.health import UNIT, Health, draw_rows
+from tellmost.evaluation.health import Health, draw_rows
+from tellmost.evaluation.runs import nearest_similarity
 from tellmost.evaluation.statistics import count_of
 from tellmost.kernels import Linear
 from tellmost.report.curves import RETRACED, retrace_in_parts
@@ -28,7 +28,6 @@ from tellmost.report.markup import (
     write_table,
 )
 from tellmost.report.page_items import PageItems
-from tellmost.rows.pool import Pool
 from tellmost.selecting.replay import Recalled
 from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
@@ -260,7 +259,7 @@ def describe_targets(
         both = np.unique(np.concatenate([shown, least]))
         closeness = np.full(len(after), np.nan)
         some = recalled.targets[torch.from_numpy(both).to(recalled.targets.device)]
-        closeness[both] = find_closeness(recalled.pool, some)
+        closeness[both] = nearest_similarity(recalled.pool, some).cpu().numpy()
 
     def bars(numbers: Int[np.ndarray, " s"]) -> TargetBars:
         before, after = chosen.target_variance[:, numbers]
@@ -272,19 +271,6 @@ def describe_targets(
         return TargetBars(names, before, after, left, near, texts, total)
 
     return bars(shown), bars(least)
-
-
-def find_closeness(pool: Pool, targets: Tensor) -> Float[np.ndarray, " m"]:
-    """The cosine of each target and the pool row nearest to it, in one pass."""
-    directions = UNIT.apply(targets)
-    best = torch.full((len(targets),), -1.0, dtype=torch.float64, device=pool.device)
-    most = max(numerics.CHUNK_BYTES // (8 * len(targets)), numerics.LEAST_BLOCK_ROWS)
-
-    def cosines(start: int, stop: int, block: Tensor) -> Tensor:
-        return (UNIT.apply(block) @ directions.T).amax(dim=0)
-
-    pool.each(cosines, lambda found: torch.maximum(best, found, out=best), most)
-    return best.cpu().numpy()
 
 
 def find_least_helped(chosen: Selection) -> Int[np.ndarray, " s"]:

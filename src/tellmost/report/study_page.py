@@ -19,7 +19,7 @@ from tellmost.report.markup import (
     write_section,
     write_small,
 )
-from tellmost.report.page import write_document
+from tellmost.report.page import import_plotly, write_document
 from tellmost.running.writing import check_writable, written_whole
 from tellmost.safebo import Query, SafeOptimizer
 from tellmost.safebo.calibration import CALIBRATION_LEVELS
@@ -90,8 +90,7 @@ class Shown:
         return [name for name, one in self.box.parameters.items() if one.fixed is None]
 
     def encode(self, settings: list[dict[str, Any]]) -> np.ndarray:
-        X = np.stack([self.box.encode(one).numpy() for one in settings])
-        return X
+        return np.stack([self.box.encode(one).numpy() for one in settings])
 
     def is_safe(self, X: np.ndarray) -> np.ndarray:
         return known_safe(self.opt, self.sampler.constraints, X)
@@ -99,8 +98,7 @@ class Shown:
 
 def write_study_page(study: "Study", path: Path, units: Mapping[str, str] | None = None) -> None:
     """Write the page, whole or not at all. ``units`` are those of objective and constraints."""
-    from plotly.offline import get_plotlyjs
-
+    plotly = import_plotly()
     check_writable(path, "path")
     sampler = sampler_of(study)
     known = sampler.replay(study)
@@ -114,7 +112,7 @@ def write_study_page(study: "Study", path: Path, units: Mapping[str, str] | None
             charts[f"{name}-{number}"] = chart
             places += write_chart(f"{name}-{number}", about, heading)
         body += write_section(name, title, write_small(about) + places)
-    text = write_document(study.study_name, body, charts, get_plotlyjs(), DRAW)
+    text = write_document(study.study_name, body, charts, plotly.get_plotlyjs(), DRAW)
     with written_whole(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", errors="replace")
 
@@ -190,12 +188,11 @@ def _limits(shown: Shown, name: str) -> list[Chart]:
     return [{**across, "y0": y, "y1": y} for y in limits]
 
 
-def _layout(shown: Shown, x: str, name: str, **more: Any) -> Chart:
+def _layout(shown: Shown, x: str, name: str) -> Chart:
     return {
         "xaxis": {"title": {"text": x}},
         "yaxis": {"title": {"text": shown.label(name)}},
         "shapes": _limits(shown, name),
-        **more,
     }
 
 
@@ -254,9 +251,8 @@ def draw_map(shown: Shown, first: str, second: str) -> Chart:
     mean, _ = shown.opt.predict(X, OBJECTIVE)
     is_safe = shown.is_safe(X)
     shape = len(ys), len(xs)
-    unsafe = np.where(is_safe, np.nan, 1.0).reshape(shape)
     heat = {"type": "heatmap", "x": xs, "y": ys}
-    veil = [[None if np.isnan(one) else 1 for one in row] for row in unsafe]
+    veil = [[None if one else 1 for one in row] for row in is_safe.reshape(shape)]
     grey = [[0, "rgba(120,120,120,.6)"], [1, "rgba(120,120,120,.6)"]]
     settings = [shown.box.decode(t.x) for t in shown.opt.history]
     trials = {

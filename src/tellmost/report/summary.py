@@ -25,15 +25,9 @@ from tellmost.report.markup import (
     write_small,
 )
 from tellmost.report.panels import STATIC_PICKS
-from tellmost.selecting.selection import Selection
+from tellmost.selecting.selection import NORMALIZED, Selection
 
 PANELS = ("summary", "curve", "picks", "map", "targets", "health")
-ROWS_IN_WORDS = {
-    None: "Rows were used as given, not normalised.",
-    "unit": "Rows were scaled to length 1.",
-    "center": "The pool's mean was subtracted from every row.",
-    "center+unit": "The pool's mean was subtracted from every row, and rows scaled to length 1.",
-}
 MEANING = {
     "whole pool": "every candidate observed once, with noise",
     "floor": "every candidate known exactly",
@@ -46,19 +40,21 @@ def title_of(chosen: Selection) -> str:
 
 @dataclass(frozen=True)
 class About:
-    """What the page is for, which files it is about, and when it was written."""
+    """The title, what the page is for, which files it is about, and when it was written."""
 
     title: str | None = None
+    purpose: str | None = None
     files: Sequence[str] = ()
     day: date | None = None
 
     def write(self, chosen: Selection) -> str:
-        """The title, and a line of what else is known."""
+        """The title, the purpose, and a line of what else is known."""
         own = title_of(chosen)
         facts = [own] * (self.title is not None) + [*self.files]
         if self.day is not None:
             facts.append(f"{self.day.day} {self.day:%B %Y}")
-        return f"<h1>{escape(self.title or own)}</h1>{write_small(' · '.join(facts))}"
+        purpose = "" if self.purpose is None else write_paragraph(self.purpose)
+        return f"<h1>{escape(self.title or own)}</h1>{purpose}{write_small(' · '.join(facts))}"
 
 
 def write_summary(chosen: Selection, about: About) -> str:
@@ -122,7 +118,7 @@ def _conditions(chosen: Selection) -> str:
     meaning = " (inner products of the rows)" if used["kernel"] == repr(Linear()) else ""
     said = (
         f"Noise variance {describe_noise(used)}; kernel {used['kernel']}{meaning}. "
-        f"{ROWS_IN_WORDS[used['normalize']]}"
+        f"Rows were {NORMALIZED.get(used['normalize'], 'used as given, not normalised')}."
     )
     if used["examples"] is not None:
         said += (

@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 
 from tellmost.retrieval.stored_rows import StoredRows
-from tellmost.rows.checks import check_distinct, check_indices, check_rows
+from tellmost.rows.checks import (
+    check_distinct,
+    check_features,
+    check_indices,
+    check_mask,
+    check_rows,
+)
 from tellmost.rows.sources import as_tensor, read_array
 from tellmost.shapes import Bool, Float, Int
 
@@ -81,11 +87,7 @@ def check_queries(
     for i, part in enumerate(parts):
         name = "queries" if len(parts) == 1 else f"queries[{i}]"
         check_rows(part, name)
-        if part.shape[1] != shape[1]:
-            raise ValueError(
-                f"pool and {name} must share their feature dimension; got pool {shape} and "
-                f"{name} {tuple(part.shape)}."
-            )
+        check_features(part.shape, name, shape)
     counts = [len(part) for part in parts] if is_list else [1] * len(parts[0])
     points = torch.cat([part.to(device="cpu", dtype=torch.float64) for part in parts])
     return points.numpy(), counts
@@ -107,11 +109,7 @@ def mask_of(given: Any, name: str, n: int) -> Bool[np.ndarray, " n"]:
         mask = np.zeros(n, dtype=bool)
         mask[check_indices(values, name, n).numpy()] = True
         return mask
-    if values.shape != (n,):
-        raise ValueError(
-            f"{name}, as a mask, must have an entry per pool row, ({n},); got "
-            f"{tuple(values.shape)}."
-        )
+    check_mask(values, name, n)
     return values.numpy()
 
 

@@ -3,7 +3,7 @@
 import ctypes
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from os import PathLike
@@ -17,7 +17,8 @@ from tellmost.retrieval.answers import Work
 from tellmost.retrieval.nearest import ExactSearch, IndexSearch, NearestRows
 from tellmost.retrieval.queries import Batch, Queries
 from tellmost.retrieval.stored_rows import StoredRows, open_rows
-from tellmost.rows.checks import check_positive, check_whole
+from tellmost.rows.checks import check_features, check_positive, check_whole, check_word
+from tellmost.rows.sources import NamedArray
 from tellmost.rules import Rule, is_random, read_rule, targets_in_pool
 from tellmost.running.reading import open_archive, refusing_damage
 from tellmost.running.workers import each
@@ -68,6 +69,7 @@ class Retriever:
         index: Any = None,
         candidates: int | None = 200,
         refresh: bool = False,
+        column: str | Sequence[str] | None = None,
     ) -> None:
         """Read the pool once.
 
@@ -87,6 +89,8 @@ class Retriever:
             candidates: how many rows, the nearest of the query, are looked at. None for all.
             refresh: search again for what is left to learn, in both directions, while picking;
                 for test-time training, where variance is what counts.
+            column: the column of vectors in a table, or a list of columns of numbers, as in
+                ``select``; of rows that are added and of queries too, where they have it.
         """
         self._rule = check_retrieval_rule(rule)
         how = check_retrieval_normalize(normalize, index)
@@ -95,7 +99,9 @@ class Retriever:
         if candidates is None and (refresh or index is not None):
             what = "refresh=True" if refresh else "index"
             raise ValueError(f"{what} has no meaning with candidates=None, which takes all rows.")
-        rows = StoredRows.normalized_by(open_rows(pool, "pool"), how)
+        values, columns = open_rows(NamedArray(pool, column), "pool")
+        self._column = column or columns or None
+        rows = StoredRows.normalized_by(values, how)
         self._noise = find_noise(noise_ratio, noise_std, rows)
         self._index = index
         self._nearest = self._search_of(rows)
@@ -129,7 +135,7 @@ class Retriever:
         stop = check_stop(k, None, None, min_gain_share, self._rule, True)
         assert stop.picks is not None
         nearest = self._nearest  # a search keeps to the rows that it began with
-        asked = Queries(queries, allowed, observed, nearest.rows)
+        asked = Queries(self._named(queries), allowed, observed, nearest.rows)
         gains = np.full((len(asked), stop.picks), np.nan)
         indices = np.full((len(asked), stop.picks), -1, dtype=np.int64)
         work = Work(
@@ -157,12 +163,8 @@ class Retriever:
         What is subtracted from rows, and the noise, stay those of the first pool. A search that
         runs meanwhile does not see the new rows. To remove rows, leave them out of ``allowed``.
         """
-        new, old = open_rows(rows, "rows"), self._nearest.rows
-        if new.shape[1] != old.values.shape[1]:
-            raise ValueError(
-                f"pool and rows must share their feature dimension; got pool {old.values.shape} "
-                f"and rows {new.shape}."
-            )
+        (new, _), old = open_rows(self._named(rows), "rows"), self._nearest.rows
+        check_features(new.shape, "rows", old.values.shape)
         if not np.can_cast(new.dtype, old.values.dtype, "same_kind"):
             raise TypeError(
                 f"rows must have numbers that the pool's dtype {old.values.dtype} can hold; got "
@@ -198,10 +200,17 @@ class Retriever:
             np.savez(file, **arrays)  # type: ignore[arg-type]
 
     @classmethod
-    def load(cls, path: str | PathLike[str], pool: Any, *, index: Any = None) -> "Retriever":
+    def load(
+        cls,
+        path: str | PathLike[str],
+        pool: Any,
+        *,
+        index: Any = None,
+        column: str | Sequence[str] | None = None,
+    ) -> "Retriever":
         """The Retriever that was saved, over the same pool, with all rows that were added.
 
-        An index that is not one of faiss has to be given again.
+        An index that is not one of faiss has to be given again, and so has ``column``.
         """
         with (
             refusing_damage(f"{str(path)!r} is no file that Retriever.save wrote"),
@@ -216,7 +225,8 @@ class Retriever:
             made._noise, made._candidates = settings["noise_variance"], settings["candidates"]
             made._refresh, to_unit = settings["refresh"], settings["to_unit"]
             fingerprint, has_index = settings["fingerprint"], settings["has_index"]
-        rows = StoredRows.of(open_rows(pool, "pool"), to_unit, arrays.get("mean"))
+        values, columns = open_rows(NamedArray(pool, column), "pool")
+        rows = StoredRows.of(values, to_unit, arrays.get("mean"))
         if rows.fingerprint != fingerprint:
             raise ValueError(
                 f"pool must be the one that {str(path)!r} was saved with, with all rows that were "
@@ -228,9 +238,14 @@ class Retriever:
             index = faiss.deserialize_index(arrays["index"])
         if has_index and index is None:
             raise ValueError(f"index must be given, because {str(path)!r} could not hold it.")
-        made._index = index
+        made._index, made._column = index, column or columns or None
         made._nearest = made._search_of(rows)
         return made
+
+    def _named(self, rows: Any) -> Any:
+        """Rows with the column that is meant, where they are a table that has it."""
+        is_plain = self._column is None or isinstance(rows, list | tuple)
+        return rows if is_plain else NamedArray(rows, self._column, required=False)
 
     def _search_of(self, rows: StoredRows) -> NearestRows:
         noise = 0.0 if self._rule.is_signed else self._noise  # those rules are about correlation
@@ -261,11 +276,7 @@ def check_retrieval_normalize(normalize: str | None, index: Any) -> str | None:
                 "None if it holds the rows of the pool as they are, 'unit' if of unit length."
             )
         return "center+unit"
-    if normalize is not None and normalize not in NORMALIZATIONS:
-        raise ValueError(
-            f"normalize must be 'auto', None or one of {', '.join(map(repr, NORMALIZATIONS))}; "
-            f"got {normalize!r}."
-        )
+    check_word(normalize, "normalize", ("auto", *NORMALIZATIONS))
     return normalize
 
 

@@ -1,5 +1,6 @@
 """The rows that a Retriever searches, as they are stored, and how they are normalised."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from tellmost import numerics
 from tellmost.rows.checks import check_finite, check_shape, checked_mean
 from tellmost.rows.pool import Fingerprint, Normalization, Pool
-from tellmost.rows.sources import hold, open_source
+from tellmost.rows.sources import HeldRows, hold, open_source
 from tellmost.shapes import Float, Int
 
 CPU = torch.device("cpu")
@@ -81,10 +82,14 @@ class StoredRows:
         return how.apply(torch.from_numpy(points)).numpy()
 
 
-def open_rows(given: Any, name: str) -> np.ndarray:
-    """Rows as an array in memory or a memory map, in their own dtype where numpy knows it."""
+def open_rows(given: Any, name: str) -> tuple[np.ndarray, Sequence[str]]:
+    """Rows in memory or a memory map, in their own dtype where numpy knows it, and their columns.
+
+    The columns are those of numbers, each a feature; there are none otherwise.
+    """
     source = open_source(given, name)
     check_shape(source.shape, name)
     held = hold(source, CPU, numerics.LEAST_BLOCK_ROWS).held
     assert held is not None
-    return (held.float() if held.dtype == torch.bfloat16 else held).numpy()
+    columns = source.features if isinstance(source, HeldRows) else ()
+    return (held.float() if held.dtype == torch.bfloat16 else held).numpy(), columns

@@ -1,9 +1,10 @@
 """Pools, other rows, numbers and vectors are checked here before they are used."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from math import inf, isfinite
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from tellmost.kernels.linear import Linear, matrix_size
 from tellmost.rows.pool import GOLDEN, MIX, Fingerprint, Normalization, Pool, column_factors
 from tellmost.rows.sources import Source, as_tensor
 from tellmost.running.processes import Shard
-from tellmost.shapes import Float, Int
+from tellmost.shapes import Bool, Float, Int
 
 SMALL_POOL_BYTES = 4 * 2**20
 """A pool up to this size in float64 stays in the caches and is converted once; larger ones are
@@ -78,7 +79,7 @@ def _read_blocks(
             inverse[start:stop] = normalization.lengths(rows).reciprocal_()
             rows = rows * inverse[start:stop, None]
         own = variance[start:stop].copy_(kernel.diagonal(rows))
-        if has_to_check and lengths_show and not bool(torch.isfinite(own).all()):
+        if has_to_check and lengths_show and not isfinite(own.sum()):
             check_finite(start, given, pool.source, "pool")
         return sums.part(first + start, given)
 
@@ -135,8 +136,8 @@ def checked_mean(pool: Pool, shard: Shard | None) -> Float[Tensor, " d"]:
 
 def check_finite(start: int, rows: Tensor, source: Source, name: str) -> None:
     """Refuse rows with a NaN or an infinity; only rows whose sum is not finite are searched."""
-    if rows.ndim == 1:
-        return  # row numbers, of which all is known
+    if rows.ndim == 1 or isfinite(rows.sum()):
+        return  # of row numbers all is known
     suspects = (~torch.isfinite(rows.sum(dim=1))).nonzero()[:, 0]
     bad = suspects[~torch.isfinite(rows[suspects]).all(dim=1)]
     if len(bad):
@@ -170,6 +171,7 @@ def converted_once(pool: Pool) -> Pool:
 
 Number = TypeVar("Number", int, float)
 NOT_NUMBERS = (str, bytes, bool, np.bool_)  # although float() and int() take them
+LARGEST_SEED = 2**62 - 1  # twice as much and one still fit into 64 bits
 
 
 def check_rows(data: Tensor, name: str) -> None:
@@ -185,6 +187,15 @@ def check_shape(shape: tuple[int, ...], name: str) -> None:
         raise ValueError(
             f"{name} must have two dimensions, rows x features; got shape {shape}. Reshape it "
             f"first; rows of one feature are (n, 1)."
+        )
+
+
+def check_features(shape: Sequence[int], name: str, pool: Sequence[int]) -> None:
+    """Rows have as many features as the rows of the pool."""
+    if tuple(shape[1:]) != tuple(pool[1:]):
+        raise ValueError(
+            f"pool and {name} must share their feature dimension; got pool {tuple(pool)} and "
+            f"{name} {tuple(shape)}."
         )
 
 
@@ -230,6 +241,13 @@ def check_distinct(indices: Tensor, name: str, way_out: str) -> None:
         raise ValueError(f"{name} has row {int(values[counts > 1][0])} more than once. {way_out}")
 
 
+def check_mask(mask: Bool[Tensor, "*_"], name: str, n: int) -> None:
+    if mask.shape != (n,):
+        raise ValueError(
+            f"{name}, as a mask, must have an entry per pool row, ({n},); got {tuple(mask.shape)}."
+        )
+
+
 def check_vector(values: Any, name: str, count: int, per: str) -> Float[Tensor, " c"]:
     vector = as_tensor(values, name)
     if vector.shape != (count,):
@@ -259,33 +277,75 @@ def check_positives(values: Any, name: str, count: int, per: str) -> Float[Tenso
     return vector
 
 
+def check_squares(noise_std: Float[Tensor, " c"]) -> None:
+    """The variances must be numbers that float64 can hold."""
+    squares = noise_std.square()
+    bad = noise_std[(squares == 0) | (squares == torch.inf)]
+    if len(bad):
+        raise ValueError(
+            f"noise_std must have a variance that float64 can hold; got {float(bad[0]):g}, whose "
+            f"square is 0 or infinite. Measure y in another unit."
+        )
+
+
 def check_positive(value: Any, name: str) -> float:
+    return check_number(value, name, above=0)
+
+
+def check_number(
+    value: Any,
+    name: str,
+    *,
+    above: float = -inf,
+    least: float = -inf,
+    most: float = inf,
+    below: float = inf,
+) -> float:
+    """A finite number within bounds. It may equal ``least`` and ``most``, but not the others."""
     number = converted(value, float, name, "a number")
-    if not 0 < number < float("inf"):
-        raise ValueError(f"{name} must be a positive finite number; got {value}.")
+    if not (above < number < below and least <= number <= most):
+        limits = {"above": above, "at least": least, "at most": most, "below": below}
+        words = " and ".join(f"{word} {x:g}" for word, x in limits.items() if abs(x) < inf)
+        what = f"a finite number{words and ', ' + words}"
+        if words == "above 0":
+            what = "a positive finite number"
+        raise ValueError(f"{name} must be {what}; got {value}.")
     return number
 
 
-def check_nonnegative(value: Any, name: str) -> float:
-    number = converted(value, float, name, "a number")
-    if not 0 <= number < float("inf"):
-        raise ValueError(f"{name} must be a finite number, 0 or more; got {value}.")
+def check_whole(value: Any, name: str, least: int = 1, most: int | None = None) -> int:
+    """A whole number from ``least`` to ``most``."""
+    what = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
+    number = converted(value, int, name, what)
+    if number != value or number < least or (most is not None and number > most):
+        raise ValueError(f"{name} must be {what}; got {value}.")
     return number
 
 
-def check_whole(value: Any, name: str) -> int:
-    number = converted(value, int, name, "a whole number of at least 1")
-    if number != value or number < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1; got {value}.")
-    return number
+def check_seed(seed: Any, name: str = "seed") -> int:
+    return check_whole(seed, name, 0, LARGEST_SEED)
+
+
+def check_word(value: Any, name: str, words: Sequence[str | None]) -> None:
+    if not isinstance(value, str | None) or value not in words:  # an array is not compared
+        *others, last = map(repr, words)
+        raise ValueError(f"{name} must be {', '.join(others)} or {last}; got {value!r}.")
+
+
+def check_object(value: Any, name: str, kind: Any, example: str) -> Any:
+    """An object that is of a class, or does what a protocol asks. The class itself is none."""
+    if isinstance(value, type) or not isinstance(value, kind):
+        raise TypeError(f"{name} must be {example}; got {value!r:.200}.")
+    return value
 
 
 def converted(value: Any, kind: Callable[[Any], Number], name: str, what: str) -> Number:
     """The value as a float or an int, if it is a number."""
     try:
         number = kind(value)
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         came = repr(value) if isinstance(value, str | float) else type(value).__name__
+        came = kind_of(value) if isinstance(value, Tensor) else came
         raise TypeError(f"{name} must be {what}; got {came}.") from error
     if isinstance(value, NOT_NUMBERS):
         raise TypeError(f"{name} must be {what}; got {value!r}.")

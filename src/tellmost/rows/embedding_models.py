@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tellmost.running.reading import reason_of
 from tellmost.shapes import Float
 
 SHORT_NAMES = {"all-minilm": "sentence-transformers/all-MiniLM-L6-v2"}
@@ -97,7 +98,7 @@ def _import(name: str, argument: str) -> Any:
                     f"{argument}: there is no module {name!r}, neither in the current folder nor "
                     f"among the installed packages."
                 ) from error
-            kind, message = type(error).__name__, _first_line(error)
+            kind, message = type(error).__name__, reason_of(error)
             raise ImportError(f"{argument}: importing {name} failed: {kind}: {message}") from error
 
 
@@ -183,7 +184,7 @@ class SentenceModel:
                 )
             except (OSError, ValueError, KeyError, RuntimeError, AssertionError) as error:
                 raise ValueError(
-                    f"embed: the model {self.name!r} cannot be loaded: {_first_line(error)}."
+                    f"embed: the model {self.name!r} cannot be loaded: {reason_of(error)}."
                 ) from error
 
 
@@ -227,14 +228,9 @@ def check_on_hub(name: str) -> None:
     except Exception as error:  # those of the HTTP library have no class in common with the Hub's
         raise ValueError(
             f"embed: there is no folder {name!r}, and no model of this name could be fetched from "
-            f"the Hugging Face Hub: {_first_line(error)}. Without a network, fetch the model "
+            f"the Hugging Face Hub: {reason_of(error)}. Without a network, fetch the model "
             f"elsewhere and give its folder."
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return (lines or [type(error).__name__])[0].strip().rstrip(".")
 
 
 def _content_of(folder: Path) -> str:

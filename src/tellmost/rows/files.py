@@ -22,7 +22,6 @@ from tellmost.running.writing import check_no_circle
 
 
 @runtime_checkable
-@runtime_checkable
 class Readable(Protocol):
     """A file, here or in a store, the argument it came in, and its state when opened first."""
 

@@ -52,19 +52,21 @@ class Frame:
         return self.column(name)
 
     def reader_of_ids(self, name: str, argument: str) -> Ids:
-        """Tells the ids of rows, which are whole numbers or texts."""
-        self.checked(name, argument)
+        """Tells the ids of rows, which are whole numbers or texts, no two of them alike."""
+        from tellmost.rows.records import check_ids
 
-        def read(rows: Int[Tensor, " b"]) -> Shaped[np.ndarray, " b"]:
-            some = as_frame(self.take(rows.numpy()))
-            assert some is not None
-            ids = np.array(some.values(name, argument))
-            if ids.dtype.kind in "iuU" or not len(ids):
-                return ids
+        values = self.values(name, argument)
+        if np.array(values).dtype.kind not in "iuU" and values:
             raise ValueError(
                 f"{argument}: id_column must hold a whole number or a text in every row; {name!r} "
                 f"has others. Fill it in, or name another id_column."
             )
+        check_ids(values, name, argument, "row {}".format)
+
+        def read(rows: Int[Tensor, " b"]) -> Shaped[np.ndarray, " b"]:
+            some = as_frame(self.take(rows.numpy()))
+            assert some is not None
+            return np.array(some.values(name, argument))
 
         return read
 
@@ -80,6 +82,11 @@ def as_frame(given: Any) -> Frame | None:
     package = package_of(given)
     if package is None:
         return None
+    if isinstance(given, Mapping):
+        raise TypeError(
+            f"a {type(given).__name__} has rows in splits, and one of them must be named, such as "
+            f"ds[{next(iter(given), 'train')!r}]; it has {', '.join(map(str, given)) or 'none'}."
+        )
     if not hasattr(given, "__len__"):
         raise TypeError(
             f"a {type(given).__name__} cannot be read at any place, and rows are read many times. "
@@ -145,7 +152,7 @@ def open_frame(named: NamedArray, argument: str) -> Source | None:
 
 def _open_vectors(frame: Frame, named: NamedArray, argument: str) -> HeldRows | StreamedRows:
     asked = named.name
-    if asked is None or (not named.required and not set(_listed(asked)) <= set(frame.names)):
+    if asked is None or (not named.required and not set(_listed(asked)) & set(frame.names)):
         column = _find_column(frame, argument, named.id_column)
     else:
         column = asked
@@ -154,7 +161,9 @@ def _open_vectors(frame: Frame, named: NamedArray, argument: str) -> HeldRows | 
         if found is not None:
             return found
     numbers = [np.asarray(frame.values(name, argument)) for name in _listed(column)]
-    return HeldRows(as_tensor(np.column_stack(numbers), argument))
+    rows = HeldRows(as_tensor(np.column_stack(numbers), argument))
+    rows.features = _listed(column)
+    return rows
 
 
 def _listed(column: str | Sequence[str]) -> Sequence[str]:

@@ -8,9 +8,15 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.rows.checks import check_finite, check_rows, check_shape, converted
+from tellmost.rows.checks import (
+    check_features,
+    check_finite,
+    check_number,
+    check_rows,
+    check_shape,
+)
 from tellmost.rows.pool import Normalization, Pool
-from tellmost.rows.sources import open_source, read_array
+from tellmost.rows.sources import named_alike, open_source, read_array
 from tellmost.running import workers
 from tellmost.shapes import Bool
 
@@ -26,19 +32,13 @@ def near(pool: Any, rows: Any, cosine: float = 0.98) -> Bool[np.ndarray, " n"]:
     keeps evaluation data and its near-copies out of a selection. The pool is whatever ``select``
     takes, and is read once, block by block. A row of zeros is near to nothing.
     """
-    least = converted(cosine, float, "cosine", "a number from -1 to 1")
-    if not -1.0 <= least <= 1.0:
-        raise ValueError(f"cosine must be a number from -1 to 1; got {least:g}.")
-    others = read_array(rows, "rows")
-    others = others[None] if others.ndim == 1 else others
-    check_rows(others, "rows")
+    least = check_number(cosine, "cosine", least=-1, most=1)
     with closing(open_source(pool, "pool")) as source:
+        others = read_array(named_alike(rows, source), "rows")
+        others = others[None] if others.ndim == 1 else others
+        check_rows(others, "rows")
         check_shape(source.shape, "pool")
-        if source.shape[1] != others.shape[1]:
-            raise ValueError(
-                f"pool and rows must share their feature dimension; got pool {source.shape} and "
-                f"rows {tuple(others.shape)}."
-            )
+        check_features(others.shape, "rows", source.shape)
         return _compare(Pool(source, source.device, numerics.BLOCK_BYTES), others, least)
 
 

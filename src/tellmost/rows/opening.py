@@ -26,8 +26,9 @@ from tellmost.rows.files import (
 from tellmost.rows.frames import open_frame
 from tellmost.rows.parquet import ParquetFile
 from tellmost.rows.sources import HeldRows, NamedArray, Reader, Source, Span, as_tensor
-from tellmost.rows.stores import RemoteFile, find_remote, has_magic, is_shard, open_shards
+from tellmost.rows.stores import RemoteFile, find_remote, has_magic, open_shards
 from tellmost.rows.streamed import StreamedRows
+from tellmost.rows.text_tables import SUFFIXES, suffix_of
 from tellmost.shapes import Int, Shaped
 
 WITHOUT_SLASH = re.compile(r"[a-z][a-z0-9+.-]+:/[^/]")
@@ -36,6 +37,7 @@ READERS: dict[str, Callable[[Readable, NamedArray], Reader]] = {
     ".safetensors": open_safetensors,
     ".parquet": ParquetFile,
 }
+IN_FOLDERS = (".csv", ".tsv", ".jsonl")  # a .json file there is more often about the others
 
 
 def open_other(given: Any, argument: str) -> Source:
@@ -44,8 +46,8 @@ def open_other(given: Any, argument: str) -> Source:
     rows = named.given
     if isinstance(rows, HeldRows):
         return rows
-    if _names_files(rows):
-        return StreamedRows(open_files(named, argument), numerics.RECENT_BYTES)
+    if names_files(rows):
+        return open_files(named, argument)
     if (frame := open_frame(named, argument)) is not None:
         return frame
     named.refuse_names(argument, f"a {type(rows).__name__}")
@@ -55,16 +57,27 @@ def open_other(given: Any, argument: str) -> Source:
     return HeldRows(as_tensor(rows, argument))
 
 
-def _names_files(given: Any) -> bool:
+def names_files(given: Any) -> bool:
     entries = given if isinstance(given, list | tuple) else [given]
     return any(isinstance(entry, str | os.PathLike) for entry in entries)
 
 
-def open_files(named: NamedArray, argument: str) -> Reader:
-    """The rows of a file, or of several one after the other, not read yet."""
-    readers = open_each(named, find_all(named, argument))
+def open_files(named: NamedArray, argument: str) -> Source:
+    """The rows of a file, or of several one after the other: read, or streamed when needed."""
+    files = find_all(named, argument)
+    if any(is_held(file) for file in files):
+        from tellmost.rows.record_files import hold_named
+
+        return hold_named(named, argument)
+    readers = open_each(named, files)
     is_one = len(readers) == 1 and not isinstance(named.given, list | tuple)
-    return readers[0] if is_one else Shards(readers, argument)
+    rows = readers[0] if is_one else Shards(readers, argument)
+    return StreamedRows(rows, numerics.RECENT_BYTES)
+
+
+def is_held(file: Readable) -> bool:
+    """Say if the rows of a file are read into memory, and not streamed."""
+    return suffix_of(file.name) in (".npz", *SUFFIXES)
 
 
 def list_files(named: NamedArray, argument: str) -> list[tuple[str, int]]:
@@ -83,11 +96,6 @@ def find_all(named: NamedArray, argument: str) -> list[Readable]:
                 f"{argument}, as a list of files, must have paths only; entry {number} is "
                 f"{type(entry).__name__}."
             )
-    if not isinstance(named.name, str | None):
-        raise ValueError(
-            f"{argument}: in files column must name one column of vectors; got {named.name!r}. "
-            f"Read the files as a frame, and pass that."
-        )
     return [file for entry in entries for file in find_files(entry, argument)]
 
 
@@ -105,7 +113,7 @@ def find_files(entry: str | os.PathLike[str], argument: str) -> list[Readable]:
     """
     text = os.fspath(entry)
     if "://" in text:
-        return check_found(find_remote(text, argument, [*READERS]), text, argument)
+        return check_found(find_remote(text, argument, rows_in), text, argument)
     if WITHOUT_SLASH.match(text):
         raise ValueError(
             f"{argument}: {text!r} is a URL that lost a slash in a Path. Pass it as a text."
@@ -118,21 +126,42 @@ def find_files(entry: str | os.PathLike[str], argument: str) -> list[Readable]:
     else:
         check_there(path, argument)
         return [open_filled(path, argument)]
-    shards = [path for path in paths if path.is_file() and is_shard(path.name, [*READERS])]
-    return check_found([open_filled(path, argument) for path in shards], text, argument)
+    names = rows_in([str(path) for path in paths if path.is_file()])
+    return check_found([open_filled(Path(name), argument) for name in names], text, argument)
+
+
+def rows_in(names: Sequence[str]) -> list[str]:
+    """The files of a folder that hold rows: arrays and tables, or the text files if none is there.
+
+    Files .json count where nothing else is there.
+
+    What other programs leave there holds none, and neither do kept embeddings.
+    """
+    paths = [path for path in map(Path, names) if not path.name.startswith((".", "_"))]
+    for suffixes in ([*READERS], [*IN_FOLDERS]):
+        found = [path for path in paths if suffix_of(path) in suffixes]
+        if rows := [str(path) for path in found if path.parent.suffix != ".embeddings"]:
+            return rows
+    is_json = all(suffix_of(path) == ".json" for path in paths)
+    return [str(path) for path in paths] if is_json else []
 
 
 def check_found(files: Sequence[Readable], text: str, argument: str) -> list[Readable]:
     if not files:
         raise FileNotFoundError(
-            f"{argument}: {text!r} must have or match files of the formats {', '.join(READERS)}; "
-            f"there are none."
+            f"{argument}: {text!r} must have or match files of the formats "
+            f"{', '.join([*READERS, *IN_FOLDERS])}, or .json alone; there are none."
         )
     return list(files)
 
 
 def open_one(file: Readable, named: NamedArray) -> Reader:
     """The one array in a file, or the one named, not read yet."""
+    if not isinstance(named.name, str | None):
+        raise ValueError(
+            f"{file.argument}: column must name the one column of vectors in {file.name}; got "
+            f"{named.name!r}. Read the file as a frame, and pass that."
+        )
     if file.suffix not in READERS:
         raise ValueError(
             f"{file.argument}: cannot read {file.name}; the formats are {', '.join(READERS)}. "

@@ -1,7 +1,7 @@
-"""Rows of a column of vectors in a .parquet file."""
+"""Columns of a .parquet file, and the rows of one with vectors."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import accumulate
 from typing import Any
@@ -13,6 +13,7 @@ from torch import Tensor
 from tellmost.rows.files import File, Readable, choose_name
 from tellmost.rows.sources import NamedArray, Span, as_tensor
 from tellmost.rows.streamed import Chunk, cut, empty_rows
+from tellmost.running.extras import import_extra
 from tellmost.running.reading import reason_of
 from tellmost.shapes import Int, Shaped
 
@@ -25,6 +26,51 @@ and gives it back late. A batch of 12 times the size is no faster and takes thre
 memory."""
 
 
+class ParquetTable:
+    """A .parquet file: columns by name, rows by number, each read when it is asked for."""
+
+    def __init__(self, file: Readable) -> None:
+        self.file = file
+        self.arrow = import_pyarrow(f"{file.argument}: reading {file.name}")
+        with self.opened() as opened:
+            groups = range(opened.num_row_groups)
+            lengths = [opened.metadata.row_group(group).num_rows for group in groups]
+            self.kinds = {entry.name: entry.type for entry in opened.schema_arrow}
+        self.starts = [0, *accumulate(lengths)]
+        self.vectors = [name for name, kind in self.kinds.items() if is_vector(self.arrow, kind)]
+        self.names: Sequence[str] = list(self.kinds)
+        if len(self) == 0:
+            raise ValueError(f"{file.label} has no rows.")
+
+    def __len__(self) -> int:
+        return self.starts[-1]
+
+    def column(self, name: str) -> list[Any]:
+        with self.opened() as opened:
+            return opened.read(columns=[name]).column(0).to_pylist()
+
+    def some(
+        self, indices: Int[np.ndarray, " k"], without: Collection[str | None]
+    ) -> dict[str, Any]:
+        """Columns of Arrow with rows in the order asked for, read by row groups."""
+        names = [name for name in self.names if name not in without]
+        order = np.argsort(indices, kind="stable")
+        groups = np.searchsorted(self.starts, indices[order], side="right") - 1
+        parts = []
+        with self.opened() as opened:
+            empty = opened.schema_arrow.empty_table().select(names)
+            for group in np.unique(groups).tolist():
+                local = indices[order[groups == group]] - self.starts[group]
+                here = opened.read_row_group(group, columns=names)
+                parts.append(here.take(self.arrow.array(local)))
+        table = self.arrow.concat_tables([empty, *parts])
+        table = table.take(self.arrow.array(np.argsort(order, kind="stable")))
+        return {name: table.column(name) for name in names}
+
+    def opened(self) -> AbstractContextManager[Any]:
+        return opened_parquet(self.file, self.arrow)
+
+
 class ParquetFile:
     """Reads the row groups that hold wanted rows, in batches; a row costs its row group."""
 
@@ -32,22 +78,14 @@ class ParquetFile:
     device = torch.device("cpu")
 
     def __init__(self, file: Readable, named: NamedArray) -> None:
-        self._file = file
-        self._arrow = import_pyarrow(f"{file.argument}: reading {file.name}")
-        with self._opened() as opened:
-            lengths = [opened.metadata.row_group(i).num_rows for i in range(opened.num_row_groups)]
-            self._starts = [0, *accumulate(lengths)]
-            if self._starts[-1] == 0:
-                raise ValueError(f"{file.label} has no rows.")
-            kinds = {entry.name: entry.type for entry in opened.schema_arrow}
-            vectors = [name for name, kind in kinds.items() if is_vector(self._arrow, kind)]
-            self._column = choose_name(vectors, "column of vectors", file, named)
-            self._id_column = check_id_column(kinds, file, named, self._arrow.types)
-            d = self._features(opened, kinds[self._column])
+        self._file, self._table = file, ParquetTable(file)
+        self._starts, kinds = self._table.starts, self._table.kinds
+        self._column = choose_name(self._table.vectors, "column of vectors", file, named)
+        self._id_column = check_id_column(kinds, file, named, self._table.arrow.types)
         self.ids = None if self._id_column is None else self._read_ids
-        item = kinds[self._column].value_type.to_pandas_dtype()
-        self.shape = (self._starts[-1], d)
-        self.dtype = as_tensor(np.empty(0, item), file.argument).dtype
+        kind = kinds[self._column]
+        self.shape = (self._starts[-1], self._features(kind))
+        self.dtype = as_tensor(np.empty(0, kind.value_type.to_pandas_dtype()), file.argument).dtype
         self.rows_read = 0
 
     def pieces(self, wanted: Sequence[Span]) -> Iterator[Tensor]:
@@ -61,35 +99,27 @@ class ParquetFile:
 
     def _read_ids(self, rows: Int[Tensor, " b"]) -> Shaped[np.ndarray, " b"]:
         """The ids of rows, from the row groups that hold them."""
-        found: dict[int, Any] = {}
-        with self._opened() as opened:
-            for group in sorted({bisect_right(self._starts, row) - 1 for row in rows.tolist()}):
-                ids = opened.read_row_group(group, columns=[self._id_column]).column(0)
-                start, stop = self._starts[group : group + 2]
-                here = [row for row in rows.tolist() if start <= row < stop]
-                found |= {row: ids[row - start].as_py() for row in here}
-        lacking = [row for row, identifier in found.items() if identifier is None]
+        others = [name for name in self._table.names if name != self._id_column]
+        ids = self._table.some(rows.numpy(), others)[self._id_column].to_pylist()
+        lacking = [row for row, key in zip(rows.tolist(), ids, strict=True) if key is None]
         if lacking:
             raise ValueError(
                 f"{self._file.label}: every row must have an id in {self._id_column!r}; row "
                 f"{lacking[0]} has none. Fill it in, or name another id_column."
             )
-        ids = [found[row] for row in rows.tolist()]
         is_plain = all(isinstance(identifier, int | str) for identifier in ids)
         return np.array(ids if is_plain else list(map(str, ids)))
 
-    def _opened(self) -> AbstractContextManager[Any]:
-        return opened_parquet(self._file, self._arrow)
-
-    def _features(self, opened: Any, kind: Any) -> int:
+    def _features(self, kind: Any) -> int:
         """Count the numbers of a row, as its type or else the first row says."""
-        if self._arrow.types.is_fixed_size_list(kind):
+        if self._table.arrow.types.is_fixed_size_list(kind):
             return kind.list_size
-        batch = next(opened.iter_batches(1, columns=[self._column]), None)
-        if batch is None:
-            raise self._other_length(0)
-        check_lists(batch.column(0), 0, self._file.argument, self._label)
-        return len(batch.column(0)[0])
+        with self._table.opened() as opened:
+            batch = next(opened.iter_batches(1, columns=[self._column]), None)
+            if batch is None:
+                raise self._other_length(0)
+            check_lists(batch.column(0), 0, self._file.argument, self._label)
+            return len(batch.column(0)[0])
 
     def _other_length(self, group: int) -> ValueError:
         promised = self._starts[group + 1] - self._starts[group]
@@ -99,7 +129,7 @@ class ParquetFile:
         )
 
     def _chunks(self, wanted: Sequence[Span]) -> Iterator[Chunk]:
-        with self._opened() as opened:
+        with self._table.opened() as opened:
             for group in self._groups(wanted):
                 start = self._starts[group]
                 for batch in opened.iter_batches(
@@ -195,12 +225,9 @@ def opened_parquet(file: Readable, arrow: Any) -> Iterator[Any]:
 
 def import_pyarrow(what: str) -> Any:
     """The pyarrow package, or an error that says what needs it."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError(f"{what} needs pyarrow; pip install 'tellmost[parquet]'.") from error
-    return pyarrow
+    need = f"{what} needs pyarrow"
+    import_extra("pyarrow.parquet", "parquet", need)
+    return import_extra("pyarrow", "parquet", need)
 
 
 def check_id_column(

@@ -31,7 +31,7 @@ from tellmost.gpu import can_fuse
 from tellmost.rows.sources import HeldRows, Piece, Source, Span, hold, spans
 from tellmost.running import workers
 from tellmost.running.processes import Group
-from tellmost.shapes import Bool, Float, Int, Shaped
+from tellmost.shapes import Float, Int, Shaped
 
 
 @dataclass(frozen=True)
@@ -207,9 +207,10 @@ class Pool:
         """Keep these rows when the next pass comes over them: asking for them is then free."""
         self.source.remember(self._numbers(indices))
 
-    def at_hand(self, indices: Int[Tensor, " b"]) -> Bool[Tensor, " b"]:
-        """Say which of these rows can be had without a pass."""
-        return self.source.at_hand(self._numbers(indices)).to(indices.device)
+    def at_hand(self, indices: Int[Tensor, " b"]) -> Int[Tensor, " _"]:
+        """Those of these rows that can be had without a pass. The next pass keeps all of them."""
+        self.remember(indices)
+        return indices[self.source.at_hand(self._numbers(indices)).to(indices.device)]
 
     def fingerprint(self) -> str:
         """A short name for the pool's content, as it was given: not normalised."""
@@ -337,6 +338,10 @@ MIX = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
 """Shifts and factors of splitmix64 (Steele, Lea and Flood 2014), as signed numbers."""
 
 
+TURNED = 2**15
+"""So many bits are turned at a time: larger memory would be given back and asked for each time."""
+
+
 class Fingerprint:
     """The checksum of the rows seen so far; ``name`` closes it."""
 
@@ -353,12 +358,16 @@ class Fingerprint:
         bits = rows.to(torch.float64).view(torch.int64).reshape(len(rows), -1)
         if len(self._factors) != bits.shape[1]:
             self._factors = column_factors(bits)
-        turned = self._scratch.room(bits.shape, bits.device)
         if bits.is_cpu:  # numpy takes two thirds of the time
-            given, out = (part.numpy().view(np.uint64) for part in (bits, turned))
-            np.bitwise_xor(np.right_shift(given, 32, out=out), given, out=out)
-            sums = torch.from_numpy(np.einsum("ij,j->i", turned.numpy(), self._factors.numpy()))
+            sums = torch.empty(len(bits), dtype=torch.int64)
+            for first, last in spans(len(bits), max(TURNED // bits.shape[1], 1)):
+                given = bits[first:last].numpy().view(np.uint64)
+                out = self._scratch.room(bits[first:last].shape, bits.device).numpy()
+                as_given = out.view(np.uint64)
+                np.bitwise_xor(np.right_shift(given, 32, out=as_given), given, out=as_given)
+                np.einsum("ij,j->i", out, self._factors.numpy(), out=sums.numpy()[first:last])
         else:
+            turned = self._scratch.room(bits.shape, bits.device)
             torch.bitwise_right_shift(bits, 32, out=turned).bitwise_and_(2**32 - 1)
             sums = turned.bitwise_xor_(bits).mul_(self._factors).sum(dim=1)
         numbers = torch.arange(start + 1, start + 1 + len(rows), device=bits.device)

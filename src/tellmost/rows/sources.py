@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -102,6 +102,7 @@ class HeldRows:
     """The rows of a tensor: the caller's own, or one that was read of a small file."""
 
     jumps = True
+    features: Sequence[str] = ()  # the columns of a table that they were made of
 
     def __init__(
         self,
@@ -167,6 +168,15 @@ class NamedArray:
                 f"column and id_column name columns of a table; {argument} is {what}, which has "
                 f"no names. Leave them out."
             )
+
+
+def named_alike(rows: Any, source: Source) -> Any:
+    """Rows with the columns that those of a source were made of, in their order."""
+    features = source.features if isinstance(source, HeldRows) else ()
+    named = rows if isinstance(rows, NamedArray) else NamedArray(rows, required=False)
+    if not features or isinstance(rows, Tensor | np.ndarray) or named.name is not None:
+        return rows
+    return replace(named, name=features)
 
 
 def open_source(given: Any, argument: str) -> Source:

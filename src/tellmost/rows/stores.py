@@ -148,8 +148,10 @@ def about_store(store: Any, path: str, argument: str) -> Iterator[None]:
         ) from error
 
 
-def find_remote(url: str, argument: str, suffixes: Sequence[str]) -> list[RemoteFile]:
-    """The files that a URL means: itself, those that it matches, or those in the folder."""
+def find_remote(
+    url: str, argument: str, rows_in: Callable[[Sequence[str]], Sequence[str]]
+) -> list[RemoteFile]:
+    """The files that a URL means: itself, those with rows that it matches or its folder has."""
     store, path = open_store(url, argument)
     can_list = not url.startswith(("http://", "https://"))
     is_pattern = can_list and has_magic(path)
@@ -158,14 +160,9 @@ def find_remote(url: str, argument: str, suffixes: Sequence[str]) -> list[Remote
         paths = store.glob(path) if is_pattern else store.find(path) if is_folder else None
     if paths is None:
         return [RemoteFile.at(store, path, argument)]
-    paths = [path for path in sorted(paths) if is_shard(name_of(path), suffixes)]
+    paths = rows_in(sorted(paths))
     with ThreadPoolExecutor(MOST_OPENED) as threads:
         return list(threads.map(lambda path: RemoteFile.at(store, path, argument), paths))
-
-
-def is_shard(name: str, suffixes: Sequence[str]) -> bool:
-    """Say whether a file of a folder holds rows; what other programs leave there does not."""
-    return Path(name).suffix in suffixes and not name.startswith((".", "_"))
 
 
 def has_magic(text: str) -> bool:

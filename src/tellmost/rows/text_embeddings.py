@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from tellmost.rows.embedding_models import Model, find_model
-from tellmost.rows.frames import as_frame, plain_values
-from tellmost.rows.sources import HeldRows, NamedArray
+from tellmost.rows.frames import plain_values
 from tellmost.running.progress import ProgressLine
 from tellmost.running.reading import npy_header, refusing_damage
 from tellmost.running.writing import cache_folder, written_whole
@@ -39,7 +37,8 @@ def embed(
     """A float32 vector for each text; equal texts are embedded once, and kept for the next call.
 
     Args:
-        texts: strings, none of them empty, in a list, an array, or a column of a frame or Dataset.
+        texts: strings, none of them empty, in a list, an array, or a column of a frame or Dataset;
+            or one string.
         model: a sentence-transformers model, as its id on the Hugging Face Hub ("all-minilm" is
             short for "sentence-transformers/all-MiniLM-L6-v2") or as a folder; or
             "package.module:function", a function that takes a list of b strings and returns a
@@ -52,7 +51,7 @@ def embed(
         progress: whether to show progress. None shows it after a second.
         where: names a text in errors, by its number.
     """
-    texts = plain_values(texts)
+    texts = [texts] if isinstance(texts, str) else plain_values(texts)
     check_texts(texts, where)
     first: dict[str, int] = {}  # each different text with the number of its first place
     for number, text in enumerate(texts):
@@ -70,40 +69,6 @@ def embed(
     return vectors[[places[text] for text in texts]]
 
 
-def name_rows(
-    given: Any,
-    argument: str,
-    column: str | Sequence[str] | None,
-    id_column: str | None,
-    text: str | None,
-    model: str | None,
-    *,
-    progress: bool | None,
-) -> NamedArray:
-    """Rows with what their columns mean. Texts become vectors if there is a model for them."""
-    named = NamedArray(given, column, id_column, required=argument == "pool")
-    if model is None:
-        if text is not None:
-            raise ValueError(
-                f"text={text!r} names texts to embed; say by which model: embed='...'."
-            )
-        return named
-    if column is not None:
-        raise ValueError("vectors are either read from column or made by embed; got both.")
-    frame = as_frame(given)
-    if frame is None:
-        named.refuse_names(argument, f"a {type(given).__name__}")
-        texts = plain_values(given)
-    elif text is None:
-        raise ValueError(f"embed needs text, the column of texts in {argument}; got none.")
-    else:
-        texts = frame.values(text, argument)
-    rows = HeldRows(torch.from_numpy(embed(texts, model, progress=progress)))
-    if frame is not None and id_column is not None:
-        rows.ids = frame.reader_of_ids(id_column, argument)
-    return NamedArray(rows)
-
-
 def check_texts(texts: Sequence[Any], where: Where) -> None:
     if len(texts) == 0:
         raise ValueError("texts must not be empty; got none to embed.")
@@ -116,8 +81,7 @@ def check_texts(texts: Sequence[Any], where: Where) -> None:
         if is_empty(text):
             came = "has half a character in it" if text.strip() else "is empty"
             raise ValueError(
-                f"{where(number)}: the text to embed {came}. Repair or drop such rows, or skip "
-                f"them, on_bad_row='skip'."
+                f"{where(number)}: the text to embed {came}. Repair or drop such rows."
             )
 
 

@@ -2,12 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Protocol, runtime_checkable
-
-from torch import Tensor
 
 from tellmost.kernels.written import read_object
-from tellmost.posterior.problem import State
+from tellmost.rows.checks import check_word
 from tellmost.rules.cosine import CosineSimilarity
 from tellmost.rules.ctl import CTL
 from tellmost.rules.itl import ITL
@@ -17,13 +14,13 @@ from tellmost.rules.local_uncertainty import LocalUncertainty
 from tellmost.rules.mm_itl import MMITL
 from tellmost.rules.mmr import MMR
 from tellmost.rules.random import Random
+from tellmost.rules.rule import Rule
 from tellmost.rules.top_k import TopK
 from tellmost.rules.truvar import TruVar
 from tellmost.rules.uncertainty import UncertaintySampling
 from tellmost.rules.undirected_itl import UndirectedITL
 from tellmost.rules.undirected_vtl import UndirectedVTL
 from tellmost.rules.vtl import VTL
-from tellmost.shapes import Float
 
 __all__ = [
     "CTL",
@@ -44,48 +41,6 @@ __all__ = [
     "UndirectedVTL",
     "get",
 ]
-
-
-@runtime_checkable
-class Rule(Protocol):
-    """A gain for each candidate: a larger gain teaches more.
-
-    ``needs`` names the fields of the State that ``gain`` reads. The gain of a row depends on that
-    row alone: scoring some rows equals scoring all and taking some.
-    ``tellmost.testing.check_rule`` checks a rule of your own.
-
-    Two attributes are optional. A rule that draws its gains, by ``state.rows`` and
-    ``state.step``, has ``is_random = True``. A rule that makes sense only where targets are
-    candidates has ``targets_in_pool``: "all" or "some" of them.
-    """
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def unit(self) -> str:
-        """It says in words what one unit of gain is."""
-
-    @property
-    def needs(self) -> frozenset[str]: ...
-
-    @property
-    def needs_targets(self) -> bool: ...
-
-    @property
-    def weighs_targets(self) -> bool:
-        """If true, target_weights have a meaning."""
-
-    @property
-    def gains_only_shrink(self) -> bool:
-        """If true, no observation can raise the gain of another row."""
-
-    @property
-    def is_signed(self) -> bool:
-        """If true, a gain may be negative, so gain per cost and a least gain mean nothing."""
-
-    def gain(self, state: State) -> Float[Tensor, " n"]:
-        """The gain of each row of the state."""
 
 
 _BY_NAME: Mapping[str, Callable[[], Rule]] = {
@@ -137,11 +92,7 @@ def noise_of_targets(rule: Rule, noise_variance: float | None) -> float:
 def targets_in_pool(rule: Rule) -> str | None:
     """Say whether "all" or "some" targets must be candidates for the rule to make sense."""
     wanted = getattr(rule, "targets_in_pool", None)
-    if wanted not in (None, "all", "some"):
-        raise ValueError(
-            f"rule {rule.name!r} has targets_in_pool = {wanted!r}; it must be 'all', 'some' or "
-            f"None."
-        )
+    check_word(wanted, f"targets_in_pool of rule {rule.name!r}", ("all", "some", None))
     return wanted
 
 

@@ -6,11 +6,12 @@ from typing import ClassVar
 from torch import Tensor
 
 from tellmost.posterior.problem import State
+from tellmost.rules.rule import Rule
 from tellmost.shapes import Float
 
 
 @dataclass(frozen=True)
-class CosineSimilarity:
+class CosineSimilarity(Rule):
     r"""Mean cosine similarity to the targets, before any observation.
 
     .. math:: \sum_a w_a \frac{k(x, a)}{\sqrt{k(x, x)\, k(a, a)}}
@@ -22,9 +23,7 @@ class CosineSimilarity:
     name: ClassVar[str] = "cosine"
     unit: ClassVar[str] = "mean cosine similarity"
     needs: ClassVar[frozenset[str]] = frozenset({"correlation"})
-    needs_targets: ClassVar[bool] = True
     weighs_targets: ClassVar[bool] = True
-    gains_only_shrink: ClassVar[bool] = False
     is_signed: ClassVar[bool] = True
 
     def gain(self, state: State) -> Float[Tensor, " n"]:

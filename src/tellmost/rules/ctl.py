@@ -8,11 +8,13 @@ from torch import Tensor
 
 from tellmost.numerics import ZERO_VARIANCE
 from tellmost.posterior.problem import State
+from tellmost.rows.checks import check_word
+from tellmost.rules.rule import Rule
 from tellmost.shapes import Float
 
 
 @dataclass(frozen=True)
-class CTL:
+class CTL(Rule):
     r"""Correlation-based transductive learning: prefer what moves with the targets.
 
     .. math:: \sum_a w_a\, \mathrm{Cor}[f_x, f_a \mid D]
@@ -30,14 +32,11 @@ class CTL:
     needs: ClassVar[frozenset[str]] = frozenset(
         {"variance", "standardized_covariance", "prior_variance"}
     )
-    needs_targets: ClassVar[bool] = True
     weighs_targets: ClassVar[bool] = True
-    gains_only_shrink: ClassVar[bool] = False
     is_signed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.about not in ("f", "y"):
-            raise ValueError(f'CTL(about) must be "f" or "y"; got {self.about!r}.')
+        check_word(self.about, "CTL(about)", ("f", "y"))
 
     @property
     def name(self) -> str:

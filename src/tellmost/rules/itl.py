@@ -6,11 +6,13 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from tellmost.posterior.problem import State
+from tellmost.rows.checks import check_positive, check_word
+from tellmost.rules.rule import Rule
 from tellmost.shapes import Float
 
 
 @dataclass(frozen=True)
-class ITL:
+class ITL(Rule):
     r"""Information-based transductive learning: prefer what says most about the targets.
 
     .. math:: I(f_A; y_x \mid D) = \tfrac12 \log \frac{k_D(x,x) + \rho^2}{k_{D,A}(x,x) + \rho^2}
@@ -29,22 +31,14 @@ class ITL:
 
     unit: ClassVar[str] = "nats about the targets"
     needs: ClassVar[frozenset[str]] = frozenset({"variance", "variance_given_targets"})
-    needs_targets: ClassVar[bool] = True
-    weighs_targets: ClassVar[bool] = False
-    gains_only_shrink: ClassVar[bool] = False
-    is_signed: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.about not in ("f", "y"):
-            raise ValueError(f'ITL(about) must be "f" or "y"; got {self.about!r}.')
+        check_word(self.about, "ITL(about)", ("f", "y"))
         if self.target_noise_std is None:
             return
         if self.about == "f":
             raise ValueError('ITL(target_noise_std) has a meaning only with about="y".')
-        if not 0 < self.target_noise_std < float("inf"):
-            raise ValueError(
-                f"ITL(target_noise_std) must be a positive number; got {self.target_noise_std}."
-            )
+        check_positive(self.target_noise_std, "ITL(target_noise_std)")
 
     @property
     def name(self) -> str:

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from tellmost.posterior.problem import State
+from tellmost.rules.rule import Rule
 from tellmost.shapes import Float
 
 
 @dataclass(frozen=True)
-class KCenter:
+class KCenter(Rule):
     r"""Greedy k-centre: prefer what is farthest from everything chosen, wherever the targets are.
 
     .. math:: \min_{s \in D} \sqrt{k(x, x) + k(s, s) - 2\, k(x, s)}
@@ -26,9 +27,6 @@ class KCenter:
     unit: ClassVar[str] = "distance to the nearest pick"
     needs: ClassVar[frozenset[str]] = frozenset({"squared_distance_to_chosen", "prior_variance"})
     needs_targets: ClassVar[bool] = False
-    weighs_targets: ClassVar[bool] = False
-    gains_only_shrink: ClassVar[bool] = False
-    is_signed: ClassVar[bool] = False
 
     def gain(self, state: State) -> Float[Tensor, " n"]:
         squared = state.squared_distance_to_chosen

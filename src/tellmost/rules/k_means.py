@@ -7,12 +7,14 @@ import torch
 from torch import Tensor
 
 from tellmost.posterior.problem import State
-from tellmost.rules.random import check_seed, draw
+from tellmost.rows.checks import check_seed
+from tellmost.rules.random import draw
+from tellmost.rules.rule import Rule
 from tellmost.shapes import Float
 
 
 @dataclass(frozen=True)
-class KMeansPlusPlus:
+class KMeansPlusPlus(Rule):
     r"""k-means++ seeding: a random row, likelier the farther it is from everything chosen.
 
     .. math::
@@ -27,15 +29,12 @@ class KMeansPlusPlus:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_seed(self.seed, "KMeansPlusPlus")
+        object.__setattr__(self, "seed", check_seed(self.seed, "KMeansPlusPlus(seed)"))
 
     name: ClassVar[str] = "k-means++"
     unit: ClassVar[str] = "none (a random key)"
     needs: ClassVar[frozenset[str]] = frozenset({"squared_distance_to_chosen"})
     needs_targets: ClassVar[bool] = False
-    weighs_targets: ClassVar[bool] = False
-    gains_only_shrink: ClassVar[bool] = False
-    is_signed: ClassVar[bool] = False
     is_random: ClassVar[bool] = True
 
     def gain(self, state: State) -> Float[Tensor, " n"]:

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from tellmost.posterior.problem import State
+from tellmost.rules.rule import Rule
 from tellmost.shapes import Float
 
 
 @dataclass(frozen=True)
-class LocalUncertainty:
+class LocalUncertainty(Rule):
     r"""Local uncertainty sampling: prefer the target that is least known, of those in the pool.
 
     .. math:: \mathrm{Var}[f_x \mid D] \text{ for } x \in A, \text{ else } 0
@@ -25,10 +26,7 @@ class LocalUncertainty:
     name: ClassVar[str] = "local-uncertainty"
     unit: ClassVar[str] = "variance of the pick, if it is a target"
     needs: ClassVar[frozenset[str]] = frozenset({"variance", "squared_distance_to_targets"})
-    needs_targets: ClassVar[bool] = True
-    weighs_targets: ClassVar[bool] = False
     gains_only_shrink: ClassVar[bool] = True  # a posterior variance never rises
-    is_signed: ClassVar[bool] = False
     targets_in_pool: ClassVar[str] = "some"
 
     def gain(self, state: State) -> Float[Tensor, " n"]:

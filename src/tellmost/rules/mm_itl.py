@@ -8,11 +8,12 @@ from torch import Tensor
 
 from tellmost.numerics import SMALLEST_REMAINING, ZERO_VARIANCE
 from tellmost.posterior.problem import State
+from tellmost.rules.rule import Rule
 from tellmost.shapes import Float
 
 
 @dataclass(frozen=True)
-class MMITL:
+class MMITL(Rule):
     r"""Mean-marginal ITL: information about each target by itself, averaged.
 
     .. math::
@@ -26,10 +27,7 @@ class MMITL:
     name: ClassVar[str] = "mm-itl"
     unit: ClassVar[str] = "mean nats per target"
     needs: ClassVar[frozenset[str]] = frozenset({"variance", "covariance"})
-    needs_targets: ClassVar[bool] = True
     weighs_targets: ClassVar[bool] = True
-    gains_only_shrink: ClassVar[bool] = False
-    is_signed: ClassVar[bool] = False
 
     def gain(self, state: State) -> Float[Tensor, " n"]:
         known = state.target_variance <= ZERO_VARIANCE * state.prior_target_variance

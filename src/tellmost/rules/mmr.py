@@ -8,11 +8,12 @@ from torch import Tensor
 
 from tellmost.numerics import SAME_POINT
 from tellmost.posterior.problem import State
+from tellmost.rules.rule import Rule
 from tellmost.shapes import Float
 
 
 @dataclass(frozen=True)
-class MMR:
+class MMR(Rule):
     r"""Maximal marginal relevance: near to a target, and unlike what was chosen already.
 
     .. math::
@@ -37,9 +38,6 @@ class MMR:
     name: ClassVar[str] = "mmr"
     unit: ClassVar[str] = "similarity to the nearest target less that to the nearest pick"
     needs: ClassVar[frozenset[str]] = frozenset({"similarity_to_targets", "similarity_to_chosen"})
-    needs_targets: ClassVar[bool] = True
-    weighs_targets: ClassVar[bool] = False
-    gains_only_shrink: ClassVar[bool] = False
     is_signed: ClassVar[bool] = True
 
     def gain(self, state: State) -> Float[Tensor, " n"]:

@@ -7,12 +7,14 @@ import torch
 from torch import Tensor
 
 from tellmost.posterior.problem import State
+from tellmost.rows.checks import check_seed
 from tellmost.rows.pool import GOLDEN, mixed, shifted
+from tellmost.rules.rule import Rule
 from tellmost.shapes import Float, Int
 
 
 @dataclass(frozen=True)
-class Random:
+class Random(Rule):
     """A uniformly random order of the candidates, the baseline that every rule has to beat.
 
     The gain is a random key in (0, 1), a function of the seed, the row and the step alone, so it
@@ -22,24 +24,16 @@ class Random:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_seed(self.seed, "Random")
+        object.__setattr__(self, "seed", check_seed(self.seed, "Random(seed)"))
 
     name: ClassVar[str] = "random"
     unit: ClassVar[str] = "none (a random key)"
     needs: ClassVar[frozenset[str]] = frozenset()
     needs_targets: ClassVar[bool] = False
-    weighs_targets: ClassVar[bool] = False
-    gains_only_shrink: ClassVar[bool] = False
-    is_signed: ClassVar[bool] = False
     is_random: ClassVar[bool] = True
 
     def gain(self, state: State) -> Float[Tensor, " n"]:
         return draw(self.seed, state)
-
-
-def check_seed(seed: int, rule: str) -> None:
-    if not isinstance(seed, int) or not 0 <= seed < 2**62:
-        raise ValueError(f"{rule}(seed) must be a whole number of 0 to 2^62; got {seed!r}.")
 
 
 def draw(seed: int, state: State) -> Float[Tensor, " n"]:

@@ -6,11 +6,12 @@ from typing import ClassVar
 from torch import Tensor
 
 from tellmost.posterior.problem import State
+from tellmost.rules.rule import Rule
 from tellmost.shapes import Float
 
 
 @dataclass(frozen=True)
-class TopK:
+class TopK(Rule):
     r"""Nearest-neighbour top-k: similarity to the nearest target, as retrieval does it.
 
     .. math:: \max_a \frac{k(x, a)}{\sqrt{k(x, x)\, k(a, a)}}
@@ -21,9 +22,6 @@ class TopK:
     name: ClassVar[str] = "top-k"
     unit: ClassVar[str] = "similarity to the nearest target"
     needs: ClassVar[frozenset[str]] = frozenset({"correlation"})
-    needs_targets: ClassVar[bool] = True
-    weighs_targets: ClassVar[bool] = False
-    gains_only_shrink: ClassVar[bool] = False
     is_signed: ClassVar[bool] = True
 
     def gain(self, state: State) -> Float[Tensor, " n"]:

@@ -1,13 +1,13 @@
 """Truncated variance reduction."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite
 from typing import ClassVar
 
 from torch import Tensor
 
 from tellmost.posterior.problem import State
+from tellmost.rows.checks import check_number
+from tellmost.rules.rule import Rule
 from tellmost.shapes import Float
 
 THRESHOLD_REACHED = 1e-6
@@ -16,7 +16,7 @@ lies above, and so close to it that is rounding, as for rows of length one and a
 
 
 @dataclass(frozen=True)
-class TruVar:
+class TruVar(Rule):
     r"""Truncated variance reduction: lower the targets' variances, but none below a threshold.
 
     .. math::
@@ -38,18 +38,15 @@ class TruVar:
     slack: float = 0.0
 
     def __post_init__(self) -> None:
-        self._check("beta", "above 0", lambda value: value > 0)
-        self._check("eta", "above 0", lambda value: value > 0)
-        self._check("shrink", "above 0 and below 1", lambda value: 0 < value < 1)
-        self._check("slack", "of at least 0", lambda value: value >= 0)
+        check_number(self.beta, "TruVar(beta)", above=0)
+        check_number(self.eta, "TruVar(eta)", above=0)
+        check_number(self.shrink, "TruVar(shrink)", above=0, below=1)
+        check_number(self.slack, "TruVar(slack)", least=0)
 
     name: ClassVar[str] = "truvar"
     unit: ClassVar[str] = "beta^2 x mean target variance above the threshold"
     needs: ClassVar[frozenset[str]] = frozenset({"variance", "covariance"})
-    needs_targets: ClassVar[bool] = True
     weighs_targets: ClassVar[bool] = True
-    gains_only_shrink: ClassVar[bool] = False
-    is_signed: ClassVar[bool] = False
     targets_in_pool: ClassVar[str] = "all"
 
     def gain(self, state: State) -> Float[Tensor, " n"]:
@@ -68,8 +65,3 @@ class TruVar:
         while worst <= (1.0 + self.slack) * threshold * (1.0 + THRESHOLD_REACHED):
             threshold *= self.shrink
         return threshold
-
-    def _check(self, name: str, words: str, holds: Callable[[float], bool]) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, float | int) or not isfinite(value) or not holds(value):
-            raise ValueError(f"TruVar({name}) must be a finite number {words}; got {value!r}.")

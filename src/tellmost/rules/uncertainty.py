@@ -6,11 +6,12 @@ from typing import ClassVar
 from torch import Tensor
 
 from tellmost.posterior.problem import State
+from tellmost.rules.rule import Rule
 from tellmost.shapes import Float
 
 
 @dataclass(frozen=True)
-class UncertaintySampling:
+class UncertaintySampling(Rule):
     r"""Uncertainty sampling: prefer what is least known, wherever the targets are.
 
     .. math:: \mathrm{Var}[f_x \mid D] = k_D(x, x)
@@ -23,9 +24,7 @@ class UncertaintySampling:
     unit: ClassVar[str] = "variance of the pick"
     needs: ClassVar[frozenset[str]] = frozenset({"variance"})
     needs_targets: ClassVar[bool] = False
-    weighs_targets: ClassVar[bool] = False
     gains_only_shrink: ClassVar[bool] = True  # a posterior variance never rises
-    is_signed: ClassVar[bool] = False
 
     def gain(self, state: State) -> Float[Tensor, " n"]:
         return state.variance.clone()

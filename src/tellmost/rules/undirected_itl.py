@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from tellmost.posterior.problem import State
+from tellmost.rules.rule import Rule
 from tellmost.shapes import Float
 
 
 @dataclass(frozen=True)
-class UndirectedITL:
+class UndirectedITL(Rule):
     r"""Undirected ITL (MaxDet): prefer what says most about the function as a whole.
 
     .. math:: I(f; y_x \mid D) = \tfrac12 \log\!\Big(1 + \frac{k_D(x, x)}{\rho^2}\Big)
@@ -24,9 +25,7 @@ class UndirectedITL:
     unit: ClassVar[str] = "nats about the function"
     needs: ClassVar[frozenset[str]] = frozenset({"variance"})
     needs_targets: ClassVar[bool] = False
-    weighs_targets: ClassVar[bool] = False
     gains_only_shrink: ClassVar[bool] = True
-    is_signed: ClassVar[bool] = False
 
     def gain(self, state: State) -> Float[Tensor, " n"]:
         return torch.log1p(state.variance / state.noise_variance) / 2

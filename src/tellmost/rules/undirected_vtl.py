@@ -6,11 +6,12 @@ from typing import ClassVar
 from torch import Tensor
 
 from tellmost.posterior.problem import State
+from tellmost.rules.rule import Rule
 from tellmost.shapes import Float
 
 
 @dataclass(frozen=True)
-class UndirectedVTL:
+class UndirectedVTL(Rule):
     r"""Undirected VTL (BAIT): prefer what lowers the mean variance of all candidates most.
 
     .. math::
@@ -25,9 +26,6 @@ class UndirectedVTL:
     unit: ClassVar[str] = "mean variance of the candidates"
     needs: ClassVar[frozenset[str]] = frozenset({"variance", "squared_covariance_with_candidates"})
     needs_targets: ClassVar[bool] = False
-    weighs_targets: ClassVar[bool] = False
-    gains_only_shrink: ClassVar[bool] = False
-    is_signed: ClassVar[bool] = False
 
     def gain(self, state: State) -> Float[Tensor, " n"]:
         return state.squared_covariance_with_candidates / (state.variance + state.noise_variance)

@@ -6,11 +6,12 @@ from typing import ClassVar
 from torch import Tensor
 
 from tellmost.posterior.problem import State
+from tellmost.rules.rule import Rule
 from tellmost.shapes import Float
 
 
 @dataclass(frozen=True)
-class VTL:
+class VTL(Rule):
     r"""Variance-based transductive learning: prefer what lowers the targets' variance most.
 
     .. math::
@@ -24,10 +25,7 @@ class VTL:
     name: ClassVar[str] = "vtl"
     unit: ClassVar[str] = "mean target variance"
     needs: ClassVar[frozenset[str]] = frozenset({"variance", "squared_covariance"})
-    needs_targets: ClassVar[bool] = True
     weighs_targets: ClassVar[bool] = True
-    gains_only_shrink: ClassVar[bool] = False
-    is_signed: ClassVar[bool] = False
 
     def gain(self, state: State) -> Float[Tensor, " n"]:
         return state.squared_covariance / (state.variance + state.noise_variance)

@@ -42,8 +42,9 @@ def refusing_damage(what: str, way_out: str = "") -> Iterator[None]:
 
 def reason_of(error: BaseException) -> str:
     """The first line of an error."""
-    lines = str(error).splitlines() or [type(error).__name__]
-    return f"it has no {lines[0]}" if isinstance(error, KeyError) else lines[0].rstrip(".")
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    first = lines[0] if lines else type(error).__name__
+    return f"it has no {first}" if isinstance(error, KeyError) else first.rstrip(".")
 
 
 def npy_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:

@@ -31,6 +31,8 @@ Value = TypeVar("Value")
 LIBRARY = {"linux": "libtorch_cpu.so", "darwin": "libtorch_cpu.dylib"}
 """The library from which the settings of a thread can be reached, its dependencies included."""
 
+ALL = slice(None)
+
 MOST_WAITING = 4  # results wait for their turn before threads wait too; the largest are d x d
 
 
@@ -110,11 +112,16 @@ def each_slice(
 ) -> None:
     """Call ``work`` with slices of so many rows, on the threads of the team."""
     if 0 < count <= step and hasattr(_here, "team"):
-        work(slice(0, count))
+        work(ALL)
         return
     starts = range(0, count, step)
     slices = (slice(start, min(start + step, count)) for start in starts)
     each(slices, work, count=len(starts), threads=threads)
+
+
+def cut(values: torch.Tensor, piece: slice | torch.Tensor) -> torch.Tensor:
+    """Some of the values. All of them are the tensor itself, since even a view takes time."""
+    return values if piece is ALL else values[piece]
 
 
 class Pass:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tellmost.learner.arguments import check_targets, seeded
 from tellmost.posterior.gp import GP
-from tellmost.rows.checks import check_positive, check_positives, converted
+from tellmost.rows.checks import check_object, check_positive, check_positives, converted
 from tellmost.rules import VTL, Rule
 from tellmost.safebo.constraints import Constraint
 from tellmost.safebo.outputs import OBJECTIVE, READABLE, Output, by_number
@@ -34,11 +34,8 @@ def check_word(value: Any, name: str, words: tuple[str, str]) -> bool:
 def check_constraints(objective: Any, constraints: Any, space: Space) -> dict[str, Constraint]:
     """The constraints by name. Names are columns of the history, so some of them are taken."""
     taken = OBJECTIVE, STATUS, *space.names, *space.contexts
-    if not isinstance(objective, GP):
-        raise TypeError(
-            f"objective must be a tm.GP, such as tm.GP(tm.kernels.Matern(2.5), noise_std=0.1); "
-            f"got {type(objective).__name__}."
-        )
+    example = "a tm.GP, such as tm.GP(tm.kernels.Matern(2.5), noise_std=0.1)"
+    check_object(objective, "objective", GP, example)
     given = {} if constraints is None else constraints
     if not isinstance(given, Mapping):
         raise TypeError(
@@ -51,11 +48,8 @@ def check_constraints(objective: Any, constraints: Any, space: Space) -> dict[st
                 f"a constraint must have a name of its own, which is not {OBJECTIVE!r}, "
                 f"{STATUS!r} or that of a parameter or context; got {name!r}."
             )
-        if not isinstance(constraint, Constraint):
-            raise TypeError(
-                f"constraints[{name!r}] must be a tm.Constraint(gp, at_least=...); got "
-                f"{type(constraint).__name__}."
-            )
+        example = "a tm.Constraint(gp, at_least=...)"
+        check_object(constraint, f"constraints[{name!r}]", Constraint, example)
     return {name: constraint.believing(objective) for name, constraint in given.items()}
 
 
@@ -102,12 +96,8 @@ def check_search(search: Any, space: Space) -> Search | None:
         return None
     if search is None:
         return SobolSet()
-    if isinstance(search, type) or not isinstance(search, Search):
-        raise TypeError(
-            f"search must be SobolSet(), CoordinateLines() or RandomLines() of tellmost.safebo; "
-            f"got {search!r}."
-        )
-    return search
+    example = "SobolSet(), CoordinateLines() or RandomLines() of tellmost.safebo"
+    return check_object(search, "search", Search, example)
 
 
 def check_max_step(max_step: Any, space: Space) -> Float[Tensor, " d"] | None:

@@ -14,14 +14,14 @@ from torch import Tensor
 from tellmost.learner.climbing import best_row
 from tellmost.numerics import CHUNK_BYTES, TIE_TOLERANCE, ZERO_VARIANCE
 from tellmost.posterior.problem import nonnegative
-from tellmost.rows.checks import check_positive, check_whole
+from tellmost.rows.checks import check_positive, check_whole, check_word
 from tellmost.rows.sources import spans
 from tellmost.safebo.bounds import SafeSets, probability_safe
 from tellmost.safebo.constraints import Side, find_reached, find_reaching
 from tellmost.safebo.constraints import estimate_lipschitz as estimate_lipschitz
 from tellmost.safebo.constraints import steepest_slope as steepest_slope
 from tellmost.safebo.round_state import RoundState, Track
-from tellmost.safebo.strategies import Choice, RoundView
+from tellmost.safebo.strategies import Choice, QueryStrategy, RoundView
 from tellmost.shapes import Bool, Float, Int
 
 GOOSE_EPSILON = 1e-3
@@ -36,10 +36,8 @@ SHARPNESS = 1 / (pi * log(2))
 
 
 @dataclass(frozen=True)
-class SafeRandom:
+class SafeRandom(QueryStrategy):
     """Any safe point with equal probability, drawn from the optimizer's ``seed`` and the round."""
-
-    keeps_safe: ClassVar[bool] = True
 
     def choose(self, view: RoundView) -> Choice:
         rows = view.is_open.nonzero()[:, 0]
@@ -48,7 +46,7 @@ class SafeRandom:
 
 
 @dataclass(frozen=True)
-class SafeUCB:
+class SafeUCB(QueryStrategy):
     r"""The safe point whose objective may be the best. The safe set grows only by accident.
 
     .. math:: \arg\max_{x \in S_n} u_{n,f}(x)
@@ -56,15 +54,13 @@ class SafeUCB:
     Srinivas et al. 2010, restricted to S_n.
     """
 
-    keeps_safe: ClassVar[bool] = True
-
     def choose(self, view: RoundView) -> Choice:
         _, upper = view.state.rising()
         return Choice(view.best(upper), "explore")
 
 
 @dataclass(frozen=True)
-class SafeUncertainty:
+class SafeUncertainty(QueryStrategy):
     r"""The safe point with the widest interval, in prior standard deviations.
 
     .. math:: \arg\max_{x \in S_n} \max_i u_{n,i}(x) - l_{n,i}(x)
@@ -72,14 +68,12 @@ class SafeUncertainty:
     Schreiter et al. 2015.
     """
 
-    keeps_safe: ClassVar[bool] = True
-
     def choose(self, view: RoundView) -> Choice:
         return Choice(view.best(view.widths), "explore")
 
 
 @dataclass(frozen=True)
-class EIC:
+class EIC(QueryStrategy):
     r"""Expected improvement with constraints. **It asks for points that may violate them.**
 
     .. math:: \arg\max_{x \in X} E[\max(f(x) - f^+, 0)] \prod_i P(g_i(x) \ge 0)
@@ -121,7 +115,7 @@ def expected_improvement(state: RoundState, best: float) -> Float[Tensor, " n"]:
 
 
 @dataclass(frozen=True)
-class ISE:
+class ISE(QueryStrategy):
     r"""Information-theoretic safe exploration: it expands, whatever the objective is.
 
     .. math:: \arg\max_{x \in S_n} \max_{x' \in X} I(1\{g(x') \ge 0\}; y_x \mid D_n)
@@ -129,8 +123,6 @@ class ISE:
     Bottero et al. 2022; Hübotter et al. 2024, App. "Detailed Comparison with Prior Works". With
     several limits the one counts that a measurement says most about.
     """
-
-    keeps_safe: ClassVar[bool] = True
 
     def choose(self, view: RoundView) -> Choice:
         return Choice(view.best(safety_information(view)), "expand")
@@ -174,7 +166,7 @@ def sign_information(
 
 
 @dataclass(frozen=True)
-class ISEBO:
+class ISEBO(QueryStrategy):
     r"""ISE or max-value entropy search, whichever says more.
 
     .. math:: \arg\max_{x \in S_n} \max\{\alpha^{ISE}(x), \alpha^{MES}(x)\}
@@ -188,12 +180,9 @@ class ISEBO:
     _: KW_ONLY
     fstar: str = "safe set"
 
-    keeps_safe: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         check_whole(self.draws, "ISEBO(draws)")
-        if self.fstar not in ("safe set", "safe draws"):
-            raise ValueError(f'fstar must be "safe set" or "safe draws"; got {self.fstar!r}.')
+        check_word(self.fstar, "ISEBO(fstar)", ("safe set", "safe draws"))
 
     def choose(self, view: RoundView) -> Choice:
         best = self.draw_best(view)
@@ -238,7 +227,7 @@ def max_value_information(view: RoundView, best: Float[Tensor, " k"]) -> Float[T
 
 
 @dataclass(frozen=True)
-class SafeOpt:
+class SafeOpt(QueryStrategy):
     r"""Uncertainty sampling among maximizers and expanders, in a safe set made by slopes.
 
     .. math::
@@ -252,8 +241,6 @@ class SafeOpt:
     Lipschitz constants, ``tm.Constraint(..., lipschitz=...)``. Widths are in prior standard
     deviations.
     """
-
-    keeps_safe: ClassVar[bool] = True
 
     def track(self, state: RoundState, before: Track | None) -> Track:
         return grow(state, before)
@@ -282,7 +269,7 @@ def find_maximizers(view: RoundView) -> Bool[Tensor, " n"]:
 
 
 @dataclass(frozen=True)
-class HeuristicSafeOpt:
+class HeuristicSafeOpt(QueryStrategy):
     r"""Uncertainty sampling among maximizers and points that could enlarge the safe set.
 
     .. math:: G_n = \{x \in S_n : |S_{n+1}| > |S_n| \text{ if } y_{n+1} = u_n(x)\}
@@ -292,8 +279,6 @@ class HeuristicSafeOpt:
     Each limit imagines the value that is best for it: u for a lower limit, l for an upper one. The
     imagined bounds have the beta of the present ones.
     """
-
-    keeps_safe: ClassVar[bool] = True
 
     def choose(self, view: RoundView) -> Choice:
         """Look for expanders widest first: one less wide than a found one is never chosen."""
@@ -344,7 +329,7 @@ def imagine_margins(
 
 
 @dataclass(frozen=True)
-class GoOSE:
+class GoOSE(QueryStrategy):
     r"""Goal-oriented safe exploration with UCB: go to the best optimistic point, safely.
 
     .. math::
@@ -365,8 +350,6 @@ class GoOSE:
 
     _: KW_ONLY
     epsilon: float = GOOSE_EPSILON
-
-    keeps_safe: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive(self.epsilon, "GoOSE(epsilon)")

@@ -15,7 +15,6 @@ model is right.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
@@ -24,7 +23,7 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.posterior.gp import name_of
-from tellmost.rows.checks import NOT_NUMBERS
+from tellmost.rows.checks import check_number, check_positive, check_whole
 from tellmost.safebo.constraints import Lipschitz, Side
 from tellmost.shapes import Bool, Float
 from tellmost.theory import confidence_width
@@ -78,15 +77,13 @@ class PerQuery:
     is_intersected: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        value: Any = self.probability
-        if isinstance(value, NOT_NUMBERS) or not 0.5 < value < 1:
-            raise ValueError(
-                f"confidence must be a probability above 0.5 and below 1; got {value!r}."
-            )
+        check_number(self.probability, "confidence, a probability,", above=0.5, below=1)
 
     def betas(self, outputs: Sequence[Learned], sides: int) -> list[float]:
-        beta = NormalDist().inv_cdf(1 - (1 - self.probability) / max(sides, 1))
-        return [beta] * len(outputs)
+        return [self.beta(sides)] * len(outputs)
+
+    def beta(self, sides: int) -> float:
+        return NormalDist().inv_cdf(1 - (1 - self.probability) / max(sides, 1))
 
     def __str__(self) -> str:
         return f"confidence {self.probability:g} for each query"
@@ -110,9 +107,7 @@ class ForRun:
 
     def __post_init__(self) -> None:
         PerQuery(self.probability)  # it checks it
-        horizon: Any = self.horizon
-        if isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 1:
-            raise ValueError(f"horizon must be a whole number of queries; got {horizon!r}.")
+        check_whole(self.horizon, "horizon")
 
     def allow(self, risks: Sequence[float]) -> PerQuery | None:
         """The confidence of the next query, or None if nothing more may be risked."""
@@ -140,11 +135,9 @@ class Width:
         return [self._at(one.observations) for one in outputs]
 
     def _at(self, observations: int) -> float:
-        beta: Any = self.beta(observations) if callable(self.beta) else self.beta
-        if isinstance(beta, NOT_NUMBERS) or not 0 < beta < float("inf"):
-            where = f"beta({observations})" if callable(self.beta) else "beta"
-            raise ValueError(f"{where} must be a positive finite number; got {beta!r}.")
-        return float(beta)
+        if callable(self.beta):
+            return check_positive(self.beta(observations), f"beta({observations})")
+        return check_positive(self.beta, "beta")
 
     def __repr__(self) -> str:
         return f"Width({name_of(self.beta) if callable(self.beta) else self.beta})"
@@ -172,10 +165,8 @@ class RKHSBound:
     def __post_init__(self) -> None:
         norms = self.norm.values() if isinstance(self.norm, Mapping) else [self.norm]
         for norm in norms:
-            if isinstance(norm, NOT_NUMBERS) or not (isfinite(norm) and norm > 0):
-                raise ValueError(f"RKHSBound(norm) must be positive; got {norm!r}.")
-        if isinstance(self.delta, NOT_NUMBERS) or not 0 < self.delta < 1:
-            raise ValueError(f"RKHSBound(delta) must be above 0 and below 1; got {self.delta!r}.")
+            check_positive(norm, "RKHSBound(norm)")
+        check_number(self.delta, "RKHSBound(delta)", above=0, below=1)
 
     def betas(self, outputs: Sequence[Learned], sides: int) -> list[float]:
         names, share = [n for one in outputs for n in one.names], self.delta / len(outputs)

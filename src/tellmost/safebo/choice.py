@@ -168,8 +168,10 @@ class SafeRound:
     ) -> Query:
         assert self.task.space.box is not None
 
+        limited = {side.output for side in self.state.model.sides}
+
         def is_allowed(points: Points) -> Bool[Tensor, " b"]:
-            return self.state.beliefs_at(points).sets.is_safe & self._is_near(points)
+            return self.state.beliefs_at(points, limited).sets.is_safe & self._is_near(points)
 
         point = targets.climb(gains, self.task.space.box, is_allowed, pending)
         beliefs = self.state.beliefs_at(point)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
-from math import inf, isfinite
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,13 @@ import torch
 from torch import Tensor
 
 from tellmost.kernels.kernel import Points
-from tellmost.learner.arguments import check_seed
 from tellmost.numerics import CHUNK_BYTES
 from tellmost.posterior.gp import GP, root_of_covariance
 from tellmost.rows.checks import (
-    NOT_NUMBERS,
-    check_nonnegative,
+    check_number,
     check_positive,
     check_rows,
+    check_seed,
     check_vector,
     check_whole,
 )
@@ -114,16 +113,14 @@ class Constraint:
         self._check_limits()
         if self.lipschitz is not None and not isinstance(self.lipschitz, Lipschitz):
             object.__setattr__(self, "lipschitz", Lipschitz(self.lipschitz))
-        check_nonnegative(self.violation_z, "Constraint(violation_z)")
+        check_number(self.violation_z, "Constraint(violation_z)", least=0)
 
     def _check_limits(self) -> None:
         if self.at_least is None and self.at_most is None:
             raise ValueError("Constraint must have a limit: at_least=..., at_most=..., or both.")
         for name in ("at_least", "at_most"):
-            limit = getattr(self, name)
-            if limit is not None and (isinstance(limit, NOT_NUMBERS) or not isfinite(limit)):
-                raise ValueError(f"Constraint({name}) must be a finite number; got {limit!r}.")
-            object.__setattr__(self, name, None if limit is None else float(limit))
+            if (limit := getattr(self, name)) is not None:
+                object.__setattr__(self, name, check_number(limit, f"Constraint({name})"))
         low, high = self._limits
         if not low < high:
             raise ValueError(

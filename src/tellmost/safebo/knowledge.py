@@ -11,7 +11,7 @@ from tellmost.safebo.calibration import Calibration, calibrate
 from tellmost.safebo.choice import SafeTask
 from tellmost.safebo.journal import Entry
 from tellmost.safebo.outputs import OBJECTIVE, number_of
-from tellmost.safebo.round_state import RoundState, SafeModel, describe_betas
+from tellmost.safebo.round_state import RoundState, SafeModel
 from tellmost.safebo.rounds import SafeRounds
 from tellmost.safebo.run import SafeRun
 from tellmost.safebo.snapshots import Kind, take_snapshot
@@ -30,7 +30,7 @@ class SafeKnowledge:
     _task: SafeTask
     _given: SafeModel  # the settings, with the priors from before any refit
     _journal: list[Entry]
-    _run: SafeRun
+    _last_run: SafeRun
 
     @property
     @calculating()
@@ -158,12 +158,13 @@ class SafeKnowledge:
     @calculating()
     def restore_point(self) -> np.ndarray | None:
         """The trial that is farthest from every limit for sure, to return to, or else a seed."""
-        return self._rounds.latest().restore_point()
+        return self._rounds.restore_point()
 
     @calculating()
     def calibration(self) -> Calibration:
         """Judge whether the priors fit what was told, also by z-scores of values left out."""
-        return calibrate(self._model.outputs, self._rounds.trials, self._run.witnesses)
+        with self._rounds.whole() as rounds:
+            return calibrate(rounds.model.outputs, rounds.trials, self._last_run.witnesses)
 
     @calculating()
     def reachable_safe_set(
@@ -222,6 +223,13 @@ class SafeKnowledge:
     # ---- inside
 
     @property
+    def _run(self) -> SafeRun:
+        """What follows from the journal. It is made anew if it was interrupted half-way."""
+        if self._last_run.rounds.is_torn:
+            self._last_run = SafeRun(self._task, self._given, self._journal)
+        return self._last_run
+
+    @property
     def _rounds(self) -> SafeRounds:
         return self._run.rounds
 
@@ -232,3 +240,11 @@ class SafeKnowledge:
     @property
     def _model(self) -> SafeModel:
         return self._rounds.model
+
+
+def describe_betas(state: RoundState) -> str:
+    """The beta of each output in words, or one for all of them if they are the same."""
+    if len(set(state.betas)) == 1:
+        return f"{state.betas[0]:.3g}"
+    parts = zip(state.model.outputs, state.betas, strict=True)
+    return ", ".join(f"{output.names[0]} {beta:.3g}" for output, beta in parts)

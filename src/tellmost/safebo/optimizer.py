@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from tellmost.learner.arguments import check_seed
 from tellmost.learner.record import refusing_damaged_state
 from tellmost.posterior.gp import GP
+from tellmost.rows.checks import check_seed
 from tellmost.rules import Rule
 from tellmost.running.workers import calculating
 from tellmost.safebo import arguments
@@ -171,7 +171,7 @@ class SafeOptimizer(SafeKnowledge):
         self._known_as: tuple[str, ...] = ()  # before settings were changed
         unlearned = [Learned(output.names, 0, 0.0) for output in outputs]
         self._given.confidence.betas(unlearned, len(self._given.sides))  # it may fail
-        self._run = SafeRun(self._task, self._given)
+        self._last_run = SafeRun(self._task, self._given)
         for (_, point), told in zip(declared, values, strict=False):
             x, own = point[: space.dimension].numpy(), space.context_of(point)
             self.tell(x, told.pop(OBJECTIVE, None), told, context=own)
@@ -188,6 +188,7 @@ class SafeOptimizer(SafeKnowledge):
         at, waiting, key = self._prepare(context, pending)
         for known, query in self._rounds.asked.values():
             if known == key:
+                self._rounds.at(at, [x for _, x in waiting])
                 return query
         now = self._round(at, waiting, pending)
         now.state.check()
@@ -333,7 +334,7 @@ class SafeOptimizer(SafeKnowledge):
             check_inside(journal, self._task.space)
             run = SafeRun(self._task, self._given, journal)
             known_as = tuple(map(str, state["known_as"]))
-        self._journal, self._run, self._known_as = journal, run, known_as
+        self._journal, self._last_run, self._known_as = journal, run, known_as
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was told to a JSON file, whole or not at all.
@@ -357,14 +358,16 @@ class SafeOptimizer(SafeKnowledge):
         return describe_settings(self._task, self._given)
 
     def _record(self, entry: Entry) -> None:
-        self._run.apply(entry)
-        self._journal.append(entry)
+        run = self._run
+        with run.rounds.whole():
+            run.apply(entry)
+            self._journal.append(entry)
 
     def _decide(self, entry: Entry) -> None:
         """Take in an entry that changes how earlier ones count."""
         journal = [*self._journal, entry]
-        self._run = SafeRun(self._task, self._given, journal)
-        self._journal = journal
+        run = SafeRun(self._task, self._given, journal)
+        self._journal, self._last_run = journal, run
 
     @cached_property
     def fingerprint(self) -> str:
@@ -395,8 +398,9 @@ class SafeOptimizer(SafeKnowledge):
         confidence = self._rounds.allow([one for one in queries if isinstance(one, Query)])
         if confidence is None:
             raise RiskSpent(repr(self._given.confidence), len(self._rounds.asked), self.risk_spent)
-        now = self._rounds.at(context, [x for _, x in waiting])
-        now.state.rely_on(confidence)
+        with self._rounds.whole() as rounds:
+            now = rounds.at(context, [x for _, x in waiting])
+            now.state.rely_on(confidence)
         return now
 
     def _suspect_names(self, id: int) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from tellmost.rows.pool import Pool
 from tellmost.rules import Rule, noise_of_targets
 from tellmost.safebo.bounds import Learned
 from tellmost.safebo.constraints import Constraint, Side
+from tellmost.safebo.kept_rows import Begun
 from tellmost.shapes import Bool, Float, Int
 
 OBJECTIVE = "objective"
@@ -85,7 +86,7 @@ class Output:
     def value_in(self, given: Mapping[str, Any]) -> Any:
         """What was given of it, under any of its names; None if nothing was."""
         found = [given[name] for name in self.names if name in given]
-        if any(not np.array_equal(value, found[0]) for value in found[1:]):
+        if len(found) > 1 and any(not np.array_equal(value, found[0]) for value in found[1:]):
             which = ", ".join(f"{name} {given[name]}" for name in self.names if name in given)
             raise ValueError(f"one function serves as {which}: tell it once, or the same value.")
         return found[0] if found else None
@@ -201,8 +202,12 @@ class OutputPosterior:
         rule: Rule,
         is_candidate: Bool[Tensor, " n"],
         others: Sequence["OutputPosterior"] = (),
+        begun: Begun | None = None,
     ) -> None:
-        """Of the ``others``, the first that varies alike shares its tracker."""
+        """Of the ``others``, the first that varies alike shares its tracker.
+
+        ``begun`` gives what earlier rounds have made, after the given rows were seen with noise.
+        """
         self.output = output
         self.points = points
         self.noise_variance = noise_variance  # of an observation of each row
@@ -211,14 +216,14 @@ class OutputPosterior:
         self.values = [one.y for one in values]  # in the order of the rows that were seen
         self._log_noise = sum(log(noise) for _, noise in self._seen)
         alike = next((other for other in others if self._is_like(other)), None)
-        self._tracker: FunctionTracker = self._track() if alike is None else alike._tracker
+        self._tracker: FunctionTracker = self._track(begun) if alike is None else alike._tracker
         y = torch.tensor([one.y for one in values], dtype=torch.float64)
         self.belief = Belief(self._tracker, output.mean_of, y)
         self._features = features
         self._is_candidate = is_candidate
         self._supposed: tuple[Any, FunctionTracker] | None = None  # with pending rows
 
-    def _track(self) -> FunctionTracker:
+    def _track(self, begun: Begun | None) -> FunctionTracker:
         points, kernel = self.points, self.output.kernel
         problem = Problem(
             kernel=kernel,
@@ -230,7 +235,7 @@ class OutputPosterior:
             target_noise_variance=self.output.noise_of_targets(self._rule),
             columns_ahead=1,
         )
-        return FunctionTracker(problem)
+        return FunctionTracker(problem, *(() if begun is None else begun(self._seen)))
 
     def _is_like(self, other: "OutputPosterior") -> bool:
         """Say whether another output has the same variances, and so the same gains."""

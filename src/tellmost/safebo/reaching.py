@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from tellmost.numerics import RANK_TOLERANCE
-from tellmost.rows.checks import check_nonnegative, check_vector
+from tellmost.rows.checks import check_number, check_vector, check_word
 from tellmost.safebo.outputs import OutputPosterior
 from tellmost.safebo.round_state import RoundState
 from tellmost.safebo.trials import NoSafePoint
@@ -42,17 +42,18 @@ def find_reachable(
     state: RoundState, start: Any, epsilon: Any, beta: Any, truth: Any, by: str
 ) -> Bool[Tensor, " n"]:
     """The closure over the domain's rows, from a safe set to start with."""
-    if by not in ("kernel", "lipschitz"):
-        raise ValueError(f"by must be 'kernel' or 'lipschitz'; got {by!r}.")
+    check_word(by, "by", ("kernel", "lipschitz"))
     if by == "lipschitz" and beta is not None:
         raise ValueError("beta has no place in by='lipschitz', which knows no model: drop it.")
     is_safe = check_start(start, int(state.is_candidate.sum()))
-    margins, slack = true_margins(state, truth), check_nonnegative(epsilon, "epsilon")
+    margins, slack = true_margins(state, truth), check_number(epsilon, "epsilon", least=0)
     if by == "lipschitz":
         return reach(is_safe, extend_by_lipschitz(state, margins, slack))
     if beta is None:
         beta = max((state.betas[side.output] for side in state.model.sides), default=0.0)
-    return reach(is_safe, extend_by_kernel(state, margins, slack, check_nonnegative(beta, "beta")))
+    return reach(
+        is_safe, extend_by_kernel(state, margins, slack, check_number(beta, "beta", least=0))
+    )
 
 
 def reach(start: Bool[Tensor, " n"], extend: Extend) -> Bool[Tensor, " n"]:

@@ -29,6 +29,7 @@ from tellmost.safebo.bounds import (
     probability_safe,
 )
 from tellmost.safebo.constraints import Constraint, Lipschitz, Side
+from tellmost.safebo.kept_rows import KeptVectors
 from tellmost.safebo.mixture import MixtureRows, MixtureView, SetRule, weigh_limits
 from tellmost.safebo.outputs import (
     Output,
@@ -77,6 +78,7 @@ class Layout:
 
     points: Points
     is_candidate: Bool[Tensor, " n"]  # whether a row may be asked for, as far as the domain goes
+    fixed: int  # so many rows come first in other rounds too, and the trials follow
     seeds: tuple[int, ...]  # a row for each declared seed
     trials: tuple[int, ...]  # a row for each trial
     data: tuple[tuple[int, ...], ...]  # of each output, a row for each observation of its prior
@@ -132,6 +134,7 @@ class SafeModel:
         layout: Layout,
         values: Sequence[Sequence[OutputValue]],
         mixtures: Mapping[int, MixtureRows],
+        kept: KeptVectors | None = None,
     ) -> "RoundState":
         """Make what is believed at the points of a round, after these values of each output."""
         points = layout.points
@@ -141,12 +144,18 @@ class SafeModel:
         ]
         features: dict[tuple[int, float], SumMaker] = {}
         posteriors: list[OutputPosterior] = []
-        for output, noise, seen in zip(self.outputs, noises, values, strict=True):
+        for number, (output, noise) in enumerate(zip(self.outputs, noises, strict=True)):
             key = id(output.kernel), self._tolerance(output, noises)
             if key not in features:
                 features[key] = self._features(output, layout, key[1])
-            given = seen, features[key], self.rule, layout.is_candidate
-            posteriors.append(OutputPosterior(output, points, noise, *given, posteriors))
+            given = values[number], features[key], self.rule, layout.is_candidate, posteriors
+            key = number, *points[0, points.shape[1] - layout.contexts :].tolist()
+            begun = (
+                None
+                if kept is None
+                else kept.begun(key, output.kernel, points, layout.fixed, len(layout.trials))
+            )
+            posteriors.append(OutputPosterior(output, points, noise, *given, begun))
         return RoundState(self, layout, posteriors, mixtures)
 
     @cached_property
@@ -280,32 +289,26 @@ class RoundState:
 
     def doubt(self, other: "RoundState") -> None:
         """Rely on what holds with the suspect values, as ``other`` has them, and without."""
+        other.rely_on(self.confidence)
         self.doubted = other
         self._join()
 
     def _join(self) -> None:
         """Take the wider bounds and the smaller safe set of the two."""
-        if self.doubted is not None:
-            self.bounds = self._widened(self.bounds, self.doubted.bounds)
-            self.sets = self._joined(self.sets, self.doubted.sets)
+        if (other := self.doubted) is not None:
+            self.bounds, self.sets = self._joined(self.bounds, self.sets, other.bounds, other.sets)
 
-    def _widened(self, bounds: ConfidenceBounds, others: ConfidenceBounds) -> ConfidenceBounds:
-        """Bounds that hold with those of the doubted state, whose outputs have other units."""
+    def _joined(
+        self, bounds: ConfidenceBounds, sets: SafeSets, others: ConfidenceBounds, other: SafeSets
+    ) -> tuple[ConfidenceBounds, SafeSets]:
+        """What holds with and without suspect values. The doubted outputs have other units."""
         assert self.doubted is not None
-        scales = zip(self.doubted.model.outputs, self.model.outputs, strict=True)
-        ratios = [[its.scale / mine.scale] for its, mine in scales]
-        unit = torch.tensor(ratios, dtype=torch.float64)
-        return bounds.widened(ConfidenceBounds(others.lower * unit, others.upper * unit))
-
-    def _joined(self, sets: SafeSets, others: SafeSets) -> SafeSets:
-        """Safe sets joined with those of the doubted state, whose outputs have other units."""
-        assert self.doubted is not None
-        numbers = [side.output for side in self.model.sides]
-        if not numbers:
-            return sets
-        ratios = [[self.doubted.scale(o) / self.scale(o)] for o in numbers]
-        unit = torch.tensor(ratios, dtype=torch.float64)
-        return sets.joined(replace(others, worst=others.worst * unit, best=others.best * unit))
+        each = zip(self.doubted.model.outputs, self.model.outputs, strict=True)
+        ratios = self.mean.new_tensor([its.scale / mine.scale for its, mine in each])[:, None]
+        of_sides = ratios[[side.output for side in self.model.sides]]
+        margins = replace(other, worst=other.worst * of_sides, best=other.best * of_sides)
+        wide = ConfidenceBounds(others.lower * ratios, others.upper * ratios)
+        return bounds.widened(wide), sets.joined(margins)
 
     def _refresh(self) -> None:
         """Bounds and safe sets after what was observed last."""
@@ -438,20 +441,24 @@ class RoundState:
         """Prior standard deviation of an output, in its unit."""
         return self.model.outputs[number].scale
 
-    def beliefs_at(self, points: Points) -> PointBeliefs:
-        """Say what is believed at points that need not be rows, by the present bounds."""
-        means, variances = zip(*(one.belief.at(points) for one in self.posteriors), strict=True)
-        mean, std = torch.stack(means), torch.stack(variances).sqrt()
+    def beliefs_at(self, points: Points, about: Collection[int] | None = None) -> PointBeliefs:
+        """Say what is believed at points that need not be rows, by the present bounds.
+
+        Where only some outputs are asked ``about``, nothing is said of the others.
+        """
+        mean, variance = points.new_zeros(2, len(self.posteriors), len(points))
+        for number in range(len(mean)) if about is None else about:
+            mean[number], variance[number] = self.posteriors[number].belief.at(points)
+        std = variance.sqrt()
         now, model = ConfidenceBounds.around(mean, std, self.betas), self.model
         if model.slopes:
             is_safe = self.sets.is_safe
             now = now.extended(model.slopes, points, self.points[is_safe], self.bounds.at(is_safe))
         views = {number: rows.mixture.at(points) for number, rows in self.mixtures.items()}
         risk, sets = self._prove(now, mean, std, points, views)
-        doubted = None if self.doubted is None else self.doubted.beliefs_at(points)
+        doubted = None if self.doubted is None else self.doubted.beliefs_at(points, about)
         if doubted is not None:
-            sets = self._joined(sets, doubted.sets)
-            now = self._widened(now, doubted.bounds)
+            now, sets = self._joined(now, sets, doubted.bounds, doubted.sets)
         return PointBeliefs(model, mean, std, now, sets, risk, doubted)
 
     def beliefs_at_row(self, row: int) -> PointBeliefs:
@@ -483,11 +490,3 @@ class RoundState:
         """The first output whose variances are those of an output."""
         one = self.posteriors[number]
         return next((i for i in range(number) if one.varies_as(self.posteriors[i])), number)
-
-
-def describe_betas(state: RoundState) -> str:
-    """The beta of each output in words, or one for all of them if they are the same."""
-    if len(set(state.betas)) == 1:
-        return f"{state.betas[0]:.3g}"
-    parts = zip(state.model.outputs, state.betas, strict=True)
-    return ", ".join(f"{output.names[0]} {beta:.3g}" for output, beta in parts)

@@ -1,6 +1,7 @@
 """The rounds of an optimization: all trials, and the points that each round looks at."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor
 from tellmost.kernels.kernel import Points
 from tellmost.safebo.bounds import Confidence, ForRun
 from tellmost.safebo.choice import SafeRound, SafeTask
+from tellmost.safebo.kept_rows import KeptVectors
 from tellmost.safebo.mixture import Mixtures
 from tellmost.safebo.outputs import OutputValue, by_number
 from tellmost.safebo.round_state import Layout, RoundState, SafeModel
@@ -21,8 +23,10 @@ from tellmost.shapes import Float
 class SafeRounds:
     """All trials, and the round that follows from them.
 
-    If every round looks at the same points, one state is kept and takes in each trial as it comes.
-    In a box, and under contexts, every round looks at other points, so its state is made anew.
+    If every round looks at the same points, one state is kept, and takes in the trials one by one:
+    at once where bounds of all rounds count, and else when a round is wanted. In a box, and under
+    contexts, every round looks at other points too, so its state is made anew, except for what is
+    kept of points that come back.
     """
 
     def __init__(self, task: SafeTask, model: SafeModel) -> None:
@@ -36,7 +40,17 @@ class SafeRounds:
         self.is_kept = task.space.box is None and not task.space.contexts
         self._moved_to: Tensor | None = None  # where the system was brought after the last trial
         self._latest: tuple[tuple[Any, ...], RoundState] | None = None
+        self._untaken: list[tuple[int, dict[int, OutputValue]]] = []  # for the state that is kept
+        self._kept = KeptVectors()
+        self.is_torn = False
         self.start_again()
+
+    @contextmanager
+    def whole(self) -> Iterator["SafeRounds"]:
+        """Mark the rounds as torn until the block has ended. Torn rounds are made anew."""
+        before, self.is_torn = self.is_torn, True
+        yield self
+        self.is_torn = before
 
     def observe(self, trial: Trial) -> bool:
         """Take in a trial. Say whether all rounds so far have to be made anew."""
@@ -44,16 +58,26 @@ class SafeRounds:
         model, row = self.mixtures.learn(self.model, [*self.trials, trial]), trial.index
         is_anew = model is not self.model or (self.is_kept and row is None)
         if self.is_kept and not is_anew and self._latest is not None and row is not None:
-            values = self._values_in(self.model, trial, row, trial.trusted)
-            self._latest[1].observe(row, values)
+            self._untaken.append((row, self._values_in(self.model, trial, row, trial.trusted)))
+            if self.model.confidence.is_intersected:
+                self._observe_untaken()
         self.trials.append(trial)
         self._moved_to = None
         return is_anew
 
-    def catch_up(self) -> None:
-        """Make bounds anew after a trial, where suspect values stand."""
+    def _observe_untaken(self) -> None:
+        untaken, self._untaken = self._untaken, []
+        if self._latest is not None:
+            for row, values in untaken:
+                self._latest[1].observe(row, values)
+
+    def _take_in(self) -> None:
+        """Let the state that is kept take in what was told since, and doubt suspect values."""
+        self._observe_untaken()
         if self.is_kept and self._latest is not None and self.has_suspects:
-            self._latest[1].doubt(self._believe_all(self._latest[1].layout))
+            state = self._latest[1]
+            if state.doubted is None:
+                state.doubt(self._believe_all(state.layout))
 
     def move_to(self, x: Float[Tensor, " d"]) -> None:
         """The system was brought to another point, so rounds start from there."""
@@ -68,7 +92,7 @@ class SafeRounds:
     def start_again(self) -> None:
         """Make all that is believed anew, from the trials as they are now."""
         self.model = self.mixtures.learn(self.model, self.trials)
-        self._latest = None
+        self._latest, self._untaken, self._kept = None, [], KeptVectors()
         if self.is_kept:
             self.latest()
 
@@ -98,7 +122,17 @@ class SafeRounds:
         """The round of the last query if nothing was told since, else the latest."""
         if self._latest is None or (not self.is_kept and self._latest[0][0] != len(self.trials)):
             return self.latest()
+        with self.whole():
+            self._take_in()
+            self.rely()
         return self._round(self._latest[1])
+
+    def restore_point(self) -> np.ndarray | None:
+        """Return the trial to go back to by the latest round, and keep the present round."""
+        present = self._latest
+        found = self.latest().restore_point()
+        self._latest = present or self._latest
+        return found
 
     def latest(self) -> SafeRound:
         """The round under the context of the last trial, whatever was asked since."""
@@ -113,8 +147,10 @@ class SafeRounds:
         if not self.is_kept:
             waiting = tuple(tuple(x.tolist()) for x in pending)
             key = len(self.trials), tuple(context.tolist()), waiting
-        if self._latest is None or self._latest[0] != key:
-            self._latest = key, self._start(context, [] if self.is_kept else pending)
+        with self.whole():
+            self._take_in()
+            if self._latest is None or self._latest[0] != key:
+                self._latest = key, self._start(context, [] if self.is_kept else pending)
         return self._round(self._latest[1])
 
     def _round(self, state: RoundState) -> SafeRound:
@@ -156,6 +192,11 @@ class SafeRounds:
         if space.box is not None:
             settings = [point[:d] for point in seeds.points]
             of_seeds = add(with_context(_stack(settings, d), context), True)
+        datas = [output.gp.data for output in self.model.outputs]
+        of_data = tuple(
+            () if one is None else add(one.points.to("cpu", torch.float64), False) for one in datas
+        )
+        fixed = sum(map(len, parts))
         known = _stack([torch.from_numpy(trial.x) for trial in trials], width)
         if self.is_kept:
             outside = iter(add(known[[trial.index is None for trial in trials]], False))
@@ -168,13 +209,10 @@ class SafeRounds:
                 add(with_context(known[:, :d], context), inside)
         extra = [x for time, x in self.recommended.items() if time < len(trials)]
         add(with_context(_stack(extra, d), context), True)
-        datas = [output.gp.data for output in self.model.outputs]
-        of_data = tuple(
-            () if one is None else add(one.points.to("cpu", torch.float64), False) for one in datas
-        )
         of_pending = add(_stack(pending, width), False)
-        both = torch.cat(parts), torch.cat(is_candidate)
-        return Layout(*both, of_seeds, of_trials, of_data, of_pending, self.is_kept, len(context))
+        found = of_seeds, of_trials, of_data, of_pending
+        is_asked = torch.cat(is_candidate)
+        return Layout(torch.cat(parts), is_asked, fixed, *found, self.is_kept, len(context))
 
     def _searched(self) -> Points:
         """The points that the search names in this round, or all of a finite domain."""
@@ -193,7 +231,8 @@ class SafeRounds:
         """The state of a round: each output knows the data of its prior, then all trials."""
         layout = self._lay_out(context, pending)
         told = [trial.trusted for trial in self.trials]
-        state = self._believe(self.model, layout, told, self.mixtures)
+        kept = None if self.is_kept else self._kept
+        state = self._believe(self.model, layout, told, self.mixtures, kept)
         if self.has_suspects:
             state.doubt(self._believe_all(layout))
         return state
@@ -209,6 +248,7 @@ class SafeRounds:
         layout: Layout,
         told: Sequence[Mapping[str, float]],
         mixtures: Mixtures,
+        kept: KeptVectors | None = None,
     ) -> RoundState:
         values: list[list[OutputValue]] = [[] for _ in model.outputs]
         for seen, output, rows in zip(values, model.outputs, layout.data, strict=True):
@@ -219,7 +259,7 @@ class SafeRounds:
         for row, trial, given in zip(layout.trials, self.trials, told, strict=True):
             for number, one in self._values_in(model, trial, row, given).items():
                 values[number].append(one)
-        state = model.start(layout, values, mixtures.over(layout.points))
+        state = model.start(layout, values, mixtures.over(layout.points), kept)
         if (confidence := self.allow()) is not None:
             state.rely_on(confidence)
         return state

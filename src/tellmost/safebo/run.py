@@ -9,6 +9,7 @@ import torch
 
 from tellmost.posterior.gp import GP
 from tellmost.safebo.arguments import about_breach, judge
+from tellmost.safebo.bounds import PerQuery
 from tellmost.safebo.calibration import glance, is_decided, weigh
 from tellmost.safebo.choice import SafeTask
 from tellmost.safebo.journal import (
@@ -24,12 +25,17 @@ from tellmost.safebo.journal import (
 from tellmost.safebo.outputs import by_number
 from tellmost.safebo.round_state import SafeModel
 from tellmost.safebo.rounds import SafeRounds
+from tellmost.safebo.spaces import with_context
 from tellmost.safebo.trials import Event, Query, Suspect, Trial
 from tellmost.safebo.witness import MOST_OF_ONE, Witness
 
 STUCK = 0.01
 """Two readings nearer than this share of their noise agree too well: by chance one pair in a
 hundred does, and a stuck sensor always."""
+
+NEARLY_WITHDRAWN = 1e-6
+"""A round says whether a seed is withdrawn if a witness finds it no farther within its limits, in
+prior standard deviations: the two round differently."""
 
 Key = tuple[int, int]
 """The id of a trial, and the number of an output."""
@@ -110,8 +116,9 @@ class SafeRun:
     def find_overconfident(self) -> tuple[str, str] | None:
         """The output whose prior the evidence found too narrow since asking went on, and why."""
         parts = zip(self.model.outputs, self.witnesses, self._accepted, strict=True)
-        for output, witness, accepted in parts:
-            one = glance(output, witness)
+        with self.rounds.whole():
+            seen = [(glance(output, one), one, accepted) for output, one, accepted in parts]
+        for one, witness, accepted in seen:
             news = one.evidence - max(accepted, 0.0)
             if one.is_overconfident and is_decided(news, witness.fresh_surprises):
                 return one.name, one.verdict
@@ -210,8 +217,6 @@ class SafeRun:
             self._weigh(number, trial, y, implausible.get(number))
         if repeated or is_anew:
             self.rounds.start_again()
-        else:
-            self.rounds.catch_up()
         self._note_withdrawn()
 
     def _noise_of(self, told: ToldTrial, row: int | None) -> dict[str, float]:
@@ -281,8 +286,31 @@ class SafeRun:
     def _note_withdrawn(self) -> None:
         """Log the seeds against which what was told last speaks."""
         seeds, before = self.task.seeds, self._withdrawn
-        withdrawn = self.rounds.present().withdrawn() if seeds.declared else {}
+        if not self._may_be_withdrawn():
+            self._withdrawn = set()
+            return
+        withdrawn = self.rounds.present().withdrawn()
         for number, why in withdrawn.items():
             if number not in before:
                 self.note("withdrawn", f"{seeds.describe(number)} is withdrawn: {why}")
         self._withdrawn = set(withdrawn)
+
+    def _may_be_withdrawn(self) -> bool:
+        """Say whether something may speak against a seed. If so, a round says whether it does.
+
+        A witness knows what bounds are made of, unless it is more than priors and told values.
+        """
+        seeds, model, confidence = self.task.seeds, self.model, self.rounds.allow()
+        if not seeds.declared or any("violated" in one for one in seeds.outcomes(self.trials)):
+            return bool(seeds.declared)
+        is_known = all(one.gp.hyperprior is None for one in model.outputs)
+        if model.slopes or model.strategy or not (is_known and isinstance(confidence, PerQuery)):
+            return True
+        d, x = self.task.space.dimension, torch.from_numpy(self.trials[-1].x)
+        points = with_context(torch.stack([seed[:d] for seed in seeds.points]), x[d:])
+        beta, near = confidence.beta(len(model.sides)), False
+        for side in model.sides:
+            mean, std = self.witnesses[side.output].at(points)
+            best = side.margins(mean - beta * std, mean + beta * std)[1]
+            near |= bool((best < NEARLY_WITHDRAWN).any())
+        return near

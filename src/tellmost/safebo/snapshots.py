@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from tellmost.rows.checks import check_word
 from tellmost.safebo.choice import SafeRound
 from tellmost.safebo.journal import ToldTrial
 from tellmost.safebo.round_state import RoundState
@@ -58,8 +59,7 @@ def choose_kind(kind: Any, dimension: int) -> Kind:
     """The kind that was asked for, or the one that suits the number of parameters."""
     if kind is None:
         kind = next(one for one, count in KINDS.items() if count in (dimension, None))
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}; got {kind!r}.")
+    check_word(kind, "kind", tuple(KINDS))
     if KINDS[kind] not in (None, dimension):
         raise ValueError(
             f"kind={kind!r} needs {KINDS[kind]} parameter{'s' * (KINDS[kind] != 1)}, and there "

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import SOBOL_POINTS
-from tellmost.rows.checks import check_rows
+from tellmost.rows.checks import check_rows, check_whole
 from tellmost.rows.sources import read_array
 from tellmost.safebo.trials import Located, Query
 from tellmost.shapes import Float
@@ -287,7 +287,7 @@ class CoordinateLines:
     is_refined: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_count(self.count, "CoordinateLines")
+        check_whole(self.count, "CoordinateLines(count)", 2)
 
     def points(
         self, box: Box, through: Float[Tensor, " d"], seed: int, generator: np.random.Generator
@@ -311,7 +311,7 @@ class RandomLines:
     is_refined: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_count(self.count, "RandomLines")
+        check_whole(self.count, "RandomLines(count)", 2)
 
     def points(
         self, box: Box, through: Float[Tensor, " d"], seed: int, generator: np.random.Generator
@@ -333,14 +333,9 @@ class SobolSet:
     is_refined: bool = True
 
     def __post_init__(self) -> None:
-        check_count(self.count, "SobolSet")
+        check_whole(self.count, "SobolSet(count)", 2)
 
     def points(
         self, box: Box, through: Float[Tensor, " d"], seed: int, generator: np.random.Generator
     ) -> Float[Tensor, "n d"]:
         return box.sobol(self.count, seed)
-
-
-def check_count(count: int, name: str) -> None:
-    if isinstance(count, bool) or not isinstance(count, int) or count < 2:
-        raise ValueError(f"{name}(count) must be a whole number of at least 2; got {count!r}.")

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tellmost.learner.climbing import best_row
+from tellmost.rows.checks import check_object, check_word
 from tellmost.safebo.constraints import Constraint
 from tellmost.safebo.round_state import RoundState, Tracking
 from tellmost.shapes import Bool, Float
@@ -66,6 +67,7 @@ class QueryStrategy(Protocol):
     @property
     def keeps_safe(self) -> bool:
         """If true, it asks only for points that are known to be safe."""
+        return True
 
     def choose(self, view: RoundView) -> Choice:
         """One of the open rows."""
@@ -77,11 +79,8 @@ def check_strategy(
     """``is_alone``: neither a rule nor targets were given beside it."""
     if strategy is None:
         return None
-    if isinstance(strategy, type) or not isinstance(strategy, QueryStrategy):
-        raise TypeError(
-            f"strategy must be an object of tellmost.safebo.baselines, such as "
-            f"HeuristicSafeOpt(), or have keeps_safe and choose(view); got {strategy!r}."
-        )
+    example = "an object of tellmost.safebo.baselines, or have keeps_safe and choose(view)"
+    check_object(strategy, "strategy", QueryStrategy, example)
     if not is_alone:
         raise ValueError("strategy chooses in place of rule and targets: give one or the other.")
     if isinstance(strategy, Tracking) and has_horizon:
@@ -107,9 +106,5 @@ def check_choice(choice: Any, is_open: Bool[Tensor, " n"], strategy: QueryStrate
         raise ValueError(
             f"strategy {strategy!r} must choose a row of view.is_open; it chose {choice!r}."
         )
-    if choice.purpose not in ("explore", "expand"):
-        raise ValueError(
-            f"strategy {strategy!r} must say whether it means to 'explore' or to 'expand'; it "
-            f"said {choice.purpose!r}."
-        )
+    check_word(choice.purpose, f"the purpose of strategy {strategy!r}", ("explore", "expand"))
     return Choice(int(choice.row), choice.purpose)

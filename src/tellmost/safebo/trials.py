@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from torch import Tensor
 
+from tellmost.running.extras import make_frame
 from tellmost.running.notebooks import html_table
 from tellmost.running.reading import refusing_damage
 from tellmost.shapes import Float
@@ -205,11 +206,7 @@ class History:
 
     def to_frame(self) -> "pandas.DataFrame":
         """The columns as a pandas table."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("to_frame() needs pandas; pip install 'tellmost[frame]'.") from error
-        return pandas.DataFrame(self.columns)
+        return make_frame(self.columns)
 
 
 Located = tuple[int | None, Tensor]

@@ -19,6 +19,7 @@ from torch import Tensor
 from tellmost.kernels.kernel import Points
 from tellmost.numerics import CALIBRATION_ERROR
 from tellmost.posterior.function_space import FunctionPosterior
+from tellmost.posterior.problem import nonnegative
 from tellmost.safebo.calibration import AS_GIVEN, IN_A_ROW, Alternative, alternatives_to
 from tellmost.safebo.outputs import Output
 from tellmost.shapes import Float
@@ -42,7 +43,9 @@ class Hypothesis:
 
     def take(self, points: Points, y: Float[Tensor, " b"], noise: Float[Tensor, " b"]) -> None:
         """Condition on values of f / scale."""
-        where, values, own = self._in_unit(points, y, noise)
+        other, std = self._alternative, self._prior_std
+        values = (y - self._output.mean_of(points)) / std
+        where, own = points / other.lengthscale, noise * (other.noise_std / std) ** 2
         self._values = torch.cat([self._values, values])
         if len(values) > 1:
             self._posterior.observe_in_turn(where, own)
@@ -53,13 +56,16 @@ class Hypothesis:
 
     def predict(self, point: Points, noise: float) -> tuple[float, float]:
         """Mean and standard deviation of a value of f / scale at a point, a single row."""
-        where, _, own = self._in_unit(
-            point, torch.zeros(1).double(), torch.tensor([noise]).double()
-        )
-        F = self._posterior.whiten(where)[:, 0]
-        left = float(self._output.kernel.diagonal(where)) - float(F.square().sum())
-        mean = float(self._output.mean_of(point)) + self._prior_std * float(F @ self._whitened)
-        return mean, self._prior_std * (max(left, 0.0) + float(own)) ** 0.5
+        (mean,), (variance,) = (one.tolist() for one in self.at(point))
+        return mean, (variance + noise * self._alternative.noise_std**2) ** 0.5
+
+    def at(self, points: Points) -> tuple[Float[Tensor, " b"], Float[Tensor, " b"]]:
+        """Mean and variance of f / scale at some points."""
+        where = points / self._alternative.lengthscale
+        F = self._posterior.whiten(where)
+        left = nonnegative(self._output.kernel.diagonal(where) - F.square().sum(dim=0))
+        mean = self._output.mean_of(points) + self._prior_std * (F.T @ self._whitened)
+        return mean, self._prior_std**2 * left
 
     def log_likelihood(self) -> float:
         """The log density of all values, less the constant that all alternatives share."""
@@ -74,12 +80,6 @@ class Hypothesis:
     @property
     def _prior_std(self) -> float:
         return self._alternative.prior_std
-
-    def _in_unit(self, points: Points, y: Tensor, noise: Tensor) -> tuple[Points, Tensor, Tensor]:
-        """Points in lengthscales, values and noise in prior deviations of the alternative."""
-        other, std = self._alternative, self._prior_std
-        values = (y - self._output.mean_of(points)) / std
-        return points / other.lengthscale, values, noise * (other.noise_std / std) ** 2
 
 
 class Witness:
@@ -109,6 +109,11 @@ class Witness:
         scale = self._output.scale
         mean, std = self._given.predict(point, (noise_std / scale) ** 2)
         return mean * scale, std * scale
+
+    def at(self, points: Points) -> tuple[Float[Tensor, " b"], Float[Tensor, " b"]]:
+        """Mean and standard deviation of f / scale, by what was told and is not suspect."""
+        mean, variance = self._given.at(points)
+        return mean, variance.sqrt()
 
     def begin_with(self, points: Points, y: Tensor, noise_std: Tensor) -> None:
         """Take in values that the evidence before contains already."""

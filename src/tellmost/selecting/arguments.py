@@ -20,21 +20,27 @@ from tellmost.numerics import DEFAULT_NOISE_RATIO
 from tellmost.posterior.nearness import targets_among_rows
 from tellmost.posterior.problem import FIXED_FIELDS, STATE_FIELDS, TARGET_FIELDS, Problem
 from tellmost.rows.checks import (
-    check_all_positive,
     check_distinct,
+    check_features,
     check_indices,
+    check_mask,
     check_matrix_rows,
+    check_object,
     check_positive,
+    check_positives,
     check_rows,
     check_shape,
+    check_squares,
     check_vector,
+    check_word,
     kind_of,
 )
 from tellmost.rows.pool import Pool
-from tellmost.rows.sources import HeldRows, Source, as_tensor, open_source, read_array
+from tellmost.rows.sources import HeldRows, Source, as_tensor, named_alike, open_source, read_array
 from tellmost.rules import CTL, MMITL, VTL, Rule, is_random, targets_in_pool
 from tellmost.running.memory import Sizes, check_memory, check_plan
 from tellmost.running.processes import Group, Shard, agree
+from tellmost.running.reading import reason_of
 from tellmost.selecting.checkpoint import describe, digest
 from tellmost.selecting.data import ANOTHER_POOL, Observed, SelectionData
 from tellmost.selecting.limits import Stop
@@ -42,7 +48,7 @@ from tellmost.selecting.selection import Selection
 from tellmost.shapes import Float, Int
 from tellmost.targets.examples import sampled_values
 
-NORMALIZATIONS = ("unit", "center", "center+unit")
+NORMALIZATIONS = (None, "unit", "center", "center+unit")
 
 MEASURED = (VTL, CTL, MMITL)
 """Rules whose gain is a mean over targets, so that it is one over a distribution as well."""
@@ -76,11 +82,10 @@ def check_meaning(
     is_embedding = kernel is None and is_directed
     if isinstance(normalize, str) and normalize == "auto":
         normalize = "center+unit" if is_embedding else None
+    check_word(targets_are, "targets_are", (None, "examples", "all"))
     if targets_are is None:
         is_linear = isinstance(rule, MEASURED)
         targets_are = "examples" if is_embedding and is_linear else "all"
-    if targets_are not in ("examples", "all"):
-        raise ValueError(f"targets_are must be None, 'examples' or 'all'; got {targets_are!r}.")
     if targets_are == "examples":
         check_examples(rule, has_targets)
     ratio = EXAMPLES_NOISE_RATIO if is_embedding or is_table else DEFAULT_NOISE_RATIO
@@ -131,7 +136,8 @@ def check_data(
         where = source.device if wanted is None else wanted
         points = None
         if targets is not None:
-            points = check_points(targets, "targets", source.shape, kernel).to(where)
+            alike = named_alike(targets, source)
+            points = check_points(alike, "targets", source.shape, kernel).to(where)
         weights = check_weights(target_weights, rule, points, where)
         shape = (n if pool_shard is None else pool_shard.total, *source.shape[1:])
         seen = check_observed(observed, shape, kernel, where, replace)
@@ -193,14 +199,8 @@ def sizes_of(
 
 
 def _check_normalize(normalize: Any, kernel: Kernel) -> None:
-    if normalize is None:
-        return
-    if normalize not in NORMALIZATIONS:
-        raise ValueError(
-            f"normalize must be 'auto', None or one of {', '.join(map(repr, NORMALIZATIONS))}; "
-            f"got {normalize!r}."
-        )
-    if matrix_size(kernel) is not None:
+    check_word(normalize, "normalize", ("auto", *NORMALIZATIONS))
+    if normalize is not None and matrix_size(kernel) is not None:
         raise ValueError(
             f"normalize has no meaning with a Precomputed kernel, whose points are row numbers; "
             f"got {normalize!r}. Drop it."
@@ -215,11 +215,7 @@ def check_points(points: Any, name: str, shape: tuple[int, ...], kernel: Kernel)
     if data.ndim == 1 and len(data):
         data = data[None]
     check_rows(data, name)
-    if data.shape[1] != shape[1]:
-        raise ValueError(
-            f"pool and {name} must share their feature dimension; got pool {shape} and {name} "
-            f"{tuple(data.shape)}."
-        )
+    check_features(data.shape, name, shape)
     return data.to(torch.float64)
 
 
@@ -235,11 +231,7 @@ def check_candidates(
     if values.numel() == 0:
         raise ValueError("candidates must name at least one row; got none. None allows all rows.")
     if values.dtype == torch.bool:
-        if values.shape != (n,):
-            raise ValueError(
-                f"candidates, as a mask, must have an entry per pool row, ({n},); got "
-                f"{tuple(values.shape)}."
-            )
+        check_mask(values, "candidates", n)
         indices = values.nonzero()[:, 0]
     else:
         indices = check_indices(values, "candidates", n)
@@ -343,8 +335,7 @@ def check_noise(
         number = check_positive(noise_std, "noise_std")
         check_squares(torch.tensor([number], dtype=torch.float64))
         return None, number
-    vector = check_vector(noise_std, "noise_std", len(data.pool), "pool row")
-    check_all_positive(vector, "noise_std")
+    vector = check_positives(noise_std, "noise_std", len(data.pool), "pool row")
     check_squares(vector)
     if data.observed.features is not None:
         raise ValueError(
@@ -354,24 +345,10 @@ def check_noise(
     return None, vector
 
 
-def check_squares(noise_std: Float[Tensor, " c"]) -> None:
-    """The variances must be numbers that float64 can hold."""
-    squares = noise_std.square()
-    bad = noise_std[(squares == 0) | (squares == torch.inf)]
-    if len(bad):
-        raise ValueError(
-            f"noise_std must have a variance that float64 can hold; got {float(bad[0]):g}, whose "
-            f"square is 0 or infinite. Measure y in another unit."
-        )
-
-
 def check_rule(rule: str | Rule) -> Rule:
     if isinstance(rule, str):
         return rules.get(rule)
-    if isinstance(rule, type) or not isinstance(rule, Rule):
-        raise TypeError(
-            f"rule must be a name or an instance of a rule, such as tm.rules.VTL(); got {rule!r}."
-        )
+    check_object(rule, "rule", Rule, "a name or an instance of a rule, such as tm.rules.VTL()")
     unknown = rule.needs - STATE_FIELDS
     if unknown:
         raise ValueError(
@@ -389,7 +366,7 @@ def check_device(device: Any) -> torch.device:
     except (TypeError, RuntimeError, AssertionError) as error:  # unknown, or not on this machine
         raise ValueError(
             f"device must be one that torch can use here, such as 'cpu'; got {device!r}: "
-            f"{str(error).splitlines()[0].rstrip('.')}."
+            f"{reason_of(error)}."
         ) from error
 
 

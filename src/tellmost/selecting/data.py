@@ -45,9 +45,9 @@ ABOUT_DIRECTIONS = (FEW_FEATURES, FEW_DIRECTIONS, SMALL_NOISE)
 QUIET = (TAKEN_AS_ALL, FEW_DIRECTIONS)
 """Notes of these kinds are kept with the result, and nobody is warned of them."""
 
-NOTED_ROWS, PAIRED_WITH = 128, 4
+NOTED_ROWS, PAIRED_WITH = 64, 2
 """Notes look at so many evenly spaced candidates. The effective rank is estimated from pairs of
-these with every fourth of them: all pairs of more rows cost more than a small selection."""
+these with every second of them: all pairs of more rows cost more than a small selection."""
 
 MEDIAN_ROWS = 256
 """The lengthscale for a table is the median distance of so many evenly spaced rows."""
@@ -356,8 +356,11 @@ def check_size(data: SelectionData, mean: float, name: str) -> None:
 
 def check_variance(kernel: Kernel, variance: Float[Tensor, " b"], name: str) -> None:
     """Rules square prior variances, so the squares have to be finite."""
-    is_bad = ~torch.isfinite(variance.square()) | (variance < 0)
-    if bool(is_bad.any()):
+    if not len(variance):  # of several processes one may have no candidate
+        return
+    least, largest = (float(end) for end in variance.aminmax())
+    if not (least >= 0.0 and largest * largest < torch.inf):  # NaN is not either
+        is_bad = ~torch.isfinite(variance.square()) | (variance < 0)
         raise ValueError(
             f"the prior variances of {name} must be finite and not negative, and so must their "
             f"squares; {kernel!r} gives {float(variance[is_bad][0]):g}. Scale the features down, "
@@ -386,19 +389,20 @@ def note_scales(problem: Problem, few: Points, data: SelectionData) -> dict[str,
     """
     if not is_plain(problem.kernel) or not problem.needs:
         return {}
-    if not bool(few.any()):
+    squares = few.square().mean(dim=0)
+    scales = squares.sqrt()
+    largest = float(scales.max())
+    if largest == 0.0:
         note = "all rows of the pool are equal: centring leaves nothing that tells them apart."
         return {"equal rows": note}
-    notes = {}
-    scales = few.square().mean(dim=0).sqrt()
-    largest, usual = float(scales.max()), float(scales[scales > 0].median())
+    notes, usual = {}, float(scales[scales > 0].median())
     if largest > UNLIKE_FEATURES * usual:
         notes["unlike features"] = (
             f"feature {int(scales.argmax())} of the pool has {largest / usual:.1g} times the size "
             f"of a usual one, so it alone decides what is near. For a table pass "
             f"kernel='gaussian', which scales the columns; or standardise the features."
         )
-    share = float(few.mean(dim=0).square().sum() / few.square().sum(dim=1).mean())
+    share = float(few.mean(dim=0).square().sum() / squares.sum())
     if problem.targets is not None and share > MEAN_DECIDES and problem.row_count > 1:
         notes["large mean"] = (
             f"the mean row has {100 * share:.0f}% of the rows' squared length, so that inner "
@@ -415,7 +419,7 @@ def note_scales(problem: Problem, few: Points, data: SelectionData) -> dict[str,
 
 
 def note_directions(
-    problem: Problem, few: Points, picks: int | None, noise: SelectionNoise, usual: float
+    problem: Problem, few: FewRows, picks: int | None, noise: SelectionNoise, usual: float
 ) -> dict[str, str]:
     """Note picks that outnumber the directions of the rows' features."""
     if picks is None or problem.targets is None or not problem.conditions_rows:
@@ -464,18 +468,17 @@ def note_copies(problem: Problem, rows: list[int]) -> dict[str, str]:
     return {"copies": note}
 
 
-def effective_rank(problem: Problem, few: Points) -> float:
+def effective_rank(problem: Problem, few: FewRows) -> float:
     """(E k(x, x))^2 / E k(x, z)^2 over pairs: d for isotropic candidates, 1 for equal ones.
 
     It estimates (tr K)^2 / |K|_F^2 of the whole pool from pairs of a few evenly spaced rows.
     """
-    n, count = problem.row_count, len(few)
+    n, count = problem.row_count, len(few.points)
     if count == 1:
         return 1.0
-    variance = problem.kernel.diagonal(few)
-    squares = problem.kernel.block(few, few[::PAIRED_WITH]).square_()
+    squares = problem.kernel.block(few.points, few.points[::PAIRED_WITH]).square_()
     others = squares.sum() - squares[::PAIRED_WITH].diagonal().sum()
-    own = float(variance.mean()) ** 2
+    own = float(few.prior_variance.mean()) ** 2
     pairs = float(others) / ((count - 1) * squares.shape[1])
     return float(n) if own >= n * pairs else own / pairs
 

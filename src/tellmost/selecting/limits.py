@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.rows.checks import check_all_positive, check_positive, check_vector, check_whole
+from tellmost.rows.checks import (
+    check_all_positive,
+    check_number,
+    check_positive,
+    check_vector,
+    check_whole,
+)
 from tellmost.rules import Rule, is_random
 from tellmost.running.processes import Group, Shard
 from tellmost.selecting.data import SelectionData, SelectionNoise, mean_of
@@ -18,6 +24,14 @@ from tellmost.shapes import Bool, Float, Int
 
 BUDGET_TOLERANCE = 1e-12
 """Rounding may add this share to a budget: ten costs of 0.07 are to fit into 0.7."""
+
+
+NO_NUMBERS = (
+    "the rule gave NaN or an infinity as a gain. (a) The noise is so small beside the prior "
+    "variance that float64 cannot tell what is left from rounding: raise noise_std or "
+    "noise_ratio; a ratio of 1e-12 is safe. (b) The rule is your own: "
+    "tellmost.testing.check_rule says where."
+)
 
 
 @dataclass(frozen=True)
@@ -89,17 +103,15 @@ class Eligibility:
 
         The score is -inf for closed candidates, and where the gain is below ``least``.
         """
-        return self._scored(gains, self._cost, least).masked_fill(self.closed, -torch.inf)
+        scores = gains if self._cost is None else gains / self._cost
+        closed = self.closed if least == -torch.inf else self.closed | (gains < least)
+        return scores.masked_fill(closed, -torch.inf)
 
     def score_some(
-        self, gains: Float[Tensor, " b"], rows: Int[Tensor, " b"], least: float = -torch.inf
+        self, gains: Float[Tensor, " b"], rows: Int[Tensor, " b"]
     ) -> Float[Tensor, " b"]:
         """The scores of some rows, all of them open."""
-        return self._scored(gains, None if self._cost is None else self._cost[rows], least)
-
-    def _scored(self, gains: Tensor, cost: Tensor | None, least: float) -> Tensor:
-        scores = gains if cost is None else gains / cost
-        return scores if least == -torch.inf else scores.masked_fill_(gains < least, -torch.inf)
+        return gains if self._cost is None else gains / self._cost[rows]
 
     @property
     def repeats(self) -> bool:
@@ -204,6 +216,15 @@ class Eligibility:
         return self._left & (cost <= budget * (1.0 + BUDGET_TOLERANCE) - self._spent)
 
 
+def why_stopped(eligibility: Eligibility, stop: Stop, first: float | None) -> str:
+    """Say why no candidate was picked."""
+    if eligibility.is_empty:
+        return eligibility.why_none()
+    if stop.min_gain is None and stop.min_gain_share is None:
+        raise ValueError(NO_NUMBERS)  # every gain is below any number
+    return stop.reason(first)
+
+
 @dataclass(frozen=True)
 class Task:
     """A selection to make, every argument checked and the pool read."""
@@ -231,15 +252,13 @@ def check_stop(
     if budget is not None:
         check_positive(budget, "budget")
     min_gain = _check_least_gain(min_gain, "min_gain", rule, conditional)
-    min_gain_share = _check_least_gain(min_gain_share, "min_gain_share", rule, conditional)
-    if min_gain_share is not None and min_gain_share > 1:
-        raise ValueError(
-            f"min_gain_share is a share of the first gain, at most 1; got {min_gain_share:g}."
-        )
+    min_gain_share = _check_least_gain(min_gain_share, "min_gain_share", rule, conditional, 1.0)
     return Stop(k, min_gain, min_gain_share)
 
 
-def _check_least_gain(value: Any, name: str, rule: Rule, conditional: bool) -> float | None:
+def _check_least_gain(
+    value: Any, name: str, rule: Rule, conditional: bool, most: float = float("inf")
+) -> float | None:
     if value is None:
         return None
     if rule.is_signed or is_random(rule):
@@ -252,7 +271,7 @@ def _check_least_gain(value: Any, name: str, rule: Rule, conditional: bool) -> f
             f"{name} needs conditional=True, since a first score is no marginal gain; got "
             f"conditional=False. Give k instead."
         )
-    return check_positive(value, name)
+    return check_number(value, name, above=0, most=most)
 
 
 def check_limits(
@@ -317,9 +336,7 @@ def check_cost(cost: Any, budget: Any, rule: Rule, n: int) -> Float[Tensor, " n"
 def check_dedupe(dedupe: Any, replace: bool, conditional: bool) -> float | None:
     if dedupe is None:
         return None
-    cosine = check_positive(dedupe, "dedupe")
-    if cosine > 1:
-        raise ValueError(f"dedupe is a cosine, at most 1; got {cosine:g}. Such as 0.98.")
+    cosine = check_number(dedupe, "dedupe, a cosine such as 0.98,", above=0, most=1)
     if replace or not conditional:
         other = "replace=True" if replace else "conditional=False"
         raise ValueError(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +21,7 @@ from tellmost.posterior.weight_tracker import Tracker
 from tellmost.rules import Rule, is_random
 from tellmost.running.processes import Shard
 from tellmost.selecting.data import Pick
-from tellmost.selecting.limits import Eligibility, Stop
+from tellmost.selecting.limits import NO_NUMBERS, Eligibility, Stop, why_stopped
 from tellmost.shapes import Bool, Float, Int
 
 if TYPE_CHECKING:
@@ -39,13 +40,6 @@ LEADERS = 64
 
 REMEMBERED = 1_024
 """So many of the best rows are kept during a pass over rows that cannot be read singly."""
-
-NO_NUMBERS = (
-    "the rule gave NaN or an infinity as a gain. (a) The noise is so small beside the prior "
-    "variance that float64 cannot tell what is left from rounding: raise noise_std or "
-    "noise_ratio; a ratio of 1e-12 is safe. (b) The rule is your own: "
-    "tellmost.testing.check_rule says where."
-)
 
 LeastGain = Callable[[float | None], float]
 """The smallest gain that is still picked, given the largest gain at the first step."""
@@ -122,15 +116,6 @@ def run(
             return trace
     trace.stop_reason = "k reached"
     return trace
-
-
-def why_stopped(eligibility: Eligibility, stop: Stop, first: float | None) -> str:
-    """Say why no candidate was picked."""
-    if eligibility.is_empty:
-        return eligibility.why_none()
-    if stop.min_gain is None and stop.min_gain_share is None:
-        raise ValueError(NO_NUMBERS)  # every gain is below any number
-    return stop.reason(first)
 
 
 def pick_one(
@@ -246,7 +231,7 @@ class Eager:
 
     def _leaders(self, least_of: LeastGain) -> "tuple[Float[Tensor, ' n'], Leaders]":
         """The scores of all rows, and the best rows by these, measured afresh."""
-        gains = score_all(self.tracker, self.rule)
+        gains = self.tracker.score(self.rule.gain)
         if self.first is None:
             self.first = largest_open(gains, self.eligibility)
         scores = self.eligibility.score(gains, least_of(self.first))
@@ -288,31 +273,42 @@ class Eager:
         assert scores is not None  # the choice is this chooser's own
         if is_random(self.rule):
             scores = self._scores_to_come(count - 1)
-        shortlist = self._find_shortlist(scores).led_by(choice.row)
-        draft, expected = self.tracker.draft(shortlist.rows), [0]
-        is_closed = ~shortlist.is_open
+        rows, is_open, cost = self._find_shortlist(scores, choice.row)
+        if not self.tracker.has_drafts:
+            return rows[: 2 * count].tolist()
+        draft, expected, is_closed = self.tracker.draft(rows), [0], ~is_open
         while len(expected) < count:
             draft.observe(expected[-1])
             is_closed[expected[-1]] |= not self.eligibility.repeats
-            scores = self.rule.gain(draft.state) / shortlist.cost
+            scores = self.rule.gain(draft.state) / cost
             best = int(scores.masked_fill_(is_closed, -torch.inf).argmax())
             if float(scores[best]) == -torch.inf:
                 break
             expected.append(best)
-        return shortlist.rows[expected].tolist()
+        return rows[expected].tolist()
 
-    def _find_shortlist(self, scores: Float[Tensor, " n"]) -> "Shortlist":
-        """The best rows of all processes, from the scores of the rows here."""
-        length = self.tracker.shortlist
+    def _find_shortlist(
+        self, scores: Float[Tensor, " n"], leader: int
+    ) -> tuple[Int[Tensor, " b"], Bool[Tensor, " b"], Float[Tensor, " b"]]:
+        """The leader and the best rows of all processes, from the scores of the rows here.
+
+        With their overall numbers come whether they are open, and what gains are divided by.
+        """
+        length, shard = self.tracker.shortlist, self.eligibility.shard
         most = min(max(length, REMEMBERED), len(scores))
-        rows = self.tracker.shortlisted(scores.topk(most).indices)[:length]
+        rows = self.tracker.problem.rows.at_hand(scores.topk(most).indices)[:length]
+        own = leader if shard is None else leader - shard.first
+        if 0 <= own < len(scores):
+            rows = torch.cat([rows.new_tensor([own]), rows[rows != own]])
         is_open, cost = self.eligibility.terms(rows)
-        table = torch.stack([rows.double(), scores[rows], is_open.double(), cost], dim=1)
-        if (shard := self.eligibility.shard) is not None:
-            table[:, 0] += shard.first
-            table, _ = shard.group.join(table, [], length)
+        if shard is None:
+            return rows, is_open, cost
+        ranks = scores[rows].masked_fill(rows == own, torch.inf)  # the leader first
+        numbers = (rows + shard.first).double()
+        table = torch.stack([numbers, ranks, is_open.double(), cost], dim=1)
+        table, _ = shard.group.join(table[:length], [], length)
         best = table[table[:, 1].topk(min(length, len(table))).indices].to(scores.device)
-        return Shortlist(best[:, 0].long(), best[:, 2] > 0, best[:, 3])
+        return best[:, 0].long(), best[:, 2] > 0, best[:, 3]
 
     def _scores_to_come(self, steps: int) -> Float[Tensor, " n"]:
         """Score how near each row comes to the best of any of the next steps, by draws alone.
@@ -331,30 +327,42 @@ class Eager:
         return nearest
 
 
-@dataclass(frozen=True)
-class Shortlist:
-    """The best rows by their scores, with their overall numbers."""
+@dataclass
+class Once:
+    """Scores all rows at the first step only.
 
-    rows: Int[Tensor, " b"]
-    is_open: Bool[Tensor, " b"]
-    cost: Float[Tensor, " b"]  # what gains are divided by
+    This is the paper's top-b, and exact for rules whose gains no observation changes. With
+    ``marginal`` it reports the gain given the picks before.
+    """
 
-    def led_by(self, row: int) -> "Shortlist":
-        """The same with this row, which may be missing, in front."""
-        order = torch.cat([(self.rows == row).nonzero()[:, 0], (self.rows != row).nonzero()[:, 0]])
-        led = Shortlist(self.rows[order], self.is_open[order], self.cost[order])
-        if len(led.rows) and int(led.rows[0]) == row:
-            return led
-        return Shortlist(
-            torch.cat([led.rows.new_tensor([row]), led.rows]),
-            torch.cat([led.is_open.new_zeros(1), led.is_open]),
-            torch.cat([led.cost.new_ones(1), led.cost]),
+    tracker: Tracker
+    rule: Rule
+    eligibility: Eligibility
+    marginal: bool
+    first: float | None = None
+    _gains: Tensor | None = None
+
+    def best(self, least_of: LeastGain) -> RowChoice | None:
+        if self._gains is None:
+            self._gains = self.tracker.score(self.rule.gain)
+            self.first = largest_open(self._gains, self.eligibility)
+        gains, scores = self._gains, self.eligibility.score(self._gains, least_of(self.first))
+        leaders = find_leaders(
+            scores,
+            self.first,
+            lambda rows: (gains[rows], gains[rows], scores[rows]),
+            self.eligibility.shard,
         )
+        if not leaders.rows:
+            return None
+        row, gain = leaders.best(self.first)
+        return RowChoice(row, self.gain_of(row) if self.marginal else gain)
 
-
-def score_all(tracker: Tracker, rule: Rule) -> Float[Tensor, " n"]:
-    """The gain of every row, from the running values."""
-    return tracker.score(rule.gain)
+    def gain_of(self, row: int) -> float:
+        shard = self.eligibility.shard
+        if self.marginal or self._gains is None:
+            return fresh_gain(self.tracker, self.rule, row, shard)
+        return float(self._gains[row] if shard is None else shard.entry(row, self._gains))
 
 
 def fresh_gain(tracker: Tracker, rule: Rule, row: int, shard: Shard | None) -> float:
@@ -364,7 +372,7 @@ def fresh_gain(tracker: Tracker, rule: Rule, row: int, shard: Shard | None) -> f
         empty = torch.empty(0, dtype=torch.float64, device=rows.device)
         return (rule.gain(tracker.state(rows)) if len(rows) else empty,)
 
-    number = torch.tensor([row], device=tracker.device)
+    number = torch.tensor([row], device=tracker.problem.device)
     return float((read(number) if shard is None else shard.collect(number, read))[0])
 
 
@@ -383,12 +391,6 @@ class Leaders:
 
     def best(self, first: float | None) -> tuple[int, float]:
         return best_of(self.rows, self.gains, self.scores, first)
-
-    @classmethod
-    def of(cls, table: Float[Tensor, "b 4"]) -> "Leaders":
-        """Leaders from a table with a row for each."""
-        rows, *values = table.T.tolist()
-        return cls([int(row) for row in rows], *values)
 
     @property
     def drift(self) -> float:
@@ -423,7 +425,8 @@ def _leaders_of_all(
         rows, is_cut = leading(scores, first, best)
         table = torch.stack([(rows + shard.first).double(), *measure(rows)], dim=1)
         joined, about = shard.group.join(table, [best, is_cut], 2 * LEADERS)
-        return Leaders.of(joined), about
+        rows, *values = joined.T.tolist()
+        return Leaders([int(row) for row in rows], *values), about
 
     leaders, about = join(best)
     overall = max(refuse_nan(best) for best, _ in about)
@@ -440,7 +443,9 @@ def refuse_nan(best: float) -> float:
 
 
 def largest(values: Float[Tensor, " n"]) -> float:
-    return float(values.max()) if len(values) else -torch.inf
+    if not len(values):
+        return -torch.inf
+    return float(values.numpy().max() if values.is_cpu else values.max())
 
 
 def largest_open(gains: Float[Tensor, " n"], eligibility: Eligibility) -> float | None:
@@ -457,7 +462,10 @@ def leading(
     if best == -torch.inf or best != best:
         return torch.empty(0, dtype=torch.int64, device=scores.device), False
     band = numerics.LEADER_BAND * abs(best) + tie_width(best, first)
-    leaders = (scores >= best - band).nonzero()[:, 0]
+    if scores.is_cpu:  # numpy takes a quarter of the time
+        leaders = torch.from_numpy(np.flatnonzero(scores.numpy() >= best - band))
+    else:
+        leaders = (scores >= best - band).nonzero()[:, 0]
     if len(leaders) <= LEADERS:
         return leaders, False
     ties = (scores >= best - tie_width(best, first)).nonzero()[:LEADERS, 0]

@@ -84,7 +84,6 @@ class Recalled:
         *,
         noise_factor: float = 1.0,
         floor: bool = False,
-        progress: bool | None = None,
     ) -> Selection:
         """Select again by another rule, or with other noise, without limits of cost and groups.
 
@@ -113,7 +112,7 @@ class Recalled:
             conditional=settings["conditional"] or not is_same,
             floor=floor,
             device=device if is_here else None,
-            progress=progress,
+            progress=False,
         )
 
     def reductions(self, indices: Int[np.ndarray, " k"]) -> Float[np.ndarray, "k m"]:

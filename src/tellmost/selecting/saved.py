@@ -19,20 +19,24 @@ from tellmost.running.writing import written_whole
 
 FORMAT = 1
 WORDS = ("stop_reason", "settings", "fingerprint")
+ARRAYS: Mapping[str, tuple[str, ...]] = {
+    "indices": ("k",),
+    "gains": ("k",),
+    "uncertainty": ("k + 1",),
+    "target_variance": ("2", "m"),
+    "observed_indices": ("o",),
+    "observed_points": ("o", "d"),
+    "candidate_indices": ("c",),
+    "noise_variance": ("n",),
+    **dict.fromkeys(("ids", "nearest_target", "similarity"), ("k",)),
+    **dict.fromkeys(("floor", "whole_pool"), ("m",)),
+}
+"""The arrays with their shapes, for k picks of c candidates of n rows of d features, m targets,
+and any number o of what was observed."""
+
+ALWAYS = ("indices", "gains", "uncertainty", "target_variance", "observed_indices")
 ROWS = ("indices", "observed_indices", "candidate_indices")
 NUMBERS = (*ROWS, "nearest_target")
-ALWAYS = ("indices", "gains", "uncertainty", "target_variance", "observed_indices")
-SOMETIMES = (
-    "floor",
-    "whole_pool",
-    "observed_points",
-    "candidate_indices",
-    "noise_variance",
-    "ids",
-    "nearest_target",
-    "similarity",
-)
-ARRAYS = (*ALWAYS, *SOMETIMES)
 SIGNED = ("observed_points", "similarity")
 KINDS = {"i": "int64", "iuU": "whole numbers or texts", "f": "floats"}
 
@@ -154,19 +158,8 @@ def check_shapes(stored: Mapping[str, StoredArray], settings: Mapping[str, Any])
     require(are_rows, f"candidates must be among the {n} rows", candidates)
     is_possible = settings["replace"] or k <= candidates
     require(is_possible, f"without replace there are at most {candidates} picks", k)
-    expected = {
-        "indices": (k,),
-        "gains": (k,),
-        "uncertainty": (k + 1,),
-        "target_variance": (2, m),
-        "floor": (m,),
-        "whole_pool": (m,),
-        "candidate_indices": (candidates,),
-        "noise_variance": (n,),
-        "ids": (k,),
-        "nearest_target": (k,),
-        "similarity": (k,),
-    }
+    d = settings["features"]
+    sizes = {"2": 2, "k": k, "k + 1": k + 1, "c": candidates, "n": n, "d": d, "m": m}
     for name in ALWAYS:
         stored[name]  # a KeyError says which one is missing
     for name, array in stored.items():
@@ -174,13 +167,8 @@ def check_shapes(stored: Mapping[str, StoredArray], settings: Mapping[str, Any])
         kinds = "i" if name in NUMBERS else "iuU" if name == "ids" else "f"
         is_right = dtype.kind in kinds and (name not in NUMBERS or dtype == np.int64)
         require(is_right, f"{name} must be {KINDS[kinds]}", dtype)
-        if name in expected:
-            require(shape == expected[name], f"{name} must have shape {expected[name]}", shape)
-        elif name == "observed_points":
-            d = settings["features"]
-            require(shape[1:] == (d,), f"{name} must have {d} features", shape)
-        else:
-            require(len(shape) == 1, f"{name} must have 1 dimensions", shape)
+        expected = tuple(sizes.get(size, prod(shape[:1])) for size in ARRAYS[name])
+        require(shape == expected, f"{name} must have shape {expected}", shape)
 
 
 def check_values(

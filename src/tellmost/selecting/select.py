@@ -35,7 +35,6 @@ from tellmost.selecting.arguments import (
     check_rule,
 )
 from tellmost.selecting.checkpoint import check_checkpoint, open_log
-from tellmost.selecting.choosers import Once
 from tellmost.selecting.data import (
     QUIET,
     SelectionData,
@@ -54,7 +53,7 @@ from tellmost.selecting.limits import (
     check_limits,
     check_stop,
 )
-from tellmost.selecting.loop import Chooser, Eager, Progress, Trace, run
+from tellmost.selecting.loop import Chooser, Eager, Once, Progress, Trace, run
 from tellmost.selecting.selection import TAKEN_AS_ALL, Selection
 from tellmost.shapes import Float, Int, Shaped
 
@@ -118,10 +117,10 @@ def select_quietly(
     Args:
         pool: (n, d) rows to choose from: an array, a tensor, a memory map, a pandas or polars
             frame, an Arrow table, a Hugging Face Dataset, a column of vectors of one of these, a
-            scipy sparse matrix, the path of an .npy, .safetensors or .parquet file, a URL such as
-            ``s3://bucket/part-*.parquet``, a folder, a pattern, a list of all these, or an
-            object whose ``__iter__`` gives (b, d) blocks, the same each time. It stays where it
-            is, in its own dtype.
+            scipy sparse matrix, the path of a file (.npy, .npz, .safetensors, .parquet, .csv,
+            .tsv, .jsonl, .json), a URL such as ``s3://bucket/part-*.parquet``, a folder, a
+            pattern, a list of all these, or an object whose ``__iter__`` gives (b, d) blocks, the
+            same each time. It stays where it is, in its own dtype; text files are read to memory.
         targets: (m, d) or (d,) points to learn about. Only some rules need none.
         k: how many rows to pick. Give at least one of k, budget, min_gain and min_gain_share.
         rule: a name (vtl, itl, itl-y, mm-itl, ctl, truvar, local-uncertainty, uncertainty,
@@ -261,7 +260,7 @@ def name_both(
     progress: bool | None,
 ) -> tuple[Any, Any]:
     """Pool and targets with the columns that are meant, or the embeddings of their texts."""
-    from tellmost.rows.text_embeddings import name_rows
+    from tellmost.rows.record_files import name_rows
 
     pool = name_rows(pool, "pool", column, id_column, text, embed, progress=progress)
     if targets is not None:
@@ -342,8 +341,8 @@ def carry_out(task: Task, progress: bool | None) -> Selection:
 def note_beforehand(task: Task, problem: Problem, tracker: Tracker) -> dict[str, str]:
     """The notes that need no pick, by their kinds."""
     data = task.data
-    few = FewRows.read(problem, evenly_spaced(problem.row_count)).points
-    notes = note_scales(problem, few, data)
+    few = FewRows.read(problem, evenly_spaced(problem.row_count))
+    notes = note_scales(problem, few.points, data)
     notes |= note_directions(problem, few, task.stop.picks, task.noise, data.usual_ratio)
     return notes | note_determined_targets(tracker, task.rule, data.shard) | note_targets(data)
 

@@ -12,6 +12,7 @@ import numpy as np
 from tellmost.kernels import Kernel
 from tellmost.numerics import UNINFORMATIVE
 from tellmost.rules import Rule
+from tellmost.running.extras import make_frame
 from tellmost.running.notebooks import html_table
 from tellmost.selecting.saved import read_fields, write_fields
 from tellmost.shapes import Float, Int, Shaped
@@ -27,15 +28,17 @@ TAKEN_AS_ALL = "targets are all"
 """The kind of the note that targets are no examples. It says what was done and needs no cure."""
 
 NORMALIZED = {
-    "unit": "rows scaled to unit length",
-    "center": "rows centred",
-    "center+unit": "rows centred and scaled to unit length",
+    "unit": "scaled to unit length",
+    "center": "centred",
+    "center+unit": "centred and scaled to unit length",
 }
+"""What was done with rows, in words."""
 
 
 def describe_meaning(settings: Mapping[str, Any]) -> list[str]:
     """Say in words what was done with rows and targets, where they were not taken as given."""
-    said = [NORMALIZED[settings["normalize"]]] if settings["normalize"] in NORMALIZED else []
+    how = NORMALIZED.get(settings["normalize"])
+    said = [] if how is None else [f"rows {how}"]
     if (found := settings["examples"]) is not None:
         said.append(
             f"targets as examples: {found['rows']:,} rows stand for {settings['targets']:,} "
@@ -157,8 +160,7 @@ class Selection:
     def _floor_text(self) -> str:
         if self.floor is None:
             return ""
-        weights = np.asarray(self.settings["target_weights"] or 1 / len(self.floor))
-        floor = float((weights * self.floor).sum())
+        floor = float(np.average(self.floor, weights=self.settings["target_weights"]))
         if floor <= UNINFORMATIVE * self.uncertainty[0]:
             return ", floor 0 (uninformative: the candidates span the targets)"
         bound = "" if self.settings["floor_is_exact"] else "at most "
@@ -192,18 +194,17 @@ class Selection:
             columns = self.columns()
             columns.pop("id", None)  # it is one of the columns that are there
             return _joined(self.records, columns)
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("to_frame() needs pandas; pip install 'tellmost[frame]'.") from error
-        return pandas.DataFrame(self.columns())
+        return make_frame(self.columns())
 
     def take(self, rows: Any) -> Any:
         """The picked ones of some rows that stand in the pool's order, in the order picked.
 
-        What comes back is of the same kind: an array, a tensor, a list, or a frame or Dataset,
-        which gets columns ``rank`` and ``gain``.
+        What comes back is of the same kind: an array, a tensor, a list, a sparse matrix, or a
+        frame or Dataset, which gets columns ``rank`` and ``gain``.
         """
+        from tellmost.rows.frames import as_frame
+
+        frame = as_frame(rows)  # it refuses what has no rows to take
         count = rows.shape[0] if hasattr(rows, "shape") else len(rows)
         if count != self.settings["rows"]:
             raise ValueError(
@@ -212,9 +213,11 @@ class Selection:
             )
         if isinstance(rows, list | tuple):
             return [rows[index] for index in self.indices.tolist()]
-        some = _rows_of(rows, self.indices)
-        if some is None:
+        if hasattr(rows, "tocsr"):  # not every sparse format can be indexed
+            return rows.tocsr()[self.indices].asformat(rows.format)
+        if frame is None:
             return rows[self.indices]
+        some = frame.take(self.indices)
         return _joined(some, {"rank": self.columns()["rank"], "gain": self.gains})
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -243,20 +246,22 @@ class Selection:
         images: Any = None,
         target_images: Any = None,
         title: str | None = None,
+        purpose: str | None = None,
     ) -> None:
         """Write a self-contained HTML page about the selection. Needs plotly.
 
         ``pool`` and ``targets`` are those of the selection. ``items``: something to show for each
         pool row, such as its text; None: its number. ``images``: the path of an image for each
         row, or None; small copies stand in the page (needs Pillow). ``target_items`` and
-        ``target_images``: the same for each target. ``title`` says what the selection is for.
-        Selects a few times more, for comparison: by other methods, and at other noise.
+        ``target_images``: the same for each target. ``title`` and ``purpose``, a line
+        and a sentence, say what the selection is for. Selects a few times more, for comparison:
+        by other methods, and at other noise.
         """
         from tellmost.report.page import write_page
         from tellmost.report.page_items import PageItems
         from tellmost.report.summary import About
 
         files = [Path(some).name for some in (pool, targets) if isinstance(some, str | Path)]
-        about = About(title, files, date.today())
+        about = About(title, purpose, files, date.today())
         shown = PageItems(items, images), PageItems(target_items, target_images)
         write_page(self, Path(path), pool, targets, *shown, about)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
+from tellmost.rows.checks import check_seed, check_whole
 from tellmost.shapes import Bool, Float
 from tellmost.targets.parameter import Parameter
 
@@ -89,13 +90,8 @@ class Box:
         They depend on the arguments alone: torch's random numbers are neither used nor changed.
         A larger count begins with the same points.
         """
-        most = 2**SobolEngine.MAXBIT
-        for name, value, low, high in (("count", count, 1, most), ("seed", seed, 0, 2**62)):
-            is_whole = isinstance(value, int) and not isinstance(value, bool)
-            if not is_whole or not low <= value <= high:
-                raise ValueError(
-                    f"sobol({name}) must be a whole number from {low} to {high}; got {value!r}."
-                )
+        count = check_whole(count, "sobol(count)", most=2**SobolEngine.MAXBIT)
+        seed = check_seed(seed, "sobol(seed)")
         varying = self.dimension if self.parameters is None else len(self._varying)
         engine = SobolEngine(varying, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
         shares = engine.draw(count, dtype=torch.float64)

@@ -78,18 +78,14 @@ class Targets(Protocol):
     @property
     def is_fixed(self) -> bool:
         """If true, they are the same in every round, whatever is observed."""
+        return False
 
     def choose(self, known: Known) -> Any:
         """A mask over the pool, or (m, d) points that may lie outside it."""
 
 
-def check_beta(beta: Any, where: str) -> None:
-    if beta is not None and (isinstance(beta, bool | str) or not 0 <= beta < float("inf")):
-        raise ValueError(f"{where}(beta) must be a number of at least 0, or None; got {beta!r}.")
-
-
 @dataclass(frozen=True, eq=False)
-class Region:
+class Region(Targets):
     """A fixed set of points: a mask over the pool, (m, d) points, a box, or a predicate.
 
     A predicate takes the pool, an (n, d) array, and tells for each row whether it is a target. A
@@ -122,7 +118,7 @@ class Region:
 
 
 @dataclass(frozen=True, eq=False)
-class Sampled:
+class Sampled(Targets):
     r"""``size`` points of A, drawn anew each round: from (m, d) points, a box, or by a function.
 
     .. math:: x_n \in \arg\max_x\; I(f_{A_n}; y_x \mid D_{n-1}), \qquad A_n \sim P_A
@@ -135,8 +131,6 @@ class Sampled:
 
     source: Any  # (m, d) array | Box | Callable[[int, np.random.Generator], (size, d) array]
     size: int
-
-    is_fixed: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", check_whole(self.size, "Sampled(size)"))

@@ -1,14 +1,14 @@
 """Targets that follow the posterior: possible maximizers, expanders, and points near a level."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 
-from tellmost.rows.checks import check_whole
+from tellmost.rows.checks import check_number, check_whole
 from tellmost.shapes import Bool, Float
-from tellmost.targets.known import Known, check_beta
+from tellmost.targets.known import Known, Targets
 
 SAMPLED_ROWS = 10_000  # at most so many have functions drawn jointly: 0.8 GB of covariances
 
@@ -26,7 +26,7 @@ LEAST_SHARE = 1e-9
 
 
 @dataclass(frozen=True)
-class PotentialMaximizers:
+class PotentialMaximizers(Targets):
     r"""Points that may be safe and whose upper bound reaches the best lower bound of a safe one.
 
     .. math::
@@ -40,10 +40,9 @@ class PotentialMaximizers:
 
     beta: float | None = None  # None: that of the learner
 
-    is_fixed: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
-        check_beta(self.beta, "PotentialMaximizers")
+        if self.beta is not None:
+            check_number(self.beta, "PotentialMaximizers(beta)", least=0)
 
     def choose(self, known: Known) -> Bool[np.ndarray, " n"]:
         lower, upper = known.rising_bounds(self.beta)
@@ -52,7 +51,7 @@ class PotentialMaximizers:
 
 
 @dataclass(frozen=True)
-class ProbableMaximizers:
+class ProbableMaximizers(Targets):
     r"""Points by the probability that each is the best safe one, as if all were independent.
 
     .. math::
@@ -63,8 +62,6 @@ class ProbableMaximizers:
     safety. A limit of f itself bounds t. Points below a share of ``LEAST_WEIGHT`` of the largest
     are no targets. ``SafeOptimizer`` weighs targets; where weights have no place, all are alike.
     """
-
-    is_fixed: ClassVar[bool] = False
 
     def choose(self, known: Known) -> Bool[np.ndarray, " n"]:
         return self.weights(known) > 0
@@ -81,6 +78,7 @@ class ProbableMaximizers:
         std = std.clamp(min=LEAST_SHARE * (float(std[is_open].max()) or 1.0))
         chance = torch.ones_like(mean) if known.chance is None else torch.from_numpy(known.chance)
         near, is_sure = mean - SURE * std, is_open & (chance >= SAFE_ENOUGH)
+        is_sure &= mean + SURE * std <= high
         lowest = near[is_sure].max() if bool(is_sure.any()) else near[is_open].min()
         least = max(float(lowest), low)
         rows = (is_open & (mean + SURE * std >= least)).nonzero()[:, 0]
@@ -98,7 +96,7 @@ class ProbableMaximizers:
 
 
 @dataclass(frozen=True)
-class ThompsonMaximizers:
+class ThompsonMaximizers(Targets):
     r"""Points of the pool at which one of ``K`` functions drawn from the posterior is largest.
 
     .. math:: A_n = \{\arg\max_{x : g^j(x) \ge 0} f^j(x) : j \le K\}, \qquad
@@ -111,8 +109,6 @@ class ThompsonMaximizers:
     """
 
     K: int = 10
-
-    is_fixed: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "K", check_whole(self.K, "ThompsonMaximizers(K)"))
@@ -136,7 +132,7 @@ class ThompsonMaximizers:
 
 
 @dataclass(frozen=True)
-class PotentialExpanders:
+class PotentialExpanders(Targets):
     r"""Points that may be safe but are not known to be: pure expansion of the safe set.
 
     .. math:: E_n = \hat S_n \setminus S_n
@@ -146,7 +142,6 @@ class PotentialExpanders:
     constraints there are none.
     """
 
-    is_fixed: ClassVar[bool] = False
     about_objective: ClassVar[bool] = False
 
     def choose(self, known: Known) -> Bool[np.ndarray, " n"]:
@@ -154,7 +149,7 @@ class PotentialExpanders:
 
 
 @dataclass(frozen=True)
-class LevelSet:
+class LevelSet(Targets):
     r"""Points that may be safe and cannot be told yet to lie above or below ``tau``.
 
     .. math:: A_n = \{x \in \hat S_n : l_n(x) \le \tau \le u_n(x)\}, \qquad
@@ -167,14 +162,10 @@ class LevelSet:
     tau: float
     beta: float | None = None  # None: that of the learner
 
-    is_fixed: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
-        check_beta(self.beta, "LevelSet")
-        tau: Any = self.tau
-        is_number = isinstance(tau, int | float | np.number) and not isinstance(tau, bool)
-        if not is_number or not np.isfinite(tau):
-            raise ValueError(f"LevelSet(tau) must be a finite number; got {tau!r}.")
+        if self.beta is not None:
+            check_number(self.beta, "LevelSet(beta)", least=0)
+        check_number(self.tau, "LevelSet(tau)")
 
     def choose(self, known: Known) -> Bool[np.ndarray, " n"]:
         lower, upper = known.bounds(self.beta)

@@ -22,13 +22,12 @@ def check_kernel(kernel: object, points: Tensor) -> None:
 
     >>> from dataclasses import dataclass
     >>> import torch
+    >>> from tellmost.kernels import Kernel
     >>> @dataclass(frozen=True)
-    ... class Brownian:
+    ... class Brownian(Kernel):
     ...     '''min(x, z), for one positive feature.'''
     ...     def block(self, x, z):
     ...         return torch.minimum(x, z.T)
-    ...     def column(self, x, z):
-    ...         return self.block(x, z)[:, 0]
     ...     def diagonal(self, x):
     ...         return x[:, 0].clone()
     >>> check_kernel(Brownian(), torch.rand(12, 1, dtype=torch.float64))

@@ -33,16 +33,14 @@ def check_rule(rule: Any, *, seed: int = 0) -> None:
 
     >>> from dataclasses import dataclass
     >>> from typing import ClassVar
+    >>> from tellmost.rules import Rule
     >>> @dataclass(frozen=True)
-    ... class NoiselessVTL:
+    ... class NoiselessVTL(Rule):
     ...     '''VTL as if the next observation had no noise.'''
     ...     name: ClassVar[str] = "noiseless-vtl"
     ...     unit: ClassVar[str] = "mean target variance"
     ...     needs: ClassVar[frozenset[str]] = frozenset({"variance", "squared_covariance"})
-    ...     needs_targets: ClassVar[bool] = True
     ...     weighs_targets: ClassVar[bool] = True
-    ...     gains_only_shrink: ClassVar[bool] = False
-    ...     is_signed: ClassVar[bool] = False
     ...     def gain(self, state):
     ...         return state.squared_covariance / state.variance.clamp(min=1e-9)
     >>> check_rule(NoiselessVTL())

@@ -18,7 +18,7 @@ from tellmost.numerics import RANK_TOLERANCE
 from tellmost.posterior.floor import compute_floor
 from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.posterior.problem import Problem, nonnegative
-from tellmost.rows.checks import check_positive, check_whole
+from tellmost.rows.checks import check_positive, check_whole, check_word
 from tellmost.rows.pool import Pool
 from tellmost.shapes import Float, Int
 from tellmost.theory.capacity import capacity_bound
@@ -107,8 +107,7 @@ def markov_boundary(
     """
     setting = check_setting(pool, targets, kernel, noise_std)
     slack, most = check_positive(epsilon, "epsilon"), check_whole(at_most, "at_most")
-    if method not in ("directed", "undirected"):
-        raise ValueError(f'method must be "directed" or "undirected"; got {method!r}.')
+    check_word(method, "method", ("directed", "undirected"))
     if method == "directed" and len(setting.targets) != 1:
         raise ValueError(
             f'method="directed" takes one target, whose boundary it is; got '

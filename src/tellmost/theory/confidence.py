@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from tellmost.posterior.function_space import FunctionPosterior
-from tellmost.rows.checks import check_nonnegative, check_positive
+from tellmost.rows.checks import check_number, check_positive
 from tellmost.shapes import Float
 from tellmost.theory.capacity import Capacity
 from tellmost.theory.setting import check_setting
@@ -67,11 +67,12 @@ def confidence_width(
             )
         nats = information.upper + 1.0
     else:
-        nats = check_nonnegative(information, "information")
-    bound, factor = check_nonnegative(norm, "norm"), check_positive(noise_factor, "noise_factor")
-    chance = check_positive(delta, "delta")
-    if chance >= 1:
-        raise ValueError(f"delta is a probability of failure, between 0 and 1; got {delta}.")
+        nats = check_number(information, "information", least=0)
+    bound, factor = (
+        check_number(norm, "norm", least=0),
+        check_positive(noise_factor, "noise_factor"),
+    )
+    chance = check_number(delta, "delta, a probability of failure,", above=0, below=1)
     return bound + factor * sqrt(2.0 * (nats + log(1.0 / chance)))
 
 

@@ -27,9 +27,16 @@ from tellmost.kernels.linear import check_kernel, matrix_size
 from tellmost.numerics import SMALLEST_REMAINING, ZERO_VARIANCE
 from tellmost.posterior.function_space import FunctionPosterior
 from tellmost.posterior.problem import nonnegative
-from tellmost.rows.checks import check_indices, check_matrix_rows, check_positives, check_rows
+from tellmost.rows.checks import (
+    check_indices,
+    check_matrix_rows,
+    check_positives,
+    check_rows,
+    check_squares,
+    check_word,
+)
 from tellmost.rows.sources import read_array
-from tellmost.selecting.arguments import check_points, check_squares
+from tellmost.selecting.arguments import check_points
 from tellmost.shapes import Float, Int
 
 ENUMERATED = 20_000  # at most so many sets are tried one by one, which takes a second
@@ -89,8 +96,7 @@ def check_setting(pool: Any, targets: Any, kernel: Any, noise_std: Any) -> Setti
 
 
 def check_rule_name(rule: Any) -> str:
-    if rule not in RULES:
-        raise ValueError(f"rule must be one of {', '.join(map(repr, RULES))}; got {rule!r}.")
+    check_word(rule, "rule", RULES)
     return str(rule)
 
 
@@ -150,8 +156,7 @@ def all_multisets(n: int, size: int) -> Int[Tensor, "c s"]:
 
 def tries_all(method: str, other: str, count: int, what: str) -> bool:
     """Say whether every choice is tried: "exact" asks for it, or "auto" finds few."""
-    if method not in ("auto", "exact", other):
-        raise ValueError(f'method must be "auto", "exact" or "{other}"; got {method!r}.')
+    check_word(method, "method", ("auto", "exact", other))
     if method == "exact" and count > ENUMERATED:
         raise ValueError(
             f'method="exact" tries every {what}, at most {ENUMERATED:,} '

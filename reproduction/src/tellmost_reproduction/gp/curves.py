@@ -8,7 +8,7 @@ import numpy as np
 
 from tellmost.numerics import RANK_TOLERANCE
 from tellmost.rules import Rule
-from tellmost.selecting.loop import NO_NUMBERS
+from tellmost.selecting.limits import NO_NUMBERS
 from tellmost.selecting.select import select_quietly
 from tellmost.shapes import Float, Int
 from tellmost_reproduction.frame.comparing import PairedComparison, compare_scores

@@ -24,8 +24,8 @@ from files_of_points import (
     write_npz,
     write_parquet,
 )
-from tellmost.cli.reading import Wanted, read_records
 from tellmost.rows.frames import plain_values
+from tellmost.rows.record_files import Wanted, read_records
 from tellmost.rows.sources import NamedArray, open_source
 
 TARGETS = np.random.default_rng(1).normal(size=(2, D))
@@ -75,9 +75,9 @@ def test_the_same_rows_have_the_same_ids_in_every_format(write, tmp_path):
 
 
 def test_files_that_can_be_streamed_are_not_read_here(tmp_path):
-    assert read_records(ARRAYS["npy"](tmp_path)).vectors == tmp_path / "pool.npy"
+    assert read_records(ARRAYS["npy"](tmp_path)).vectors == str(tmp_path / "pool.npy")
     parquet = read_records(write_parquet(tmp_path))
-    assert parquet.vectors == NamedArray(tmp_path / "pool.parquet", "vector", "id")
+    assert parquet.vectors == NamedArray(str(tmp_path / "pool.parquet"), "vector", "id")
 
 
 @st.composite
@@ -336,10 +336,13 @@ CSV_FAILURES = {
     "equal ids": ("id,a\nu,1\nv,2\nu,3\n", "line 2 and line 4 both have id 'u'"),
     "no id": ("id,a\nu,1\n,2\n", "every row must have an id in 'id'; line 3 has none"),
     "equal names": ("a,a\n1,2\n", "two columns named 'a'"),
-    "a label": ("a,Target,b\n1,2,3\n", "'Target' is named like one.*features='a:b'"),
+    "a label": (
+        "a,Target,b\n1,2,3\n",
+        "'Target' is named .*column=.'a', 'b'., or .* column=.'a:b'",
+    ),
     "old lines": ("a,b\r1,2\r", "line 1: lines must end in LF or CR LF; one ends in CR alone"),
     "bars": ("a|b\n1|2\n", r"no column of numbers; it has a\|b. Separate cells by commas"),
-    "another id": ("ID,a\n1,2\n", "'ID' is named like one.*exclude_columns='ID'"),
+    "another id": ("ID,a\n1,2\n", "'ID' is named like one.*Leave it out, column=.'a'"),
     "an open quote": ('a,b\n1,"2\n3,4\n', "line 3: unexpected end of data"),
 }
 
@@ -393,12 +396,12 @@ def test_a_jsonl_file_that_cannot_be_read_says_where(text, message, tmp_path):
 
 
 def test_texts_without_a_model_say_so(tmp_path):
-    with pytest.raises(ValueError, match="text_field 'text' was given without embed"):
+    with pytest.raises(ValueError, match="text='text', embed='all-minilm'"):
         read_jsonl(tmp_path, '{"text": "words"}\n', text_field="text")
-    with pytest.raises(ValueError, match=r"embed needs a text_field.*It has text"):
+    with pytest.raises(ValueError, match=r"embed needs the column of texts.*It has text"):
         read_jsonl(tmp_path, '{"text": "words"}\n', embed="all-minilm")
     text = '{"text": "words", "v": [1]}\n'
-    with pytest.raises(ValueError, match="vector_column or made by embed; got both"):
+    with pytest.raises(ValueError, match="a column or made by embed; got both"):
         read_jsonl(tmp_path, text, text_field="text", embed="all-minilm", vector_column="v")
     with pytest.raises(ValueError, match="nothing to embed"):
         read_records(ARRAYS["npy"](tmp_path), wanted=Wanted(embed="all-minilm"))
@@ -436,7 +439,7 @@ def test_gzipped_text_is_read_as_well(write, tmp_path):
 def test_missing_empty_and_unknown_files_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"targets: there is no file .*gone.npy"):
         read_records(tmp_path / "gone.npy", argument="targets")
-    with pytest.raises(ValueError, match=r"is a folder. Name the files in it"):
+    with pytest.raises(FileNotFoundError, match=r"must have or match files of the formats"):
         read_records(tmp_path)
     (tmp_path / "pool.xlsx").write_bytes(b"x")
     with pytest.raises(ValueError, match=r"the formats are \.npy, .*\.parquet, \.csv, .*\.jsonl"):

@@ -1,13 +1,17 @@
 """The rows of a file: their vectors, their ids, and columns by name."""
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from tellmost.rows.files import File
+from tellmost.rows.files import File, Readable
+from tellmost.rows.frames import plain_values
+from tellmost.rows.sources import NamedArray
 from tellmost.rows.text_embeddings import Where, is_whole_text
 from tellmost.shapes import Float, Int, Shaped
 
@@ -17,7 +21,7 @@ class Table(Protocol):
     """A file as a table: its columns, and its rows as they stand in it."""
 
     @property
-    def file(self) -> File: ...
+    def file(self) -> Readable: ...
 
     @property
     def names(self) -> Sequence[str]: ...
@@ -37,9 +41,9 @@ class Records:
 
     ``vectors`` is what ``tellmost.select`` takes: the path of a file that can be streamed, else a
     float array. ``ids`` are those of ``id_column``, as the file has them. Without one they are the
-    numbers of the rows, from 0. ``lines`` are those of a text file, from 1, as an editor shows
-    them. ``rows`` are those that the vectors are of, where some were skipped. Everything else is
-    about all rows of the file.
+    numbers of the rows, from 0. ``place`` says where a row is: by its line, from 1, in a text
+    file, as an editor shows it. ``rows`` are those that the vectors are of, where some were
+    skipped. Everything else is about all rows of the file.
     """
 
     vectors: Any
@@ -49,7 +53,7 @@ class Records:
     text_field: str | None = None
     features: Sequence[str] = ()  # the columns that the vectors were made of
     vector_column: str | None = None  # the column that holds them, if it is one of lists
-    lines: Int[np.ndarray, " n"] | None = field(default=None, repr=False)
+    place: Where = field(default="row {}".format, repr=False)
     kept: Mapping[str, list[Any]] = field(default_factory=dict, repr=False)  # read on the way
     rows: Int[np.ndarray, " v"] | None = field(default=None, repr=False)
 
@@ -71,7 +75,7 @@ class Records:
 
     @property
     def path(self) -> Path:
-        return self.table.file.path
+        return Path(self.table.file.place)
 
     @property
     def has_own_ids(self) -> bool:
@@ -104,18 +108,100 @@ class Records:
 
     def line(self, index: int) -> str:
         """Say in words which row is meant, for errors."""
-        place = name_place(index, self.lines)
+        place = self.place(index)
         return f"{place} (id {self.ids[index]!r})" if self.has_own_ids else place
 
 
-def name_place(index: int, lines: Sequence[int] | Int[np.ndarray, " n"] | None) -> str:
-    return f"row {index}" if lines is None else f"line {lines[index]}"
+@dataclass(frozen=True)
+class JoinedTable:
+    """The rows of several files, one file after the other, with the columns that all have."""
+
+    tables: Sequence[Table]
+    starts: Sequence[int]
+
+    @property
+    def file(self) -> Readable:
+        first = Path(self.tables[0].file.place)
+        name = f"{first.name} and {len(self.tables) - 1} more"
+        return File(first.with_name(name), self.tables[0].file.argument, size=0, changed=0)
+
+    @property
+    def names(self) -> Sequence[str]:
+        others = [set(table.names) for table in self.tables]
+        return [name for name in self.tables[0].names if all(name in some for some in others)]
+
+    def column(self, name: str) -> list[Any]:
+        return [value for table in self.tables for value in table.column(name)]
+
+    def some(
+        self, indices: Int[np.ndarray, " k"], without: Collection[str | None]
+    ) -> dict[str, Any]:
+        numbers = np.searchsorted(self.starts, indices, side="right") - 1
+        found: dict[str, list[Any]] = {}
+        for number in np.unique(numbers).tolist():
+            here = np.flatnonzero(numbers == number)
+            part = self.tables[number].some(indices[here] - self.starts[number], without)
+            for name, values in part.items():
+                column = found.setdefault(name, [None] * len(indices))
+                for place, value in zip(here.tolist(), plain_values(values), strict=True):
+                    column[place] = value
+        return found
+
+
+def join_records(parts: Sequence[Records]) -> Records:
+    """The records of several files, one file after the other."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    parts = [match_features(part, first) for part in parts]
+    starts = [0, *accumulate(len(part) for part in parts)]
+    table = JoinedTable([part.table for part in parts], starts[:-1])
+
+    def place(row: int) -> str:
+        number = bisect_right(starts, row) - 1
+        return f"{parts[number].place(row - starts[number])} of {parts[number].path.name}"
+
+    ids: Shaped[np.ndarray, " n"] = np.arange(starts[-1])
+    if (name := first.id_column) is not None:
+        for part in parts:
+            check_named(name, part.table.names, part.table.file)
+        ids = check_ids(
+            [some for part in parts for some in part.ids.tolist()], name, table.file.label, place
+        )
+    vectors = _join_vectors(parts)
+    kept = {name: [value for part in parts for value in part.kept[name]] for name in first.kept}
+    return replace(first, vectors=vectors, ids=ids, table=table, place=place, kept=kept)
+
+
+def _join_vectors(parts: Sequence[Records]) -> Any:
+    """One array of those in memory, or the places of those that are streamed."""
+    given = [part.vectors for part in parts]
+    if all(some is None for some in given):
+        return None
+    is_held = [isinstance(some, np.ndarray) for some in given]
+    if any(is_held) and not all(is_held):
+        one, other = parts[is_held.index(True)].path.name, parts[is_held.index(False)].path.name
+        raise ValueError(
+            f"{parts[0].table.file.argument}: files that are streamed cannot be joined with "
+            f"others; {other} is streamed, {one} is not. Convert them alike first."
+        )
+    if not all(is_held):
+        named = [some if isinstance(some, NamedArray) else NamedArray(some) for some in given]
+        return replace(named[0], given=[some.given for some in named])
+    widths = [some.shape[1] for some in given]
+    odd = next((number for number, d in enumerate(widths) if d != widths[0]), None)
+    if odd is None:
+        return np.concatenate(given)
+    raise ValueError(
+        f"{parts[0].table.file.argument}: all files must have the same number of features; "
+        f"{parts[0].path.name} has {widths[0]}, {parts[odd].path.name} has {widths[odd]}."
+    )
 
 
 SHOWN_NAMES = 20  # a file of 384 features has too many to list
 
 
-def check_named(name: str, names: Sequence[str], file: File) -> str:
+def check_named(name: str, names: Sequence[str], file: Readable) -> str:
     """Return the name. An error lists the columns where none has it."""
     if name in names:
         return name
@@ -127,14 +213,15 @@ def check_named(name: str, names: Sequence[str], file: File) -> str:
     raise ValueError(f"{file.label} has no column {name!r}; it has {listed(names)}.")
 
 
-def only_vectors(found: Sequence[str], names: Sequence[str], file: File, what: str) -> str:
+def only_vectors(found: Sequence[str], names: Sequence[str], file: Readable, what: str) -> str:
     """The one column that holds vectors. The error for none or several says what there is."""
     if len(found) == 1:
         return found[0]
     came = f"{len(found)} do: {listed(found)}" if found else "none does"
     raise ValueError(
-        f"{file.label}: one {what}; {came}, of the {what.split()[0]}s {listed(names)}. Name one "
-        f"with vector_column, or embed a text_field."
+        f"{file.label}: one {what}; {came}, of the {what.split()[0]}s {listed(names)}. Name one, "
+        f"column='{found[0] if found else 'emb'}', or embed a column of texts, text='text', "
+        f"embed='all-minilm'."
     )
 
 
@@ -212,20 +299,20 @@ def key_of(value: Any) -> str:
 
 
 def check_ids(
-    values: Sequence[Any], name: str, file: File, where: Where
+    values: Sequence[Any], name: str, label: str, where: Where
 ) -> Shaped[np.ndarray, " n"]:
     """Check that every row has an id and no two are alike. ``where`` names a row by its place."""
     seen: dict[str, int] = {}
     for row, value in enumerate(values):
         if (came := _fault(value)) is not None:
             raise ValueError(
-                f"{file.label}: every row must have an id in {name!r}; {where(row)} has {came}. "
+                f"{label}: every row must have an id in {name!r}; {where(row)} has {came}. "
                 f"Fill it in, or name another id_column."
             )
         first = seen.setdefault(key_of(value), row)
         if first != row:
             raise ValueError(
-                f"{file.label}: ids must differ; {where(first)} and {where(row)} both have "
+                f"{label}: ids must differ; {where(first)} and {where(row)} both have "
                 f"{name} {value!r}. Make them unique, or name another id_column."
             )
     ids = np.empty(len(values), dtype=object)
@@ -270,7 +357,7 @@ def match_features(targets: Records, pool: Records) -> Records:
     names, own = list(pool.features), list(targets.features)
     if len(names) < 2 or len(own) < 2 or names == own:
         return targets
-    odd = sorted(set(names) ^ set(own))
+    both = [name for name in names if name in own]
     only = [
         f"{listed(sorted(some))} only in {records.path.name}"
         for some, records in (
@@ -281,9 +368,9 @@ def match_features(targets: Records, pool: Records) -> Records:
     ]
     if only:
         raise ValueError(
-            f"pool and targets must have the same columns of numbers; there is "
-            f"{', and '.join(only)}. Leave them out, exclude_columns='{','.join(odd)}', or say "
-            f"what they are for."
+            f"{targets.path.name} and {pool.path.name} must have the same columns of numbers; "
+            f"there is "
+            f"{', and '.join(only)}. Name those that both have, column={as_ranges(both, names)}."
         )
     return replace(
         targets, vectors=targets.vectors[:, [own.index(name) for name in names]], features=names

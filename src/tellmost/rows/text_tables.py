@@ -8,18 +8,22 @@ import gzip
 import zlib
 from array import array
 from collections.abc import Iterator, Sequence
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from tellmost.rows.files import File
+from tellmost.rows.files import Readable
 from tellmost.rows.sources import spans
 from tellmost.rows.text_embeddings import Where
 from tellmost.running.memory import available, in_words
 from tellmost.running.reading import reason_of
 from tellmost.shapes import Float
+
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".json")
+BUFFER_BYTES = 2**20  # so much is asked of a store at once
 
 MARK = b"\xef\xbb\xbf"  # some programs write it at the beginning of UTF-8 files
 
@@ -31,16 +35,14 @@ Line = tuple[int, str]
 """The number of a line, from 1, and its text with the end of line."""
 
 
-def suffix_of(path: Path) -> str:
+def suffix_of(name: str | Path) -> str:
     """The ending that says the format. It is .jsonl for ``a.jsonl.gz``."""
-    return path.with_suffix("").suffix if is_gzipped(path) else path.suffix
+    path = Path(name)
+    inner = path.with_suffix("").suffix
+    return inner if path.suffix == ".gz" and inner in SUFFIXES else path.suffix
 
 
-def is_gzipped(path: Path) -> bool:
-    return path.suffix == ".gz"
-
-
-def read_lines(file: File) -> Iterator[Line]:
+def read_lines(file: Readable) -> Iterator[Line]:
     """All lines. Errors name the file and the line. The file must be as it was at first."""
     for number, line in enumerate(_byte_lines(file), start=1):
         if len(line) == LONGEST_LINE:
@@ -59,11 +61,11 @@ def read_lines(file: File) -> Iterator[Line]:
         yield number, text
 
 
-def _byte_lines(file: File) -> Iterator[bytes]:
+def _byte_lines(file: Readable) -> Iterator[bytes]:
     with file.opened():  # an error, where the file has changed
         pass
-    open_bytes = gzip.open if is_gzipped(file.path) else open
-    with open_bytes(file.path, "rb") as opened:
+    with BufferedReader(file.stream(), BUFFER_BYTES) as plain:
+        opened = gzip.GzipFile(fileobj=plain) if file.suffix == ".gz" else plain
         try:
             while line := opened.readline(LONGEST_LINE):
                 yield line
@@ -84,7 +86,9 @@ class VectorRows:
     With gaps a number may be missing or not finite. It is NaN where it is missing.
     """
 
-    def __init__(self, file: File, *, has_gaps: bool = False, memory: int | None = None) -> None:
+    def __init__(
+        self, file: Readable, *, has_gaps: bool = False, memory: int | None = None
+    ) -> None:
         self._file, self._has_gaps = file, has_gaps
         self._values = array("d")
         self._first = ""  # where the first row is
@@ -143,15 +147,14 @@ def _is_float32(rows: Float[np.ndarray, "n d"]) -> bool:
         return all(np.array_equal(p, p.astype(np.float32), equal_nan=True) for p in parts)
 
 
-def check_finite(rows: Float[np.ndarray, "n d"], file: File, where: Where) -> None:
+def check_finite(rows: Float[np.ndarray, "n d"], file: Readable, where: Where) -> None:
     for start, stop in spans(len(rows), BLOCK_ROWS):
         is_bad = ~np.isfinite(rows[start:stop]).all(axis=1)
         if is_bad.any():
             row = start + int(np.flatnonzero(is_bad)[0])
             raise ValueError(
-                f"{file.argument} must be finite; {where(row)} of {file.path.name} has a NaN, an "
-                f"infinity or a number too large for {rows.dtype}. Repair or drop such rows, or "
-                f"skip them, on_bad_row='skip'."
+                f"{file.argument} must be finite; {where(row)} of {file.name} has a NaN, an "
+                f"infinity or a number too large for {rows.dtype}. Repair or drop such rows."
             )
 
 

@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tellmost.cli.records import (
+from tellmost.rows.files import Readable
+from tellmost.rows.frames import NO_FEATURES
+from tellmost.rows.records import (
     as_ranges,
     check_named,
     find_columns,
@@ -25,9 +27,7 @@ from tellmost.cli.records import (
     listed,
     only_vectors,
 )
-from tellmost.cli.text_tables import LONGEST_LINE, VectorRows, read_lines, suffix_of
-from tellmost.rows.files import File
-from tellmost.rows.frames import NO_FEATURES
+from tellmost.rows.text_tables import LONGEST_LINE, VectorRows, read_lines, suffix_of
 from tellmost.running.memory import in_words
 from tellmost.shapes import Int
 
@@ -58,7 +58,7 @@ class Delimited:
     is_array = False
 
     def __init__(
-        self, file: File, has_header: bool | None = None, *, has_gaps: bool = False
+        self, file: Readable, has_header: bool | None = None, *, has_gaps: bool = False
     ) -> None:
         self.file, self.has_gaps = file, has_gaps
         self._delimiter = self._find_delimiter()
@@ -147,19 +147,19 @@ class Delimited:
         raise ValueError(
             f"{self.file.label} has no column of numbers; it has {listed(names)}. Separate cells "
             f"by {'tabs' if self._delimiter == TAB else 'commas or semicolons'}, name a column of "
-            f"lists with vector_column, or embed a text_field."
+            f"lists, column='emb', or embed a column of texts, text='text', embed='all-minilm'."
         )
 
     def _check_no_label(self, names: Sequence[str], features: Sequence[str]) -> None:
         """Refuse a label or an id. As a feature it would say what none can know of a new row."""
         found = [name for name in features if name.strip().lower() in NO_FEATURES]
         if found:
-            ranges = ",".join(as_ranges(features, names))
+            rest = [name for name in features if name not in found]
+            without = f"Leave it out, column={as_ranges(rest, names)}, or take" if rest else "Take"
             raise ValueError(
                 f"{self.file.label}: features must be told from labels and ids, and column "
-                f"{found[0]!r} is named like one. Leave it out, "
-                f"exclude_columns='{','.join(found)}', or take it as a feature, "
-                f"features='{ranges}'."
+                f"{found[0]!r} is named like one. {without} it as a feature, "
+                f"column={as_ranges(features, names)}."
             )
 
     def _begins_with_number(self, place: int) -> bool:
@@ -198,7 +198,7 @@ class Delimited:
 
     def _find_delimiter(self) -> str:
         """A comma, or a semicolon where the first line has more of them outside of quotes."""
-        if suffix_of(self.file.path) == ".tsv":
+        if suffix_of(self.file.name) == ".tsv":
             return TAB
         first = next((text for _, text in read_lines(self.file) if text.strip()), "")
         plain = QUOTED.sub("", first).strip()
@@ -278,9 +278,9 @@ class JsonLines:
 
     has_rows = True
 
-    def __init__(self, file: File, *, has_gaps: bool = False) -> None:
+    def __init__(self, file: Readable, *, has_gaps: bool = False) -> None:
         self.file, self.has_gaps = file, has_gaps
-        self.is_array = suffix_of(file.path) == ".json"
+        self.is_array = suffix_of(file.name) == ".json"
         _, first = next(self.rows(), (0, None))
         if first is None:
             raise ValueError(f"{file.label} has no rows.")
@@ -379,7 +379,7 @@ class TextTable:
     format: TextFormat
 
     @property
-    def file(self) -> File:
+    def file(self) -> Readable:
         return self.format.file
 
     @property

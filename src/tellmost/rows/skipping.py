@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.cli.records import Records
+from tellmost.rows.records import Records
 from tellmost.rows.sources import Piece, open_source, spans
 from tellmost.shapes import Bool
 
