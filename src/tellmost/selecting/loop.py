@@ -3,7 +3,8 @@
 The rows that may be the best are found by running gains, and measured afresh. Gains within
 TIE_TOLERANCE of the best are ties, and go to the lowest index, so the order of the arithmetic
 never changes a pick. ``Eager`` also forecasts which rows will be picked next, so that one pass
-over the rows prepares several picks. A wrong forecast costs a pass, never a pick.
+over the rows prepares several picks, and follows the forecast while no other row may be better. A
+wrong forecast costs a pass, never a pick.
 """
 
 from collections.abc import Callable
