@@ -64,7 +64,7 @@ class Case:
 
     def interpolated(self, interpolation: Interpolation) -> Interpolated:
         everywhere = torch.ones(N, dtype=torch.bool)
-        return Interpolated(interpolation, self.tracker().posterior, everywhere)
+        return Interpolated(interpolation, self.tracker(), everywhere)
 
     def tracker(self) -> FunctionTracker:
         parts = zip(self.observed, self.noise, strict=True)
@@ -144,7 +144,7 @@ def test_covariances_from_inducing_points_err_by_what_these_leave_open(
     """
     case = make_case(name, d, noise_std, t)
     made = case.interpolation(most)
-    phi, sigma = made.features.rows, made.covariance_after(case.tracker().posterior)
+    phi, sigma = made.features.double(), made.covariance_after(case.tracker())
     told = (phi @ sigma * phi).sum(dim=1).numpy()
     left = (1 - phi.square().sum(dim=1)).clamp(min=0).numpy()
     exact = oracle.condition(case.K, case.observed, case.noise)[:, case.target_rows]
@@ -160,7 +160,7 @@ def test_covariances_from_inducing_points_err_by_what_these_leave_open(
 def test_inducing_points_are_exact_about_each_other():
     case = make_case("matern", 2, 0.1, 40)
     made = case.interpolation(30)
-    found = made.root @ made.covariance_after(case.tracker().posterior) @ made.root.T
+    found = made.root @ made.covariance_after(case.tracker()) @ made.root.T
     rows = [int((z == case.X).all(dim=1).nonzero()[0]) for z in made.inducing]
     expected = oracle.condition(case.K, case.observed, case.noise)[np.ix_(rows, rows)]
     np.testing.assert_allclose(found, expected, atol=1e-10)
@@ -177,7 +177,7 @@ def test_features_are_made_anew_only_if_the_kernel_tells_contexts_apart():
     first, second = (growing.among(points, contexts=1) for points in under)
     assert second.features is not first.features
     K = growing._kernel.block(under[1], under[1])
-    rest = K - second.features.rows @ second.features.rows.T
+    rest = K - (second.features @ second.features.T).double()
     assert float(rest.diagonal().abs().max()) < 0.2 * float(K.max())
 
 

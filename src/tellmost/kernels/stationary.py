@@ -83,15 +83,13 @@ class Matern(Kernel):
 
     def block(self, x: Points, z: Points) -> Float[Tensor, "_n _m"]:
         p = int(self.nu - 0.5)
-        scaled = distance(x, z, self.lengthscale, p=2).mul_(sqrt(2 * self.nu))
-        polynomial = torch.zeros_like(scaled)
-        for i in range(p + 1):  # Horner's rule, from the highest power down
+        doubled = distance(x, z, self.lengthscale, p=2).mul_(2 * sqrt(2 * self.nu))
+        polynomial = torch.ones_like(doubled)
+        for i in range(1, p + 1):  # Horner's rule, from the highest power down
             coefficient = factorial(p + i) / (factorial(i) * factorial(p - i))
-            polynomial.add_(coefficient)
-            if i < p:
-                polynomial.mul_(2 * scaled)
+            polynomial.mul_(doubled).add_(coefficient)
         scale = factorial(p) / factorial(2 * p)
-        return polynomial.mul_(scale).mul_(scaled.neg_().exp_())
+        return polynomial.mul_(scale).mul_((-0.5 * doubled).exp_())
 
     diagonal = ones
 

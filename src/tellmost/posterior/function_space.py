@@ -195,8 +195,12 @@ class FunctionPosterior:
         s, factor = len(known), self._factor
         covariance = self._covariance_with_seen(points, s)
         if s:
-            covariance -= factor[s:, :s] @ known
-        return torch.linalg.solve_triangular(factor[s:, s:], covariance, upper=False)
+            covariance.addmm_(factor[s:, :s], known, alpha=-1.0)
+        if covariance.requires_grad:
+            return torch.linalg.solve_triangular(factor[s:, s:], covariance, upper=False)
+        turned = covariance.T  # in place, and in the order that needs no copy
+        torch.linalg.solve_triangular(factor[s:, s:].T, turned, upper=True, left=False, out=turned)
+        return covariance
 
     def _whiten_few(
         self, covariance: Float[Tensor, "r b"], known: Float[Tensor, "s b"]

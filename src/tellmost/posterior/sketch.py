@@ -71,6 +71,12 @@ would have to be looked at after all."""
 INDUCED = 1e-6
 """More inducing points than leave this share rank no better."""
 
+TOGETHER = 1_024
+"""Sums over points read the features of so many at a time."""
+
+LEFT_OUT = 1e-9
+"""Directions in which targets vary by less than this share of the most are left out of sums."""
+
 SAME_PRIOR = 1e-12
 """Prior covariances of inducing points, in units of their variance, that differ by less than this
 are the same: it is the rounding of distances between them."""
@@ -327,15 +333,22 @@ class Seen:
 
 @dataclass(frozen=True)
 class Interpolation:
-    """The inducing points of a round, L of their prior covariance, and the features of points."""
+    """The inducing points of a round, L of their prior covariance, and the features of points.
+
+    Features are float32: interpolation errs by more than their rounding.
+    """
 
     inducing: Points
+    rows: Int[Tensor, " r"]  # of the domain, with whose points a round mostly begins
     root: Float[Tensor, "r r"]
-    features: Features
+    features: Float[Tensor, "n r"]
 
-    def covariance_after(self, posterior: FunctionPosterior) -> Float[Tensor, "r r"]:
+    def covariance_after(self, tracker: FunctionTracker) -> Float[Tensor, "r r"]:
         """Sigma: the covariance of the weights, given what was observed."""
-        F = posterior.whiten(self.inducing)
+        if torch.equal(tracker.points[self.rows], self.inducing):
+            F = tracker.whitened_rows[:, self.rows]
+        else:
+            F = tracker.posterior.whiten(self.inducing)
         half = torch.linalg.solve_triangular(self.root, F.T, upper=False)
         return torch.eye(len(half)).to(half) - half @ half.T
 
@@ -351,20 +364,21 @@ class InducingPoints:
     At the points themselves this is exact. They are the pivots of a Cholesky factor.
     """
 
-    def __init__(self, kernel: Kernel, points: Points) -> None:
+    def __init__(self, kernel: Kernel, domain: Points, rows: Int[Tensor, " r"]) -> None:
         self._kernel = kernel
-        self._points = points
+        self._rows, self._points = rows, domain[rows]
         self._latest: tuple[Points, Tensor, Interpolation] | None = None
 
     @classmethod
     def of(cls, kernel: Kernel, domain: Points, most: int) -> "InducingPoints | None":
         """The points, or None if ``most`` points leave too much of the prior variance."""
-        some = domain[draw_rows(domain)]
+        drawn = draw_rows(domain)
+        some = domain[drawn]
         variance = kernel.diagonal(some)
         factor, pivots, _ = find_pivots(kernel, some, INDUCED * float(variance.max()), most)
         left = variance - factor.square().sum(dim=0)
         is_little = len(pivots) > 0 and bool(left.max() <= UNTOLD * variance.max())
-        return cls(kernel, some[pivots]) if is_little else None
+        return cls(kernel, domain, drawn[pivots]) if is_little else None
 
     def among(self, points: Points, contexts: int) -> Interpolation | None:
         """For points whose last ``contexts`` numbers are the same, which the inducing points take.
@@ -380,12 +394,12 @@ class InducingPoints:
             before, prior, made = self._latest
             same = float((covariance - prior).abs().max()) <= SAME_PRIOR * float(prior.max())
             if same and torch.equal(before, points[:, :d]):
-                return Interpolation(inducing, made.root, made.features)
+                return Interpolation(inducing, self._rows, made.root, made.features)
         root, failed = torch.linalg.cholesky_ex(covariance)
         if bool(failed):
             return None
-        features = features_of(self._kernel, inducing, root, points).T.contiguous()
-        made = Interpolation(inducing, root, Features(features))
+        features = features_of(self._kernel, inducing, root, points).T
+        made = Interpolation(inducing, self._rows, root, features.float().contiguous())
         self._latest = points[:, :d], covariance, made
         return made
 
@@ -396,32 +410,46 @@ class Interpolated:
     def __init__(
         self,
         interpolation: Interpolation,
-        posterior: FunctionPosterior,
+        tracker: FunctionTracker,
         is_candidate: Bool[Tensor, " n"],
     ) -> None:
         """Of all rows of a round, the candidates have features."""
         self._features = interpolation.features
-        self._covariance = interpolation.covariance_after(posterior)
-        self._is_candidate = is_candidate
+        self._covariance = interpolation.covariance_after(tracker)
+        self._place = is_candidate.cumsum(dim=0) - 1
 
     def fields(self, asked: Question) -> Iterator[tuple[slice, dict[str, Tensor]]]:
         """The sums of covariances that are needed."""
-        place = self._is_candidate.cumsum(dim=0) - 1
-        phi = self._features.rows[place[asked.rows]]
-        chosen, fields = asked.is_target[self._is_candidate], dict[str, Tensor]()
+        places, targets = self._place[asked.rows], self._place[asked.is_target]
+        fields = dict[str, Tensor]()
         if "squared_covariance" in asked.needs:
-            weights = asked.targets.weights
-            if bool((weights == weights[0]).all()):
-                moments = self._features.moments(chosen) * weights[0]
-            else:
-                some = self._features.rows[chosen]
-                moments = (some.T * weights) @ some
-            between = self._covariance @ moments @ self._covariance
-            fields["squared_covariance"] = nonnegative((phi @ between).mul_(phi).sum(dim=1))
+            moments = self._moments(targets, asked.targets.weights)
+            values, U = torch.linalg.eigh(self._covariance @ moments @ self._covariance)
+            kept = values > LEFT_OUT * values.max()
+            root = (U[:, kept] * values[kept].sqrt()).float()
+            squares = [(phi @ root).square_().sum(dim=1) for phi in self._of(places)]
+            fields["squared_covariance"] = torch.cat(squares).double()
         if "standardized_covariance" in asked.needs:
-            weighted = self._features.rows[chosen].T @ standardizing_weights(asked.targets)
-            fields["standardized_covariance"] = phi @ (self._covariance @ weighted)
+            weights = standardizing_weights(asked.targets).split(TOGETHER)
+            parts = zip(self._of(targets), weights, strict=True)
+            total = sum((phi.T @ own.float()).double() for phi, own in parts)
+            along = (self._covariance @ total).float()
+            sums = [phi @ along for phi in self._of(places)]
+            fields["standardized_covariance"] = torch.cat(sums).double()
         yield slice(0, len(asked.rows)), fields
+
+    def _moments(
+        self, targets: Int[Tensor, " m"], weights: Float[Tensor, " m"]
+    ) -> Float[Tensor, "r r"]:
+        """The sum of phi phi' over the targets by their weights."""
+        total = self._features.new_zeros(self._features.shape[1], self._features.shape[1])
+        for phi, own in zip(self._of(targets), weights.float().split(TOGETHER), strict=True):
+            total.addmm_((phi * own[:, None]).T, phi)
+        return total.double()
+
+    def _of(self, places: Int[Tensor, " b"]) -> Iterator[Float[Tensor, "b r"]]:
+        """Features, so many points at a time as stay in a cache."""
+        return (self._features.index_select(0, some) for some in places.split(TOGETHER))
 
 
 class Dense:

@@ -358,7 +358,7 @@ class OutputPosterior:
         if isinstance(self._features, IndependentRows):
             return Seen(self._features, [*self._seen, *later], tracker)
         if self._features is not None:
-            return Interpolated(self._features, tracker.posterior, self._is_candidate)
+            return Interpolated(self._features, tracker, self._is_candidate)
         return Dense(tracker)
 
     @property

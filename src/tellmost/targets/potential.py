@@ -5,8 +5,10 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from tellmost.rows.checks import check_number, check_whole
+from tellmost.rows.sources import spans
 from tellmost.shapes import Bool, Float
 from tellmost.targets.known import Known, Targets
 
@@ -20,6 +22,9 @@ of some point that is safe with this probability, and end as many above the high
 LEAST_WEIGHT = 1e-4
 """A point that is the best one with less than this share of the largest probability is none of
 the targets."""
+
+IN_CACHE = 256
+"""The integrand of so many points is made at a time: it takes 260 kB."""
 
 LEAST_SHARE = 1e-9
 """A standard deviation below this share of the largest counts as this one."""
@@ -84,15 +89,34 @@ class ProbableMaximizers(Targets):
         rows = (is_open & (mean + SURE * std >= least)).nonzero()[:, 0]
         mean, std, chance = mean[rows, None], std[rows, None], chance[rows, None]
         most = max(min(float((mean + SURE * std).max()), high), least + 1e-9 * float(std.max()))
-        levels = torch.linspace(least, most, LEVELS, dtype=torch.float64)
-        below = torch.special.ndtr((levels - mean) / std)  # P(f <= t)
-        middle = torch.special.ndtr(((levels[1:] + levels[:-1]) / 2 - mean) / std)
-        above = torch.special.ndtr((high - mean) / std) - middle
-        log_worse = torch.log1p(-(chance * above).clamp(min=0.0, max=1 - 1e-15))
-        all_worse = (log_worse.sum(dim=0) - log_worse).exp_()
-        found[rows] = chance[:, 0] * (below.diff(dim=1) * all_worse).sum(dim=1)
+        found[rows] = integrate(mean, std, chance, (least, most), high)
         found[found < LEAST_WEIGHT * found.max()] = 0.0
         return (found / found.sum()).numpy() if float(found.max()) > 0 else found.numpy()
+
+
+def integrate(
+    mean: Float[Tensor, "b 1"],
+    std: Float[Tensor, "b 1"],
+    chance: Float[Tensor, "b 1"],
+    between: tuple[float, float],
+    high: float,
+) -> Float[Tensor, " b"]:
+    """The integral of ProbableMaximizers between two levels, where f is at most ``high``.
+
+    With the share that lies between two levels over the probability to be no better, the product
+    over all others is the product over all, which is the same for every point.
+    """
+    levels = torch.linspace(*between, 2 * LEVELS - 1, dtype=torch.float64)  # and middles
+    share = mean.new_empty(len(mean), LEVELS - 1)
+    log_worse = torch.zeros(LEVELS - 1, dtype=torch.float64)
+    for start, stop in spans(len(mean), IN_CACHE):
+        some = slice(start, stop)
+        below = torch.special.ndtr((levels - mean[some]).div_(std[some]))  # P(f <= t)
+        above = torch.special.ndtr((high - mean[some]) / std[some]) - below[:, 1::2]
+        better = above.mul_(chance[some]).clamp_(min=0.0, max=1 - 1e-15)
+        log_worse += torch.log1p(-better).sum(dim=0)
+        share[some] = below[:, ::2].diff(dim=1).div_(1.0 - better)
+    return chance[:, 0] * (share @ log_worse.exp())
 
 
 @dataclass(frozen=True)
