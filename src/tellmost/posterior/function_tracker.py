@@ -45,7 +45,7 @@ from tellmost.posterior.problem import (
 )
 from tellmost.rows.pool import Pool
 from tellmost.running.workers import cut
-from tellmost.shapes import Float, Int
+from tellmost.shapes import Bool, Float, Int
 
 SMALL = 2**18
 """Rows of so few values have products with a whole shortlist in the time of a few steps of a
@@ -92,11 +92,15 @@ class FunctionTracker:
         self._set_targets(given_targets)
 
     def aim_at(
-        self, targets: Points, needs: frozenset[str], weights: Float[Tensor, " m"] | None = None
+        self,
+        targets: Points,
+        needs: frozenset[str],
+        weights: Float[Tensor, " m"] | None = None,
+        whitened: Float[Tensor, "t m"] | None = None,
     ) -> None:
         """Be about other targets from now on, of equal weight unless their weights are given.
 
-        What is known of the rows stays.
+        What is known of the rows stays. F of the targets need not be ``whitened`` if it is known.
         """
         if weights is None:
             m = len(targets)
@@ -107,12 +111,12 @@ class FunctionTracker:
             given_targets = self.posterior.copy()
             given_targets.see_targets(targets, problem.target_noise_variance)
         self.problem = problem
-        self._set_targets(given_targets)
+        self._set_targets(given_targets, whitened)
 
     def elsewhere(
-        self, targets: Points, needs: frozenset[str], weights: Float[Tensor, " m"]
+        self, is_target: Bool[Tensor, " n"], needs: frozenset[str], weights: Float[Tensor, " m"]
     ) -> "FunctionTracker":
-        """A tracker with a single row, for states of points anywhere about these targets."""
+        """A tracker with a single row, for states of points anywhere about some of the rows."""
         problem = replace(
             self.problem,
             rows=Pool.of(self.points[:1]),
@@ -120,7 +124,7 @@ class FunctionTracker:
             prior_variance=self.problem.prior_variance[:1],
         )
         other = FunctionTracker(problem, self.posterior.copy())
-        other.aim_at(targets, needs, weights)
+        other.aim_at(self.points[is_target], needs, weights, self.whitened_rows.T[is_target].T)
         return other
 
     def fork(self, *, briefly: bool = False) -> "FunctionTracker":
@@ -253,13 +257,15 @@ class FunctionTracker:
 
     # ---- set-up
 
-    def _set_targets(self, given_targets: FunctionPosterior | None) -> None:
+    def _set_targets(
+        self, given_targets: FunctionPosterior | None, whitened: Float[Tensor, "t m"] | None = None
+    ) -> None:
         problem, targets = self.problem, self.problem.targets
         self._given_targets = given_targets
         variance = None
         self._whitened_targets = GrowingMatrix(problem.target_count, problem.device)
         if targets is not None:
-            F = self.posterior.whiten(targets)
+            F = self.posterior.whiten(targets) if whitened is None else whitened
             variance = nonnegative(self.kernel.diagonal(targets) - F.square().sum(dim=0))
             self._whitened_targets.append(F)
         self.targets = TargetSummary(problem, variance)

@@ -71,8 +71,8 @@ would have to be looked at after all."""
 INDUCED = 1e-6
 """More inducing points than leave this share rank no better."""
 
-TOGETHER = 1_024
-"""Sums over points read the features of so many at a time."""
+TOGETHER = 512
+"""Features of so many points are made, and read for sums, at a time."""
 
 LEFT_OUT = 1e-9
 """Directions in which targets vary by less than this share of the most are left out of sums."""
@@ -345,11 +345,12 @@ class Interpolation:
 
     def covariance_after(self, tracker: FunctionTracker) -> Float[Tensor, "r r"]:
         """Sigma: the covariance of the weights, given what was observed."""
-        if torch.equal(tracker.points[self.rows], self.inducing):
-            F = tracker.whitened_rows[:, self.rows]
+        has_rows = int(self.rows.max()) < len(tracker.points)
+        if has_rows and torch.equal(tracker.points[self.rows], self.inducing):
+            F = tracker.whitened_rows.T[self.rows]
         else:
-            F = tracker.posterior.whiten(self.inducing)
-        half = torch.linalg.solve_triangular(self.root, F.T, upper=False)
+            F = tracker.posterior.whiten(self.inducing).T
+        half = torch.linalg.solve_triangular(self.root, F, upper=False)
         return torch.eye(len(half)).to(half) - half @ half.T
 
 
@@ -383,8 +384,9 @@ class InducingPoints:
     def among(self, points: Points, contexts: int) -> Interpolation | None:
         """For points whose last ``contexts`` numbers are the same, which the inducing points take.
 
-        What was made for the same points last is used again if the kernel does not tell their
-        contexts from the present one. The result is None if the kernel is singular there.
+        Features of the last call are used again for points that begin as they did, if the kernel
+        does not tell their contexts from the present one. The result is None if the kernel is
+        singular there.
         """
         d = points.shape[1] - contexts
         now = points[:1, d:].expand(len(self._points), -1)
@@ -395,13 +397,40 @@ class InducingPoints:
             same = float((covariance - prior).abs().max()) <= SAME_PRIOR * float(prior.max())
             if same and torch.equal(before, points[:, :d]):
                 return Interpolation(inducing, self._rows, made.root, made.features)
+            if same:
+                known = made.features[: count_alike(before, points[:, :d])]
+                return self._make(points, d, inducing, prior, made.root, known)
         root, failed = torch.linalg.cholesky_ex(covariance)
         if bool(failed):
             return None
-        features = features_of(self._kernel, inducing, root, points).T
-        made = Interpolation(inducing, self._rows, root, features.float().contiguous())
-        self._latest = points[:, :d], covariance, made
+        nothing = torch.empty(0, len(root), dtype=torch.float32)
+        return self._make(points, d, inducing, covariance, root, nothing)
+
+    def _make(
+        self,
+        points: Points,
+        d: int,
+        inducing: Points,
+        prior: Float[Tensor, "r r"],
+        root: Float[Tensor, "r r"],
+        known: Float[Tensor, "s r"],
+    ) -> Interpolation:
+        """Make the features that are not known; always of the same points together."""
+        parts = [
+            features_of(self._kernel, inducing, root, some).T.float()
+            for some in points[len(known) :].split(TOGETHER)
+        ]
+        made = Interpolation(inducing, self._rows, root, torch.cat([known, *parts]))
+        self._latest = points[:, :d], prior, made
         return made
+
+
+def count_alike(before: Points, points: Points) -> int:
+    """So many of the first points are what they were, in whole parts of TOGETHER."""
+    least = min(len(before), len(points))
+    is_same = (before[:least] == points[:least]).all(dim=1)
+    first = least if bool(is_same.all()) else int(is_same.int().argmin())
+    return first - first % TOGETHER
 
 
 class Interpolated:
@@ -423,10 +452,7 @@ class Interpolated:
         places, targets = self._place[asked.rows], self._place[asked.is_target]
         fields = dict[str, Tensor]()
         if "squared_covariance" in asked.needs:
-            moments = self._moments(targets, asked.targets.weights)
-            values, U = torch.linalg.eigh(self._covariance @ moments @ self._covariance)
-            kept = values > LEFT_OUT * values.max()
-            root = (U[:, kept] * values[kept].sqrt()).float()
+            root = self._root(targets, asked.targets.weights).float()
             squares = [(phi @ root).square_().sum(dim=1) for phi in self._of(places)]
             fields["squared_covariance"] = torch.cat(squares).double()
         if "standardized_covariance" in asked.needs:
@@ -438,14 +464,20 @@ class Interpolated:
             fields["standardized_covariance"] = torch.cat(sums).double()
         yield slice(0, len(asked.rows)), fields
 
-    def _moments(
+    def _root(
         self, targets: Int[Tensor, " m"], weights: Float[Tensor, " m"]
-    ) -> Float[Tensor, "r r"]:
-        """The sum of phi phi' over the targets by their weights."""
-        total = self._features.new_zeros(self._features.shape[1], self._features.shape[1])
+    ) -> Float[Tensor, "r s"]:
+        """R with R R' = Sigma M Sigma, where M is the sum of phi phi' over weighted targets."""
+        rank = len(self._covariance)
+        if len(targets) < rank:
+            phi = self._features.index_select(0, targets).double()
+            return self._covariance @ (phi * weights.sqrt()[:, None]).T
+        moments = self._features.new_zeros(rank, rank)
         for phi, own in zip(self._of(targets), weights.float().split(TOGETHER), strict=True):
-            total.addmm_((phi * own[:, None]).T, phi)
-        return total.double()
+            moments.addmm_((phi * own[:, None]).T, phi)
+        values, U = torch.linalg.eigh(self._covariance @ moments.double() @ self._covariance)
+        kept = values > LEFT_OUT * values.max()
+        return U[:, kept] * values[kept].sqrt()
 
     def _of(self, places: Int[Tensor, " b"]) -> Iterator[Float[Tensor, "b r"]]:
         """Features, so many points at a time as stay in a cache."""

@@ -38,6 +38,7 @@ from tellmost.safebo.round_state import SafeModel
 from tellmost.safebo.run import SafeRun
 from tellmost.safebo.saving import (
     FORMAT,
+    EntriesDigest,
     check_identity,
     describe_settings,
     digest,
@@ -169,6 +170,7 @@ class SafeOptimizer(SafeKnowledge):
         check_priors(self._given, self._task)
         self._journal: list[Entry] = []
         self._known_as: tuple[str, ...] = ()  # before settings were changed
+        self._digest = EntriesDigest()
         unlearned = [Learned(output.names, 0, 0.0) for output in outputs]
         self._given.confidence.betas(unlearned, len(self._given.sides))  # it may fail
         self._last_run = SafeRun(self._task, self._given)
@@ -389,8 +391,8 @@ class SafeOptimizer(SafeKnowledge):
             raise MiscalibratedModel.by_verdict(*found)
         now = self._task.space.read_context(context)
         waiting = self._task.space.read_pending(pending, now)
-        told = [write_entry(one) for one in self._journal if not isinstance(one, AskedQuery)]
-        return now, waiting, digest([told, now.tolist(), [x.tolist() for _, x in waiting]])
+        others = now.tolist(), [x.tolist() for _, x in waiting]
+        return now, waiting, self._digest.of(self._journal, *others)
 
     def _round(self, context: Tensor, waiting: Sequence[Located], pending: Any) -> SafeRound:
         """The round, which may risk what the queries so far have left. Refuse if that is 0."""

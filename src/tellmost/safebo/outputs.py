@@ -7,7 +7,7 @@ shares of the prior variance; those of ITL, MM-ITL and CTL do not depend on the 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -180,8 +180,7 @@ def check_room(sides: Sequence[Side], output: Output) -> None:
         )
 
 
-@dataclass(frozen=True)
-class OutputValue:
+class OutputValue(NamedTuple):
     """An observation of one output, in units of its prior standard deviation."""
 
     row: int  # of the points of the round
@@ -225,12 +224,13 @@ class OutputPosterior:
 
     def _track(self, begun: Begun | None) -> FunctionTracker:
         points, kernel = self.points, self.output.kernel
+        seen = zip(points[self.seen_rows].split(1), self._seen, strict=bool(self._seen))
         problem = Problem(
             kernel=kernel,
             rows=Pool.of(points),
             noise_variance=self.noise_variance,
             prior_variance=kernel.diagonal(points),
-            observed=tuple(Observation(points[row : row + 1], noise) for row, noise in self._seen),
+            observed=tuple(Observation(point, noise) for point, (_, noise) in seen),
             needs=frozenset({"variance"}),
             target_noise_variance=self.output.noise_of_targets(self._rule),
             columns_ahead=1,
@@ -380,8 +380,7 @@ class OutputPosterior:
     def about(self, weights: Float[Tensor, " n"], pending: Sequence[int]) -> FunctionTracker:
         """A tracker of its own that knows the targets, for gains between the points."""
         needs, is_target = self._rule.needs | {"variance"}, weights > 0
-        targets = self.points[is_target]
-        return self._after(pending).elsewhere(targets, needs, weights[is_target])
+        return self._after(pending).elsewhere(is_target, needs, weights[is_target])
 
     def _after(self, pending: Sequence[int]) -> FunctionTracker:
         """The tracker, or a brief copy that takes the pending rows for observed."""

@@ -13,7 +13,7 @@ from tellmost.safebo.bounds import Confidence, ForRun
 from tellmost.safebo.choice import SafeRound, SafeTask
 from tellmost.safebo.kept_rows import KeptVectors
 from tellmost.safebo.mixture import Mixtures
-from tellmost.safebo.outputs import OutputValue, by_number
+from tellmost.safebo.outputs import OutputValue
 from tellmost.safebo.round_state import Layout, RoundState, SafeModel
 from tellmost.safebo.spaces import SobolSet, with_context
 from tellmost.safebo.trials import Query, Trial
@@ -197,7 +197,7 @@ class SafeRounds:
             () if one is None else add(one.points.to("cpu", torch.float64), False) for one in datas
         )
         fixed = sum(map(len, parts))
-        known = _stack([torch.from_numpy(trial.x) for trial in trials], width)
+        known = _stack([trial.x for trial in trials], width)
         if self.is_kept:
             outside = iter(add(known[[trial.index is None for trial in trials]], False))
             rows = (trial.index for trial in trials)
@@ -269,12 +269,16 @@ class SafeRounds:
     ) -> dict[int, OutputValue]:
         """Read what a trial says of each output, by some of its values."""
         values = {}
-        for number, value in by_number(model.outputs, given).items():
-            output = model.outputs[number]
-            std = output.noise_std_of(trial.noise_std) / output.scale
-            values[number] = OutputValue(row, value / output.scale, std**2)
+        for number, output in enumerate(model.outputs):
+            for name in output.names:
+                if name in given:
+                    std = output.noise_std_of(trial.noise_std) / output.scale
+                    values[number] = OutputValue(row, given[name] / output.scale, std**2)
+                    break
         return values
 
 
-def _stack(points: Sequence[Tensor], width: int) -> Points:
-    return torch.stack(list(points)) if points else torch.empty(0, width, dtype=torch.float64)
+def _stack(points: Sequence[Tensor | np.ndarray], width: int) -> Points:
+    if not points:
+        return torch.empty(0, width, dtype=torch.float64)
+    return torch.from_numpy(np.stack([np.asarray(one) for one in points]))

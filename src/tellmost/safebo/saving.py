@@ -4,7 +4,7 @@ import hashlib
 import inspect
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -22,6 +22,7 @@ from tellmost.running.writing import HOST, locked, written_whole
 from tellmost.safebo.bounds import Width
 from tellmost.safebo.choice import SafeTask
 from tellmost.safebo.constraints import Constraint
+from tellmost.safebo.journal import AskedQuery, Entry, write_entry
 from tellmost.safebo.round_state import SafeModel
 
 KIND, FORMAT = "tellmost-safe-optimizer", 2
@@ -129,8 +130,36 @@ def refuse_closures(identity: Any, path: str = "") -> None:
 
 def digest(plain: Any) -> str:
     """A short name of plain values."""
-    text = json.dumps(plain, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return _name(hashlib.sha256(_text(plain)))
+
+
+class EntriesDigest:
+    """The digest of a list of entries and something else, read once while the list grows."""
+
+    def __init__(self) -> None:
+        self._entries: Sequence[Entry] | None = None
+        self._known: tuple[int, bytes, Any] = 0, b"", None
+
+    def of(self, entries: Sequence[Entry], *others: Any) -> str:
+        """The digest of [entries, *others]. Queries that were given out do not count."""
+        nothing = 0, b"", hashlib.sha256(b"[[")
+        count, comma, read = self._known if entries is self._entries else nothing
+        whole = read.copy()
+        for entry in entries[count:]:
+            if not isinstance(entry, AskedQuery):
+                whole.update(comma + _text(write_entry(entry)))
+                comma = b", "
+        self._entries, self._known = entries, (len(entries), comma, whole.copy())
+        whole.update(b"], " + _text(others)[1:])
+        return _name(whole)
+
+
+def _text(plain: Any) -> bytes:
+    return json.dumps(plain, sort_keys=True).encode()
+
+
+def _name(read: Any) -> str:
+    return str(read.hexdigest()[:12])
 
 
 def describe_settings(task: SafeTask, model: SafeModel) -> dict[str, Any]:

@@ -137,6 +137,8 @@ class Trial:
     @property
     def trusted(self) -> dict[str, float]:
         """The values from which the models learn."""
+        if not self.suspect:
+            return dict(self.values)
         return {name: y for name, y in self.values.items() if name not in self.suspect}
 
 
