@@ -114,7 +114,7 @@ class KeptRows:
         if seen:
             noise = variance.new_tensor([noise for _, noise in seen])
             posterior.observe_in_turn(points[[row for row, _ in seen]], noise)
-            for start, stop in spans(len(points), max(CHUNK_BYTES // (16 * len(seen)), 1)):
+            for start, stop in spans(len(points), max(CHUNK_BYTES // (64 * len(seen)), 1)):
                 F = posterior.whiten_further(points[start:stop], self.memory[:t, start:stop])
                 self.memory[t : posterior.rank, start:stop] = F
                 nonnegative(variance[start:stop].sub_(F.square().sum(dim=0)))
