@@ -11,14 +11,12 @@ from problems import tensor
 from tellmost.kernels import Gaussian, Kernel, Linear, Matern, Sum
 from tellmost.posterior import sketch as sketches
 from tellmost.posterior.function_tracker import FunctionTracker
+from tellmost.posterior.interpolation import InducingPoints, Interpolated, Interpolation
 from tellmost.posterior.problem import Observation, Problem, TargetState
 from tellmost.posterior.sketch import (
     Dense,
     Features,
     IndependentRows,
-    InducingPoints,
-    Interpolated,
-    Interpolation,
     Question,
     Seen,
     Sketch,

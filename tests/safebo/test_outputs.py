@@ -7,7 +7,8 @@ import torch
 import tellmost as tm
 from tellmost import numerics
 from tellmost.posterior import sketch
-from tellmost.posterior.sketch import Features, InducingPoints
+from tellmost.posterior.interpolation import InducingPoints
+from tellmost.posterior.sketch import Features
 from tellmost.safebo import gains, round_state
 from tellmost.safebo.outputs import Output, OutputPosterior, OutputValue
 from tellmost.safebo.round_state import SEEING_TOLERANCE, SKETCH_TOLERANCE

@@ -69,6 +69,10 @@ class GrowingMatrix:
     def append(self, rows: Float[Tensor, "r c"]) -> None:
         self.extend(len(rows)).copy_(rows)
 
+    def shorten(self, count: int) -> None:
+        """Keep so many of the first rows."""
+        self._count = count
+
     def extend(self, count: int) -> Float[Tensor, "r c"]:
         """Append so many rows and return them, to be filled."""
         needed = self._count + count
@@ -379,21 +383,33 @@ class RunningRows:
         posterior: FunctionPosterior,
         known: Float[Tensor, "s n"] | None = None,  # the first entries of the whitened vectors
     ) -> "RunningRows":
-        n, variance = len(problem.rows), problem.prior_variance.clone()
-        matrix = GrowingMatrix(n, problem.device, posterior.rank + (problem.picks or 0))
-        if posterior.rank:
-            whitened = matrix.extend(posterior.rank)
-            size = max(CHUNK_BYTES // (8 * posterior.rank), 1)
+        room = posterior.rank + (problem.picks or 0)
+        matrix = GrowingMatrix(len(problem.rows), problem.device, room)
+        rows = cls(problem.prior_variance.clone(), matrix, problem.rows.threads)
+        if known is not None:
+            matrix.append(known)
+            for start, stop in spans(len(rows.variance), UPDATED_ROWS):
+                nonnegative(rows.variance[start:stop].sub_(known[:, start:stop].square().sum(0)))
+        rows.catch_up(problem, posterior)
+        return rows
 
-            def fill(first: int, stop: int, block: Points) -> None:
-                for start, end in spans(len(block), size):
-                    some = slice(first + start, first + end)
-                    at_hand = None if known is None else known[:, some]
-                    F = whitened[:, some] = posterior.whiten(block[start:end], at_hand)
-                    nonnegative(variance[some].sub_(F.square().sum(dim=0)))
+    def catch_up(self, problem: Problem, posterior: FunctionPosterior) -> None:
+        """Take in all at once what the posterior was conditioned on since."""
+        known = self.whitened.rows
+        count = posterior.rank - len(known)
+        if not count:
+            return
+        new = self.whitened.extend(count)
+        known = self.whitened.rows[: len(known)]  # in the memory that it has now
+        size = max(CHUNK_BYTES // (8 * posterior.rank), 1)
 
-            problem.rows.each(fill)
-        return cls(variance, matrix, problem.rows.threads)
+        def fill(first: int, stop: int, block: Points) -> None:
+            for start, end in spans(len(block), size):
+                some = slice(first + start, first + end)
+                F = new[:, some] = posterior.whiten_further(block[start:end], known[:, some])
+                nonnegative(self.variance[some].sub_(F.square().sum(dim=0)))
+
+        problem.rows.each(fill)
 
     def update(
         self, prior_column: Float[Tensor, " n"], F: Float[Tensor, " t"], s: float

@@ -51,6 +51,8 @@ SMALL = 2**18
 """Rows of so few values have products with a whole shortlist in the time of a few steps of a
 draft. In function space such rows are few, as they have more features than there are rows."""
 
+Mark = tuple[FunctionPosterior, Tensor, int]  # with the variances of rows, and the steps so far
+
 WIDE = FROM_COVARIANCE | {"correlation"}
 """Fields that are made of rows x targets values."""
 
@@ -200,15 +202,30 @@ class FunctionTracker:
     def observe_point(
         self, point: Points, noise_variance: float, row: int | None = None
     ) -> tuple[Float[Tensor, " t"], float]:
-        """Condition on an observation at any point, given as a single row of points.
+        """Condition on an observation at any point, given as a single row, or known as a ``row``.
 
-        Returns F at the point before the observation, and the observation's variance. F need not
-        be computed if the point is known to be a ``row`` of the tracker.
+        Returns F at the point before the observation, and the observation's variance.
         """
         steps, covariance = self._condition(point, noise_variance, row)
         if self._reads_columns:
             self._update_rows(point, None, steps, covariance)
         return steps["variance"]
+
+    def observe_together(self, points: Points, noise_variance: Float[Tensor, " b"]) -> None:
+        """Condition on observations at several points, where only variances are kept of rows."""
+        self.posterior.observe_in_turn(points, noise_variance)
+        self._running["variance"].catch_up(self.problem, self.posterior)
+        self._step += len(points)
+
+    def mark(self) -> Mark:
+        """What is known now, to return to."""
+        return self.posterior.copy(), self.variance_of_rows.clone(), self._step
+
+    def return_to(self, mark: Mark) -> None:
+        """Forget what was observed since, where only variances are kept of rows."""
+        self.posterior, self._step = mark[0].copy(), mark[2]
+        self.variance_of_rows.copy_(mark[1])
+        self._running["variance"].whitened.shorten(self.posterior.rank)
 
     def width_for(self, reach: float) -> int:
         return width_to_take(self.problem, 1, self.width, reach)
@@ -280,10 +297,8 @@ class FunctionTracker:
         if self._among is None:
             self.width = columns_ahead(problem, 1, self._covariance)
         self.shortlist = shortlist_length(problem, self.width, is_joint=True)
-        is_small = (
-            isinstance(problem.kernel, Linear)
-            and problem.rows.shape[0] * problem.rows.dimension <= SMALL
-        )
+        values = problem.rows.shape[0] * problem.rows.dimension
+        is_small = isinstance(problem.kernel, Linear) and values <= SMALL
         self.has_drafts = not is_small or problem.columns_ahead is not None
 
     def _set_up_running(self) -> dict[str, RunningRows]:

@@ -301,11 +301,25 @@ class Belief:
         self.tracker = tracker
         self._prior_mean = prior_mean
         self._mean_of_rows = prior_mean(tracker.points)
-        self._residuals = self._mean_of_rows.new_empty(0)
+        self._residuals = self._values = self._mean_of_rows.new_empty(0)
         if y is not None and len(y):
-            points = torch.cat([one.point for one in tracker.problem.observed])
-            self._residuals = tracker.posterior.whiten_values(y - prior_mean(points))
-            self._mean_of_rows += tracker.whitened_rows.T @ self._residuals
+            self.catch_up(torch.cat([one.point for one in tracker.problem.observed]), y)
+
+    def catch_up(self, points: Points, y: Float[Tensor, " b"]) -> None:
+        """Take in values that belong to the observations which the tracker has taken in last."""
+        count = len(self._residuals)
+        self._values = torch.cat([self._values, y - self._prior_mean(points)])
+        new = self.tracker.posterior.whiten_values(self._values)[count:]
+        self._residuals = torch.cat([self._residuals, new])
+        self._mean_of_rows += self.tracker.whitened_rows[count:].T @ new
+
+    def mark(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What is believed now, to return to when the tracker returns."""
+        return self._mean_of_rows.clone(), self._residuals, self._values
+
+    def return_to(self, mark: tuple[Tensor, Tensor, Tensor]) -> None:
+        mean, self._residuals, self._values = mark
+        self._mean_of_rows = mean.clone()
 
     def observe(
         self,
@@ -325,6 +339,7 @@ class Belief:
         surprise = y - expected - float(F @ self._residuals)
         residual = self._residuals.new_full((1,), surprise / s**0.5)
         self._residuals = torch.cat([self._residuals, residual])
+        self._values = torch.cat([self._values, residual.new_full((1,), y - expected)])
         self._mean_of_rows += self.tracker.whitened_rows[-1] * residual
         return F, s
 

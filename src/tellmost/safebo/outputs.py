@@ -16,20 +16,18 @@ from torch import Tensor
 from tellmost.kernels import Kernel, Scaled
 from tellmost.kernels.kernel import Points, are_same
 from tellmost.numerics import RANK_TOLERANCE
-from tellmost.posterior.function_tracker import FunctionTracker
+from tellmost.posterior.function_tracker import FunctionTracker, Mark
 from tellmost.posterior.gp import GP, Belief, Step
+from tellmost.posterior.interpolation import Interpolated, Interpolation, SumMaker
 from tellmost.posterior.problem import Observation, Problem, State, TargetState
 from tellmost.posterior.sketch import (
     SKETCHED,
     Dense,
     Features,
     IndependentRows,
-    Interpolated,
-    Interpolation,
     Question,
     Seen,
     Sketch,
-    SumMaker,
 )
 from tellmost.rows.pool import Pool
 from tellmost.rules import Rule, noise_of_targets
@@ -188,6 +186,17 @@ class OutputValue(NamedTuple):
     noise_variance: float
 
 
+@dataclass(frozen=True)
+class Marked:
+    """What an OutputPosterior knew at some time."""
+
+    tracker: FunctionTracker
+    tracked: Mark
+    believed: tuple[Tensor, Tensor, Tensor]
+    count: int
+    log_noise: float
+
+
 class OutputPosterior:
     """Mean and variance of f / scale at the points of a round, and gains of observing them."""
 
@@ -224,7 +233,7 @@ class OutputPosterior:
 
     def _track(self, begun: Begun | None) -> FunctionTracker:
         points, kernel = self.points, self.output.kernel
-        seen = zip(points[self.seen_rows].split(1), self._seen, strict=bool(self._seen))
+        seen = zip(torch.split(points[self.seen_rows], 1), self._seen, strict=bool(self._seen))
         problem = Problem(
             kernel=kernel,
             rows=Pool.of(points),
@@ -265,6 +274,35 @@ class OutputPosterior:
         self.values.append(value.y)
         self._log_noise += log(noise)
         return step
+
+    def observe_together(self, values: Sequence[OutputValue], *, is_first: bool) -> None:
+        """Take in values together; the first output that has the tracker does so first."""
+        if not values:
+            return
+        points = self.points[[one.row for one in values]]
+        noise = [one.noise_variance for one in values]
+        if is_first:
+            self._tracker.observe_together(points, points.new_tensor(noise))
+        self.belief.catch_up(points, points.new_tensor([one.y for one in values]))
+        self._seen += [(one.row, one.noise_variance) for one in values]
+        self.values += [one.y for one in values]
+        self._log_noise += sum(map(log, noise))
+
+    def mark(self) -> "Marked":
+        """What is known now, to return to."""
+        tracker = self._tracker
+        believed = self.belief.mark()
+        return Marked(tracker, tracker.mark(), believed, len(self._seen), self._log_noise)
+
+    def return_to(self, mark: "Marked") -> None:
+        """Forget what was observed since."""
+        self._tracker = self.belief.tracker = mark.tracker
+        if self._tracker.posterior.rank > mark.tracked[0].rank:  # no other has done it
+            self._tracker.return_to(mark.tracked)
+        self.belief.return_to(mark.believed)
+        self._log_noise = mark.log_noise
+        del self._seen[mark.count :], self.values[mark.count :]
+        self._supposed = None
 
     # ---- what is believed
 

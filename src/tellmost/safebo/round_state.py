@@ -11,14 +11,12 @@ from torch import Tensor
 
 from tellmost.kernels.kernel import Points
 from tellmost.learner.record import Noise
-from tellmost.posterior.gp import GP, Step
+from tellmost.posterior.gp import GP
+from tellmost.posterior.interpolation import INTERPOLATED, InducingPoints, SumMaker
 from tellmost.posterior.sketch import (
-    INTERPOLATED,
     SKETCHED,
     Features,
     IndependentRows,
-    InducingPoints,
-    SumMaker,
 )
 from tellmost.rules import Rule
 from tellmost.safebo.bounds import (
@@ -38,6 +36,7 @@ from tellmost.safebo.outputs import (
     gather_outputs,
     gather_sides,
 )
+from tellmost.safebo.trial_blocks import Told, TrialBlocks, first_alike
 from tellmost.safebo.trials import MiscalibratedModel
 from tellmost.shapes import Bool, Float
 from tellmost.targets.box import Box
@@ -253,6 +252,7 @@ class RoundState:
         self.model = model
         self.layout = layout
         self.points, self.is_candidate = layout.points, layout.is_candidate
+        self._blocks = TrialBlocks(posteriors)
         self.posteriors = posteriors  # of an output in ``mixtures``: that of the likeliest theta
         self.mixtures = mixtures
         self.risk: Float[Tensor, "s n"] | None = None  # of each limit, if there are mixtures
@@ -264,20 +264,24 @@ class RoundState:
         self._kept: ConfidenceBounds | None = None  # of all rounds so far, if intersected
         self._refresh()
 
-    def observe(self, row: int, values: Mapping[int, OutputValue]) -> None:
-        """Take in a trial at a row: values of some outputs."""
-        self._betas_after(values)  # a schedule of the caller's may fail: nothing is changed yet
-        for number, posterior in enumerate(self.posteriors):
-            first, one = values.get(self.first_alike(number)), values.get(number)
-            if (first and first.noise_variance) != (one and one.noise_variance):
-                posterior.part()
-        self.doubted = None
-        steps: dict[int, Step] = {}  # of each tracker, which outputs may share
-        for number, one in values.items():
-            first_number = self.first_alike(number)
-            steps[first_number] = self.posteriors[number].observe(one, steps.get(first_number))
-        self._refresh()
-        self.layout = replace(self.layout, trials=(*self.layout.trials, row))
+    def observe(self, told: Sequence[Told]) -> None:
+        """Take in trials, block by block where only what is believed in the end counts."""
+        if self.confidence.is_intersected or isinstance(self.model.strategy, Tracking):
+            for row, values in told:
+                self._betas_after(values)  # a schedule may fail: nothing is changed yet
+                self.doubted = None
+                self._blocks.take_in([(row, values)])
+                self._refresh()
+                self._place([row])
+        elif told:
+            self.doubted = None
+            self._blocks.fill(told)
+            self._refresh()
+            self._place([row for row, _ in told])
+
+    def _place(self, rows: Sequence[int]) -> None:
+        """Trials were told at these rows."""
+        self.layout = replace(self.layout, trials=(*self.layout.trials, *rows))
 
     def rely_on(self, confidence: Confidence) -> None:
         """Make the bounds anew with another confidence."""
@@ -488,5 +492,4 @@ class RoundState:
 
     def first_alike(self, number: int) -> int:
         """The first output whose variances are those of an output."""
-        one = self.posteriors[number]
-        return next((i for i in range(number) if one.varies_as(self.posteriors[i])), number)
+        return first_alike(self.posteriors, number)

@@ -16,6 +16,7 @@ from tellmost.safebo.mixture import Mixtures
 from tellmost.safebo.outputs import OutputValue
 from tellmost.safebo.round_state import Layout, RoundState, SafeModel
 from tellmost.safebo.spaces import SobolSet, with_context
+from tellmost.safebo.trial_blocks import Told
 from tellmost.safebo.trials import Query, Trial
 from tellmost.shapes import Float
 
@@ -40,7 +41,7 @@ class SafeRounds:
         self.is_kept = task.space.box is None and not task.space.contexts
         self._moved_to: Tensor | None = None  # where the system was brought after the last trial
         self._latest: tuple[tuple[Any, ...], RoundState] | None = None
-        self._untaken: list[tuple[int, dict[int, OutputValue]]] = []  # for the state that is kept
+        self._untaken: list[Told] = []  # for the state that is kept
         self._kept = KeptVectors()
         self.is_torn = False
         self.start_again()
@@ -68,8 +69,7 @@ class SafeRounds:
     def _observe_untaken(self) -> None:
         untaken, self._untaken = self._untaken, []
         if self._latest is not None:
-            for row, values in untaken:
-                self._latest[1].observe(row, values)
+            self._latest[1].observe(untaken)
 
     def _take_in(self) -> None:
         """Let the state that is kept take in what was told since, and doubt suspect values."""
