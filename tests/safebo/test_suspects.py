@@ -182,6 +182,23 @@ def test_it_can_be_logged_instead():
     assert optimizer.log[-1].kind == "miscalibrated"
 
 
+@pytest.mark.parametrize("on_miscalibration", ["log", "halt"])
+def test_the_log_names_the_tell_that_spoke_against_a_prior_whenever_it_is_read(on_miscalibration):
+    def told(*, is_read):
+        optimizer = make(on_miscalibration=on_miscalibration, suspect_z=np.inf)
+        for place in range(0, 100, 3):
+            optimizer.tell(row=place, objective=0.0, constraints={"c": 2.0 + place % 2})
+            if is_read:
+                optimizer.log  # noqa: B018
+        for _ in range(40):  # what they tell makes up for it
+            optimizer.tell(row=50, objective=0.0, constraints={"c": 2.0})
+        return [event for event in optimizer.log if event.kind == "miscalibrated"]
+
+    (read,), (unread,) = told(is_read=True), told(is_read=False)
+    assert unread == read
+    assert unread.trials < 34
+
+
 def test_a_right_prior_is_hardly_ever_stopped():
     """Draws of the prior itself: 0.05 per output and run is the most, about 1 in 20 runs here."""
     rng, stopped = np.random.default_rng(0), 0

@@ -225,17 +225,17 @@ def calibrate(
         seen = examine(output, points, y, noise)
         judged = replace(seen, surprises=witness.surprises)
         if output.gp.hyperprior is None:
-            now = glance(output, witness)
+            now = glance(output, witness.ratios(), witness.surprises)
             judged = replace(judged, evidence=now.evidence, likeliest=now.likeliest)
         found.update(dict.fromkeys(output.names, judged))
     return Calibration(found)
 
 
-def glance(output: Output, witness: "Witness") -> OutputCalibration:
+def glance(output: Output, ratios: Mapping[str, float], surprises: float) -> OutputCalibration:
     """The verdict alone, without z-scores."""
-    evidence, likeliest = weigh(witness.ratios())
-    found = OutputCalibration(output.names[0], np.empty(0), 0, evidence, likeliest, ())
-    return replace(found, surprises=witness.surprises)
+    evidence, likeliest = weigh(ratios)
+    name, nothing = output.names[0], np.empty(0)
+    return OutputCalibration(name, nothing, 0, evidence, likeliest, (), surprises)
 
 
 def examine(

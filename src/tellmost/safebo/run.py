@@ -27,7 +27,7 @@ from tellmost.safebo.round_state import SafeModel
 from tellmost.safebo.rounds import SafeRounds
 from tellmost.safebo.spaces import with_context
 from tellmost.safebo.trials import Event, Query, Suspect, Trial
-from tellmost.safebo.witness import MOST_OF_ONE, Witness
+from tellmost.safebo.witness import MOST_OF_ONE, Account, Witness
 
 STUCK = 0.01
 """Two readings nearer than this share of their noise agree too well: by chance one pair in a
@@ -56,6 +56,7 @@ class SafeRun:
         self._told: list[ToldTrial] = []
         self._withdrawn: set[int] = set()
         self._is_warned = False
+        self._unread: list[tuple[int, int, list[Account]]] = []  # trials, place in the log
         self._retracted = {one.id for one in journal if isinstance(one, Retracted)}
         decided = [one for one in journal if isinstance(one, Judged)]
         self._judged = {(one.id, name): one.is_right for one in decided for name in one.names}
@@ -97,11 +98,12 @@ class SafeRun:
         self.log.append(Event(len(self.trials), kind, text))
 
     def _go_on(self, entry: Acknowledged) -> None:
+        self.warn()
         if entry.at is not None:
             self.rounds.move_to(torch.tensor(entry.at, dtype=torch.float64))
         if self.halt:
             self.note("acknowledged", "asking goes on after a violation")
-        elif self.find_overconfident() is not None:
+        elif self.warn() is not None:
             self.note("acknowledged", "asking goes on though a prior seems wrong")
         self.halt = ""
         self._accept()
@@ -113,23 +115,38 @@ class SafeRun:
         for one in self.witnesses:
             one.fresh_surprises = 0.0
 
-    def find_overconfident(self) -> tuple[str, str] | None:
-        """The output whose prior the evidence found too narrow since asking went on, and why."""
-        parts = zip(self.model.outputs, self.witnesses, self._accepted, strict=True)
-        with self.rounds.whole():
-            seen = [(glance(output, one), one, accepted) for output, one, accepted in parts]
-        for one, witness, accepted in seen:
-            news = one.evidence - max(accepted, 0.0)
-            if one.is_overconfident and is_decided(news, witness.fresh_surprises):
-                return one.name, one.verdict
-        return None
-
     def warn(self) -> tuple[str, str] | None:
-        """Log that a prior is found too narrow, once until asking goes on."""
-        found = self.find_overconfident()
-        if found is not None and not self._is_warned:
-            self._is_warned = True
-            self.note("miscalibrated", f"the model of {found[0]!r} is {found[1]}")
+        """Say which prior the evidence finds too narrow since asking went on, and why.
+
+        The tell at which it was so first is noted, once until asking goes on. The evidence is
+        only read here, since that takes longer than a tell should; it is that of each tell.
+        """
+        now = [one.account() for one in self.witnesses]
+        with self.rounds.whole():
+            found = self._find_overconfident([*(told for _, _, told in self._unread), now])
+            for (trials, place, _), one in zip(self._unread, found, strict=False):
+                if one is not None and not self._is_warned:
+                    text = f"the model of {one[0]!r} is {one[1]}"
+                    self.log.insert(place, Event(trials, "miscalibrated", text))
+                    self._is_warned = True
+            self._unread = []
+        return found[-1]
+
+    def _find_overconfident(
+        self, times: Sequence[Sequence[Account]]
+    ) -> list[tuple[str, str] | None]:
+        """The first output at each time whose prior is too narrow, and the verdict."""
+        found: list[tuple[str, str] | None] = [None] * len(times)
+        parts = zip(self.model.outputs, self.witnesses, self._accepted, strict=True)
+        for number, (output, witness, accepted) in enumerate(parts):
+            accounts = [one[number] for one in times]
+            for i, (told, ratios) in enumerate(
+                zip(accounts, witness.ratios_at(accounts), strict=True)
+            ):
+                one = glance(output, ratios, told.surprises)
+                news = one.evidence - max(accepted, 0.0)
+                if one.is_overconfident and is_decided(news, told.fresh_surprises):
+                    found[i] = found[i] or (one.name, one.verdict)
         return found
 
     def _change_priors(self, priors: Mapping[str, GP]) -> None:
@@ -138,6 +155,7 @@ class SafeRun:
         Values that were told with the usual noise take on that of the new prior. The evidence
         is carried on: it was collected under the old priors.
         """
+        self.warn()
         for output in self.model.outputs:
             old, new = output.gp, priors[output.names[0]]
             kept = " (noise kept: the fit found less)" if new.noise_std == old.noise_std else ""
@@ -218,6 +236,8 @@ class SafeRun:
         if repeated or is_anew:
             self.rounds.start_again()
         self._note_withdrawn()
+        accounts = [one.account() for one in self.witnesses]
+        self._unread.append((len(self.trials), len(self.log), accounts))
 
     def _noise_of(self, told: ToldTrial, row: int | None) -> dict[str, float]:
         """The noise of each output that was told, by its first name."""

@@ -11,7 +11,9 @@ predicted, and nothing is predicted from it until it is confirmed. Its log ratio
 :data:`MOST_OF_ONE` at most; a likelihood ratio that is cut off still has a mean of at most 1.
 """
 
+from collections.abc import Sequence
 from math import inf, log
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -67,10 +69,13 @@ class Hypothesis:
         mean = self._output.mean_of(points) + self._prior_std * (F.T @ self._whitened)
         return mean, self._prior_std**2 * left
 
-    def log_likelihood(self) -> float:
-        """The log density of all values, less the constant that all alternatives share."""
-        scales = self._posterior.log_scales.sum() + len(self._values) * log(self._prior_std)
-        return -float(scales + 0.5 * self._whitened.square().sum())
+    def log_likelihoods(self) -> Float[Tensor, " t_1"]:
+        """The log density of the first values, of 0, 1 and more of them.
+
+        It lacks a constant that all alternatives share.
+        """
+        each = self._posterior.log_scales + log(self._prior_std) + 0.5 * self._whitened.square()
+        return -torch.cat([each.new_zeros(1), each.cumsum(dim=0)])
 
     def log_density(self, point: Points, y: float, noise: float) -> float:
         """The same of one more value."""
@@ -78,8 +83,22 @@ class Hypothesis:
         return -log(std) - 0.5 * ((y - mean) / std) ** 2
 
     @property
+    def count(self) -> int:
+        """So many values were taken in."""
+        return len(self._values)
+
+    @property
     def _prior_std(self) -> float:
         return self._alternative.prior_std
+
+
+class Account(NamedTuple):
+    """What a witness has counted at some time."""
+
+    values: int  # so many were taken in
+    beside: dict[str, float]
+    surprises: float
+    fresh_surprises: float
 
 
 class Witness:
@@ -152,12 +171,22 @@ class Witness:
 
     def ratios(self) -> dict[str, float]:
         """The log likelihood ratio of each alternative, by its name."""
+        return self.ratios_at([self.account()])[0]
+
+    def ratios_at(self, accounts: Sequence[Account]) -> list[dict[str, float]]:
+        """The same at some times."""
         self._catch_up()
-        given = self._given.log_likelihood()
-        return {
-            name: other.log_likelihood() - given + self._beside.get(name, 0.0)
-            for name, other in self._others.items()
-        }
+        given = self._given.log_likelihoods()
+        each = {n: (one.log_likelihoods() - given).tolist() for n, one in self._others.items()}
+        return [
+            {n: ratios[one.values] + one.beside.get(n, 0.0) for n, ratios in each.items()}
+            for one in accounts
+        ]
+
+    def account(self) -> Account:
+        """What was counted so far."""
+        counts = self.surprises, self.fresh_surprises
+        return Account(self._given.count, dict(self._beside), *counts)
 
     def _take(self, points: Points, y: Tensor, noise: Tensor) -> None:
         if not self._has_prior:
