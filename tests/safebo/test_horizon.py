@@ -104,6 +104,21 @@ def test_a_loaded_optimizer_and_one_that_is_told_queries_know_what_was_risked():
     assert again.risk_spent == optimizer.risk_spent  # it was risked, whatever was told
 
 
+@pytest.mark.parametrize("domain", [DOMAIN, tm.Box(0.0, 1.0)], ids=["points", "box"])
+@pytest.mark.parametrize("untold", [0, 1])
+def test_what_is_shown_after_the_last_query_is_what_a_replay_shows(domain, untold):
+    optimizer, again = make(domain, horizon=3), make(domain, horizon=3)
+    for asked in range(3):
+        query = optimizer.ask()
+        if asked < 3 - untold:
+            tell(optimizer, query)
+    again.load_state_dict(optimizer.state_dict())
+    assert optimizer.safe_mask.any()
+    assert optimizer.safe_mask.tolist() == again.safe_mask.tolist()
+    with pytest.raises(RiskSpent):
+        optimizer.ask()
+
+
 def test_runs_with_a_violation_are_at_most_as_many_as_promised():
     """40 draws of the prior. A promise per query at the same level lets far more of them fail."""
     K = KERNEL.block(*[points()] * 2).numpy()

@@ -104,10 +104,18 @@ class SafeRounds:
         return self.model.confidence.allow([one.risk for _, one in self.asked.values()] + others)
 
     def rely(self) -> None:
-        """Make bounds with what the next query may risk. They stay where it may risk nothing."""
-        confidence = self.allow()
-        if self._latest is not None and confidence is not None:
-            self._latest[1].rely_on(confidence)
+        """Make bounds with what the next query may risk."""
+        if self._latest is not None:
+            self._latest[1].rely_on(self._relied_on())
+
+    def _relied_on(self) -> Confidence:
+        """The confidence of the next query, or if it may risk nothing of the last that might."""
+        if not isinstance(self.model.confidence, ForRun):
+            return self.model.confidence
+        risks = [one.risk for _, one in self.asked.values()]
+        while (found := self.model.confidence.allow(risks)) is None:
+            risks.pop()
+        return found
 
     def _recommend(self, trial: Trial) -> None:
         """Remember what was best before the trial, where the next round may not look at it."""
@@ -260,8 +268,7 @@ class SafeRounds:
             for number, one in self._values_in(model, trial, row, given).items():
                 values[number].append(one)
         state = model.start(layout, values, mixtures.over(layout.points), kept)
-        if (confidence := self.allow()) is not None:
-            state.rely_on(confidence)
+        state.rely_on(self._relied_on())
         return state
 
     def _values_in(
