@@ -75,46 +75,6 @@ def test_random_problems_are_picked_from_alike(seed, width, rule, ratio, replace
     assert_same(tm.select(pool, targets, columns_ahead=width, **options), plain)
 
 
-@pytest.mark.parametrize("limits", ["none", "cost", "groups", "replace", "copies", "least"])
-@pytest.mark.parametrize("rule", ["vtl", "itl", "ctl", "undirected-itl", "mmr"])
-def test_picks_that_are_followed_are_those_made_one_by_one(rule, limits, monkeypatch):
-    """Pieces are so small that there are several of them."""
-    pool, targets = clustered(300, 24, 9)
-    options: dict = {"k": 40}
-    if limits == "cost" and not rules.get(rule).is_signed:
-        options = {"cost": np.linspace(0.5, 2.0, 300), "budget": 30.0}
-    elif limits == "groups":
-        options |= {"groups": np.arange(300) % 11, "max_per_group": 4}
-    elif limits == "replace":
-        options |= {"replace": True}
-    elif limits == "copies":
-        pool[150:] = pool[:150]
-    elif limits == "least" and not rules.get(rule).is_signed:
-        options |= {"min_gain_share": 0.2}
-    about = targets_for(rule, pool, targets)
-
-    def choose() -> tm.Selection:
-        return tm.select(
-            pool, about, rule=rule, kernel="linear", noise_ratio=0.1, columns_ahead=16, **options
-        )
-
-    followed: list[int] = []
-    follow = Eager.follow
-
-    def count(*arguments) -> list:
-        picks = follow(*arguments)
-        followed.append(len(picks))
-        return picks
-
-    monkeypatch.setattr("tellmost.posterior.columns_ahead.PREVIEWED_ROWS", 64)
-    monkeypatch.setattr(Eager, "follow", count)
-    several = choose()
-    monkeypatch.setattr(Eager, "foresee", lambda *_: None)
-    assert_same(several, choose())
-    if limits in ("none", "least") and rule in ("vtl", "itl", "ctl"):
-        assert sum(followed) > len(several) / 2
-
-
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("rule", RULES[:-1])  # local uncertainty leaves ties
 def test_a_forecast_that_sees_all_rows_is_right(rule, kernel, monkeypatch):

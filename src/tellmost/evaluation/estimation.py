@@ -40,8 +40,7 @@ from tellmost.selecting.limits import (
     check_limits,
     check_stop,
 )
-from tellmost.selecting.loop import run
-from tellmost.selecting.once import Once
+from tellmost.selecting.loop import Once, run
 from tellmost.selecting.select import choose_chooser, find_rounds
 
 TRIAL_BYTES = 64 * 2**20

@@ -14,12 +14,11 @@ fails, with its reach R (at first ``numerics.FORECAST_REACH``). The cost of a pi
     \text{is least at} \quad T = \sqrt{B R / r}.
 """
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Protocol, runtime_checkable
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,7 +33,6 @@ from tellmost.posterior.problem import (
     nonnegative,
 )
 from tellmost.posterior.weight_space import Beliefs, Effect, Running
-from tellmost.running.workers import cut
 from tellmost.shapes import Float, Int
 
 BALANCE = {"cpu": 11.0, "cuda": 32.0}
@@ -42,8 +40,8 @@ BALANCE = {"cpu": 11.0, "cuda": 32.0}
 block of 1,024 x 768 rows takes 0.27 ms, and 0.024 ms for each product."""
 
 PRODUCTS_AT_ONCE = 8
-"""A core multiplies a block with so many vectors in the time of fewer: 46 take 5.7 ms and 48 take
-5.1 ms for 10,000 x 256."""
+"""A core makes so many products in one step: of 10,000 x 256 rows 48 take 5.1 ms, and 46 take
+5.7 ms."""
 
 COLUMNS_SHARE = 1 / 8
 COLUMNS_BYTES = 32 * 2**20
@@ -101,122 +99,11 @@ class ColumnsAhead:
         """What observing the next row does, if that is the only one of these rows."""
         return self._effects[-1] if len(rows) == 1 and self.has(int(rows[0])) else None
 
-    def preview(self, most: int, *, repeats: bool) -> "Preview | None":
-        """The next rows, at most so many, before anything is known of how they compare."""
-        count = min(most, len(self._rows))
-        if self._columns is None or count < 2:
-            return None
-        first = self._columns.shape[1] - len(self._rows)
-        return Preview(
-            rows=self._rows[: -count - 1 : -1],
-            effects=self._effects[: -count - 1 : -1],
-            columns=self._columns[:, first : first + count],
-            is_whole=count == len(self._rows),
-            repeats=repeats,
-        )
-
-    def forget_last(self) -> None:
-        """Forget the row that is expected last, whose columns were overwritten."""
-        assert self._columns is not None
-        del self._rows[:1], self._effects[:1]
-        self._columns = self._columns[:, :-1]
-
     def take(self) -> tuple[Effect, Float[Tensor, "q n"]]:
         """The next row's effect and columns, good until ``room`` is asked for again."""
         assert self._columns is not None
         self._rows.pop()
         return self._effects.pop(), self._columns[:, -1 - len(self._rows)]
-
-
-PREVIEWED_ROWS = 2**14
-"""So many rows are previewed at a time, over several observations: their values stay in the
-cache, and the calls take less time than the arithmetic."""
-
-Score = Callable[[State, slice], Float[Tensor, " _n"]]
-"""What a piece of the rows is ranked by, in memory that nobody else needs."""
-
-
-@dataclass
-class Preview:
-    """Rows that are expected to be observed next, and how they compare with all others then.
-
-    ``scores`` and ``rivals`` have an entry for each row: what it is ranked by at its turn, and the
-    best of all other rows. Nobody asks for those of the first row. If all rows that are at hand
-    are among them, the values that they leave take the memory of the last row's columns.
-    """
-
-    rows: list[int]
-    effects: list[Effect]
-    columns: Float[Tensor, "q T n"]
-    is_whole: bool
-    repeats: bool  # a row that was observed is compared again
-
-    def __post_init__(self) -> None:
-        self.scores = [-torch.inf for _ in self.rows]
-        self._rivals: list[list[float]] = [[] for _ in self.rows]  # of each piece of the rows
-        self._sums: list[dict[int, float]] = [{} for _ in self.rows]  # of variances, by pieces
-
-    def compare(
-        self,
-        problem: Problem,
-        running: Mapping[str, Running],
-        fixed: Mapping[str, Tensor],
-        step: int,
-        score: Score,
-    ) -> None:
-        """Try the observations on all rows, and score them at each turn but the first."""
-        prior = problem.prior_variance
-
-        def look(piece: slice) -> None:
-            own = {
-                name: run.about(run.values[piece].clone(), prior[piece])
-                for name, run in running.items()
-            }
-            still = {name: cut(values, piece) for name, values in fixed.items()}
-            columns = [some.unbind() for some in self.columns[:, :, piece].unbind()]
-            for place, effect in enumerate(self.effects):
-                self._observe(own, columns, place, piece)
-                if place + 1 < len(self.rows):
-                    fields = still | {name: run.values for name, run in own.items()}
-                    state = problem.state(piece, step + place + 1, fields, effect.targets)
-                    self._note(place + 1, piece, score(state, piece))
-            if self.is_whole:
-                for run, some in zip(own.values(), columns, strict=True):
-                    some[-1].copy_(run.values)
-
-        problem.each_slice(PREVIEWED_ROWS, look)
-
-    def _observe(
-        self,
-        running: Mapping[str, Running],
-        columns: Sequence[Sequence[Tensor]],
-        place: int,
-        piece: slice,
-    ) -> None:
-        """Take the observation of a row into the values of a piece."""
-        effect = self.effects[place]
-        own = {name: some[place] for name, some in zip(running, columns, strict=True)}
-        update_rows_by(running, None, own, effect)
-        if effect.targets is None:
-            self._sums[place][piece.start or 0] = float(running["variance"].values.sum())
-
-    def _note(self, place: int, piece: slice, scores: Float[Tensor, " b"]) -> None:
-        """Note what the row at this place and its best rival in a piece are ranked by."""
-        values, start = scores.numpy(), piece.start or 0
-        if 0 <= (own := self.rows[place] - start) < len(values):
-            self.scores[place] = float(values[own])
-        chosen = self.rows[place : place + 1] if self.repeats else self.rows[: place + 1]
-        values[[row - start for row in chosen if 0 <= row - start < len(values)]] = -torch.inf
-        self._rivals[place].append(float(values.max()))
-
-    def rival(self, place: int) -> float:
-        """The best score of any other row; NaN if one is no number."""
-        return float(np.max(self._rivals[place]))
-
-    def mean_variance(self, place: int) -> float:
-        """The mean over all rows once the row at this place is observed, if nobody is a target."""
-        sums = self._sums[place]
-        return sum(sums[start] for start in sorted(sums)) / self.columns.shape[2]
 
 
 def columns_ahead(problem: Problem, per_column: int, kept: Tensor | None) -> int:

@@ -416,15 +416,9 @@ class TargetSummary:
     def fork(self) -> "TargetSummary":
         """The same summary, to try observations on."""
         other = copy(self)
-        other.state = self.snapshot()
+        if self.state is not None:
+            other.state = replace(self.state, variance=self.state.variance.clone())
         return other
-
-    def snapshot(self) -> TargetState | None:
-        """The state as it is now, which no later observation changes."""
-        if self.state is None:
-            return None
-        variance = self.state.variance.clone()
-        return TargetState(variance, self.state.prior_variance, self.state.weights)
 
     def follow(self, root: Float[Tensor, "d r"], covariance: Float[Tensor, "d d"]) -> None:
         """Report the mean variance under a measure whose second moment has this root."""

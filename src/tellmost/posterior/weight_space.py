@@ -24,7 +24,6 @@ from tellmost.posterior.problem import (
     FewRows,
     Observation,
     Problem,
-    TargetState,
     TargetSummary,
     nonnegative,
     standardizing_weights,
@@ -36,11 +35,11 @@ WELL_CONDITIONED = 1e6
 """Ratio of eigenvalues up to which Cholesky factors stand in for singular values: far above
 RANK_TOLERANCE, so both see the full rank, and they agree to about 1e-15 of this ratio."""
 
+
 TRIANGLE_STEP = 96
 """A product with a triangular matrix is made of products with so many of its rows, which leave
 out zeros: a little more than half of the work, if there are many features."""
 
-LATEST = 64  # a matrix takes in so many observations together
 LARGE_SHARE = 1 / 16
 """This share of the vectors of a rough start stays in float64. They are the largest ones, so what
 float32 rounds is little beside them."""
@@ -113,18 +112,12 @@ def squares_of_products(
 
 @dataclass
 class WeightPosterior:
-    r"""The covariance of the weights given what was observed.
+    """The covariance of the weights given what was observed; updated in place by ``observe``."""
 
-    It is a matrix less the latest observations, :math:`\Sigma = W - F^\top F` with a row
-    :math:`u / \sqrt{s}` of F for each. To change all of W at each one would cost more.
-    """
-
-    whole: Float[Tensor, "d d"]  # W, which forks share, so nobody changes it in place
+    covariance: Float[Tensor, "d d"]
     prior: Float[Tensor, "d d"] | None = None  # None: the identity
     base: Float[Tensor, "p d"] | None = None  # covariance = base' base - sum of F F'; None: prior
     factors: list[Tensor] = field(default_factory=list)
-    latest: Float[Tensor, "l d"] | None = None  # F
-    _room: Float[Tensor, "_ d"] | None = None  # for F and more rows of it
 
     @classmethod
     def of(cls, prior: Tensor | None, dimension: int, device: torch.device) -> "WeightPosterior":
@@ -147,39 +140,20 @@ class WeightPosterior:
         F = seen_directions(targets if root is None else targets @ root, noise_variance)
         r, d = F.shape
         if root is None and noise_variance == 0.0 and 2 * r > d:
-            # a basis of what F leaves: fewer products, and no difference of equal numbers
-            base = torch.linalg.qr(F.T, mode="complete").Q[:, r:].T.contiguous()
+            base = complement(F)  # fewer products than with F, and no difference of equal numbers
             return WeightPosterior(base.T @ base, base=base)
         if noise_variance == 0.0 and r == d:  # the targets determine every weight
             return WeightPosterior(torch.zeros_like(self.covariance), self.prior, base=F[:0])
         F = F.T if root is None else root @ F.T
         return WeightPosterior(self.covariance - F @ F.T, self.prior, factors=[*self.factors, F])
 
-    @property
-    def covariance(self) -> Float[Tensor, "d d"]:
-        """Sigma as a matrix."""
-        F = self.latest
-        return self.whole if F is None else torch.addmm(self.whole, F.T, F, alpha=-1.0)
-
-    def times(self, block: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
-        """The product of some rows with Sigma."""
-        product, F = block @ self.whole, self.latest
-        return product if F is None else product.addmm_(block @ F.T, F, alpha=-1.0)
-
     def step(self, phi: Float[Tensor, " d"], noise_variance: float) -> Step:
         """Compute what an observation at phi would do. Nothing changes yet."""
-        u = self.times(phi[None])[0]  # to the bit what a Projection of this row has
+        u = (phi[None] @ self.covariance)[0]  # to the bit what a Projection of this row has
         return Step(phi, u, max(float(phi @ u), 0.0) + noise_variance)
 
     def observe(self, step: Step) -> None:
-        """Condition on an observation. When W takes in F depends on their number alone."""
-        count = 0 if self.latest is None else len(self.latest)
-        if count == LATEST:
-            self.whole, count = self.covariance, 0
-        if count == 0 or self._room is None:
-            self._room = self.whole.new_empty(LATEST, len(step.u))
-        torch.div(step.u, step.s**0.5, out=self._room[count])
-        self.latest = self._room[: count + 1]
+        self.covariance.addr_(step.u, step.u, alpha=-1.0 / step.s)
 
     def condition(self, phi: Float[Tensor, " d"], noise_variance: float) -> None:
         """Observe a point before the rows' running values exist, and remember the factor."""
@@ -189,14 +163,11 @@ class WeightPosterior:
 
     def fork(self) -> "WeightPosterior":
         """The same posterior, to try observations on."""
-        if self._room is None or self.latest is None:
-            return WeightPosterior(self.whole, self.prior)
-        room = self._room.clone()
-        return WeightPosterior(self.whole, self.prior, None, [], room[: len(self.latest)], room)
+        return WeightPosterior(self.covariance.clone(), self.prior)
 
     def variance(self, block: Float[Tensor, "b d"]) -> Float[Tensor, " b"]:
         """phi' Sigma phi for each row, from the whole matrix."""
-        return (self.times(block) * block).sum(dim=1)
+        return ((block @ self.covariance) * block).sum(dim=1)
 
     def start(self) -> Start | None:
         """Say how to make all variances before the loop. It is None if ``variance`` costs less."""
@@ -220,7 +191,7 @@ def seen_directions(features: Float[Tensor, "m d"], noise_variance: float) -> Fl
     inverse = torch.linalg.solve_triangular(L, torch.eye(len(L)).to(L), upper=False)
     condition = gram.norm() * inverse.square().sum()  # at least the ratio of eigenvalues
     if not bool((failed == 0) & (condition < WELL_CONDITIONED)):
-        return _by_svd(features, noise_variance)
+        return _by_singular_values(features, noise_variance)
     if noise_variance > 0.0:
         same = features if m <= d else L.T  # the posterior depends on features' features alone
         return _whitened(same, noise_variance)
@@ -236,12 +207,19 @@ def _whitened(rows: Float[Tensor, "m d"], noise_variance: float) -> Float[Tensor
     return torch.linalg.solve_triangular(torch.linalg.cholesky(gram), rows, upper=False)
 
 
-def _by_svd(features: Float[Tensor, "m d"], noise_variance: float) -> Float[Tensor, "r d"]:
+def _by_singular_values(
+    features: Float[Tensor, "m d"], noise_variance: float
+) -> Float[Tensor, "r d"]:
     _, singular, V = torch.linalg.svd(features, full_matrices=False)
     squared = singular.square()
     kept = squared > RANK_TOLERANCE * squared.max()
     shrinkage = squared[kept] / (squared[kept] + noise_variance)
     return V[kept] * shrinkage.sqrt()[:, None]
+
+
+def complement(V: Float[Tensor, "r d"]) -> Float[Tensor, "_ d"]:
+    """An orthonormal basis of the space that orthonormal rows leave."""
+    return torch.linalg.qr(V.T, mode="complete").Q[:, len(V) :].T.contiguous()
 
 
 def symmetric_root(covariance: Float[Tensor, "d d"]) -> Float[Tensor, "d d"]:
@@ -260,7 +238,6 @@ class Effect:
     steps: Mapping[str, Step]  # by the names of the variances
     vectors: Mapping[str, Float[Tensor, " d"]]  # by the names of the running values
     of_targets: Float[Tensor, " m"] | None  # the observation's covariances with the targets
-    targets: TargetState | None = None  # as the observation leaves them, where it was tried
 
 
 @dataclass
@@ -282,7 +259,7 @@ class Beliefs:
         effect = self.effect_of(phi, noise_variance)
         self.take(effect)
         vectors = {name: run.vector(effect.steps, self) for name, run in running.items()}
-        return Effect(effect.steps, vectors, effect.of_targets, self.targets.snapshot())
+        return Effect(effect.steps, vectors, effect.of_targets)
 
     def effect_of(self, phi: Float[Tensor, " d"], noise_variance: float) -> Effect:
         """Compute what an observation at phi would do, beside the rows. Nothing changes yet."""
@@ -314,7 +291,7 @@ class Projection(dict[str, Tensor]):
     known: Beliefs
 
     def __missing__(self, name: str) -> Float[Tensor, "b d"]:
-        self[name] = self.known.posteriors[name].times(self.block)
+        self[name] = self.block @ self.known.posteriors[name].covariance
         return self[name]
 
 
@@ -390,12 +367,12 @@ class RunningSquaredCovariance(Running):
     root: Float[Tensor, "d r"]
 
     def start(self, known: Beliefs) -> Start:
-        return Start(0.0, plus=known.posterior.times(self.root.T))
+        return Start(0.0, plus=self.root.T @ known.posterior.covariance)
 
     def vector(self, steps: Mapping[str, Step], known: Beliefs) -> Float[Tensor, " d"]:
         u, s = steps["variance"].u, steps["variance"].s
         projected = self.root.T @ u
-        z = known.posterior.times((self.root @ projected)[None])[0]
+        z = known.posterior.covariance @ (self.root @ projected)
         return z.mul_(2.0 / s).addcmul_(u, projected @ projected, value=1.0 / s**2)
 
     def update(self, columns: Mapping[str, Float[Tensor, " n"]], effect: Effect) -> None:
@@ -429,7 +406,26 @@ class RunningStandardizedCovariance(Running):
     def _vector(self, known: Beliefs) -> Float[Tensor, " d"]:
         assert known.features is not None  # the rule reads targets
         weights = standardizing_weights(known.targets.known)
-        return known.posterior.times((weights @ known.features)[None])[0]
+        return known.posterior.covariance @ (weights @ known.features)
+
+
+def root_of_targets(problem: Problem) -> Float[Tensor, "d r"]:
+    """R with R R' = sum_a w_a phi_a phi_a', and at most d columns."""
+    if problem.measure is not None:
+        return symmetric_root(problem.measure.moment(problem.known_targets))
+    assert problem.target_weights is not None
+    root = problem.known_targets.T * problem.target_weights.sqrt()
+    if root.shape[1] <= root.shape[0]:
+        return root.contiguous()
+    return symmetric_root(root @ root.T)
+
+
+def root_of_rows(problem: Problem) -> Float[Tensor, "d d"]:
+    """R with R R' = M, the second moment of all candidates; one pass."""
+    d = problem.rows.dimension
+    total = torch.zeros(d, d, dtype=torch.float64, device=problem.device)
+    problem.rows.each(lambda _, __, block: block.T @ block, total.add_)
+    return symmetric_root(problem.sum(total) / problem.row_count)
 
 
 def weight_form(problem: Problem) -> tuple[Problem, Tensor | None] | None:

@@ -16,9 +16,7 @@ from tellmost.kernels.kernel import Points
 from tellmost.posterior.columns_ahead import (
     ColumnsAhead,
     Draft,
-    Preview,
     RowsAtHand,
-    Score,
     WeightDraft,
     columns_ahead,
     shortlist_length,
@@ -48,7 +46,8 @@ from tellmost.posterior.weight_space import (
     Start,
     WeightPosterior,
     in_terms_of_features,
-    symmetric_root,
+    root_of_rows,
+    root_of_targets,
     weight_form,
 )
 from tellmost.running.workers import ALL, cut
@@ -62,6 +61,9 @@ WIDE = frozenset({"covariance", "correlation"})
 
 FIXED = NEAR_TARGETS | {"prior_variance"}
 """Fields that no observation changes, with an entry per row."""
+
+ROOTS = {"squared_covariance": root_of_targets, AMONG_CANDIDATES: root_of_rows}
+"""Squared covariances with some points, and the root of the second moment of these points."""
 
 
 @runtime_checkable
@@ -176,16 +178,14 @@ class WeightTracker:
     def state(self, rows: Int[Tensor, " b"]) -> State:
         """Computed afresh from the posterior, or from what was foreseen of the next row."""
         effect = self._ahead.effect_of(rows) if self.problem.shard is None else None
-        which: Tensor | slice = rows
         if effect is None:
             U = Projection(self._rows.rows(rows), self.known)
         else:
             U = Projection(effect.steps["variance"].phi[None], self.known)
             U.update({name: step.u[None] for name, step in effect.steps.items()})
-            which = slice(int(rows[0]), int(rows[0]) + 1)  # it takes a fifth of the time
         fields = {name: run.fresh(U) for name, run in self.running.items()}
-        fields |= self._fixed_fields(U.block, self.problem.prior_variance[which])
-        return self._state(which, fields | self._wide_fields(U.block))
+        fields |= self._fixed_fields(U.block, self.problem.prior_variance[rows])
+        return self._state(rows, fields | self._wide_fields(U.block))
 
     def observe(self, row: int, *, update_rows: bool = True) -> None:
         if update_rows and self.running and not self._ahead.has(row):
@@ -259,30 +259,6 @@ class WeightTracker:
             noise = float(few.noise_variance[place])
             effects.append(known.observe(few.points[place], noise, self.running))
         return effects
-
-    def foresee(self, most: int, score: Score, *, repeats: bool) -> Preview | None:
-        """How the rows at hand compare with all others when they are observed in their order.
-
-        Nothing changes yet. It is None if fewer than two are at hand, or if that cannot be told.
-        """
-        problem = self.problem
-        preview = self._ahead.preview(most, repeats=repeats)
-        is_held = problem.device.type == "cpu" and problem.shard is None
-        if preview is None or not is_held or problem.needs & WIDE:
-            return None
-        preview.compare(problem, self.running, self._fixed, self.step, score)
-        return preview
-
-    def settle(self, preview: Preview, count: int) -> None:
-        """Update the running values by so many rows of a preview, which have been observed."""
-        if count == len(preview.rows) and preview.is_whole:
-            for run, values in zip(self.running.values(), preview.columns[:, -1], strict=True):
-                run.values.copy_(values)
-            return
-        for place in range(count):
-            self._update_rows(preview.columns[:, place], preview.effects[place])
-        if preview.is_whole:
-            self._ahead.forget_last()
 
     def draft(self, rows: Int[Tensor, " b"]) -> Draft:
         few = self._at_hand.keep(rows.tolist())
@@ -426,7 +402,7 @@ class WeightTracker:
     # ---- fields of a state
 
     def _against_targets(self, posterior: WeightPosterior) -> Float[Tensor, "d m"]:
-        return posterior.times(self.problem.known_targets).T
+        return posterior.covariance @ self.problem.known_targets.T
 
     def _fixed_fields(
         self, block: Float[Tensor, "b d"], variance: Float[Tensor, " b"]
@@ -449,26 +425,3 @@ class WeightTracker:
 
     def _state(self, rows: Int[Tensor, " b"] | slice, fields: dict[str, Tensor]) -> State:
         return self.problem.state(rows, self.step, fields, self.targets.state)
-
-
-def root_of_targets(problem: Problem) -> Float[Tensor, "d r"]:
-    """R with R R' = sum_a w_a phi_a phi_a', and at most d columns."""
-    if problem.measure is not None:
-        return symmetric_root(problem.measure.moment(problem.known_targets))
-    assert problem.target_weights is not None
-    root = problem.known_targets.T * problem.target_weights.sqrt()
-    if root.shape[1] <= root.shape[0]:
-        return root.contiguous()
-    return symmetric_root(root @ root.T)
-
-
-def root_of_rows(problem: Problem) -> Float[Tensor, "d d"]:
-    """R with R R' = M, the second moment of all candidates; one pass."""
-    d = problem.rows.dimension
-    total = torch.zeros(d, d, dtype=torch.float64, device=problem.device)
-    problem.rows.each(lambda _, __, block: block.T @ block, total.add_)
-    return symmetric_root(problem.sum(total) / problem.row_count)
-
-
-ROOTS = {"squared_covariance": root_of_targets, AMONG_CANDIDATES: root_of_rows}
-"""Squared covariances with some points, and the root of the second moment of these points."""

@@ -28,20 +28,11 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.posterior.weight_tracker import Tracker
 from tellmost.rows.pool import Fingerprint
 from tellmost.running.processes import Shard
 from tellmost.running.writing import check_no_circle, written_whole
 from tellmost.selecting.data import Pick, SelectionData, mean_of
-from tellmost.selecting.limits import Eligibility, Stop, Task
-from tellmost.selecting.loop import (
-    DRIFT_TOLERANCE,
-    Chooser,
-    Trace,
-    close_copies,
-    reads_rows,
-    uncertainty_of,
-)
+from tellmost.selecting.limits import Task
 from tellmost.shapes import Float, Int, Shaped
 
 FORMAT = 1
@@ -409,49 +400,3 @@ def digest_of_all(values: Shaped[Tensor, " c"] | None, shard: Shard | None) -> s
     if shard is None:
         return sums.name((len(values),))
     return sums.name((shard.total,), shard.group)
-
-
-def repeat(
-    log: Checkpoint,
-    chooser: Chooser,
-    tracker: Tracker,
-    eligibility: Eligibility,
-    stop: Stop,
-    trace: Trace,
-) -> bool:
-    """Condition on the picks made before, and say whether all of them reach the least gain."""
-    chooser.best(stop.least)  # the scale of all gains comes from the first step
-    least = stop.least(chooser.first)
-    scale = max(abs(chooser.first or 0.0), log.least_scale)
-    goes_on = stop.picks is None or len(log.made) < stop.picks
-    reads = reads_rows(chooser, tracker, eligibility, is_last=not goes_on)
-    made = log.made[: stop.picks]
-    for number, pick in enumerate(made, start=1):
-        if eligibility.is_closed(pick.row):
-            log.contradict(number, "its row may not be picked there")
-        if reads and not tracker.is_at_hand(pick.row):
-            tracker.look_ahead([p.row for p in made[number - 1 :][: tracker.width]])
-        compare(log, number, "gain", pick.gain, chooser.gain_of(pick.row), scale)
-        if pick.gain < least - DRIFT_TOLERANCE * abs(least):  # chosen by running gains
-            return False
-        eligibility.take(pick.row)
-        tracker.observe(pick.row, update_rows=reads)
-        close_copies(tracker, eligibility)
-        left = uncertainty_of(tracker)
-        compare(log, number, "uncertainty", pick.uncertainty, left, trace.uncertainty_before)
-        trace.picks.append(pick)
-        trace.resumed += 1
-    if goes_on:
-        tracker.refresh()  # no choice has looked at the running values on the way
-    return True
-
-
-def compare(
-    log: Checkpoint, number: int, name: str, stored: float, own: float, scale: float
-) -> None:
-    """Refuse the log if a value of its pick of this number is not what this run finds.
-
-    Running gains drift, and rounding is relative to the ``scale`` at the first step.
-    """
-    if not abs(stored - own) <= DRIFT_TOLERANCE * abs(own) + log.rounding * scale:
-        log.contradict(number, f"its {name} is {stored:.9g} there, and {own:.9g} here")

@@ -53,6 +53,7 @@ class FusedRounds:
         length = 2 ** (min(n, DRAFTED_FROM, max(affordable, 64)).bit_length() - 1)
         steps = min(tracker.width, most or n)
         self._tracker, self._eligibility = tracker, eligibility
+        self._covariances = _side_by_side(tracker)
         self._board = Board.of(rule, values, problem.noise_variance, steps, length)
         self._ranked_at = -1
         self.made = 0
@@ -80,7 +81,6 @@ class FusedRounds:
     def _prepare(self, first: float | None) -> None:
         """Rank the rows, unless the last round has done so."""
         if self._ranked_at != self._tracker.step:
-            self._covariances = _side_by_side(self._tracker)
             self._board.accepted.zero_()
             self._board.commit(self._eligibility.closed)
         if first is not None:
@@ -150,5 +150,5 @@ def _side_by_side(tracker: WeightTracker) -> Float[Tensor, "_ d d"]:
     posteriors = list(tracker.known.posteriors.values())
     covariances = torch.stack([posterior.covariance for posterior in posteriors])
     for posterior, covariance in zip(posteriors, covariances, strict=True):
-        posterior.whole, posterior.latest = covariance, None
+        posterior.covariance = covariance
     return covariances

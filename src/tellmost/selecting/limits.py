@@ -19,7 +19,6 @@ from tellmost.rows.checks import (
 )
 from tellmost.rules import Rule, is_random
 from tellmost.running.processes import Group, Shard
-from tellmost.running.workers import ALL, cut
 from tellmost.selecting.data import SelectionData, SelectionNoise, mean_of
 from tellmost.shapes import Bool, Float, Int
 
@@ -99,17 +98,13 @@ class Eligibility:
             self._left &= (self._taken_of_group < limits.max_per_group)[limits.group]
         self.closed = ~self._that_fit()
 
-    def score(
-        self, gains: Float[Tensor, " n"], least: float = -torch.inf, piece: slice = ALL
-    ) -> Float[Tensor, " n"]:
-        """Make what the candidates, or a piece of them, are ranked by: gain, or gain per cost.
+    def score(self, gains: Float[Tensor, " n"], least: float = -torch.inf) -> Float[Tensor, " n"]:
+        """Make what the candidates are ranked by: gain, or gain per cost.
 
         The score is -inf for closed candidates, and where the gain is below ``least``.
         """
-        scores = gains if self._cost is None else gains / cut(self._cost, piece)
-        closed = cut(self.closed, piece)
-        if least != -torch.inf:
-            closed = closed | (gains < least)
+        scores = gains if self._cost is None else gains / self._cost
+        closed = self.closed if least == -torch.inf else self.closed | (gains < least)
         return scores.masked_fill(closed, -torch.inf)
 
     def score_some(
@@ -117,10 +112,6 @@ class Eligibility:
     ) -> Float[Tensor, " b"]:
         """The scores of some rows, all of them open."""
         return gains if self._cost is None else gains / self._cost[rows]
-
-    def score_one(self, gain: float, row: int) -> float:
-        """The score of a row of this process, which is open."""
-        return gain if self._cost is None else gain / float(self._cost[row])
 
     @property
     def repeats(self) -> bool:

@@ -3,8 +3,7 @@
 The rows that may be the best are found by running gains, and measured afresh. Gains within
 TIE_TOLERANCE of the best are ties, and go to the lowest index, so the order of the arithmetic
 never changes a pick. ``Eager`` also forecasts which rows will be picked next, so that one pass
-over the rows prepares several picks, and follows the forecast while no other row may be better. A
-wrong forecast costs a pass, never a pick.
+over the rows prepares several picks. A wrong forecast costs a pass, never a pick.
 """
 
 from collections.abc import Callable
@@ -17,9 +16,8 @@ import torch
 from torch import Tensor
 
 from tellmost import numerics
-from tellmost.posterior.columns_ahead import Preview
 from tellmost.posterior.problem import State
-from tellmost.posterior.weight_tracker import Tracker, WeightTracker
+from tellmost.posterior.weight_tracker import Tracker
 from tellmost.rules import Rule, is_random
 from tellmost.running.processes import Shard
 from tellmost.selecting.data import Pick
@@ -93,18 +91,19 @@ def run(
     rounds: "FusedRounds | None" = None,
 ) -> Trace:
     """Pick until the stop says so or no candidate is left."""
-    trace = Trace(uncertainty_of(tracker))
+    trace = Trace(_uncertainty(tracker))
     close_copies(tracker, eligibility)
-    if log is not None and log.made:
-        from tellmost.selecting.checkpoint import repeat
-
-        if not repeat(log, chooser, tracker, eligibility, stop, trace):
-            trace.stop_reason = stop.reason(chooser.first)
-            return trace
+    if (
+        log is not None
+        and log.made
+        and not repeat(log, chooser, tracker, eligibility, stop, trace)
+    ):
+        trace.stop_reason = stop.reason(chooser.first)
+        return trace
     while stop.picks is None or len(trace.picks) < stop.picks:
         left = None if stop.picks is None else stop.picks - len(trace.picks)
         picks = [] if rounds is None else rounds.advance(stop, left, chooser.first)
-        picks = picks or pick_some(chooser, tracker, eligibility, stop, left)
+        picks = picks or pick_one(chooser, tracker, eligibility, stop, left)
         for pick in picks:
             chooser.first = pick.gain if chooser.first is None else chooser.first
             trace.picks.append(pick)
@@ -119,28 +118,20 @@ def run(
     return trace
 
 
-def pick_some(
+def pick_one(
     chooser: Chooser, tracker: Tracker, eligibility: Eligibility, stop: Stop, left: int | None
 ) -> list[Pick]:
-    """Choose and observe the best candidate, and those that were foreseen to be the best after it.
-
-    The list is empty if no gain reaches the least.
-    """
+    """Choose and observe the best candidate. The list is empty if no gain reaches the least."""
     best = chooser.best(stop.least)
     if best is None:
         return []
     row, is_last = best.row, left == 1
     eligibility.take(row)
-    if isinstance(chooser, Eager) and not is_last:
-        if not tracker.is_at_hand(row):
-            tracker.look_ahead(chooser.expected(best, None if left is None else left - 1))
-        if isinstance(tracker, WeightTracker):
-            preview = chooser.foresee(tracker, stop.least(chooser.first), left)
-            if preview is not None:
-                return chooser.follow(tracker, preview, best, left)
+    if isinstance(chooser, Eager) and not is_last and not tracker.is_at_hand(row):
+        tracker.look_ahead(chooser.expected(best, None if left is None else left - 1))
     tracker.observe(row, update_rows=reads_rows(chooser, tracker, eligibility, is_last=is_last))
     close_copies(tracker, eligibility)
-    return [Pick(row, best.gain, uncertainty_of(tracker))]
+    return [Pick(row, best.gain, _uncertainty(tracker))]
 
 
 def reads_rows(
@@ -158,7 +149,53 @@ def close_copies(tracker: Tracker, eligibility: Eligibility) -> None:
         eligibility.close_copies(tracker.score(lambda state: state.similarity_to_chosen))
 
 
-def uncertainty_of(tracker: Tracker) -> float:
+def repeat(
+    log: "Checkpoint",
+    chooser: Chooser,
+    tracker: Tracker,
+    eligibility: Eligibility,
+    stop: Stop,
+    trace: Trace,
+) -> bool:
+    """Condition on the picks made before, and say whether all of them reach the least gain."""
+    chooser.best(stop.least)  # the scale of all gains comes from the first step
+    least = stop.least(chooser.first)
+    scale = max(abs(chooser.first or 0.0), log.least_scale)
+    goes_on = stop.picks is None or len(log.made) < stop.picks
+    reads = reads_rows(chooser, tracker, eligibility, is_last=not goes_on)
+    made = log.made[: stop.picks]
+    for number, pick in enumerate(made, start=1):
+        if eligibility.is_closed(pick.row):
+            log.contradict(number, "its row may not be picked there")
+        if reads and not tracker.is_at_hand(pick.row):
+            tracker.look_ahead([p.row for p in made[number - 1 :][: tracker.width]])
+        compare(log, number, "gain", pick.gain, chooser.gain_of(pick.row), scale)
+        if pick.gain < least - DRIFT_TOLERANCE * abs(least):  # chosen by running gains
+            return False
+        eligibility.take(pick.row)
+        tracker.observe(pick.row, update_rows=reads)
+        close_copies(tracker, eligibility)
+        left = _uncertainty(tracker)
+        compare(log, number, "uncertainty", pick.uncertainty, left, trace.uncertainty_before)
+        trace.picks.append(pick)
+        trace.resumed += 1
+    if goes_on:
+        tracker.refresh()  # no choice has looked at the running values on the way
+    return True
+
+
+def compare(
+    log: "Checkpoint", number: int, name: str, stored: float, own: float, scale: float
+) -> None:
+    """Refuse the log if a value of its pick of this number is not what this run finds.
+
+    Running gains drift, and rounding is relative to the ``scale`` at the first step.
+    """
+    if not abs(stored - own) <= DRIFT_TOLERANCE * abs(own) + log.rounding * scale:
+        log.contradict(number, f"its {name} is {stored:.9g} there, and {own:.9g} here")
+
+
+def _uncertainty(tracker: Tracker) -> float:
     of_targets = tracker.targets.uncertainty()
     return tracker.mean_variance() if of_targets is None else of_targets
 
@@ -176,7 +213,6 @@ class Eager:
     _since: int = 0  # picks since then
     _held: int = 0  # picks that were foreseen, over all forecasts
     _failed: int = 0  # forecasts that missed a pick
-    _trusted: int = numerics.MOST_COLUMNS_AHEAD  # so many rows are foreseen at most
 
     def best(self, least_of: LeastGain) -> RowChoice | None:
         self._since += 1
@@ -192,58 +228,6 @@ class Eager:
 
     def gain_of(self, row: int) -> float:
         return fresh_gain(self.tracker, self.rule, row, self.eligibility.shard)
-
-    def foresee(self, tracker: WeightTracker, least: float, left: int | None) -> Preview | None:
-        """How the rows at hand compare with all others at their turns, as far as that held lately.
-
-        The row that was just chosen is the first of them.
-        """
-        eligibility = self.eligibility
-        if eligibility.is_deduplicated or self._trusted < 2:
-            self._trusted += 1
-            return None
-
-        def score(state: State, piece: slice) -> Tensor:
-            return eligibility.score(self.rule.gain(state), least, piece)
-
-        most = self._trusted if left is None else min(self._trusted, left)
-        return tracker.foresee(most, score, repeats=eligibility.repeats)
-
-    def follow(
-        self, tracker: WeightTracker, preview: Preview, best: RowChoice, left: int | None
-    ) -> list[Pick]:
-        """Observe the row that was chosen, and those foreseen while no other may be better."""
-        picks, gain = list[Pick](), best.gain
-        for place, row in enumerate(preview.rows):
-            if place > 0:
-                if not self._is_best(preview, place):
-                    break
-                gain = self.gain_of(row)
-                if not self._is_current(preview, place, gain):
-                    break
-                self.eligibility.take(row)
-                self._since += 1
-            tracker.observe(row, update_rows=False)
-            of_targets = tracker.targets.uncertainty()
-            left_over = preview.mean_variance(place) if of_targets is None else of_targets
-            picks.append(Pick(row, gain, left_over))
-        if len(picks) != left:
-            tracker.settle(preview, len(picks))
-        is_right = len(picks) == len(preview.rows)
-        self._trusted = max(self._trusted, 2 * len(picks)) if is_right else 2 * (len(picks) - 1)
-        return picks
-
-    def _is_best(self, preview: Preview, place: int) -> bool:
-        """Say whether no other row may be better at this turn, even if all are scored afresh."""
-        row, score = preview.rows[place], preview.scores[place]
-        below = score - band_below(score, self.first)
-        return preview.rival(place) < below and not self.eligibility.is_closed(row)
-
-    def _is_current(self, preview: Preview, place: int, gain: float) -> bool:
-        """Say whether the running gain of the row is still right, up to what is allowed."""
-        row, score = preview.rows[place], preview.scores[place]
-        drift = abs(score - self.eligibility.score_one(gain, row))
-        return drift <= self._drift_allowed * abs(score)
 
     def _leaders(self, least_of: LeastGain) -> "tuple[Float[Tensor, ' n'], Leaders]":
         """The scores of all rows, and the best rows by these, measured afresh."""
@@ -343,6 +327,44 @@ class Eager:
         return nearest
 
 
+@dataclass
+class Once:
+    """Scores all rows at the first step only.
+
+    This is the paper's top-b, and exact for rules whose gains no observation changes. With
+    ``marginal`` it reports the gain given the picks before.
+    """
+
+    tracker: Tracker
+    rule: Rule
+    eligibility: Eligibility
+    marginal: bool
+    first: float | None = None
+    _gains: Tensor | None = None
+
+    def best(self, least_of: LeastGain) -> RowChoice | None:
+        if self._gains is None:
+            self._gains = self.tracker.score(self.rule.gain)
+            self.first = largest_open(self._gains, self.eligibility)
+        gains, scores = self._gains, self.eligibility.score(self._gains, least_of(self.first))
+        leaders = find_leaders(
+            scores,
+            self.first,
+            lambda rows: (gains[rows], gains[rows], scores[rows]),
+            self.eligibility.shard,
+        )
+        if not leaders.rows:
+            return None
+        row, gain = leaders.best(self.first)
+        return RowChoice(row, self.gain_of(row) if self.marginal else gain)
+
+    def gain_of(self, row: int) -> float:
+        shard = self.eligibility.shard
+        if self.marginal or self._gains is None:
+            return fresh_gain(self.tracker, self.rule, row, shard)
+        return float(self._gains[row] if shard is None else shard.entry(row, self._gains))
+
+
 def fresh_gain(tracker: Tracker, rule: Rule, row: int, shard: Shard | None) -> float:
     """The gain of a row given the picks so far, from the process that has the row."""
 
@@ -439,7 +461,7 @@ def leading(
     """The rows that may be the best once scored afresh, and whether some are left out."""
     if best == -torch.inf or best != best:
         return torch.empty(0, dtype=torch.int64, device=scores.device), False
-    band = band_below(best, first)
+    band = numerics.LEADER_BAND * abs(best) + tie_width(best, first)
     if scores.is_cpu:  # numpy takes a quarter of the time
         leaders = torch.from_numpy(np.flatnonzero(scores.numpy() >= best - band))
     else:
@@ -461,11 +483,6 @@ def best_of(
     least = best - tie_width(best, first)
     winner = min((row, i) for i, row in enumerate(rows) if scores[i] >= least)[1]
     return rows[winner], gains[winner]
-
-
-def band_below(best: float, first: float | None) -> float:
-    """A row whose running score lies so far below the best may be the best, scored afresh."""
-    return numerics.LEADER_BAND * abs(best) + tie_width(best, first)
 
 
 def tie_width(best: float, first: float | None) -> float:

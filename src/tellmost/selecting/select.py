@@ -53,8 +53,7 @@ from tellmost.selecting.limits import (
     check_limits,
     check_stop,
 )
-from tellmost.selecting.loop import Chooser, Eager, Progress, Trace, run
-from tellmost.selecting.once import Once
+from tellmost.selecting.loop import Chooser, Eager, Once, Progress, Trace, run
 from tellmost.selecting.selection import TAKEN_AS_ALL, Selection
 from tellmost.shapes import Float, Int, Shaped
 
