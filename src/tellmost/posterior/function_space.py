@@ -200,10 +200,10 @@ class FunctionPosterior:
         covariance = self._covariance_with_seen(points, s)
         if s:
             covariance.addmm_(factor[s:, :s], known, alpha=-1.0)
+        L, turned = factor[s:, s:].T, covariance.T  # in this order the solver needs no copy
         if covariance.requires_grad:
-            return torch.linalg.solve_triangular(factor[s:, s:], covariance, upper=False)
-        turned = covariance.T  # in place, and in the order that needs no copy
-        torch.linalg.solve_triangular(factor[s:, s:].T, turned, upper=True, left=False, out=turned)
+            return torch.linalg.solve_triangular(L, turned, upper=True, left=False).T
+        torch.linalg.solve_triangular(L, turned, upper=True, left=False, out=turned)
         return covariance
 
     def _whiten_few(
