@@ -1,13 +1,16 @@
-"""Test the wheel with several versions of Python, torch and numpy, one environment at a time.
+"""Test the wheel with several versions of Python, torch and numpy, and with each extra alone.
 
     python release/matrix.py                        # every row whose Python is on the PATH
     python release/matrix.py --pythons 3.12 --tests tests
     python release/matrix.py --pythons PYTHON          # by its path
+    python release/matrix.py --extras                  # each extra, with the Python that runs this
+    python release/matrix.py --extras plot ray
 
 Each row gets an environment of its own, which is removed afterwards. It needs up to 6 GB. The
 wheel is installed with the versions of the row, without the project's own list of versions. Then
-``doctor`` runs, and the tests. What came of it goes into matrix.json and matrix.md beside this
-file; a row that is not run again keeps its entry.
+``doctor`` runs, and the tests. Where the wheel has an extra, its use in extras.py runs instead.
+What came of it goes into matrix.json and matrix.md beside this file; a row that is not run again
+keeps its entry.
 """
 
 import argparse
@@ -21,6 +24,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from extras import USES
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "release" / "matrix.json"
@@ -96,6 +101,22 @@ def try_row(python: str, which: str, short: str, wheel: Path, tests: list[str]) 
     }
 
 
+def try_extra(extra: str, wheel: Path) -> dict[str, Any]:
+    """Install the wheel with one extra, and run what this promises."""
+    with tempfile.TemporaryDirectory(prefix="extra-") as folder:
+        inside = Path(folder) / "env" / "bin" / "python"
+        call(sys.executable, "-m", "venv", Path(folder) / "env")
+        wanted = ("-c", ROOT / "constraints.txt", f"{wheel}[{extra}]")
+        quick = ("-q", "--no-cache-dir", "--no-compile")
+        code, said = call(inside, "-m", "pip", "install", *quick, *wanted)
+        if code == 0:
+            here = {**os.environ, "PYTHONPATH": "", "OMP_NUM_THREADS": "1"}
+            code, said = call(inside, "-c", USES[extra], cwd=folder, env=here)
+        _, frozen = call(inside, "-m", "pip", "freeze")
+    why = {} if code == 0 else {"why": said.strip().splitlines()[-1]}
+    return {"works": code == 0, "packages": len(frozen.splitlines()), **why}
+
+
 def count_tests(said: str) -> list[tuple[str, int]]:
     """How many tests passed, failed and were skipped, from the dots that pytest prints."""
     dots = "".join(re.findall(r"^([.sFEx]+)(?: +\[ *\d+%\])?$", said, re.MULTILINE))
@@ -103,7 +124,8 @@ def count_tests(said: str) -> list[tuple[str, int]]:
     return [(name, dots.count(mark)) for name, mark in marks.items() if dots.count(mark)]
 
 
-def page(rows: dict[str, Any], tests: str) -> str:
+def page(kept: dict[str, Any]) -> str:
+    rows, tests = kept["rows"], ", ".join(f"`{test}`" for test in kept["tests"])
     head = (
         "| Python | versions | torch | numpy | doctor | tests | |\n|---|---|---|---|---|---|---|\n"
     )
@@ -123,7 +145,24 @@ def page(rows: dict[str, Any], tests: str) -> str:
         )
         remarks = [f"`{test}`" for test in row["failures"]] + row.get("notes", [])
         lines += [f"| | | | | | | {remark} |" for remark in remarks]
-    return HEAD + head + "\n".join(lines) + f"\n\nTests: {tests}.\n"
+    lines += ["", f"Tests: {tests}.", "", *page_of_extras(kept.get("extras", {}))]
+    return HEAD + head + "\n".join(lines) + "\n"
+
+
+def page_of_extras(extras: dict[str, Any]) -> list[str]:
+    lines = [
+        "## Extras",
+        "",
+        "`python release/matrix.py --extras` installs the wheel with one extra, in an empty",
+        "environment, and runs what the extra is for (`extras.py`).",
+        "",
+        "| extra | packages | |",
+        "|---|---|---|",
+    ]
+    for name, row in sorted(extras.items()):
+        said = "works" if row["works"] else f"**fails**: {row['why']}"
+        lines.append(f"| {name} | {row['packages']} | {said} |")
+    return lines
 
 
 def main() -> None:
@@ -133,25 +172,44 @@ def main() -> None:
         "--versions", nargs="+", default=[OLDEST, NEWEST], choices=[OLDEST, NEWEST]
     )
     parser.add_argument("--tests", nargs="+", default=list(TESTS))
+    parser.add_argument("--extras", nargs="*", choices=list(USES))
     given = parser.parse_args()
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"rows": {}}
     with tempfile.TemporaryDirectory() as folder:
         wheel = build_wheel(Path(folder))
-        for python in given.pythons:
-            python = f"python{python}" if re.fullmatch(r"3\.\d+", python) else python
-            if shutil.which(python) is None:
-                print(f"{python} is not here", file=sys.stderr)
-                continue
-            _, said = call(python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
-            short = said.strip()
-            for which in given.versions:
-                row = try_row(python, which, short, wheel, given.tests)
-                print(short, which, row, flush=True)
-                kept["rows"][f"{short} {which}"] = row
-                kept["tests"] = given.tests
-                RESULTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
-    named = ", ".join(f"`{test}`" for test in kept["tests"])
-    RESULTS.with_suffix(".md").write_text(page(kept["rows"], named))
+        if given.extras is None:
+            run_rows(given, wheel, kept)
+        else:
+            run_extras(given.extras or list(USES), wheel, kept)
+    RESULTS.with_suffix(".md").write_text(page(kept))
+
+
+def run_rows(given: argparse.Namespace, wheel: Path, kept: dict[str, Any]) -> None:
+    for python in given.pythons:
+        python = f"python{python}" if re.fullmatch(r"3\.\d+", python) else python
+        if shutil.which(python) is None:
+            print(f"{python} is not here", file=sys.stderr)
+            continue
+        _, said = call(python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
+        short = said.strip()
+        for which in given.versions:
+            row = try_row(python, which, short, wheel, given.tests)
+            print(short, which, row, flush=True)
+            kept["rows"][f"{short} {which}"] = row
+            kept["tests"] = given.tests
+            save(kept)
+
+
+def run_extras(extras: list[str], wheel: Path, kept: dict[str, Any]) -> None:
+    for extra in extras:
+        row = try_extra(extra, wheel)
+        print(extra, row, flush=True)
+        kept.setdefault("extras", {})[extra] = row
+        save(kept)
+
+
+def save(kept: dict[str, Any]) -> None:
+    RESULTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

@@ -76,8 +76,54 @@ def test_names_that_are_not_there_are_refused(tmp_path):
         tm.select(tmp_path / "rows.npy", TARGETS, 3, id_column="id")
 
 
-def test_a_pick_without_an_id_is_refused(tmp_path):
-    ids = [None if row == PICKS[0] else str(row) for row in range(60)]
+def test_a_row_without_an_id_is_refused(tmp_path):
+    ids = [None if row == 25 else str(row) for row in range(60)]
     paths = write_parts(tmp_path, np.array(ids, dtype=object))
-    with pytest.raises(ValueError, match=f"must have an id in 'id'; row {PICKS[0] % 20} has none"):
+    with pytest.raises(ValueError, match=r"part-1.parquet: every row must have.*; row 5 has none"):
         tm.select(paths, TARGETS, 6, column="embedding", id_column="id")
+    with pytest.raises(ValueError, match=r"targets: part-1.parquet: .*row 5 has none"):
+        tm.select(paths[0], paths[1], 6, column="embedding", id_column="id")
+
+
+@pytest.mark.parametrize("ids", [IDS, np.arange(60), np.arange(60) + 0.5], ids=str)
+def test_two_rows_of_one_id_are_refused_in_one_file_and_in_several(tmp_path, ids):
+    ids = ids.copy()
+    ids[27] = ids[21]
+    paths = write_parts(tmp_path, ids)
+    said = "ids must differ; row 1 of part-1.parquet and row 7 of part-1.parquet both have id"
+    for given in (paths[1], paths):
+        with pytest.raises(ValueError, match=said):
+            tm.select(given, TARGETS, 6, column="embedding", id_column="id")
+    ids[27], ids[41] = ids[50], ids[0]
+    said = "row 0 of part-0.parquet and row 1 of part-2.parquet both have id"
+    with pytest.raises(ValueError, match=said):
+        tm.select(write_parts(tmp_path, ids), TARGETS, 6, column="embedding", id_column="id")
+
+
+def test_equal_hashes_of_other_ids_are_no_copies(tmp_path):
+    assert hash(-1) == hash(-2)
+    paths = write_parts(tmp_path, np.arange(60) - 3)
+    chosen = tm.select(paths, TARGETS, 6, column="embedding", id_column="id")
+    np.testing.assert_array_equal(chosen.ids, PICKS - 3)
+
+
+def test_the_nearest_target_is_named_by_its_id(tmp_path):
+    own = np.array(["north", "south", "east", "west"])
+    vectors = arrow.array(list(TARGETS), arrow.list_(arrow.float32()))
+    table = arrow.table({"id": own, "embedding": vectors})
+    parquet.write_table(table, tmp_path / "targets.parquet")
+    table.to_pandas().to_json(tmp_path / "targets.jsonl", orient="records", lines=True)
+    paths = write_parts(tmp_path)
+    for targets in (table, tmp_path / "targets.parquet", tmp_path / "targets.jsonl"):
+        chosen = tm.select(paths, targets, 6, column="embedding", id_column="id")
+        names = own[chosen.nearest_target].tolist()
+        assert chosen.to_frame()["nearest_target"].tolist() == names
+        assert chosen[:3].to_frame()["nearest_target"].tolist() == names[:3]
+        assert chosen.take(table.take([0] * 60))["nearest_target"].to_pylist() == names
+        chosen.save(tmp_path / "picks.tellmost")
+        again = tm.Selection.load(tmp_path / "picks.tellmost")
+        assert again.nearest_target_name.tolist() == names
+        assert names[0] in again._repr_html_()
+    twice = table.set_column(0, "id", [["north", "south", "south", "west"]])
+    with pytest.raises(ValueError, match="targets: ids must differ; row 1 and row 2 both"):
+        tm.select(paths, twice, 6, column="embedding", id_column="id")

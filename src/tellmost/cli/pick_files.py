@@ -69,8 +69,8 @@ def pick_rows(
     if len(records.ids):  # else the picks know theirs
         columns["id"] = records.ids[chosen.indices].tolist()
     columns.setdefault("id", columns["index"])
-    if target_ids is not None and "nearest_target" in columns:
-        columns["nearest_target"] = [target_ids[number] for number in columns["nearest_target"]]
+    if target_ids is not None and chosen.nearest_target is not None:
+        columns["nearest_target"] = [target_ids[n] for n in chosen.nearest_target.tolist()]
     nothing = [None] * len(chosen)
     values = (columns.get(name, nothing) for name in COLUMNS)
     return [dict(zip(COLUMNS, row, strict=True)) for row in zip(*values, strict=True)]

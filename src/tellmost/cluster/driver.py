@@ -61,8 +61,8 @@ def run(cluster: "Ray", pool: Any, targets: Any, options: dict[str, Any]) -> Sel
     named = replace(named, given=files_of(named.given))
     log = PickLog(options.pop("checkpoint", None))
     progress = options.pop("progress", None)
-    if named.name is not None and targets is not None:
-        targets = NamedArray(targets, named.name, required=False)
+    if (named.name, named.id_column) != (None, None) and targets is not None:
+        targets = replace(named, given=targets, required=False)
     options["targets"] = absolute(targets)
     per_row = {name: np.asarray(options.pop(name)) for name in PER_ROW if has_rows(options, name)}
     with cluster.connected() as ray, ExitStack() as open_now:

@@ -51,10 +51,16 @@ class Frame:
             )
         return self.column(name)
 
-    def reader_of_ids(self, name: str, argument: str) -> Ids:
-        """Tells the ids of rows, which are whole numbers or texts, no two of them alike."""
+    def reader_of_ids(self, named: NamedArray, argument: str) -> Ids | None:
+        """Tells the ids of rows, which are whole numbers or texts, no two of them alike.
+
+        None where no column of them is named.
+        """
         from tellmost.rows.records import check_ids
 
+        name = named.id_column
+        if name is None or (name not in self.names and not named.required):
+            return None
         values = self.values(name, argument)
         if np.array(values).dtype.kind not in "iuU" and values:
             raise ValueError(
@@ -145,8 +151,7 @@ def open_frame(named: NamedArray, argument: str) -> Source | None:
         named.refuse_names(argument, "a single column")
         return _open_column(given, argument, "the column")
     source = _open_vectors(frame, named, argument)
-    if named.id_column is not None:
-        source.ids = frame.reader_of_ids(named.id_column, argument)
+    source.ids = frame.reader_of_ids(named, argument)
     return source
 
 

@@ -25,7 +25,7 @@ from tellmost.rows.files import (
 )
 from tellmost.rows.frames import open_frame
 from tellmost.rows.parquet import ParquetFile
-from tellmost.rows.sources import HeldRows, NamedArray, Reader, Source, Span, as_tensor
+from tellmost.rows.sources import HeldRows, Ids, NamedArray, Reader, Source, Span, as_tensor
 from tellmost.rows.stores import RemoteFile, find_remote, has_magic, open_shards
 from tellmost.rows.streamed import StreamedRows
 from tellmost.rows.text_tables import SUFFIXES, suffix_of
@@ -72,6 +72,7 @@ def open_files(named: NamedArray, argument: str) -> Source:
     readers = open_each(named, files)
     is_one = len(readers) == 1 and not isinstance(named.given, list | tuple)
     rows = readers[0] if is_one else Shards(readers, argument)
+    check_ids_differ(readers, rows.ids, argument)
     return StreamedRows(rows, numerics.RECENT_BYTES)
 
 
@@ -104,6 +105,28 @@ def open_each(named: NamedArray, files: Sequence[Readable]) -> list[Reader]:
     if any(isinstance(file, RemoteFile) for file in files):
         return open_shards(files, named.name, partial(open_one, named=named))
     return [open_one(file, named) for file in files]
+
+
+def check_ids_differ(readers: Sequence[Reader], ids: Ids | None, argument: str) -> None:
+    """Refuse two rows of one id, in one file or in several. ``ids`` reads those of all rows."""
+    files = [reader for reader in readers if isinstance(reader, ParquetFile)]
+    if ids is None or not files:
+        return
+    hashes = np.concatenate([file.hash_ids() for file in files])
+    order = np.argsort(hashes, kind="stable")
+    twice = np.flatnonzero(np.diff(hashes[order]) == 0)
+    if not len(twice):
+        return
+    from tellmost.rows.records import check_ids
+
+    rows = np.unique([order[twice], order[twice + 1]])
+    starts = [0, *accumulate(file.shape[0] for file in files)]
+
+    def where(place: int) -> str:
+        number = bisect_right(starts, rows[place]) - 1
+        return files[number].label_row(rows[place] - starts[number])
+
+    check_ids(ids(torch.from_numpy(rows)).tolist(), files[0].id_column, argument, where)
 
 
 def find_files(entry: str | os.PathLike[str], argument: str) -> list[Readable]:

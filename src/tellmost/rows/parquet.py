@@ -81,8 +81,8 @@ class ParquetFile:
         self._file, self._table = file, ParquetTable(file)
         self._starts, kinds = self._table.starts, self._table.kinds
         self._column = choose_name(self._table.vectors, "column of vectors", file, named)
-        self._id_column = check_id_column(kinds, file, named, self._table.arrow.types)
-        self.ids = None if self._id_column is None else self._read_ids
+        self.id_column = check_id_column(kinds, file, named, self._table.arrow.types)
+        self.ids = None if self.id_column is None else self._read_ids
         kind = kinds[self._column]
         self.shape = (self._starts[-1], self._features(kind))
         self.dtype = as_tensor(np.empty(0, kind.value_type.to_pandas_dtype()), file.argument).dtype
@@ -92,23 +92,40 @@ class ParquetFile:
         return cut(self._chunks(wanted), wanted, empty_rows(self.shape, self.dtype, self.device))
 
     def where(self, row: int) -> str:
-        text = f"row {row} of {self._file.name}"
-        if self._id_column is None:
-            return text
-        return f"{text}, {self._id_column} {self._read_ids(torch.tensor([row])).tolist()[0]!r},"
+        if self.id_column is None:
+            return self.label_row(row)
+        [own] = self._read_ids(torch.tensor([row])).tolist()
+        return f"{self.label_row(row)}, {self.id_column} {own!r},"
+
+    def hash_ids(self) -> Int[np.ndarray, " n"]:
+        """A number for the id of every row, the same for equal ids and seldom for others."""
+        hashes, start = np.empty(self.shape[0], dtype=np.int64), 0
+        with self._table.opened() as opened:
+            for batch in opened.iter_batches(columns=[self.id_column], use_threads=False):
+                ids = self._checked_ids(batch.column(0).to_pylist(), start)
+                stop = start + len(ids)
+                hashes[start:stop] = np.fromiter(map(hash, ids), np.int64, len(ids))
+                start = stop
+        return hashes
+
+    def _checked_ids(self, ids: list[Any], start: int) -> list[Any]:
+        if None in ids:
+            raise ValueError(
+                f"{self._file.label}: every row must have an id in {self.id_column!r}; row "
+                f"{start + ids.index(None)} has none. Fill it in, or name another id_column."
+            )
+        return ids
 
     def _read_ids(self, rows: Int[Tensor, " b"]) -> Shaped[np.ndarray, " b"]:
         """The ids of rows, from the row groups that hold them."""
-        others = [name for name in self._table.names if name != self._id_column]
-        ids = self._table.some(rows.numpy(), others)[self._id_column].to_pylist()
-        lacking = [row for row, key in zip(rows.tolist(), ids, strict=True) if key is None]
-        if lacking:
-            raise ValueError(
-                f"{self._file.label}: every row must have an id in {self._id_column!r}; row "
-                f"{lacking[0]} has none. Fill it in, or name another id_column."
-            )
+        others = [name for name in self._table.names if name != self.id_column]
+        ids = self._table.some(rows.numpy(), others)[self.id_column].to_pylist()
         is_plain = all(isinstance(identifier, int | str) for identifier in ids)
         return np.array(ids if is_plain else list(map(str, ids)))
+
+    def label_row(self, row: int) -> str:
+        """The row in words, without its id."""
+        return f"row {row} of {self._file.name}"
 
     def _features(self, kind: Any) -> int:
         """Count the numbers of a row, as its type or else the first row says."""

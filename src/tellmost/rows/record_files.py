@@ -154,7 +154,30 @@ def hold_named(
     rows.features = [] if records.vector_column else records.features
     if records.has_own_ids:
         rows.ids = lambda numbers: np.array(records.ids[numbers.numpy()].tolist())
+    if model is not None and text is not None:
+        rows.texts = records.values(text)
     return rows
+
+
+def name_both(
+    pool: Any,
+    others: Any,
+    argument: str,
+    column: str | Sequence[str] | None,
+    id_column: str | None,
+    text: str | None,
+    model: str | None,
+    *,
+    progress: bool | None,
+) -> tuple[Any, Any]:
+    """A pool and other rows with what their columns mean. What only the pool has counts there."""
+    if (column, id_column, text, model) == (None, None, None, None):
+        return pool, others
+    meant = (column, id_column, text, model)
+    pool = name_rows(pool, "pool", *meant, progress=progress)
+    if others is not None:
+        others = name_rows(others, argument, *meant, progress=progress)
+    return pool, others
 
 
 def name_rows(
@@ -188,8 +211,9 @@ def name_rows(
     else:
         texts = frame.values(text, argument)
     rows = HeldRows(torch.from_numpy(embed(texts, model, progress=progress)))
-    if frame is not None and id_column is not None:
-        rows.ids = frame.reader_of_ids(id_column, argument)
+    rows.texts = texts
+    if frame is not None:
+        rows.ids = frame.reader_of_ids(named, argument)
     return NamedArray(rows)
 
 

@@ -103,6 +103,7 @@ class HeldRows:
 
     jumps = True
     features: Sequence[str] = ()  # the columns of a table that they were made of
+    texts: Sequence[str] | None = None  # the texts that they were made of
 
     def __init__(
         self,
@@ -190,12 +191,19 @@ def open_source(given: Any, argument: str) -> Source:
 
 def read_array(array: Any, name: str) -> Tensor:
     """The array itself, or the one in a file or a frame."""
+    return read_rows(array, name).held
+
+
+def read_rows(array: Any, name: str) -> HeldRows:
+    """The array, or the one in a file or a frame, in memory."""
     if isinstance(array, Tensor | np.ndarray | list | tuple):
-        return as_tensor(array, name)
+        return HeldRows(as_tensor(array, name))
     from tellmost.rows import opening
 
     with closing(opening.open_other(array, name)) as source:
-        return source.read(0, source.shape[0]) if source.held is None else source.held
+        if isinstance(source, HeldRows):
+            return source
+        return HeldRows(source.read(0, source.shape[0]), source.where, ids=source.ids)
 
 
 def as_tensor(array: object, name: str) -> Tensor:

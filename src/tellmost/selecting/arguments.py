@@ -36,7 +36,15 @@ from tellmost.rows.checks import (
     kind_of,
 )
 from tellmost.rows.pool import Pool
-from tellmost.rows.sources import HeldRows, Source, as_tensor, named_alike, open_source, read_array
+from tellmost.rows.sources import (
+    HeldRows,
+    Source,
+    as_tensor,
+    named_alike,
+    open_source,
+    read_array,
+    read_rows,
+)
 from tellmost.rules import CTL, MMITL, VTL, Rule, is_random, targets_in_pool
 from tellmost.running.memory import Sizes, check_memory, check_plan
 from tellmost.running.processes import Group, Shard, agree
@@ -45,13 +53,16 @@ from tellmost.selecting.checkpoint import describe, digest
 from tellmost.selecting.data import ANOTHER_POOL, Observed, SelectionData
 from tellmost.selecting.limits import Stop
 from tellmost.selecting.selection import Selection
-from tellmost.shapes import Float, Int
+from tellmost.shapes import Float, Int, Shaped
 from tellmost.targets.examples import sampled_values
 
 NORMALIZATIONS = (None, "unit", "center", "center+unit")
 
 MEASURED = (VTL, CTL, MMITL)
 """Rules whose gain is a mean over targets, so that it is one over a distribution as well."""
+
+LONGEST_NAME = 80
+"""A target without an id is named by so many characters of its text."""
 
 EXAMPLES_NOISE_RATIO = 0.1
 """The noise ratio of the call without options, for embeddings and tables; see docs/defaults.md."""
@@ -134,10 +145,11 @@ def check_data(
         agree(group, {"number of features": list(source.shape[1:])})
     with together():
         where = source.device if wanted is None else wanted
-        points = None
+        points = names = None
         if targets is not None:
-            alike = named_alike(targets, source)
-            points = check_points(alike, "targets", source.shape, kernel).to(where)
+            given = read_rows(named_alike(targets, source), "targets")
+            points = check_points(given.held, "targets", source.shape, kernel).to(where)
+            names = names_of(given, len(points))
         weights = check_weights(target_weights, rule, points, where)
         shape = (n if pool_shard is None else pool_shard.total, *source.shape[1:])
         seen = check_observed(observed, shape, kernel, where, replace)
@@ -151,6 +163,7 @@ def check_data(
         pool=Pool(source, where, plan.block_bytes, most_threads=plan.threads),
         candidates=chosen,
         targets=points,
+        target_names=names,
         target_weights=weights,
         is_weighted=target_weights is not None,
         observed=seen,
@@ -205,6 +218,13 @@ def _check_normalize(normalize: Any, kernel: Kernel) -> None:
             f"normalize has no meaning with a Precomputed kernel, whose points are row numbers; "
             f"got {normalize!r}. Drop it."
         )
+
+
+def names_of(rows: HeldRows, count: int) -> Shaped[np.ndarray, " m"] | None:
+    """The ids of rows, else the beginnings of the texts that they were made of."""
+    if rows.ids is not None:
+        return rows.ids(torch.arange(count))
+    return None if rows.texts is None else np.array([text[:LONGEST_NAME] for text in rows.texts])
 
 
 def check_points(points: Any, name: str, shape: tuple[int, ...], kernel: Kernel) -> Tensor:

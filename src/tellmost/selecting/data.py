@@ -3,6 +3,7 @@
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -106,6 +107,7 @@ class SelectionData:
     kernel: Kernel
     candidates: Int[Tensor, " c"] | None
     targets: Tensor | None
+    target_names: Shaped[np.ndarray, " m"] | None  # their ids, or what they were made of
     target_weights: Float[Tensor, " m"] | None
     is_weighted: bool
     observed: Observed

@@ -28,7 +28,7 @@ ARRAYS: Mapping[str, tuple[str, ...]] = {
     "observed_points": ("o", "d"),
     "candidate_indices": ("c",),
     "noise_variance": ("n",),
-    **dict.fromkeys(("ids", "nearest_target", "similarity"), ("k",)),
+    **dict.fromkeys(("ids", "nearest_target", "nearest_target_name", "similarity"), ("k",)),
     **dict.fromkeys(("floor", "whole_pool"), ("m",)),
 }
 """The arrays with their shapes, for k picks of c candidates of n rows of d features, m targets,
@@ -37,6 +37,7 @@ and any number o of what was observed."""
 ALWAYS = ("indices", "gains", "uncertainty", "target_variance", "observed_indices")
 ROWS = ("indices", "observed_indices", "candidate_indices")
 NUMBERS = (*ROWS, "nearest_target")
+NAMES = ("ids", "nearest_target_name")
 SIGNED = ("observed_points", "similarity")
 KINDS = {"i": "int64", "iuU": "whole numbers or texts", "f": "floats"}
 
@@ -164,7 +165,7 @@ def check_shapes(stored: Mapping[str, StoredArray], settings: Mapping[str, Any])
         stored[name]  # a KeyError says which one is missing
     for name, array in stored.items():
         shape, dtype, _ = array.header
-        kinds = "i" if name in NUMBERS else "iuU" if name == "ids" else "f"
+        kinds = "i" if name in NUMBERS else "iuU" if name in NAMES else "f"
         is_right = dtype.kind in kinds and (name not in NUMBERS or dtype == np.int64)
         require(is_right, f"{name} must be {KINDS[kinds]}", dtype)
         expected = tuple(sizes.get(size, prod(shape[:1])) for size in ARRAYS[name])
@@ -175,7 +176,7 @@ def check_values(
     arrays: Mapping[str, np.ndarray], settings: Mapping[str, Any], rule: Rule | None
 ) -> None:
     """Rows are different rows of the pool, and numbers are such as a selection makes."""
-    arrays = {name: array for name, array in arrays.items() if name != "ids"}  # may be anything
+    arrays = {name: array for name, array in arrays.items() if name not in NAMES}
     given = {name: torch.from_numpy(array) for name, array in arrays.items()}
     picks, allowed = given["indices"], given.get("candidate_indices")
     for name in ROWS:

@@ -143,7 +143,7 @@ def select_quietly(
         column: the column of vectors in a table (or the tensor in .safetensors), of the pool, and
             of targets that have it too; or a list of columns of numbers. None means the only one.
         id_column: the column with the id of each row, a whole number or a text. ``chosen.ids``
-            are those of the picks.
+            are those of the picks, and targets that have the column are named by it.
         text, embed: embed the texts of this column by this model, as ``tm.embed`` does, in pool
             and targets. Without ``text`` both are lists or columns of texts.
         observed: what is known already: numbers of pool rows, (o, d) points, or an earlier
@@ -193,7 +193,10 @@ def select_quietly(
         )
     table = pool
     if (column, id_column, text, embed) != (None, None, None, None):
-        pool, targets = name_both(pool, targets, column, id_column, text, embed, progress)
+        from tellmost.rows.record_files import name_both
+
+        named = (column, id_column, text, embed)
+        pool, targets = name_both(pool, targets, "targets", *named, progress=progress)
     data = check_data(
         pool,
         targets,
@@ -248,24 +251,6 @@ def select_quietly(
     if exchange is not None or isinstance(table, np.ndarray | Tensor):
         return chosen
     return chosen.with_records(table)
-
-
-def name_both(
-    pool: Any,
-    targets: Any,
-    column: Any,
-    id_column: str | None,
-    text: str | None,
-    embed: str | None,
-    progress: bool | None,
-) -> tuple[Any, Any]:
-    """Pool and targets with the columns that are meant, or the embeddings of their texts."""
-    from tellmost.rows.record_files import name_rows
-
-    pool = name_rows(pool, "pool", column, id_column, text, embed, progress=progress)
-    if targets is not None:
-        targets = name_rows(targets, "targets", column, None, text, embed, progress=progress)
-    return pool, targets
 
 
 def options_of(given: dict[str, Any]) -> dict[str, Any]:
@@ -439,6 +424,8 @@ def summarize(
     settings: dict[str, Any],
 ) -> Selection:
     data = task.data
+    near = None if nearest is None else nearest.targets.numpy()
+    names = None if near is None or data.target_names is None else data.target_names[near]
     indices = data.pool_numbers(rows)
     points, candidates = data.observed.points, data.candidates
     if data.shard is not None and data.shard.group.size > 1:
@@ -461,7 +448,8 @@ def summarize(
         candidate_indices=None if candidates is None else candidates.numpy(),
         noise_variance=None if is_even else task.noise.of_pool.cpu().numpy(),
         ids=find_ids(data, indices),
-        nearest_target=None if nearest is None else nearest.targets.numpy(),
+        nearest_target=near,
+        nearest_target_name=names,
         similarity=None if nearest is None else nearest.similarity.numpy(),
         kernel=data.kernel,
         rule=task.rule,

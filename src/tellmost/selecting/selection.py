@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 SHOWN = 10
 """A notebook shows so many picks."""
 
+OF_PICKS = ("ids", "nearest_target", "nearest_target_name", "similarity")
+"""These fields have an entry per pick, where they are known."""
 
 TAKEN_AS_ALL = "targets are all"
 """The kind of the note that targets are no examples. It says what was done and needs no cure."""
@@ -91,6 +93,7 @@ class Selection:
     noise_variance: Float[np.ndarray, " n"] | None = None  # of each pool row, where it differs
     ids: Shaped[np.ndarray, " k"] | None = None  # of the picks, where a column of ids was named
     nearest_target: Int[np.ndarray, " k"] | None = None  # the target most alike to each pick
+    nearest_target_name: Shaped[np.ndarray, " k"] | None = None  # its id or text, if it has one
     similarity: Float[np.ndarray, " k"] | None = None  # and how much, a correlation of the prior
     records: Any = None  # the picked rows of a frame or Dataset, in its own kind; no file has them
     kernel: Kernel | None = None  # None: loaded from a file, and of a kind that no file can hold
@@ -124,13 +127,13 @@ class Selection:
             return self
         variance = self.target_variance.copy()
         variance[1] = np.nan if stop else variance[0]
+        known = {name: getattr(self, name) for name in OF_PICKS}
+        shorter: Any = {name: some[:stop] for name, some in known.items() if some is not None}
         return replace(
             self,
             indices=self.indices[:stop],
             gains=self.gains[:stop],
-            ids=None if self.ids is None else self.ids[:stop],
-            nearest_target=None if self.nearest_target is None else self.nearest_target[:stop],
-            similarity=None if self.similarity is None else self.similarity[:stop],
+            **shorter,
             records=_rows_of(self.records, np.arange(stop)),
             uncertainty=self.uncertainty[: stop + 1],
             target_variance=variance,
@@ -172,14 +175,15 @@ class Selection:
         return self if records is None else replace(self, records=records)
 
     def columns(self) -> dict[str, np.ndarray]:
-        """What is known of each pick, by name."""
+        """What is known of each pick, by name. Targets are named if they have ids or texts."""
+        names = self.nearest_target_name
         known = {
             "rank": np.arange(1, len(self) + 1),
             "index": self.indices,
             "id": self.ids,
             "gain": self.gains,
             "uncertainty": self.uncertainty[1:],
-            "nearest_target": self.nearest_target,
+            "nearest_target": self.nearest_target if names is None else names,
             "similarity": self.similarity,
         }
         return {name: values for name, values in known.items() if values is not None}
@@ -187,6 +191,7 @@ class Selection:
     def to_frame(self) -> Any:
         """A row per pick: rank, index, gain, the uncertainty that remains, the nearest target.
 
+        That target is named by its id, or by its text if texts were embedded, else by its number.
         Picks from a frame or a Dataset have its columns too, in a frame of the same kind. Picks
         from elsewhere are a frame of pandas, with their ids if there are any.
         """
@@ -200,7 +205,8 @@ class Selection:
         """The picked ones of some rows that stand in the pool's order, in the order picked.
 
         What comes back is of the same kind: an array, a tensor, a list, a sparse matrix, or a
-        frame or Dataset, which gets columns ``rank`` and ``gain``.
+        frame or Dataset, which gets columns ``rank`` and ``gain``, and ``nearest_target`` if
+        targets have names.
         """
         from tellmost.rows.frames import as_frame
 
@@ -218,7 +224,10 @@ class Selection:
         if frame is None:
             return rows[self.indices]
         some = frame.take(self.indices)
-        return _joined(some, {"rank": self.columns()["rank"], "gain": self.gains})
+        new = {"rank": self.columns()["rank"], "gain": self.gains}
+        if self.nearest_target_name is not None:
+            new["nearest_target"] = self.nearest_target_name
+        return _joined(some, new)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the selection to one file, whole or not at all; no pickle inside."""
