@@ -168,13 +168,49 @@ def test_arrays_tensors_and_lists_are_taken_as_they_are():
         np.testing.assert_array_equal(sparse.toarray(), ROWS[EXPECTED.indices])
 
 
-def test_texts_are_embedded_in_pool_and_targets(tmp_path, monkeypatch):
+@pytest.fixture
+def embed(tmp_path, monkeypatch):
+    """A model: a function in the folder where the test runs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "lengths_of_words.py").write_text(
         "def embed(texts):\n    return [[len(t), t.count('1'), t.count('2')] for t in texts]\n"
     )
-    embed = "lengths_of_words:embed"
+    return "lengths_of_words:embed"
+
+
+def test_targets_are_named_by_their_ids_or_else_by_their_texts(embed):
+    frame = pandas.DataFrame(COLUMNS)
+    chosen = tm.select(frame, frame[:5], 4, text="text", embed=embed, id_column="key")
+    ids = [IDS[target] for target in chosen.nearest_target]
+    assert chosen.to_frame()["nearest_target"].tolist() == ids
+    assert chosen.take(frame)["nearest_target"].tolist() == ids
+    of_texts = tm.select(frame, frame["text"][:5], 4, text="text", embed=embed, id_column="key")
+    assert of_texts.to_frame()["nearest_target"].tolist() == [
+        TEXTS[target] for target in chosen.nearest_target
+    ]
+    long = tm.select(TEXTS, ["1" * 300, "2" * 300], 4, embed=embed)
+    assert set(long.to_frame()["nearest_target"]) <= {"1" * 80, "2" * 80}
+
+
+def test_a_page_about_texts_takes_what_the_selection_took(embed, tmp_path):
+    pytest.importorskip("plotly")
+    frame = pandas.DataFrame(COLUMNS)
+    named = {"text": "text", "embed": embed, "id_column": "key"}
+    chosen = tm.select(frame, frame[:5], 4, **named)
+    chosen.report(tmp_path / "page.html", frame, frame[:5], **named)
+    page = (tmp_path / "page.html").read_text()
+    for row in chosen.indices:
+        assert f"{IDS[row]}: {TEXTS[row]}" in page
+    frame.to_csv(tmp_path / "pool.csv")
+    named = {"text": "text", "embed": embed}
+    chosen = tm.select(tmp_path / "pool.csv", TEXTS[0], 4, **named)
+    chosen.report(tmp_path / "page.html", tmp_path / "pool.csv", TEXTS[0], **named)
+    page = (tmp_path / "page.html").read_text()
+    assert all(f">{TEXTS[row]}<" in page for row in chosen.indices) and "pool.csv" in page
+
+
+def test_texts_are_embedded_in_pool_and_targets(embed):
     vectors = tm.embed(TEXTS, embed)
     expected = tm.select(vectors, vectors[:2], 3)
     frame = pandas.DataFrame(COLUMNS)

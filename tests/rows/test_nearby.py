@@ -44,6 +44,24 @@ def test_files_and_tensors_give_the_same_mask_and_keep_test_data_out(tmp_path):
     assert 0 < expected.sum() < 3_000 and not expected[chosen.indices].any()
 
 
+def test_columns_and_texts_are_named_as_in_select(tmp_path, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "counts.py").write_text(
+        "def embed(texts):\n    return [[t.count('a'), t.count('b'), 1] for t in texts]\n"
+    )
+    texts = ["aab", "bba", "aba", "b"]
+    vectors = tm.embed(texts, "counts:embed")
+    pool = pandas.DataFrame({"text": texts, "one": list(vectors), "two": list(-vectors)})
+    rows = pandas.DataFrame({"text": ["baa"], "two": [-vectors[0]]})
+    for named in ({"text": "text", "embed": "counts:embed"}, {"column": "two"}):
+        assert tm.near(pool, rows, **named).tolist() == [True, False, True, False]
+    assert tm.near(pool["text"], "abb", embed="counts:embed").tolist() == [False, True] + 2 * [0]
+    with pytest.raises(ValueError, match=r"one \(vectors\), two \(vectors\)\. Name what is meant"):
+        tm.near(pool, rows)
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind", "said"),
     [

@@ -1,14 +1,17 @@
 """What a page shows of rows and targets beside their numbers: texts, and small images."""
 
 import base64
+from contextlib import closing
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from tellmost.evaluation.statistics import count_of
+from tellmost.rows.sources import HeldRows, NamedArray, open_source
 from tellmost.running.extras import import_extra
 from tellmost.shapes import Int
 
@@ -64,6 +67,18 @@ class PageItems:
             reason = getattr(error.__cause__, "strerror", None) or str(error.__cause__)
             self.unreadable[number] = f"{Path(image).name}: {reason.splitlines()[0]}"
             return ""
+
+
+def items_of(rows: Any, argument: str) -> list[Any] | None:
+    """What a page shows of rows whose columns were named: ids, and the texts behind vectors."""
+    if not isinstance(rows, NamedArray):
+        return None
+    with closing(open_source(rows, argument)) as source:
+        texts = source.texts if isinstance(source, HeldRows) else None
+        ids = None if source.ids is None else source.ids(torch.arange(source.shape[0])).tolist()
+    if texts is None or ids is None:
+        return ids if texts is None else list(texts)
+    return [f"{identifier}: {text}" for identifier, text in zip(ids, texts, strict=True)]
 
 
 def note_unreadable(*shown: PageItems) -> str:

@@ -1,5 +1,6 @@
 """Rows that are near to given ones, such as the near-copies of test data in a pool."""
 
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -16,6 +17,7 @@ from tellmost.rows.checks import (
     check_shape,
 )
 from tellmost.rows.pool import Normalization, Pool
+from tellmost.rows.record_files import name_both
 from tellmost.rows.sources import named_alike, open_source, read_array
 from tellmost.running import workers
 from tellmost.shapes import Bool
@@ -23,16 +25,27 @@ from tellmost.shapes import Bool
 
 @torch.inference_mode()
 @workers.team()
-def near(pool: Any, rows: Any, cosine: float = 0.98) -> Bool[np.ndarray, " n"]:
+def near(
+    pool: Any,
+    rows: Any,
+    cosine: float = 0.98,
+    *,
+    column: str | Sequence[str] | None = None,
+    text: str | None = None,
+    embed: str | None = None,
+    progress: bool | None = None,
+) -> Bool[np.ndarray, " n"]:
     r"""The mask of the pool rows that are as near as this to one of some other rows.
 
     .. math:: \max_z \frac{\langle x, z \rangle}{|x|\,|z|} \ge c
 
     for rows z, in float64 and on the rows as they are given. ``candidates=~near(pool, test)``
     keeps evaluation data and its near-copies out of a selection. The pool is whatever ``select``
-    takes, and is read once, block by block. A row of zeros is near to nothing.
+    takes, and is read once, block by block. A row of zeros is near to nothing. ``column``, or
+    ``text`` and ``embed``, say what is meant of pool and rows, as in ``select``.
     """
     least = check_number(cosine, "cosine", least=-1, most=1)
+    pool, rows = name_both(pool, rows, "rows", column, None, text, embed, progress=progress)
     with closing(open_source(pool, "pool")) as source:
         others = read_array(named_alike(rows, source), "rows")
         others = others[None] if others.ndim == 1 else others

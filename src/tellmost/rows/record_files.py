@@ -168,9 +168,12 @@ def name_both(
     text: str | None,
     model: str | None,
     *,
-    progress: bool | None,
+    progress: bool | None = None,
 ) -> tuple[Any, Any]:
-    """A pool and other rows with what their columns mean. What only the pool has counts there."""
+    """A pool and other rows with what their columns mean, as ``name_rows`` says of each.
+
+    ``argument`` is what the others are for. They may lack the columns.
+    """
     if (column, id_column, text, model) == (None, None, None, None):
         return pool, others
     meant = (column, id_column, text, model)

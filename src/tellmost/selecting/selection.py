@@ -256,21 +256,31 @@ class Selection:
         target_images: Any = None,
         title: str | None = None,
         purpose: str | None = None,
+        column: str | list[str] | None = None,
+        id_column: str | None = None,
+        text: str | None = None,
+        embed: str | None = None,
     ) -> None:
         """Write a self-contained HTML page about the selection. Needs plotly.
 
-        ``pool`` and ``targets`` are those of the selection. ``items``: something to show for each
-        pool row, such as its text; None: its number. ``images``: the path of an image for each
-        row, or None; small copies stand in the page (needs Pillow). ``target_items`` and
-        ``target_images``: the same for each target. ``title`` and ``purpose``, a line
-        and a sentence, say what the selection is for. Selects a few times more, for comparison:
-        by other methods, and at other noise.
+        ``pool``, ``targets``, ``column``, ``id_column``, ``text`` and ``embed`` are those of the
+        selection; texts are not embedded again. ``items``: something to show for each pool row,
+        such as its text. None: its id and the text that was embedded, or its number. ``images``:
+        the path of an image for each row, or None; small copies stand in the page (needs Pillow).
+        ``target_items`` and ``target_images``: the same for each target. ``title`` and
+        ``purpose``, a line and a sentence, say what the selection is for. Selects a few times
+        more, for comparison: by other methods, and at other noise.
         """
         from tellmost.report.page import write_page
-        from tellmost.report.page_items import PageItems
+        from tellmost.report.page_items import PageItems, items_of
         from tellmost.report.summary import About
+        from tellmost.rows.record_files import are_paths, name_both
 
-        files = [Path(some).name for some in (pool, targets) if isinstance(some, str | Path)]
+        given = [some for some in (pool, targets) if isinstance(some, str | Path)]
+        files = [Path(some).name for some in given if are_paths(some)]
         about = About(title, purpose, files, date.today())
+        pool, targets = name_both(pool, targets, "targets", column, id_column, text, embed)
+        items = items_of(pool, "pool") if items is None else items
+        target_items = items_of(targets, "targets") if target_items is None else target_items
         shown = PageItems(items, images), PageItems(target_items, target_images)
         write_page(self, Path(path), pool, targets, *shown, about)
