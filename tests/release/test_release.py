@@ -1,6 +1,7 @@
 """What a release publishes: it builds alike twice, and its links start from one address."""
 
 import email
+import json
 import re
 import sys
 import tarfile
@@ -14,6 +15,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "release")]
 
 pytest.importorskip("hatchling")
 import check as release  # noqa: E402
+import migrations  # noqa: E402
+from extras import USES  # noqa: E402
 from hatch_build import urls, with_absolute_links  # noqa: E402
 
 ADDRESS = "https://example.org/them/tellmost"
@@ -49,6 +52,37 @@ def test_a_picture_that_is_a_link_gets_both_addresses():
     )
     assert f"[![x]({ADDRESS}/raw/main/docs/x.svg)]({ADDRESS}/blob/main/docs/x.md)" in text
     assert "[y](#here) [z](https://z.org)" in text
+
+
+def test_what_the_pages_show_of_peers_is_what_was_run():
+    kept = json.loads(migrations.RESULTS.read_text())
+    pages = {peer.page for peer in migrations.PEERS.values()}
+    shown = {name: block for page in pages for name, block in migrations.blocks_of(page).items()}
+    for name in migrations.PEERS:
+        said = f"{name} changed on its page: run python release/migrations.py {name}"
+        assert kept[name]["digest"] == migrations.digest_of(shown[name]), said
+    texts = "".join((ROOT / "docs" / page).read_text() for page in pages)
+    unexecuted = re.findall(r"^```py\n# ([\w ]+)", texts, re.MULTILINE)
+    assert set(unexecuted) == {*migrations.PEERS, "Lightly"}
+
+
+def test_submodlib_picked_what_we_pick():
+    names: dict = {}
+    for block in migrations.BLOCK.findall((ROOT / "docs" / "coming-from.md").read_text()):
+        if block.startswith("import ") or 'rule="itl-y"' in block:
+            exec(block, names)
+    kept = json.loads(migrations.RESULTS.read_text())["submodlib"]["chose"]
+    assert names["rows"].tolist() == kept
+
+
+def test_every_extra_has_a_use_that_is_tried_where_it_is_installed_alone():
+    import tomllib
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = extras["optional-dependencies"].keys() - {"docs", "release", "test"}
+    assert USES.keys() == extras
+    kept = json.loads((ROOT / "release" / "matrix.json").read_text())["extras"]
+    assert {name for name, row in kept.items() if row["works"]} == extras
 
 
 @pytest.mark.builds_site
