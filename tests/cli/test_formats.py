@@ -291,6 +291,45 @@ def test_pick_label_import_pick_again(files, run, records, target_records):
         assert picks_of(done) == picks_of(run(*basic, "--observed", "all.txt", "--json"))
 
 
+STUDIO = """annotation_id,annotator,created_at,id,index,lead_time,pool_id,sentiment,text,updated_at
+1000,a@b.c,2026-01-01,1,0,1.5,{0},yes,some,2026-01-01
+1001,d@e.f,2026-01-02,1,0,2.5,{0},no,some,2026-01-02
+1002,a@b.c,2026-01-01,2,1,0.5,{1},,some,2026-01-01
+,,,3,2,,{2},,some,
+"""
+
+
+def test_flat_exports_of_label_studio_and_the_status_of_argillas_records_count(
+    files, run, records
+):
+    """These are the columns and fields that label-studio-sdk 2.1.2 and argilla 2.8.0 write."""
+    write_jsonl(files / "pool.jsonl", records)
+    basic = ["select", "pool.jsonl", "--rule", "k-center", "-k", 3, "--json"]
+    ids = [records[row]["id"] for row in range(4)]
+    (files / "ids.txt").write_text("\n".join(ids[:2]))
+    expected = picks_of(run(*basic, "--observed", "ids.txt"))
+    (files / "studio.csv").write_text(STUDIO.format(*ids))
+    lines = list(csv.DictReader(STUDIO.format(*ids).splitlines()))
+    minimal = [{name: cell or None for name, cell in line.items()} for line in lines]
+    (files / "studio.json").write_text(json.dumps(minimal))
+    states = ["completed", "completed", "pending", "pending"]
+    answers = [{"label": [{"value": "yes", "user_id": "7"}]}] * 3 + [{}]  # one is a draft
+    argilla = [
+        {"id": key, "fields": {"text": "some"}, "metadata": {}, "suggestions": {}}
+        | {"responses": given, "vectors": {}, "status": state, "_server_id": None}
+        for key, given, state in zip(ids, answers, states, strict=True)
+    ]
+    (files / "argilla.json").write_text(json.dumps(argilla))
+    for name, said in (
+        ("studio.csv", "1 of the 4"),
+        ("studio.json", "1 of the 4"),
+        ("argilla.json", "2 of the 4"),
+    ):
+        done = run(*basic, "--observed", name)
+        assert f"{said} records of {name} are not labelled" in done.stderr
+        assert picks_of(done) == expected
+
+
 def picks_of(done):
     return [pick["id"] for pick in done.json()["picks"]]
 

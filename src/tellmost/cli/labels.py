@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from tellmost import numerics
-from tellmost.integrations.labelling import POOL_ID, find_answered, read_answers
+from tellmost.integrations.labelling import ANNOTATION, POOL_ID, find_answered, read_answers
 from tellmost.rows.checks import check_indices
 from tellmost.rows.files import File, check_there, open_filled
 from tellmost.rows.parquet import ParquetTable
@@ -251,7 +251,9 @@ def match_ids(
         _check_same_rows(rows, small, records)
     if only_labelled and small.is_flat and (answered := find_answered(small.names, small.column)):
         _note_open(answered.count(False), len(answered), small.file)
-        return rows[np.array(answered)]
+        rows = rows[np.array(answered)]
+        if ANNOTATION in small.names:  # a row for each person who labelled it
+            rows = np.array(list(dict.fromkeys(rows.tolist())), dtype=np.int64)
     return rows
 
 

@@ -17,10 +17,12 @@ from tellmost.selecting.selection import Selection
 POOL_ID = "pool_id"
 """The id of a row in a task. Flat exports of Label Studio use ``id`` for the task itself."""
 
-NO_ANSWER = ("discarded", "draft")
+NO_ANSWER = ("discarded", "draft", "pending")
 NO_LABEL = ("", "[]", "[None]")  # how a table writes that there is none
-STATES = {*NO_ANSWER, "pending", "submitted", "completed"}
+STATES = {*NO_ANSWER, "submitted", "completed"}
 RESPONSES = ".responses"
+ANNOTATION = "annotation_id"
+"""Flat exports of Label Studio (JSON-MIN, CSV) have it for every task, and empty for open ones."""
 
 
 def write_tasks(path: str | os.PathLike[str], tool: str, chosen: Selection, records: Any) -> None:
@@ -83,7 +85,8 @@ def _flat(record: dict[str, Any]) -> dict[str, Any] | None:
     elif isinstance(record.get("fields"), dict):
         row, given = record["fields"] | (record.get("metadata") or {}), record.get("responses")
         row = row | ({} if record.get("id") is None else {"id": record["id"]})
-        answers = [some for some in _listed(given) if some.get("status") not in NO_ANSWER]
+        whole = record.get("status")  # Argilla writes no status of a response, but of the record
+        answers = [a for a in _listed(given) if (a.get("status") or whole) not in NO_ANSWER]
         labels = [some.get("value") for some in answers]
     else:
         return record
@@ -112,8 +115,11 @@ def find_answered(names: Sequence[str], column: Callable[[str], Sequence[Any]]) 
     """Say which rows of a table somebody has labelled. [] where the table does not say it.
 
     Labels are in ``label``, ``labels`` or, from Argilla, in columns such as ``label.responses``,
-    beside which a ``status`` may be. A column of labels without any label says nothing.
+    beside which a ``status`` may be. A column of labels without any label says nothing. Where
+    Label Studio wrote the table, an annotation has a number.
     """
+    if ANNOTATION in names:
+        return [_is_label(cell) for cell in column(ANNOTATION)]
     is_export = any(name.endswith(RESPONSES) for name in names)
     labels = [name for name in names if name in ("label", "labels") or name.endswith(RESPONSES)]
     states = [name for name in names if name.endswith(f"{RESPONSES}.status")]
