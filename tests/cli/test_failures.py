@@ -216,6 +216,19 @@ def test_a_wrong_ending_is_told_before_anything_is_read(files, run):
     assert_one_line(run(*BASIC, "-o", "picks.npy", code=2), "cannot write picks.npy")
 
 
+def test_the_folder_where_one_is_may_be_the_pool(files, run):
+    (files / "val.npy").rename(files.parent / "val.npy")
+    done = run("select", ".", "-t", "../val.npy", "-k", 3, "-o", "picks.csv")
+    assert "of 120 by vtl" in done.stdout
+
+
+def test_notes_name_options_and_usage_errors_end_before_the_advice(files, run):
+    np.save(files / "copies.npy", np.ones((9, 3)))
+    done = run("select", "copies.npy", "--rule", "k-center", "-k", 5)
+    assert "Pass --dedupe 0.98 to pick" in done.stderr
+    assert_one_line(run(*BASIC, "--fast", code=2), ". Try 'tellmost select --help'.")
+
+
 def test_a_file_that_happens_to_be_called_so_is_left_alone(files, run):
     (files / "picks.csv.part").write_text("precious")
     run(*BASIC, "-o", "picks.csv")

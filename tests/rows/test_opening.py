@@ -107,3 +107,14 @@ def test_files_that_do_not_go_together_are_refused(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             read_records([tmp_path / name, tmp_path / other])
+
+
+def test_targets_may_be_a_list_of_files(tmp_path):
+    paths = [tmp_path / "a.npy", str(tmp_path / "b.npy")]
+    for path, rows in zip(paths, np.array_split(TARGETS, 2), strict=True):
+        np.save(path, rows)
+    chosen = tm.select(ROWS, paths, 4)
+    np.testing.assert_array_equal(chosen.indices, tm.select(ROWS, TARGETS, 4).indices)
+    pytest.importorskip("plotly")
+    chosen.report(tmp_path / "page.html", ROWS, paths)
+    assert tm.near(ROWS, [str(path) for path in paths], -1.0).all()

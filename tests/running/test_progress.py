@@ -109,3 +109,20 @@ def test_work_is_quiet_where_nobody_looks(capfd):
     with progress.working(None, "checking"):
         pass
     assert capfd.readouterr() == ("", "")
+
+
+def test_comparing_many_targets_with_the_rows_shows_its_seconds(monkeypatch, capfd):
+    from tellmost.selecting.data import SelectionData
+
+    compare = SelectionData.with_density
+    monkeypatch.setattr(
+        SelectionData, "with_density", lambda data: time.sleep(0.1) or compare(data)
+    )
+    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.01)
+    tm.select(POOL, TARGETS, k=2, progress=True)
+    assert "comparing rows" not in capfd.readouterr().err
+    monkeypatch.setattr("tellmost.selecting.select.MANY_PAIRS", len(POOL) * len(TARGETS))
+    tm.select(POOL, TARGETS, k=2, progress=True)
+    assert "tellmost: comparing rows with targets, 0 s" in capfd.readouterr().err
+    tm.select(POOL, TARGETS, k=2, progress=False)
+    assert capfd.readouterr().err == ""

@@ -25,11 +25,11 @@ ARGUMENTS = re.compile(
 """Arguments of the library that are options here and that are no English words."""
 
 
-VALUES = re.compile(r"\b(embed|column|text)='([^']*)'")
+VALUES = re.compile(r"\b(embed|column|text|kernel|normalize|rule|targets_are)='([^']*)'")
 LIST = re.compile(r"\bcolumn=\['([^\]]*)'\]")
 BAD_ROWS = re.compile(r"(Drop or repair|Repair or drop) such rows( first)?\.")
 SEVERAL = "', '"  # it stands between the entries of a list that is printed
-OPTION_OF = {"column": "vector-column", "text": "text-field"}
+OPTION_OF = {"column": "vector-column", "text": "text-field", "targets_are": "targets-are"}
 
 
 class UsageError(Exception):
@@ -61,18 +61,23 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(app: Callable[..., Any], arguments: list[str]) -> int:
     """Run a command and return its exit code; errors and warnings become one line each."""
-    shown, warnings.showwarning = warnings.showwarning, _show_warning
+    # a study speaks of its file, which has the names of arguments
+    in_words = str if arguments[:1] == ["study"] else in_terms_of_options
+
+    def show(message: Warning | str, *where: Any, **more: Any) -> None:
+        said = in_words(" ".join(str(message).split()))
+        print(f"tellmost: note: {said}", file=sys.stderr)
+
+    shown, warnings.showwarning = warnings.showwarning, show
     try:
-        return _run(app, arguments)
+        return _run(app, arguments, in_words)
     finally:
         warnings.showwarning = shown
 
 
-def _run(app: Callable[..., Any], arguments: list[str]) -> int:
+def _run(app: Callable[..., Any], arguments: list[str], in_words: Callable[[str], str]) -> int:
     import typer
 
-    # a study speaks of its file, which has the names of arguments
-    in_words = str if arguments[:1] == ["study"] else in_terms_of_options
     usage_error: Any = typer.BadParameter.__base__  # versions of typer keep it in different places
     try:
         code = app(args=arguments or ["--help"], prog_name="tellmost", standalone_mode=False)
@@ -83,7 +88,8 @@ def _run(app: Callable[..., Any], arguments: list[str]) -> int:
     except usage_error as error:
         message = " ".join(error.format_message().split())
         command = getattr(error.ctx, "command_path", "tellmost")
-        return _complain(f"{message} Try '{command} --help'.", USAGE)
+        end = "" if message.endswith((".", "?")) else "."
+        return _complain(f"{message}{end} Try '{command} --help'.", USAGE)
     except (KeyboardInterrupt, typer.Abort):
         return _complain("interrupted", INTERRUPTED)
     except (NobodyReadsError, BrokenPipeError):
@@ -121,6 +127,7 @@ def in_terms_of_options(message: str) -> str:
         lambda found: f"--features {quote(found[1].replace(SEVERAL, ','))}", message
     )
     message = re.sub(r"\b(replace|floor)=True\b", r"--\1", message)
+    message = re.sub(r"\bdedupe=([\d.]+\d)", r"--dedupe \1", message)
     message = message.replace("conditional=False", "--no-conditional")
     message = message.replace("conditional=True", "--conditional")
     return ARGUMENTS.sub(lambda found: f"--{found[0].replace('_', '-')}", message)
@@ -145,10 +152,6 @@ def _forget_stdout() -> int:
 def _terminate(number: int, frame: Any) -> NoReturn:
     """Clean up as an interrupted run does."""
     sys.exit(TERMINATED)
-
-
-def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
-    print(f"tellmost: note: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def _load_app() -> Callable[..., Any]:

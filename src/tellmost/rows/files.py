@@ -142,7 +142,8 @@ def check_there(path: Path, argument: str) -> None:
         raise ValueError(f"{argument}: {str(path)!r} is a folder. Name the files in it.")
     check_no_circle(path, argument)
     if not path.is_file():
-        raise FileNotFoundError(f"{argument}: there is no file {str(path)!r}.")
+        way_out = "" if path.suffix else " Texts need a model: embed='all-minilm'."
+        raise FileNotFoundError(f"{argument}: there is no file {str(path)!r}.{way_out}")
 
 
 def open_filled(path: Path, argument: str) -> File:

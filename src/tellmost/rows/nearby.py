@@ -18,7 +18,7 @@ from tellmost.rows.checks import (
 )
 from tellmost.rows.pool import Normalization, Pool
 from tellmost.rows.record_files import name_both
-from tellmost.rows.sources import named_alike, open_source, read_array
+from tellmost.rows.sources import named_alike, open_source, read_rows
 from tellmost.running import workers
 from tellmost.shapes import Bool
 
@@ -47,7 +47,7 @@ def near(
     least = check_number(cosine, "cosine", least=-1, most=1)
     pool, rows = name_both(pool, rows, "rows", column, None, text, embed, progress=progress)
     with closing(open_source(pool, "pool")) as source:
-        others = read_array(named_alike(rows, source), "rows")
+        others = read_rows(named_alike(rows, source), "rows").held
         others = others[None] if others.ndim == 1 else others
         check_rows(others, "rows")
         check_shape(source.shape, "pool")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -191,12 +192,16 @@ def open_source(given: Any, argument: str) -> Source:
 
 def read_array(array: Any, name: str) -> Tensor:
     """The array itself, or the one in a file or a frame."""
+    if isinstance(array, Tensor | np.ndarray | list | tuple):
+        return as_tensor(array, name)
     return read_rows(array, name).held
 
 
 def read_rows(array: Any, name: str) -> HeldRows:
-    """The array, or the one in a file or a frame, in memory."""
-    if isinstance(array, Tensor | np.ndarray | list | tuple):
+    """The array, or the rows in a file, in several or in a frame, in memory."""
+    is_list = isinstance(array, list | tuple)
+    are_paths = is_list and len(array) > 0 and isinstance(array[0], str | PathLike)
+    if isinstance(array, Tensor | np.ndarray) or (is_list and not are_paths):
         return HeldRows(as_tensor(array, name))
     from tellmost.rows import opening
 

@@ -38,7 +38,7 @@ Line = tuple[int, str]
 def suffix_of(name: str | Path) -> str:
     """The ending that says the format. It is .jsonl for ``a.jsonl.gz``."""
     path = Path(name)
-    inner = path.with_suffix("").suffix
+    inner = Path(path.stem).suffix
     return inner if path.suffix == ".gz" and inner in SUFFIXES else path.suffix
 
 

@@ -397,7 +397,8 @@ def check_combination(
     if rule.needs_targets and not has_targets:
         free = [name for name in rules.names() if not rules.get(name).needs_targets]
         raise ValueError(
-            f"rule {rule.name!r} needs targets; the rules without are {', '.join(free)}."
+            f"rule {rule.name!r} needs targets, the cases that you care about; the rules without "
+            f"are {', '.join(free)}."
         )
     is_blind = not rule.needs - FIXED_FIELDS and not is_random(rule)
     if replace and (is_blind or not conditional):

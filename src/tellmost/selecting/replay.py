@@ -18,7 +18,7 @@ from tellmost.kernels import Kernel, Linear
 from tellmost.posterior.floor import retrace
 from tellmost.rows.checks import normalization_of
 from tellmost.rows.pool import Pool
-from tellmost.rows.sources import named_alike, open_source, read_array
+from tellmost.rows.sources import named_alike, open_source, read_array, read_rows
 from tellmost.rules import Rule
 from tellmost.selecting.arguments import MEASURED, check_points, check_rule
 from tellmost.selecting.select import select_quietly
@@ -206,8 +206,8 @@ def check_same_targets(chosen: Selection, targets: Any, pool: Pool) -> Tensor | 
     if len(pool.shape) == 1:  # row numbers of a Precomputed kernel
         points = read_array(targets, "targets")
     else:
-        alike = named_alike(targets, pool.source)
-        rows = check_points(alike, "targets", pool.shape, Linear())
+        given = read_rows(named_alike(targets, pool.source), "targets").held
+        rows = check_points(given, "targets", pool.shape, Linear())
         points = pool.normalization.apply(rows.to(pool.device))
     if len(points) != expected:
         raise ValueError(

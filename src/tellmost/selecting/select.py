@@ -9,9 +9,10 @@ import os
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import replace
 from functools import wraps
+from inspect import unwrap
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
@@ -24,7 +25,7 @@ from tellmost.posterior.weight_tracker import Tracker, WeightTracker, track
 from tellmost.rules import CosineSimilarity, Random, Rule, TopK
 from tellmost.running import workers
 from tellmost.running.processes import Shard, check_group
-from tellmost.running.progress import QUIET_SECONDS, ProgressLine
+from tellmost.running.progress import QUIET_SECONDS, ProgressLine, working
 from tellmost.selecting.arguments import (
     check_agreement,
     check_combination,
@@ -62,6 +63,9 @@ if TYPE_CHECKING:
 
 FIXED = (CosineSimilarity, Random, TopK)
 """Rules whose gains no observation changes, so that they are scored once."""
+
+MANY_PAIRS = 10**8
+"""To compare so many rows with targets takes a second or more."""
 
 DETERMINED = 1e-9
 """The targets determine f at a row where they leave less than this share of its variance."""
@@ -235,7 +239,9 @@ def select_quietly(
     )
     check_enough(stop, limits, data.shard)
     with closing(data.pool.source):
-        data = data.read().with_density()
+        data = data.read()
+        with waiting(data, progress):
+            data = data.with_density()
         task = Task(
             data=data,
             rule=rule,
@@ -281,6 +287,7 @@ def warning_of_notes(choose: Callable[P, Selection]) -> Callable[P, Selection]:
 
 
 select = warning_of_notes(select_quietly)
+unwrap(select).__qualname__ = "select"  # what Python calls it where arguments are missing
 
 
 def carry_out(task: Task, progress: bool | None) -> Selection:
@@ -330,6 +337,15 @@ def note_beforehand(task: Task, problem: Problem, tracker: Tracker) -> dict[str,
     notes = note_scales(problem, few.points, data)
     notes |= note_directions(problem, few, task.stop.picks, task.noise, data.usual_ratio)
     return notes | note_determined_targets(tracker, task.rule, data.shard) | note_targets(data)
+
+
+def waiting(data: SelectionData, progress: bool | None) -> AbstractContextManager[None]:
+    """Show the seconds in which many targets are compared with the rows, before the first pick."""
+    pairs = 0 if data.targets is None else data.row_count * len(data.targets)
+    is_first = data.shard is None or data.shard.group.rank == 0
+    if data.targets_are == "all" or pairs < MANY_PAIRS or not is_first:
+        return nullcontext()
+    return working(progress, "comparing rows with targets")
 
 
 def progress_line(open_now: ExitStack, task: Task, progress: bool | None) -> Progress | None:
