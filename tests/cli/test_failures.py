@@ -54,6 +54,7 @@ def assert_one_line(done, *words):
         ([*BASIC, "--kernel", "rbf"], "Gaussian(lengthscale=1.0)"),
         ([*BASIC, "--export", "label-studio"], "-o"),
         ([*BASIC, "--observed", "round0.csv"], "no file 'round0.csv'"),
+        ([*BASIC, "-o", "-"], "Without it the picks go to stdout"),
         (["compare", "pool.npy", "--targets", "val.npy", "--labels", "y.csv"], "--target-labels"),
         (["choose"], "No such command"),
     ],
@@ -227,6 +228,16 @@ def test_notes_name_options_and_usage_errors_end_before_the_advice(files, run):
     done = run("select", "copies.npy", "--rule", "k-center", "-k", 5)
     assert "Pass --dedupe 0.98 to pick" in done.stderr
     assert_one_line(run(*BASIC, "--fast", code=2), ". Try 'tellmost select --help'.")
+
+
+def test_an_empty_cell_may_be_left_out_and_a_word_may_not(files, run):
+    for cell, way_out in (
+        ("", "--on-bad-row skip. Or leave the column"),
+        ("x", "Repair the cell"),
+    ):
+        (files / "gap.csv").write_text(f"a,b\n1,2\n{cell},4\n")
+        done = run("select", "gap.csv", "--rule", "k-center", "-k", 1, code=1)
+        assert_one_line(done, way_out)
 
 
 def test_a_file_that_happens_to_be_called_so_is_left_alone(files, run):

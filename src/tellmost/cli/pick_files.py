@@ -19,8 +19,9 @@ COLUMNS = ("rank", "index", "id", "gain", "uncertainty", "nearest_target", "simi
 def check_picks_path(path: Path, argument: str = "output") -> None:
     """Check before long work that picks can be written in the path's format."""
     if path.suffix not in FORMATS:
+        stdout = " Without it the picks go to stdout." if str(path) == "-" else ""
         raise ValueError(
-            f"{argument}: cannot write {path.name}; the formats are {', '.join(FORMATS)}."
+            f"{argument}: cannot write {path.name}; the formats are {', '.join(FORMATS)}.{stdout}"
         )
     if path.suffix == ".parquet":
         import_pyarrow(f"{argument}: writing {path.name}")

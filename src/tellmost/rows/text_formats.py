@@ -184,11 +184,13 @@ class Delimited:
         place = next(place for place in places if not is_number(row[place]))
         column = repr(self.names[place]) if self.names else str(place + 1)
         cell = row[place]
-        came = f"got {cell!r}" if cell.strip() else "it is empty"
+        came, way_out = f"got {cell!r}", "Repair the cell, or"
+        if not cell.strip():
+            came, way_out = "it is empty", "Repair or drop such rows. Or"
         rule = "numbers in plain digits, such as 1000" if _is_meant(cell) else "numbers"
         return ValueError(
-            f"{self.file.label}, line {line}: column {column} must hold {rule}; {came}. Repair "
-            f"the cell, or leave the column out of the features by naming what it is."
+            f"{self.file.label}, line {line}: column {column} must hold {rule}; {came}. "
+            f"{way_out} leave the column out of the features by naming what it is."
         )
 
     def _check_names(self) -> None:
