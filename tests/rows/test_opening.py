@@ -118,3 +118,8 @@ def test_targets_may_be_a_list_of_files(tmp_path):
     pytest.importorskip("plotly")
     chosen.report(tmp_path / "page.html", ROWS, paths)
     assert tm.near(ROWS, [str(path) for path in paths], -1.0).all()
+
+
+def test_a_text_without_a_model_is_refused_with_the_way_out():
+    with pytest.raises(FileNotFoundError, match="Texts need a model: embed='all-minilm'"):
+        tm.select(["how do I", "where is"], TARGETS, 1)

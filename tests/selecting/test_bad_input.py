@@ -710,13 +710,3 @@ def test_nothing_observed_is_the_same_as_none(observed):
     got = tm.select(POOL, TARGETS, k=3, observed=observed)
     np.testing.assert_array_equal(got.indices, expected.indices)
     np.testing.assert_array_equal(got.uncertainty, expected.uncertainty)
-
-
-def test_python_s_own_complaints_name_the_call_that_the_user_made():
-    with pytest.raises(TypeError, match=r"^select\(\) got an unexpected keyword argument 'noise'"):
-        tm.select(np.eye(3), np.eye(3), 2, noise=0.1)  # type: ignore[call-arg]
-
-
-def test_a_text_without_a_model_is_refused_with_the_way_out():
-    with pytest.raises(FileNotFoundError, match="Texts need a model: embed='all-minilm'"):
-        tm.select(["how do I", "where is"], np.eye(3), 1)

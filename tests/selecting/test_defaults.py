@@ -212,3 +212,8 @@ def test_a_group_of_one_estimates_the_same(tmp_path):
     finally:
         torch.distributed.destroy_process_group()
     assert_same(together, case.whole())
+
+
+def test_python_s_own_complaints_name_the_call_that_the_user_made():
+    with pytest.raises(TypeError, match=r"^select\(\) got an unexpected keyword argument 'noise'"):
+        tm.select(np.eye(3), np.eye(3), 2, noise=0.1)  # type: ignore[call-arg]
