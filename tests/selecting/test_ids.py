@@ -85,7 +85,9 @@ def test_a_row_without_an_id_is_refused(tmp_path):
         tm.select(paths[0], paths[1], 6, column="embedding", id_column="id")
 
 
-@pytest.mark.parametrize("ids", [IDS, np.arange(60), np.arange(60) + 0.5], ids=str)
+@pytest.mark.parametrize(
+    "ids", [IDS, np.arange(60), np.arange(60) + 0.5], ids=["texts", "numbers", "floats"]
+)
 def test_two_rows_of_one_id_are_refused_in_one_file_and_in_several(tmp_path, ids):
     ids = ids.copy()
     ids[27] = ids[21]

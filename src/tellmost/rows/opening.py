@@ -123,8 +123,9 @@ def check_ids_differ(readers: Sequence[Reader], ids: Ids | None, argument: str) 
     starts = [0, *accumulate(file.shape[0] for file in files)]
 
     def where(place: int) -> str:
-        number = bisect_right(starts, rows[place]) - 1
-        return files[number].label_row(rows[place] - starts[number])
+        row = int(rows[place])
+        number = bisect_right(starts, row) - 1
+        return files[number].label_row(row - starts[number])
 
     check_ids(ids(torch.from_numpy(rows)).tolist(), files[0].id_column, argument, where)
 
