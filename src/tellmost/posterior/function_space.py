@@ -44,6 +44,10 @@ FEW_COLUMNS, MOST_LATE = 8, 16
 """For so few points the factor is not built anew while so few rows followed it: copying it would
 take longer than to use it."""
 
+SOLVED_IN_PLACE = 256
+"""From so many points on a solve writes over what it is given. The few points that climb need
+gradients, which it would spoil; without them they are solved for alike, to the last bit."""
+
 OBSERVED_TOGETHER = 256
 """Points of a block: enough for fast products, few beside the thousands where time matters."""
 
@@ -200,10 +204,11 @@ class FunctionPosterior:
         covariance = self._covariance_with_seen(points, s)
         if s:
             covariance.addmm_(factor[s:, :s], known, alpha=-1.0)
-        L, turned = factor[s:, s:].T, covariance.T  # in this order the solver needs no copy
-        if covariance.requires_grad:
-            return torch.linalg.solve_triangular(L, turned, upper=True, left=False).T
-        torch.linalg.solve_triangular(L, turned, upper=True, left=False, out=turned)
+        L = factor[s:, s:]
+        if len(points) < SOLVED_IN_PLACE or covariance.requires_grad:
+            return torch.linalg.solve_triangular(L, covariance, upper=False)
+        turned = covariance.T  # in this order the solver needs no copy
+        torch.linalg.solve_triangular(L.T, turned, upper=True, left=False, out=turned)
         return covariance
 
     def _whiten_few(
