@@ -298,6 +298,13 @@ def test_a_failed_write_leaves_the_old_page_and_nothing_else(problem, tmp_path, 
     assert (tmp_path / "page.html").read_text() == "old"
 
 
+def test_a_page_is_written_to_no_file_of_another_kind(problem, tmp_path):
+    chosen = tm.select(*problem, 3, kernel="linear")
+    with pytest.raises(ValueError, match=r"path must end in \.html.*got 'page\.pdf'"):
+        chosen.report(tmp_path / "page.pdf", *problem)
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_selection_without_targets_has_a_page_that_says_so(problem, tmp_path):
     pool, _ = problem
     page = write(

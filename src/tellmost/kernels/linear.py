@@ -208,8 +208,9 @@ def check_kernel(kernel: Any) -> Kernel:
         return GPyTorchKernel(kernel)
     raise TypeError(
         f"kernel must come from tm.kernels, be a gpytorch kernel, or have the methods block, "
-        f"column and diagonal, or be a name that is known here, such as 'linear'; got "
-        f"{repr(kernel) if isinstance(kernel, str) else type(kernel).__name__}."
+        f"column and diagonal, or be 'linear'; got "
+        f"{repr(kernel) if isinstance(kernel, str) else type(kernel).__name__}. "
+        f"A kernel with a lengthscale is an object, such as tm.kernels.Gaussian(0.5)."
     )
 
 

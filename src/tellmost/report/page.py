@@ -66,6 +66,8 @@ def write_page(
 ) -> None:
     """Write the page, whole or not at all. ``pool`` and ``targets`` are those of the selection."""
     plotly = import_plotly()  # before any long work, since it may be missing
+    if path.suffix not in (".html", ".htm"):
+        raise ValueError(f"path must end in .html, since a page is written; got {path.name!r}.")
     check_writable(path, "path")
     recalled = recall(chosen, pool, targets)
     recalled = replace(recalled, pool_rows=of_pool.numbers, target_rows=of_targets.numbers)
