@@ -191,6 +191,8 @@ def test_targets_are_named_by_their_ids_or_else_by_their_texts(embed):
     ]
     long = tm.select(TEXTS, ["1" * 300, "2" * 300], 4, embed=embed)
     assert set(long.to_frame()["nearest_target"]) <= {"1" * 80, "2" * 80}
+    alike = tm.select(TEXTS, ["a" * 80 + "1", "a" * 80 + "2"], 4, embed=embed)
+    assert alike.to_frame()["nearest_target"].tolist() == alike.nearest_target.tolist()
 
 
 def test_a_page_about_texts_takes_what_the_selection_took(embed, tmp_path):

@@ -45,7 +45,7 @@ def test_a_query_risks_at_most_its_share_of_what_is_left_and_then_asking_ends(do
             allowed = optimizer._rounds.allow()
             assert optimizer._rounds.present().state.confidence == allowed
     assert 0 < spent <= 0.1
-    with pytest.raises(RiskSpent, match="6 queries were asked for"):
+    with pytest.raises(RiskSpent, match="6 asked for so far"):
         optimizer.ask()
 
 

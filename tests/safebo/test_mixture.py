@@ -381,5 +381,5 @@ def test_queries_of_a_mixture_risk_what_is_left_of_a_run_and_then_asking_ends():
         spent += query.risk
         opt.tell(query, float(height(query.x)[0]))
     assert opt.risk_spent == pytest.approx(spent) and spent <= 0.1
-    with pytest.raises(RiskSpent, match="5 queries were asked for"):
+    with pytest.raises(RiskSpent, match="5 asked for so far"):
         opt.ask()

@@ -10,7 +10,7 @@ from tellmost.posterior import sketch
 from tellmost.posterior.interpolation import InducingPoints
 from tellmost.posterior.sketch import Features
 from tellmost.safebo import gains, round_state
-from tellmost.safebo.outputs import Output, OutputPosterior, OutputValue
+from tellmost.safebo.outputs import LEAST_NOISE, Output, OutputPosterior, OutputValue
 from tellmost.safebo.round_state import SEEING_TOLERANCE, SKETCH_TOLERANCE
 
 AXIS = torch.linspace(0, 1, 12, dtype=torch.float64)
@@ -312,3 +312,25 @@ def test_outputs_told_at_different_points_vary_differently():
     assert first.varies_as(second)
     optimizer.tell(row=CENTRE + 1, constraints={"g": 1.0})
     assert not first.varies_as(second)
+
+
+@pytest.mark.parametrize("count", [31, 70])  # a block of trials is not full, or was
+@pytest.mark.parametrize("rows", [[50, 51], list(range(0, 101, 5)), list(range(10, 40))])
+def test_the_least_noise_is_told_from_rounding(rows, count):
+    """Repeated, spread and dense values are believed, and what lies beside them is not sure."""
+    x, rng = np.linspace(0.0, 1.0, 101), np.random.default_rng(0)
+    kernel = tm.kernels.Matern(2.5, 0.3)
+    prior = tm.GP(kernel, noise_std=LEAST_NOISE)
+    limit = tm.Constraint(tm.GP(kernel, noise_std=LEAST_NOISE), at_least=-1.0)
+    opt = tm.SafeOptimizer(
+        x, objective=prior, constraints={"g": limit}, safe_seed=[[0.5]],
+        suspect_z=float("inf"), on_miscalibration="log",
+    )  # fmt: skip
+    f = np.sin(3 * x)
+    for number in range(count):
+        row = rows[number % len(rows)]
+        y, g = f[row] + LEAST_NOISE * rng.standard_normal(2)
+        opt.tell(row=row, objective=y, constraints={"g": g})
+    mean, std = opt.predict([[x[rows[-1]]], [0.3]])
+    assert mean[0] == pytest.approx(f[rows[-1]], abs=10 * LEAST_NOISE)
+    assert abs(mean[1] - np.sin(0.9)) <= 3 * std[1] and 0.0 < std[1] < 1.0

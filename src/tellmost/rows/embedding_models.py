@@ -195,6 +195,11 @@ the vectors may."""
 
 def find_model(name: str, device: str | None) -> Model:
     """The model that a name means: a folder, a function, or a model of the Hugging Face Hub."""
+    if not isinstance(name, str):
+        raise TypeError(
+            f"embed must be a text; got {type(name).__name__}. A function is named as "
+            f"'package.module:function', since its name is part of what vectors are kept under."
+        )
     full_name = SHORT_NAMES.get(name, name)
     if Path(full_name).is_dir() or HUB_ID.fullmatch(full_name):
         return SentenceModel(full_name, device)

@@ -1,5 +1,6 @@
 """Safe Bayesian optimization: confidence bounds, safe sets, ask and tell."""
 
+from tellmost.safebo import baselines as baselines
 from tellmost.safebo.bounds import RKHSBound as RKHSBound
 from tellmost.safebo.calibration import Calibration as Calibration
 from tellmost.safebo.constraints import Constraint as Constraint

@@ -145,13 +145,18 @@ def _check_noise(noise_std: Any, output: Output, space: Space | None = None) -> 
             f"noise_std of {name!r} was left open by its GP.unknown, so its values have no noise "
             f"of their own. State GP.unknown(noise_std=...)."
         )
-    if space is None or (np.ndim(noise_std) == 0 and not callable(noise_std)):
-        return check_positive(noise_std, f"noise_std[{name!r}]")
-    if callable(noise_std):
+    if callable(noise_std) and space is not None:
         return noise_std
+    argument = f"noise_std[{name!r}]"
+    if space is None or np.ndim(noise_std) == 0:
+        number = check_positive(noise_std, argument)
+        output.check_noise(number, argument)
+        return number
     if space.rows is None:
-        raise ValueError(f"noise_std[{name!r}] in a Box must be a number or a function of points.")
-    return check_positives(noise_std, f"noise_std[{name!r}]", len(space.rows), "domain row")
+        raise ValueError(f"{argument} in a Box must be a number or a function of points.")
+    each = check_positives(noise_std, argument, len(space.rows), "domain row")
+    output.check_noise(float(each.min()), argument)
+    return each
 
 
 def read_seeds(safe_seed: Any, space: Space) -> tuple[list[Located], list[dict[str, Any]]]:

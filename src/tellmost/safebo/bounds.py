@@ -108,6 +108,11 @@ class ForRun:
     def __post_init__(self) -> None:
         PerQuery(self.probability)  # it checks it
         check_whole(self.horizon, "horizon")
+        if self.allow([]) is None:
+            raise ValueError(
+                f"confidence {self.probability!r} over a horizon of {self.horizon} leaves a query "
+                f"less risk than {LEAST_RISK_OF_QUERY:g}, which rounding hides. Lower one of them."
+            )
 
     def allow(self, risks: Sequence[float]) -> PerQuery | None:
         """The confidence of the next query, or None if nothing more may be risked."""

@@ -112,7 +112,7 @@ class SafeKnowledge:
 
     @property
     def suspects(self) -> tuple[Suspect, ...]:
-        """ToldTrial values that may be glitches: they only ever make the safe set smaller."""
+        """Told values that may be glitches: they only ever make the safe set smaller."""
         return tuple(self._run.suspects.values())
 
     @property

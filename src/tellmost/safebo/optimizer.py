@@ -399,7 +399,7 @@ class SafeOptimizer(SafeKnowledge):
         queries = pending if isinstance(pending, list | tuple) else [pending]
         confidence = self._rounds.allow([one for one in queries if isinstance(one, Query)])
         if confidence is None:
-            raise RiskSpent(repr(self._given.confidence), len(self._rounds.asked), self.risk_spent)
+            raise RiskSpent(str(self._given.confidence), len(self._rounds.asked), self.risk_spent)
         with self._rounds.whole() as rounds:
             now = rounds.at(context, [x for _, x in waiting])
             now.state.rely_on(confidence)

@@ -41,6 +41,10 @@ OBJECTIVE = "objective"
 SEEN_UP_TO = 2 * RANK_TOLERANCE
 """f_A is seen up to RANK_TOLERANCE twice: of its prior, and of what is left after the data."""
 
+LEAST_NOISE = 1e-6
+"""Noise below this share of the prior standard deviation is refused. Rounding decides what is
+believed near repeated values from some 3e-8 on, and the same with many values close together."""
+
 READABLE = SKETCHED | {"variance", "prior_variance"}
 """A rule may read these fields about the outputs."""
 
@@ -67,7 +71,19 @@ class Output:
                 f"can be learned about it: {gp}."
             )
         kernel = gp.kernel if variance == 1.0 else Scaled(gp.kernel, 1.0 / variance)
-        return cls(names, gp, variance**0.5, kernel, is_bounded)
+        output = cls(names, gp, variance**0.5, kernel, is_bounded)
+        if gp.knows_noise and not is_bounded:
+            output.check_noise(gp.noise_std, f"noise_std of the GP of {names[0]!r}")
+        return output
+
+    def check_noise(self, least: float, argument: str) -> None:
+        """Refuse noise that rounding hides."""
+        if least < LEAST_NOISE * self.scale:
+            raise ValueError(
+                f"{argument} must be at least {LEAST_NOISE:g} times the prior standard deviation "
+                f"{self.scale:.3g}, since rounding hides smaller noise; got {least:g}. State the "
+                f"last digit of what you measure with, or {LEAST_NOISE * self.scale:.2g}."
+            )
 
     def mean_of(self, points: Points) -> Float[Tensor, " n"]:
         """The prior mean of f / scale."""

@@ -198,6 +198,8 @@ class SafeModel:
         output, noise_std = self.outputs[number], self.noise_std[number]
         if callable(noise_std):
             noise = Noise.of(noise_std, points.detach())
+            argument = f"noise_std[{output.names[0]!r}]"
+            output.check_noise(float(noise.of_rows.min()) ** 0.5, argument)
             return noise.of_rows if box is None else noise.near(points, box)
         if noise_std is None:
             noise_std = output.gp.noise_std

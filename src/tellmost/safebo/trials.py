@@ -262,9 +262,9 @@ class RiskSpent(Exception):  # noqa: N818
 
     def __init__(self, promise: str, asked: int, spent: float | None) -> None:
         super().__init__(
-            f"{asked} queries were asked for, and {spent or 0.0:.3g} was risked, so the promise "
-            f"for the run, {promise}, allows no other. load(path, changed={{'confidence'}}) makes "
-            f"a new promise with what was told."
+            f"the promise for the run, {promise}, allows no other query: {asked} asked for so "
+            f"far, {spent or 0.0:.3g} risked. load(path, changed={{'confidence'}}) makes a new "
+            f"promise with what was told."
         )
 
 

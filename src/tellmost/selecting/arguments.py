@@ -221,10 +221,11 @@ def _check_normalize(normalize: Any, kernel: Kernel) -> None:
 
 
 def names_of(rows: HeldRows, count: int) -> Shaped[np.ndarray, " m"] | None:
-    """The ids of rows, else the beginnings of the texts that they were made of."""
+    """The ids of rows, else the beginnings of the texts behind them, if these differ."""
     if rows.ids is not None:
         return rows.ids(torch.arange(count))
-    return None if rows.texts is None else np.array([text[:LONGEST_NAME] for text in rows.texts])
+    texts = [text[:LONGEST_NAME] for text in rows.texts or ()]
+    return np.array(texts) if texts and len(set(texts)) == len(texts) else None
 
 
 def check_points(points: Any, name: str, shape: tuple[int, ...], kernel: Kernel) -> Tensor:
